@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// standstill is how long a box must have been off before the archive is asked what its store may lack.
+	// standstill is how long a box must have been off before the archive is asked for documents that the store lacks.
 	standstill = 48 * time.Hour
-	// recently is how long after a restoration every start asks the archive.
+	// recently is how long after a restoration each start still asks the archive.
 	recently = 7 * 24 * time.Hour
-	// askArchiveFor bounds one question, and the first sale's wait for the answer.
+	// askArchiveFor bounds one question to the archive, and the first sale's wait for the answer.
 	askArchiveFor = 10 * time.Second
 )
 
-// witness asks the archive, after a restoration or a long standstill, whether it holds documents whose numbers the
-// store lacks: somebody may have put an old copy of the store back. The first sale waits for the answer, at most
+// witness asks the archive, after a restoration or a long standstill, whether it holds documents with numbers that the
+// store lacks: somebody may have put back an old copy of the store. The first sale waits for the answer, at most
 // askArchiveFor.
 type witness struct {
 	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
@@ -54,8 +54,8 @@ func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool,
 	return w, nil
 }
 
-// unsureSince returns since when the store may lack documents; false: there is no reason to think so. last is the
-// store's last activity before this start, zero for none.
+// unsureSince returns the time since which the store may lack documents. reason is false if nothing suggests a lack.
+// last is the store's last activity before this start, zero for none.
 func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reason bool) {
 	since, reason = last, !last.IsZero() && now.Sub(last) > standstill
 	for _, g := range gaps {
@@ -72,7 +72,7 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 // await waits for the archive's answer, no longer than askArchiveFor from the start.
 func (w *witness) await() { health.Await(w.done, askArchiveFor-time.Since(w.began)) }
 
-// run asks until there is an answer; no sale waits for a second question.
+// run asks the archive until it answers. Sales wait only for the first question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
 	if w.ask == nil {
 		return nil
@@ -136,7 +136,7 @@ func (b *backups) State() any {
 	return b.state
 }
 
-// run makes the backups that are asked for. The end of ctx cuts a backup short; its folder then gets no name.
+// run makes the requested backups. The end of ctx cuts a backup short; its folder then does not get its final name.
 func (b *backups) run(ctx context.Context) error {
 	for {
 		select {
@@ -163,11 +163,11 @@ func (b *backups) run(ctx context.Context) error {
 	}
 }
 
-// actReturn names the branch's own return from a rule bundle.
+// actReturn is the trail's name for the branch's own return to an earlier rule bundle.
 const actReturn = "rules.return"
 
-// recordReturn records the branch's own return in the trail, unless it is there. Every start calls it too, because the
-// appliance may have ended between the return and its act. b is nil if there was no return.
+// recordReturn records the branch's own return in the trail, unless the trail has it. Every start also calls it,
+// because the appliance may have ended after the return and before its record. b is nil without a return.
 func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	if b == nil {
 		return
@@ -183,7 +183,7 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	}
 }
 
-// recordRepairs records repairs of the store that dtectl could not record: it was cut short, or the store had to be
+// recordRepairs records repairs of the store that dtectl could not record: dtectl was cut short, or the store had to be
 // reconciled first.
 func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
 	if err := trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {

@@ -40,13 +40,13 @@ import (
 	"dtegate/storage"
 )
 
-// daemon is the whole appliance, wired. This file is the only wiring.
+// daemon is the whole appliance. Its parts are connected in this file only.
 type daemon struct {
 	log      *slog.Logger
 	now      func() time.Time // the branch's clock
 	store    *storage.Store
 	host     *rules.Host
-	tester   *rules.Host // an interpreter for unproven rules; nil if host is one
+	tester   *rules.Host // an interpreter for unproven rules; nil if host is an interpreter
 	shelf    *rulestore.Store
 	trail    *audit.Trail
 	engine   *engine.Engine
@@ -64,11 +64,11 @@ type daemon struct {
 	api, ops net.Listener
 }
 
-// unloadRulesAfter is how long the rule of a type that nobody sells stays in memory (some 12 MiB each).
+// unloadRulesAfter is how long an unused rule stays in memory (some 12 MiB each).
 const unloadRulesAfter = 10 * time.Minute
 
-// open builds the appliance from its configuration and starts only the listeners. It refuses, with the reason, a key,
-// rules, issuer's data or a store that it cannot trust.
+// open builds the appliance from its configuration and starts only the listeners. It returns an error with the reason
+// if it cannot trust the key, the rules, the issuer's data or the store.
 func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
 	memory := new(recent)
 	log = slog.New(memory.over(log.Handler()))
@@ -187,10 +187,10 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 			Books: documents.NewMonthReader(d.store)}}
 }
 
-// Run serves until ctx ends: requests in flight are finished, then the engine stops, then the store closes.
+// Run serves until ctx ends. It then finishes the open requests, stops the engine, and closes the store.
 func (d *daemon) Run(ctx context.Context) error {
 	defer d.close()
-	go debug.FreeOSMemory() // the memory that only the start needed
+	go debug.FreeOSMemory() // return the memory that only the start needed
 	d.log.Info("issuing", "api", d.api.Addr().String(), "ops", d.ops.Addr().String())
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine()
@@ -229,8 +229,8 @@ func (d *daemon) Run(ctx context.Context) error {
 	return nil
 }
 
-// lateResults returns what the webhook posts: the answers of GET /dte/cambios to a till that reads all documents of the
-// branch.
+// lateResults returns a function that makes the webhook's posts: the answers of GET /dte/cambios to a till that reads
+// all documents of the branch.
 func lateResults(of *documents.Register, branch int64) func(context.Context, uint64) ([]byte, uint64, error) {
 	all := seller.Caller{Point: seller.Point{BranchID: branch}}
 	return func(ctx context.Context, after uint64) ([]byte, uint64, error) {
@@ -273,7 +273,7 @@ func (d *daemon) close() {
 	}
 }
 
-// openStore opens the store behind its gate, or returns what a person must do first.
+// openStore opens the store and gives it to the gate. Its error names what a person must do first.
 func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.link = cfg.Authority.Link()
 	d.gate = health.NewGate(cfg, d.link, d.log)
@@ -311,7 +311,7 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	return key
 }
 
-// openShelf puts in force the bundles that were in force before, and the new ones of the rules folder.
+// openShelf puts in force the bundles that were in force before, and the new bundles of the rules folder.
 func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.Inputs,
 	boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
@@ -332,7 +332,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.In
 	return shelf, cfg.CheckIssuer(shelf.Book())
 }
 
-// information is the issuer as the API shows it (SPEC 2.8).
+// information returns the issuer's data in the form that the API shows (SPEC 2.8).
 func information(c *config.Config) reply.Information {
 	i := c.Issuer
 	ambiente := "TEST"

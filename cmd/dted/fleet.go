@@ -106,7 +106,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	return nil
 }
 
-// describe fills in the branch's own part of its status.
+// describe fills in the part of the status that the branch itself knows.
 func (s *status) describe(w *fleetproto.Status) {
 	w.Started, w.Program, w.Name = s.started.UTC(), version.String(), s.cfg.StoreName()
 	w.Ready = true
@@ -157,7 +157,7 @@ func (s *status) lastNumbers() map[string]uint64 {
 	return all
 }
 
-// inEnglish returns an error's text for operators.
+// inEnglish returns an error's text in English, for operators.
 func inEnglish(err error) string {
 	var r *refusal.Error
 	if errors.As(err, &r) && r.English != "" {
@@ -166,8 +166,8 @@ func inEnglish(err error) string {
 	return err.Error()
 }
 
-// centreRules is the branch's shelf for the chain's agent: a bundle of the centre takes the same way as one that a
-// person pushes. Before it admits a rule of documents, it computes the branch's own last sales again.
+// centreRules gives the chain's agent access to the branch's shelf. A bundle of the centre is checked like a bundle
+// that a person pushes. Before it admits a rule of documents, centreRules computes the branch's own last sales again.
 type centreRules struct {
 	shelf *rulestore.Store
 	trail *audit.Trail
@@ -180,7 +180,7 @@ type centreRules struct {
 const (
 	backtestDays      = 7
 	backtestDocuments = 2000
-	// A rule may refuse one in so many of the past sales: MH's own rules become stricter.
+	// A rule may refuse one in backtestRefused past sales, because MH's own rules become stricter.
 	backtestRefused = 100
 )
 
@@ -270,7 +270,7 @@ func orderOf(o fleet.Order) rulestore.Order {
 	return rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")}
 }
 
-// ordered records what the centre ordered, unless it failed.
+// ordered records an order of the centre in the trail, unless the order failed.
 func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err error) error {
 	if err == nil {
 		c.record(audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,
@@ -286,12 +286,12 @@ func (c *centreRules) record(act audit.Act) {
 }
 
 // backtest computes the last sales of the branch again, if the rule is of their generation. It returns why the rule is
-// not admitted. Amounts may differ only if the centre has said so: a wrong rate comes with golden cases that agree with
-// it.
+// refused, or "". Amounts may differ only if the centre permits it: the golden cases of a rule with a wrong rate agree
+// with that rate.
 func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" || !c.sold(&b.Manifest) {
-		return "", nil // Activate says what is wrong with it
+		return "", nil // Activate reports what is wrong with the bundle
 	}
 	today := c.now()
 	results := make(map[string]int)
@@ -316,7 +316,7 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	case errors.Is(err, errEnough):
 	case err != nil:
 		return "", fmt.Errorf("making the last sales again: %w", err)
-	case totals == nil: // it fails earlier; Activate returns the same error
+	case totals == nil: // the bundle fails earlier; Activate returns the same error
 		return "", nil
 	default:
 		_, seen = a, totals.Documents

@@ -90,8 +90,8 @@ const (
 	recentLong = 300
 )
 
-// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message
-// counts as the same trouble, with its latest text.
+// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message is
+// one trouble, with its count and its latest text.
 type recent struct {
 	mu   sync.Mutex
 	list []recalled // the newest first
@@ -102,7 +102,7 @@ type recalled struct {
 	trouble page.Trouble
 }
 
-// over returns a handler that passes everything to another handler, and remembers warnings and errors.
+// over wraps a handler: the result passes every record to h, and remembers warnings and errors.
 func (r *recent) over(h slog.Handler) slog.Handler { return remembering{Handler: h, recent: r} }
 
 type remembering struct {
@@ -162,7 +162,7 @@ func (r *recent) note(record slog.Record, text string) {
 	r.list = r.list[:min(len(r.list), recentMost)]
 }
 
-// end notes that a trouble is over.
+// end records when a trouble ended.
 func (r *recent) end(message string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -45,7 +45,7 @@ type status struct {
 	started time.Time
 }
 
-// ready returns nil if the branch can issue today. It can while MH is away.
+// ready returns nil if the branch can issue today. The branch can issue while MH is away.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
@@ -132,7 +132,7 @@ func (s *status) overview() *page.Overview {
 			o.Chain.Lacks = s.shipper.Shipped().Lacks
 		}
 	}
-	o.Trouble = s.recent.troubles() // last: it then includes errors of the lines above
+	o.Trouble = s.recent.troubles() // last, to include errors of the lines above
 	return o
 }
 
@@ -161,9 +161,9 @@ func (s *status) authorisation() *documents.Progress {
 	return a
 }
 
-// monthSoFar keeps the month's totals for the status page. It reads them from the sums behind lists and closings, in
-// the background, and only while somebody looks at the page: the first look of a month may have to wait until the
-// month's days are read.
+// monthSoFar keeps the month's totals for the status page. It reads them in the background from the sums that lists and
+// closings use, and only while somebody looks at the page. The first look in a month may have to wait until the month's
+// days are read.
 type monthSoFar struct {
 	issued *documents.Register
 	branch int64
@@ -173,15 +173,15 @@ type monthSoFar struct {
 	latest atomic.Pointer[page.Month]
 }
 
-// monthAge is how long the same totals are shown.
+// monthAge is how long totals are shown before they are read again.
 const monthAge = 10 * time.Second
 
 func newMonthSoFar(issued *documents.Register, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
 	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
 }
 
-// show returns the month's totals, some seconds old, and has them read again; nil while they are read for the first
-// time.
+// show returns the month's totals, some seconds old, and makes run read them again. It returns nil during the first
+// reading.
 func (m *monthSoFar) show() *page.Month {
 	select {
 	case m.asked <- struct{}{}:
@@ -193,7 +193,7 @@ func (m *monthSoFar) show() *page.Month {
 	return nil
 }
 
-// run reads the month when somebody looks.
+// run reads the month's totals when somebody looks at the page.
 func (m *monthSoFar) run(ctx context.Context) error {
 	for {
 		select {
@@ -228,8 +228,8 @@ func monthEnd(day string) string {
 	return at.AddDate(0, 1, -1).Format(time.DateOnly)
 }
 
-// hours shows when the branch is open. Monitoring remembers it while the box is away: a box that is switched off at
-// night is not dead.
+// hours exports when the branch is open. Monitoring remembers these times while the box is off: a box that is switched
+// off at night is not dead.
 type hours struct {
 	branch config.Branch
 	now    func() time.Time

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// codes are the codes of a bundle's catalogues, by catalogue.
+// codes returns the codes of a bundle's catalogues, by catalogue.
 func codes(part []byte) (map[string][]string, error) {
 	var file struct {
 		Catalogues map[string]struct {

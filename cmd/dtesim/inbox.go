@@ -25,30 +25,30 @@ import (
 )
 
 const (
-	keptLetters = 500      // the oldest go first
+	keptLetters = 500      // beyond this number the oldest are dropped
 	maxLetter   = 32 << 20 // bytes
 	maxChaos    = 1 << 16  // bytes
 )
 
-// inbox is the mail server of a demonstration: it takes whatever comes and keeps the last messages in memory, for
-// whoever asks on the management address. Nothing leaves it.
+// inbox is the mail server of a demonstration. It accepts every message and keeps the last messages in memory, where
+// the management address shows them. It sends no mail.
 type inbox struct {
 	log *slog.Logger
 
 	mu      sync.Mutex // guards what follows
 	chaos   string     // "", drop or one of hostilities
 	letters []letter
-	counted int // letters so far
+	counted int // letters received so far
 }
 
-// letter is a message as the list shows it, and its bytes.
+// letter is a message: the members that the list shows, and the bytes.
 type letter struct {
 	N         int      `json:"n"`
-	From      string   `json:"from"` // of the envelope, as to
+	From      string   `json:"from"` // of the envelope, as is to
 	To        []string `json:"to"`
 	Subject   string   `json:"subject"`
 	MessageID string   `json:"messageId"` // without brackets
-	Date      string   `json:"date"`      // as the message has it
+	Date      string   `json:"date"`      // the message's own Date header
 	Size      int      `json:"size"`      // in bytes
 	raw       []byte
 }
@@ -56,14 +56,14 @@ type letter struct {
 // drop is the hostility that hangs up in the middle of a message.
 const drop = "drop"
 
-// hostilities are the others: what every receiver is answered.
+// hostilities are the hostilities besides drop: the answer to each receiver.
 var hostilities = map[string]*smtp.SMTPError{
 	"refuse": {Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user here"},
 	"defer":  {Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "try again later"},
 }
 
-// serveWithInbox runs the authority and the inbox until ctx ends. The inbox listens on DTESIM_SMTP_ADDR; its messages
-// and its hostility are on the authority's management address, in front of management.
+// serveWithInbox runs the authority and the inbox until ctx ends. The inbox listens on DTESIM_SMTP_ADDR. The management
+// address shows its messages and its hostility; management gets all other requests.
 func serveWithInbox(ctx context.Context, s *simulator.Simulator, management http.Handler, protocol, manage net.Listener,
 	log *slog.Logger) error {
 	l, err := net.Listen("tcp", cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025"))
@@ -94,7 +94,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// nowhere is a listener that nobody reaches.
+// nowhere is a listener that never accepts a connection.
 type nowhere struct {
 	closed chan struct{}
 	once   *sync.Once
@@ -181,8 +181,8 @@ func (b *inbox) keep(from string, to []string, raw []byte) {
 	b.log.Debug("mail", "to", to, "subject", n.Subject, "size", n.Size)
 }
 
-// manage puts the inbox in front of the authority's management: GET /mail lists, oldest first, GET /mail/{n} gives the
-// bytes; the member "mail" of /chaos is the inbox's; POST /reset empties it and calms it too.
+// manage adds the inbox to the authority's management. GET /mail lists the messages, the oldest first; GET /mail/{n}
+// returns one. The member "mail" of /chaos sets the inbox's hostility. POST /reset empties and calms the inbox too.
 func (b *inbox) manage(authority http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", authority)
@@ -220,8 +220,8 @@ func (b *inbox) get(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no such message", http.StatusNotFound)
 }
 
-// chaosOf shows and changes the hostilities: the member "mail" is the inbox's, the others are the authority's. Either
-// all apply or none, so the authority is asked first.
+// chaosOf shows and changes the hostilities: the inbox's is the member "mail", the other members are the authority's.
+// Either all members apply or none; therefore the authority is asked first.
 func (b *inbox) chaosOf(w http.ResponseWriter, r *http.Request, authority http.Handler) {
 	next := b.hostility()
 	var members map[string]json.RawMessage
@@ -233,7 +233,7 @@ func (b *inbox) chaosOf(w http.ResponseWriter, r *http.Request, authority http.H
 			return
 		}
 		delete(members, "mail")
-		body, _ = json.Marshal(members) // of what has just been read
+		body, _ = json.Marshal(members) // cannot fail: it was just decoded
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	var a answer
@@ -252,7 +252,7 @@ func (b *inbox) chaosOf(w http.ResponseWriter, r *http.Request, authority http.H
 	_, _ = a.body.WriteTo(w)
 }
 
-// answer keeps what a handler answers.
+// answer records a handler's answer.
 type answer struct {
 	header http.Header
 	status int

@@ -14,7 +14,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// readIssuers reads who is registered. Paths of keys are relative to the file.
+// readIssuers reads the registered issuers from a file. Paths of keys are relative to the file's folder.
 func readIssuers(path string) ([]simulator.Issuer, error) {
 	if path == "" {
 		return nil, errors.New("-issuers is required: an authority that knows nobody accepts nothing")

@@ -17,9 +17,9 @@ import (
 // maxBundle is the largest rule bundle that is read, in bytes.
 const maxBundle = 32 << 20
 
-// lawsOf takes out of rule bundles what they say of the law: rates and thresholds, and the codes of catalogues. The
-// arithmetic stays the simulator's own: a rule that computes wrongly is refused, a rate that is new is not. Nobody's
-// signature is asked for.
+// lawsOf reads the law from a rule bundle: rates, thresholds, and codes of catalogues. The arithmetic stays the
+// simulator's own: a document with wrong arithmetic is refused, a document with a new rate is not. The bundle needs no
+// signature.
 func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 	b, err := bundle.Inspect(data)
 	if err != nil {
@@ -60,7 +60,7 @@ func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 			law.PerGallon["D1"] = value
 		case "cotransRate":
 			law.PerGallon["C8"] = value
-		default: // a new tax in USD a unit bears its code of CAT-015: "levyB1"
+		default: // the name of a new tax in USD a unit ends in its code of CAT-015: "levyB1"
 			if code, ok := strings.CutPrefix(p.Name, "levy"); ok {
 				law.PerUnit[code] = value
 			}
@@ -69,7 +69,7 @@ func lawsOf(data []byte, ambiente string) ([]simulator.Law, string, error) {
 	return []simulator.Law{law}, name, nil
 }
 
-// readLaws reads bundles and enacts what they say.
+// readLaws reads rule bundles and enacts their laws.
 func readLaws(s *simulator.Simulator, paths []string, ambiente string, log *slog.Logger) error {
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
@@ -88,7 +88,7 @@ func readLaws(s *simulator.Simulator, paths []string, ambiente string, log *slog
 	return nil
 }
 
-// takeLaw answers POST /law: a rule bundle in the body says what the law is from its first day on.
+// takeLaw answers POST /law. The body is a rule bundle; its law applies from its first day on.
 func takeLaw(s *simulator.Simulator, ambiente string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBundle))
@@ -108,12 +108,12 @@ func takeLaw(s *simulator.Simulator, ambiente string) http.HandlerFunc {
 	}
 }
 
-// fileList is a flag that may stand several times.
+// fileList is a flag that may be given several times.
 type fileList []string
 
 func (l *fileList) String() string { return strings.Join(*l, ",") }
 
-// Set takes several files in one, too, separated by spaces.
+// Set adds one file, or several files separated by spaces.
 func (l *fileList) Set(text string) error {
 	*l = slices.Concat(*l, strings.Fields(text))
 	return nil

@@ -1,5 +1,5 @@
-// Command dtesim is the simulated tax authority as a process. What it receives lives in memory and ends with it, unless
-// -keep names a file.
+// Command dtesim runs the simulated tax authority as a process. It holds what it receives in memory and forgets it at
+// its end, unless -keep names a file.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	issuers    string
 	seed       uint64

@@ -1,5 +1,5 @@
-// Package access is who may do what on a box while it runs: the tokens of tills, the certificates of the listeners, and
-// the record of every change of the two.
+// Package access controls who may do what on a running box: the tokens of tills, the certificates of the listeners, and
+// the record of every change to either.
 package access
 
 import (
@@ -28,28 +28,28 @@ import (
 	"dtegate/gateway/adminapi"
 )
 
-// lookEvery is how often the files of tokens and certificates are looked at. SIGHUP looks at once.
+// lookEvery is how often the files of tokens and certificates are checked. SIGHUP makes Run check them at once.
 const lookEvery = time.Second
 
-// Control is who may do what: the token file, which dtectl and the admin API change, the certificates, and the record
-// of every change. Whoever changed the file, the change is found, made live and recorded by the same code, also when it
-// was made while the appliance stood still.
+// Control holds the token file, which dtectl and the admin API change, the certificates, and the record of every
+// change. The same code finds, applies and records each change of the file, whoever made it, even while the appliance
+// was stopped.
 type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
 	trail   *audit.Trail
 	lan     lan
-	signing time.Time                // when MH's certificate of the signing key ends; zero: not known
-	publish func(gateway.TokenTable) // to the tills' listener
+	signing time.Time                // end of MH's certificate of the signing key; zero: not known
+	publish func(gateway.TokenTable) // gives tokens to the tills' listener
 	broken  prometheus.Gauge
 
 	mu    sync.Mutex
-	file  *config.TokenFile // the live one
-	known map[string]string // its tokens by id, as the trail knows them: mark
-	stamp [2]int64          // of the file that was read last: size, time
+	file  *config.TokenFile // the token file in force
+	known map[string]string // the marks of tokens that the trail knows, by id
+	stamp [2]int64          // size and time of the file that was read last
 }
 
-// Open takes the tokens that were read, and reads the certificates.
+// Open uses the tokens that Inputs read, and reads the certificates.
 func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
 	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {},
 		broken: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -66,7 +66,7 @@ func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.L
 	return a, a.openLAN()
 }
 
-// Table is what the gateway starts with.
+// Table returns the token table with which the gateway starts.
 func (a *Control) Table() gateway.TokenTable {
 	t, _ := tokens(a.cfg, a.file) // Config.Inputs found it good
 	return t
@@ -114,7 +114,7 @@ func (a *Control) Run(ctx context.Context) error {
 	}
 }
 
-// look reads the token file if it is another. One that cannot be used leaves the tokens before it good.
+// look reads the token file if it has changed. If the new file cannot be used, the previous tokens stay valid.
 func (a *Control) look() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +133,7 @@ func (a *Control) look() {
 	}
 }
 
-// put makes a file live and records what is new in it.
+// put brings a token file into force and records its changes.
 func (a *Control) put(file *config.TokenFile, from string) error {
 	table, err := tokens(a.cfg, file)
 	if err != nil {
@@ -161,7 +161,7 @@ func (a *Control) recordChanges(from string) {
 		a.log.Error("a change of tokens is not recorded", "error", err)
 		return
 	}
-	acts[len(acts)-1].State = state // the last: what was not recorded is found again
+	acts[len(acts)-1].State = state // on the last act only: if a record fails, the changes are found again
 	for _, act := range acts {
 		act.From, act.Outcome = from, audit.Done
 		a.log.Info("tokens", "act", act.What, "token", act.Target, "who", act.Who)
@@ -173,7 +173,7 @@ func (a *Control) recordChanges(from string) {
 	a.known = now
 }
 
-// changes are the acts that lead from what was known of tokens to a file. Nothing known: the file is a start.
+// changes returns the acts that turn the known tokens into the tokens of file. known is nil before the first file.
 func changes(known, now map[string]string, file *config.TokenFile) (acts []audit.Act) {
 	if known == nil {
 		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) +
@@ -205,14 +205,14 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 	return acts
 }
 
-// mark tells a token from what it was, without giving its hash away.
+// mark returns a digest that changes with the token and does not reveal its hash.
 func mark(t *config.Token) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
 	return hex.EncodeToString(sum[:8])
 }
 
-// edit changes the file under its lock, makes it live and records it. What somebody else put into the file in the
-// meantime is recorded first, as his.
+// edit changes the file under its lock, brings it into force and records the change. It first records what somebody
+// else has changed in the file, so that the caller is not named for it.
 func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string,
 	error)) (any, error) {
 	a.look()
@@ -221,7 +221,7 @@ func (a *Control) edit(by adminapi.By, what, target string, change func(*config.
 	var file *config.TokenFile
 	var made struct {
 		config.Token
-		Secret string `json:"token,omitempty"` // this once
+		Secret string `json:"token,omitempty"` // shown only this once
 	}
 	err := config.EditTokens(a.cfg.Tokens, func(f *config.TokenFile) error {
 		t, s, err := change(f)
@@ -276,7 +276,7 @@ func (a *Control) RevokeToken(by adminapi.By, id int64) (any, error) {
 	})
 }
 
-// fault says what of a change is the caller's.
+// fault marks an error of a change as the caller's fault.
 func fault(err error) error {
 	switch {
 	case err == nil:
@@ -295,7 +295,7 @@ func stampOf(path string) [2]int64 {
 	return [2]int64{info.Size(), info.ModTime().UnixNano()}
 }
 
-// tokens joins the token file with the points of sale that the tokens name.
+// tokens returns the gateway's token table: each active token with its point of sale.
 func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error) {
 	points := make(map[int64]seller.Point)
 	if err := file.CheckPoints(c); err != nil {

@@ -14,27 +14,27 @@ import (
 	"dtegate/gateway/page"
 )
 
-// What is recorded of the own authority.
+// Acts of the trail about the box's own authority.
 const (
 	tlsFound   = "tls.found"
 	tlsReplace = "tls.replace"
 )
 
-// renewEvery is how often it is asked whether the box's own certificate should be renewed.
+// renewEvery is how often dted checks whether the box's own certificate is due for renewal.
 const renewEvery = time.Hour
 
-// lan is TLS on the listeners.
+// lan holds the TLS certificates of the listeners.
 type lan struct {
-	own     *certificate.Own               // nil: no listener needs it
-	keepers map[string]*certificate.Keeper // by listener, "api" and "ops"; those that are encrypted
+	own     *certificate.Own               // nil: no listener needs the own authority
+	keepers map[string]*certificate.Keeper // of the encrypted listeners, by name: "api", "ops"
 	expiry  *prometheus.GaugeVec
 	damaged *prometheus.GaugeVec
-	said    map[string]string // the fault of a certificate that was logged last
-	renewal time.Time         // the next look at the own certificate
-	pin     string            // of the own authority
+	said    map[string]string // the last fault logged, by certificate
+	renewal time.Time         // when the own certificate is checked next
+	pin     string            // fingerprint of the own authority
 }
 
-// openLAN reads the certificates of the listeners that are encrypted, and renews the box's own if it is due.
+// openLAN reads the certificates of the encrypted listeners, and renews the box's own certificate if it is due.
 func (a *Control) openLAN() error {
 	a.lan = lan{keepers: make(map[string]*certificate.Keeper), said: make(map[string]string),
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds",
@@ -71,7 +71,7 @@ func (a *Control) openLAN() error {
 	return nil
 }
 
-// lookAtCertificates reads the files that changed, and renews.
+// lookAtCertificates reads the certificate files that changed, and renews the box's own certificate.
 func (a *Control) lookAtCertificates() {
 	if a.lan.own != nil && !time.Now().Before(a.lan.renewal) {
 		a.renew()
@@ -87,13 +87,13 @@ func (a *Control) lookAtCertificates() {
 	}
 }
 
-// took shows the own authority.
+// took keeps the own authority's fingerprint and exports its expiry.
 func (a *Control) took(authority *x509.Certificate) {
 	a.lan.pin = certificate.Fingerprint(authority)
 	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
 }
 
-// found takes the own authority at a start, and records one that the trail does not know.
+// found keeps the own authority at a start, and records an authority that the trail does not know.
 func (a *Control) found(authority *x509.Certificate) error {
 	last, err := a.trail.Last(func(act *audit.Act) bool { return act.What == tlsFound || act.What == tlsReplace })
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *Control) recordReplaced() {
 	a.record(audit.Act{Who: "somebody", From: "the TLS folder", What: tlsReplace})
 }
 
-// record records what became of the own authority.
+// record writes an act about the own authority to the trail.
 func (a *Control) record(act audit.Act) {
 	act.Target, act.Outcome = a.lan.pin, audit.Done
 	if err := a.trail.Record(context.Background(), act); err != nil {
@@ -145,7 +145,7 @@ func (a *Control) renew() {
 	a.tell("ca", err)
 }
 
-// tell shows a fault, and logs it when it is another than before.
+// tell exports whether a certificate has a fault, and logs a fault that differs from the last one.
 func (a *Control) tell(name string, err error) {
 	text, bad := "", 0.0
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *Control) tell(name string, err error) {
 	a.lan.said[name] = text
 }
 
-// TLS is what a listener, "api" or "ops", serves; nil: plain HTTP.
+// TLS returns the TLS configuration of a listener, "api" or "ops", or nil for plain HTTP.
 func (a *Control) TLS(listener string) *tls.Config {
 	if k := a.lan.keepers[listener]; k != nil {
 		return k.Config()
@@ -167,7 +167,7 @@ func (a *Control) TLS(listener string) *tls.Config {
 	return nil
 }
 
-// Expiries are the ends of the certificates.
+// Expiries returns when each certificate ends.
 func (a *Control) Expiries() (list []page.Expiry) {
 	if !a.signing.IsZero() {
 		list = append(list, page.Expiry{Name: "signing", At: a.signing})

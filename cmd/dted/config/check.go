@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// How far the clock may be off what the store knows before nothing is issued: a document's date and hour are law, its
-// year is its series.
+// How far the clock may differ from the store's time before issuing stops: the law governs a document's date and hour,
+// and the year decides its series.
 const (
-	ClockBack = 2 * time.Minute     // behind the latest time known right
-	ClockFar  = 31 * 24 * time.Hour // ahead of what the last process left: nobody knows how long the box was off
+	ClockBack = 2 * time.Minute     // behind the latest trusted time
+	ClockFar  = 31 * 24 * time.Hour // ahead of the last process's time: the box may have been off for long
 )
 
-// Now is the branch's clock: the box's, or in a rehearsal of a later day, so much ahead of it.
+// Now returns the branch's time: the box's clock plus Authority.Ahead, which rehearses a later day.
 func (c *Config) Now() time.Time { return time.Now().Add(time.Duration(c.Authority.Ahead)) }
 
-// check returns what is wrong with settings that depend on each other.
+// check returns the faults of settings that depend on each other.
 func (c *Config) check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -74,7 +74,7 @@ func (c *Config) check() error {
 	return errors.Join(faults...)
 }
 
-// Encrypted tells whether the listener speaks TLS.
+// Encrypted reports whether the listener speaks TLS.
 func (l *Listener) Encrypted() bool {
 	host, _, err := net.SplitHostPort(l.Listen)
 	ip := net.ParseIP(host)
@@ -82,20 +82,20 @@ func (l *Listener) Encrypted() bool {
 	return l.TLS != "off" && (l.TLS == "on" || l.Certificate != "" || !inside)
 }
 
-// Own tells whether the listener has a certificate of the box's own authority.
+// Own reports whether the listener uses a certificate of the box's own authority.
 func (l *Listener) Own() bool { return l.Encrypted() && l.Certificate == "" }
 
-// Listeners are the listeners, with the names of their sections.
+// Listeners yields each listener with the name of its section.
 func (c *Config) Listeners() iter.Seq2[string, *Listener] {
 	return func(yield func(string, *Listener) bool) {
 		_ = yield("api", &c.API.Listener) && yield("ops", &c.Ops.Listener)
 	}
 }
 
-// OwnAuthority tells whether any listener needs the box's own certificate authority.
+// OwnAuthority reports whether any listener needs the box's own certificate authority.
 func (c *Config) OwnAuthority() bool { return c.API.Own() || c.Ops.Own() }
 
-// checkListen refuses what is not an address and a port.
+// checkListen refuses a text that is not an address and a port.
 func checkListen(text string) error {
 	_, port, err := net.SplitHostPort(text)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 && port != "0" {
@@ -104,14 +104,14 @@ func checkListen(text string) error {
 	return nil
 }
 
-// CheckURL refuses an address to which nothing secret may be sent: anything but https, and plain HTTP to this machine
-// itself. Plain HTTP takes one of the spellings that every resolver reads alike: localhost, 127.0.0.0/8 as four
-// numbers, ::1.
+// CheckURL refuses an address to which no secret may be sent. It accepts only https, and plain HTTP to this machine. A
+// host of plain HTTP must have a spelling that every resolver reads alike: localhost, 127.0.0.0/8 as four numbers, or
+// ::1.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return errors.New("is not a URL") // its words would quote what is in it
+		return errors.New("is not a URL") // the parser's text would quote the URL
 	case u.User != nil:
 		return errors.New("must not hold a user or a password")
 	case u.Opaque != "" || u.Hostname() == "":
@@ -127,7 +127,7 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// thisMachine tells whether a host is an address of the loopback interface, in its usual spelling.
+// thisMachine reports whether a host is a loopback address in its usual spelling.
 func thisMachine(host string) bool {
 	if host == "localhost" {
 		return true
@@ -136,8 +136,8 @@ func thisMachine(host string) bool {
 	return err == nil && ip.Is4() && ip.IsLoopback() || ip == netip.IPv6Loopback()
 }
 
-// checkProduction refuses, in production, plain HTTP on the ways that passwords, documents and links go. A rehearsal on
-// one machine may use it there.
+// checkProduction refuses, in production, plain HTTP for passwords, documents and links. A rehearsal on one machine may
+// use plain HTTP to that machine.
 func (c *Config) checkProduction() error {
 	if c.Ambiente != "01" {
 		return nil
@@ -145,7 +145,7 @@ func (c *Config) checkProduction() error {
 	var faults []error
 	check := func(name, text string) {
 		if text == "" {
-			return // of what is missing, the tags know
+			return // the tags find a missing setting
 		}
 		if err := CheckURL(text); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
@@ -170,8 +170,8 @@ func (c *Config) checkProduction() error {
 	return errors.Join(faults...)
 }
 
-// rehearsable checks that a rehearsal of production can be taken for nothing else: it is of production, and its
-// authority is on this machine, where MH never is.
+// rehearsable checks that a rehearsal cannot be mistaken for real sales: a rehearsal of production has ambiente "01",
+// and its authority is on this machine, where MH never is.
 func (c *Config) rehearsable() error {
 	a := &c.Authority
 	switch {
@@ -189,12 +189,12 @@ func (c *Config) rehearsable() error {
 	return nil
 }
 
-// nameOfPage is the name of a host as browsers write it.
+// nameOfPage matches the name of a host as browsers write it.
 var nameOfPage = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
 
-// checkOrigin refuses a text that no browser sends as the origin of a page: an origin is compared as it is written, so
-// that one with a path, a capital letter or the scheme's own port would never match. A pattern is none, nor is "null",
-// which every file and sandboxed frame has.
+// checkOrigin refuses a text that no browser sends as the origin of a page. Origins are compared as text: an origin
+// with a path, a capital letter or the scheme's own port would never match. Patterns are refused, and so is "null",
+// which every file and sandboxed frame sends.
 func checkOrigin(text string) error {
 	u, err := url.Parse(text)
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") {

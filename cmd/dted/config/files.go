@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// KeepPrivate makes every file and folder that this process creates readable by its own account alone, whatever umask
-// the process inherited. It reaches the files that libraries create too: the store's tables and logs, spools, the
-// books. Both programs call it before they create anything.
+// KeepPrivate lets only the account of this process read the files and folders that the process creates, whatever umask
+// it inherited. This also protects the files that libraries create: the store's tables and logs, spools, the books.
+// Both programs call it before they create anything.
 func KeepPrivate() { syscall.Umask(0o077) }
 
-// WriteFile replaces a private file: written aside, synced, renamed, and the folder synced.
+// WriteFile replaces a private file: it writes a new file, syncs and renames the file, and syncs the folder.
 func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
 	if err != nil {
@@ -37,7 +37,7 @@ func WriteFile(path string, data []byte) error {
 	return SyncFolder(filepath.Dir(path))
 }
 
-// SyncFolder makes the names in a folder durable.
+// SyncFolder makes the file names of a folder durable.
 func SyncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -50,7 +50,7 @@ func SyncFolder(path string) error {
 	return nil
 }
 
-// ReadSecret returns the line of a file that a setting names. An empty file is an error: no secret is empty.
+// ReadSecret returns the secret in the file that the setting name gives. An empty file is an error: no secret is empty.
 func ReadSecret(name, file string) (string, error) {
 	if file == "" {
 		return "", fmt.Errorf("%s: is missing", name)
@@ -66,10 +66,10 @@ func ReadSecret(name, file string) (string, error) {
 	return secret, nil
 }
 
-// Keeper is a small file of the appliance, replaced whole.
+// Keeper is the path of a small file of the appliance; each Save replaces the whole file.
 type Keeper string
 
-// Load returns its bytes, none when there is no file.
+// Load returns the file's bytes, or nil if the file does not exist.
 func (k Keeper) Load() ([]byte, error) {
 	b, err := os.ReadFile(string(k))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,5 +78,5 @@ func (k Keeper) Load() ([]byte, error) {
 	return b, err
 }
 
-// Save is durable when it returns.
+// Save replaces the file; data is durable when Save returns.
 func (k Keeper) Save(data []byte) error { return WriteFile(string(k), data) }

@@ -18,12 +18,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Chain is the chain of the branch, as everything that is signed in it names it.
+// Chain returns the name and the ambiente of the branch's chain; everything signed in the chain bears both.
 func (c *Config) Chain() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Fleet.Chain, Ambiente: c.Ambiente}
 }
 
-// Open returns the chain's store; it is not asked yet.
+// Open returns the chain's store and sends no request to it.
 func (f *Fleet) Open() (bucket.Bucket, error) {
 	a, err := f.Store.open("fleet.store", 0)
 	if err != nil {
@@ -32,7 +32,7 @@ func (f *Fleet) Open() (bucket.Bucket, error) {
 	return bucket.New(a), nil
 }
 
-// Directors reads the keys that may sign the desired state; each is named by its fingerprint.
+// Directors reads the keys that may sign the desired state. The ID of each key is its fingerprint.
 func (f *Fleet) Directors() (keys []fleetproto.Key, err error) {
 	rest, err := os.ReadFile(f.DirectorKey)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *Fleet) Directors() (keys []fleetproto.Key, err error) {
 	return keys, nil
 }
 
-// Box reads the box's own key; fs.ErrNotExist when there is none yet.
+// Box reads the box's own key. The error is fs.ErrNotExist if the key does not exist yet.
 func (f *Fleet) Box() (fleetproto.Signer, error) {
 	b, err := os.ReadFile(f.Key)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *Fleet) Box() (fleetproto.Signer, error) {
 	return fleetproto.Signer{ID: f.Branch, Private: k}, nil
 }
 
-// MakeBox reads the box's own key, and makes one where there is none.
+// MakeBox reads the box's own key, or makes the key if it does not exist.
 func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
 	s, err = f.Box()
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -86,14 +86,14 @@ func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
 	return fleetproto.Signer{ID: f.Branch, Private: private}, true, WriteFile(f.Key, text)
 }
 
-// Shipping is the file of how far the second copy was shipped.
+// Shipping returns the file that records how much of the second copy was shipped.
 func (f *Fleet) Shipping() Keeper { return Keeper(f.State + ".ship") }
 
-// Settings is the file of the settings that the centre pushed, for the next start.
+// Settings returns the file that keeps the centre's settings for the next start.
 func (f *Fleet) Settings() Keeper { return Keeper(f.State + ".settings") }
 
-// overlay lays what the centre pushed over what the file says. A file that cannot be used changes nothing: the agent
-// writes it anew when it has the store's.
+// overlay replaces or extends settings of dted.toml by the settings that the centre pushed. If their file cannot be
+// used, overlay changes nothing: the agent writes the file again when it has read the chain's store.
 func (c *Config) overlay() {
 	data, err := c.Fleet.Settings().Load()
 	if err != nil || len(data) == 0 {
@@ -107,7 +107,7 @@ func (c *Config) overlay() {
 	if c.Mail != nil {
 		c.Mail.Greeting = cmp.Or(s.Greeting, c.Mail.Greeting)
 	}
-	if len(c.Branch.Hours) > 0 { // closed days say nothing of a branch without hours
+	if len(c.Branch.Hours) > 0 { // closed days mean nothing without hours
 		c.Branch.Closed = append(c.Branch.Closed, s.Closed...)
 	}
 	for _, document := range s.Types {
@@ -123,22 +123,22 @@ func (c *Config) overlay() {
 	}
 }
 
-// Identity is the chain as everything that is signed in it names it.
+// Identity returns the chain's name and ambiente; everything signed in the chain bears both.
 func (c *Centre) Identity() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
 }
 
-// OpenStore returns the chain's store; it is not asked yet.
+// OpenStore returns the chain's store and sends no request to it.
 func (c *Centre) OpenStore() (*archive.Archive, error) {
 	return c.Store.open("store", StoreConnections)
 }
 
-// Pinned reads the keys that must have signed a bundle.
+// Pinned reads the pinned keys and the number of them that must have signed a bundle.
 func (c *Centre) Pinned() (bundle.Keys, error) {
 	return (&Rules{Threshold: c.Threshold, Keys: c.Keys}).Pinned()
 }
 
-// Known reads the public half of the director's key.
+// Known returns the public half of the director's key.
 func (d *Director) Known() (ed25519.PublicKey, error) {
 	b, err := os.ReadFile(d.Public)
 	if err != nil {
@@ -151,7 +151,7 @@ func (d *Director) Known() (ed25519.PublicKey, error) {
 	return k, nil
 }
 
-// Open opens the private half of the director's key: about 0.4 s.
+// Open opens the private half of the director's key, which takes about 0.4 s.
 func (d *Director) Open() (ed25519.PrivateKey, error) {
 	if d.Key == "" {
 		return nil, errors.New("director.key: is missing: this verb signs an order")

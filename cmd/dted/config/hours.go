@@ -9,11 +9,11 @@ import (
 )
 
 // Hours are the hours of some days of the week in which the branch is open, as text "mon-sat 08:00-20:00". Days are
-// three letters in English, one ("sun"), a range ("mon-fri") or several behind commas. An end that is not after the
-// beginning is one of the next day: "fri,sat 18:00-02:00", "mon-sun 00:00-00:00" is always.
+// three letters in English: one day ("sun"), a range ("mon-fri") or a list with commas. An end that is not after the
+// beginning is on the next day: "fri,sat 18:00-02:00". "mon-sun 00:00-00:00" means always.
 type Hours struct {
 	Days     [7]bool       // from Sunday
-	From, To time.Duration // since midnight; To is up to 48 h and after From
+	From, To time.Duration // since midnight; To is after From and at most 48 h
 }
 
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
@@ -62,14 +62,14 @@ func ofDay(text string) (time.Duration, error) {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute, err
 }
 
-// Opening is a time in which the branch is open.
+// Opening is a period in which the branch is open.
 type Opening struct{ From, To time.Time }
 
-// farthest is how far ahead an opening is looked for.
+// farthest is how far ahead NextOpenings looks for an opening.
 const farthest = 60 // days
 
-// NextOpenings returns the opening under way at a moment, or else the next one, and the one after it, in the zone of
-// the moment. ok is false where the configuration names no hours, or none of the next sixty days.
+// NextOpenings returns the current opening, or else the next opening, and the opening after that, in the time zone of
+// now. ok is false if the configuration names no hours, or if it has no two openings in the next sixty days.
 func (b *Branch) NextOpenings(now time.Time) (first, second Opening, ok bool) {
 	var list []Opening
 	for ahead := -2; ahead <= farthest; ahead++ {

@@ -13,8 +13,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Seller returns the taxpayer's data under the schemas' names; each generation of schemas takes the members that it
-// has.
+// Seller returns the taxpayer's data under the names of MH's schemas; each generation of schemas uses the members that
+// it defines.
 func (c *Config) Seller() seller.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
@@ -43,14 +43,14 @@ func (c *Config) PointsOfSale() []seller.Point {
 	return list
 }
 
-// CheckIssuer compares the issuer's data with the layouts of the rules in force: a fault is found at a start or when a
-// rule comes, not at the till.
+// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is thus found at a start or
+// when a rule arrives, not at the till.
 func (c *Config) CheckIssuer(b *rulestore.Book) error {
 	return c.checkIssuer(b.CheckIssuer)
 }
 
-// CheckShipped compares the issuer's data with the layouts of the bundles that were read and that pinned keys have
-// signed. A start does the same with all rules in force, see Config.CheckIssuer.
+// CheckShipped compares the issuer's data with the layouts of those bundles in Shipped that pinned keys have signed. A
+// start does the same with all rules in force, see Config.CheckIssuer.
 func (in *Inputs) CheckShipped(c *Config) error {
 	var bundles []*bundle.Bundle
 	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {
@@ -65,7 +65,7 @@ func (in *Inputs) CheckShipped(c *Config) error {
 	return c.checkIssuer(l.CheckIssuer)
 }
 
-// checkIssuer names each setting that a layout refuses, once.
+// checkIssuer returns one fault for each setting that a layout refuses.
 func (c *Config) checkIssuer(check func(emisor dte.Value) []dte.Fault) error {
 	seen := make(map[string]bool)
 	var faults []error
@@ -81,10 +81,10 @@ func (c *Config) checkIssuer(check func(emisor dte.Value) []dte.Fault) error {
 	return errors.Join(faults...)
 }
 
-// issuerSetting is a setting behind a member of emisor, and what the setting must be.
+// issuerSetting is the setting from which a member of emisor comes, and the form that its value must have.
 type issuerSetting struct{ name, value, form string }
 
-// settingOf finds the setting behind a place in a document.
+// settingOf returns the setting that supplies the member at a path of a document.
 func settingOf(c *Config, p *Point, path string) issuerSetting {
 	i, a := &c.Issuer, &c.Issuer.Address
 	member := strings.TrimPrefix(path, "emisor.")

@@ -22,10 +22,10 @@ import (
 	"dtegate/plugins"
 )
 
-// Variables of the environment override addresses.
+// Variables maps settings to the environment variables that override them.
 var Variables = map[string]string{"api.listen": "DTED_API_ADDR", "ops.listen": "DTED_OPS_ADDR"}
 
-// Load reads and checks a configuration; the error is an *Invalid with every fault. Variables override its addresses.
+// Load reads and checks a configuration. The error is an *Invalid with every fault. Variables override the addresses.
 func Load(path string) (*Config, error) {
 	c := new(Config)
 	faults, err := load(path, c)
@@ -42,7 +42,7 @@ func Load(path string) (*Config, error) {
 	return c, nil
 }
 
-// presets fills in what depends on other settings.
+// presets fills in the defaults that depend on other settings.
 func (c *Config) presets() {
 	if len(c.Types.Issue) == 0 {
 		c.Types.Issue = plugins.Issued()
@@ -63,8 +63,7 @@ func (c *Config) presets() {
 	}
 }
 
-// LoadBooks reads [books] of a configuration, of which nothing else need be there: whoever makes books of backups has
-// no box.
+// LoadBooks reads and checks only [books] of a configuration: somebody who makes books from backups has no box.
 func LoadBooks(path string) (*Books, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {
@@ -96,7 +95,7 @@ func LoadCentre(path string) (*Centre, error) {
 	return c, nil
 }
 
-// load reads a file into a struct like Config and does what the struct's tags say.
+// load reads a file into a struct like Config and applies the struct's tags.
 func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func load(path string, into any) (faults, err error) {
 	return prepare(into, "", filepath.Dir(path)), nil
 }
 
-// read decodes a TOML file strictly: an unknown name is an error that shows the line.
+// read decodes a TOML file strictly: an unknown name is an error with its line.
 func read(path string, into any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -139,8 +138,8 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings returns the settings of a struct in their order. With all, it also returns the settings of omitted sections
-// and, for each list, the settings of one item without its number.
+// settings returns the settings of a struct in their order. If all is true, it also returns the settings of omitted
+// sections and, for each list, the settings of one item without its number.
 func settings(v reflect.Value, prefix string, all bool) (list []setting) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -170,8 +169,8 @@ func isSection(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// prepare does what the tags of a struct like Config say: it fills in what is left out, resolves paths relative to a
-// folder, and returns every fault.
+// prepare applies the tags of a struct like Config: it fills in defaults, resolves paths relative to a folder, and
+// returns every fault.
 func prepare(section any, prefix, folder string) error {
 	var faults []error
 	for _, s := range settings(reflect.ValueOf(section).Elem(), prefix, false) {
@@ -194,7 +193,7 @@ func prepare(section any, prefix, folder string) error {
 	return errors.Join(faults...)
 }
 
-// set gives a setting the value that a tag writes.
+// set gives a setting the value of a tag.
 func set(v reflect.Value, text string) error {
 	switch into := v.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
@@ -208,7 +207,7 @@ func set(v reflect.Value, text string) error {
 	return err
 }
 
-// check returns what is wrong with the value of a setting.
+// check returns the fault of a setting's value, or nil.
 func (s *setting) check() error {
 	v := s.value
 	if v.IsZero() {
@@ -247,7 +246,7 @@ func (s *setting) check() error {
 	return nil
 }
 
-// forms are what texts must look like.
+// forms are the checks that the tag form names.
 var forms = map[string]func(string) error{
 	"ambiente":      pattern(`0[01]`, `"00" (test) or "01" (production)`),
 	"colour":        pattern(`#[0-9a-fA-F]{6}`, `like "#1f5f8b"`),
@@ -262,7 +261,7 @@ var forms = map[string]func(string) error{
 	"url":           CheckURL,
 }
 
-// pattern is the form of a regular expression, which the whole text must match.
+// pattern returns a check that the whole text matches a regular expression.
 func pattern(expression, must string) func(string) error {
 	whole := regexp.MustCompile(`^(?:` + expression + `)$`)
 	return func(text string) error {
@@ -280,7 +279,7 @@ func checkDate(text string) error {
 	return nil
 }
 
-// Settings are the names of all settings and sections, in the order of Config. A list's name is that of its items:
+// Settings returns the names of all settings and sections, in the order of Config. Items of a list have no number:
 // "point_of_sale.id".
 var Settings = sync.OnceValue(func() (names []string) {
 	for _, s := range settings(reflect.ValueOf(new(Config)).Elem(), "", true) {
@@ -289,11 +288,11 @@ var Settings = sync.OnceValue(func() (names []string) {
 	return names
 })
 
-// settingName is how the text of a fault begins: "issuer.nrc: is missing", "api.certificate, api.key: the one needs the
-// other", "books.sale[0].item: is 5".
+// settingName matches the beginning of a fault's text: "issuer.nrc: is missing", "api.certificate, api.key: the one
+// needs the other", "books.sale[0].item: is 5".
 var settingName = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:(?:\[[0-9]+\])?\.[a-z][a-z0-9_]*)*)(?:, [a-z0-9_.]+)*: `)
 
-// Setting is the name of the setting that a fault is of, the first of several; "" when the fault names none.
+// Setting returns the name of the setting at fault, the first name of several; "" if the fault names no setting.
 func Setting(err error) string {
 	m := settingName.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -306,13 +305,13 @@ func Setting(err error) string {
 	return name
 }
 
-// Invalid is a file that cannot be used: everything that is wrong with it, one fault a line.
+// Invalid is the error of a file that cannot be used, with every fault of the file.
 type Invalid struct {
 	Path   string
 	Faults []error
 }
 
-// Error is a line for each fault, with the file's name before it.
+// Error returns a line for each fault; each line begins with the file's path.
 func (e *Invalid) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -324,7 +323,7 @@ func (e *Invalid) Error() string {
 // Unwrap returns the faults.
 func (e *Invalid) Unwrap() []error { return e.Faults }
 
-// invalid makes an error of faults, which may be joined, or nil of none.
+// invalid returns an *Invalid of the faults, or nil if there are no faults. Each argument may be a joined error.
 func invalid(path string, faults ...error) error {
 	if list := Faults(errors.Join(faults...)); len(list) > 0 {
 		return &Invalid{path, list}
@@ -332,8 +331,8 @@ func invalid(path string, faults ...error) error {
 	return nil
 }
 
-// Faults takes joined errors apart, in their order, so that each can be told in a line of its own. It returns nil of
-// nil.
+// Faults returns the errors of a joined error in their order, so that each can be printed on its own line. For nil it
+// returns nil.
 func Faults(err error) (list []error) {
 	if err == nil {
 		return nil
@@ -348,7 +347,7 @@ func Faults(err error) (list []error) {
 		words = append(words, e.Error())
 	}
 	if _, own := err.(*Invalid); !own && strings.Join(words, "\n") != err.Error() {
-		return []error{err} // one sentence of several causes
+		return []error{err} // one sentence with several causes
 	}
 	return list
 }

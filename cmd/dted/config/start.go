@@ -29,34 +29,34 @@ import (
 	"dtegate/storage"
 )
 
-// What dted and dtectl make of a configuration alike.
+// This file holds what both dted and dtectl make of a configuration.
 
-// Store is how the store is opened, without its second copy.
+// Store returns the options that open the store without its second copy.
 func (c *Config) Store(log *slog.Logger) storage.Options {
 	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: c.Now}
 }
 
-// BoxAuthority is the box's own certificate authority, made or not.
+// BoxAuthority returns the box's own certificate authority. Its files need not exist yet.
 func (c *Config) BoxAuthority() *certificate.Own {
 	return &certificate.Own{Folder: c.TLS.Folder, Names: c.TLS.Names, Now: time.Now, Write: WriteFile}
 }
 
-// Link is the way to MH that dted sells over and doctor measures; it connects to nothing yet.
+// Link returns the connections to MH, which dted uses for sales and doctor measures. It connects to nothing yet.
 func (a *Authority) Link() *connpool.Link {
 	return connpool.New(connpool.Options{URL: a.URL, ConnectTimeout: time.Duration(a.ConnectTimeout)})
 }
 
-// StoreName is what people call the store.
+// StoreName returns what people call the branch.
 func (c *Config) StoreName() string { return cmp.Or(c.Branch.Name, c.Issuer.TradeName, c.Issuer.Name) }
 
-// Open returns the archive; it is not asked yet.
+// Open returns the archive and sends no request to it.
 func (a *Archive) Open() (*archive.Archive, error) { return a.open("archive", 0) }
 
-// StoreConnections are how many requests the centre may make of the store at once: a chain's statuses are thousands of
-// small objects.
+// StoreConnections is how many requests the centre may make to the chain's store at once: a chain's statuses are
+// thousands of small objects.
 const StoreConnections = 64
 
-// open returns the store of a section, which keeps so many connections; 0: a few.
+// open returns the object store of a section. It keeps this many connections for later calls; 0 means a few.
 func (a *Archive) open(section string, connections int) (*archive.Archive, error) {
 	var secret string
 	if a.Credentials == "" || a.SecretFile != "" {
@@ -81,8 +81,8 @@ func (a *Archive) open(section string, connections int) (*archive.Archive, error
 		"archive: Prefix", section+".prefix", "archive: Bucket", section+".bucket")
 }
 
-// inSettings names the setting in the error of a package about one of its options. names are options, as the error
-// begins, each before its setting.
+// inSettings replaces the option's name in another package's error by the setting's name. names are options, as the
+// error begins, each before its setting.
 func inSettings(err error, names ...string) error {
 	for i := 0; err != nil && i < len(names); i += 2 {
 		if rest, ok := strings.CutPrefix(err.Error(), names[i]); ok {
@@ -92,7 +92,7 @@ func inSettings(err error, names ...string) error {
 	return err
 }
 
-// Pinned reads the keys that may sign rules, all that are good, and says of each of the others why it is not.
+// Pinned returns the readable keys that may sign rules. The error joins the fault of each other key.
 func (r *Rules) Pinned() (bundle.Keys, error) {
 	keys := bundle.Keys{Threshold: r.Threshold}
 	var faults []error
@@ -116,7 +116,7 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 	return keys, errors.Join(faults...)
 }
 
-// Box reads the box's key; fs.ErrNotExist when there is none yet.
+// Box reads the box's key. The error is fs.ErrNotExist if the key does not exist yet.
 func (c *Config) Box() (*recordmac.Key, error) {
 	b, err := os.ReadFile(c.BoxKey)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Config) Box() (*recordmac.Key, error) {
 	return k, nil
 }
 
-// MakeBox reads the box's key, and makes one where there is none. One that is there and cannot be read stays as it is.
+// MakeBox reads the box's key, or makes the key if it does not exist. A key file that cannot be read stays as it is.
 func (c *Config) MakeBox() (k *recordmac.Key, made bool, err error) {
 	k, err = c.Box()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,36 +143,36 @@ func (c *Config) MakeBox() (k *recordmac.Key, made bool, err error) {
 type Inputs struct {
 	Key      *sign.Key
 	Password string   // of MH's API
-	Admin    [32]byte // digest of the admin token; zero when the configuration names none
+	Admin    [32]byte // digest of the admin token; zero when the configuration names no file
 	Tokens   *TokenFile
 	Delivery outbox.Delivery
-	Hook     string // secret of the webhook; "": there is none
-	// Store and Directors are of the branch's chain, if it is of one: its object store, and who may sign what it runs.
+	Hook     string // secret of the webhook; "": no webhook
+	// Store is the object store of the branch's chain, Directors the keys that may sign what it runs; zero: no chain.
 	Store     bucket.Bucket
 	Directors []fleetproto.Key
 	Rules     bundle.Keys       // keys that may sign rules
 	Shipped   map[string][]byte // bundles of the rules folder, by path
 }
 
-// Fault is one reason not to start.
+// Fault is one reason why dted does not start.
 type Fault struct {
-	Check string // the part that was read, by doctor's name: "key", "tokens", "tls" …
+	Check string // the part that was read, as doctor calls it: "key", "tokens", "tls" …
 	Err   error
 }
 
 func (f *Fault) Error() string { return f.Err.Error() }
 func (f *Fault) Unwrap() error { return f.Err }
 
-// InputOptions of Config.Inputs.
+// InputOptions are the options of Config.Inputs.
 type InputOptions struct {
-	// OpenKey opens a sealed key, default sign.Open. That takes half a second.
+	// OpenKey opens a sealed key. Default: sign.Open, which takes half a second.
 	OpenKey func(sealed, passphrase []byte) (*sign.Key, error)
-	// Catalogue returns the words of a code of MH's catalogues when a document is printed; nil knows none.
+	// Catalogue returns the words for a code of MH's catalogues, for printing; nil knows no code.
 	Catalogue func(catalogue, code string) (string, bool)
 }
 
-// Inputs reads everything that a start needs, even after a fault. It returns the faults in a fixed order, one for each
-// thing to mend.
+// Inputs reads everything that a start needs, and goes on after a fault. It returns the faults in a fixed order, one
+// for each thing to mend.
 func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) {
 	if o.OpenKey == nil {
 		o.OpenKey = sign.Open
@@ -212,7 +212,7 @@ func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) 
 	return in, faults
 }
 
-// Refusal joins faults to the error that ends a start; nil for none.
+// Refusal joins faults to the error that ends a start; without faults it returns nil.
 func Refusal(faults []Fault) error {
 	var list []error
 	for i := range faults {
@@ -221,7 +221,7 @@ func Refusal(faults []Fault) error {
 	return errors.Join(list...)
 }
 
-// key opens the sealed key and proves it with a test signature.
+// key opens the sealed key and tests it with a signature.
 func key(c Key, open func(sealed, passphrase []byte) (*sign.Key, error)) (*sign.Key, error) {
 	sealed, err := os.ReadFile(c.File)
 	if err != nil {
@@ -244,7 +244,7 @@ func key(c Key, open func(sealed, passphrase []byte) (*sign.Key, error)) (*sign.
 // adminTokenLength is the shortest admin token, in characters.
 const adminTokenLength = 32
 
-// adminToken returns the digest of the admin token; zero if no file is named.
+// adminToken returns the digest of the admin token, or zero if no file is named.
 func adminToken(file string) (digest [32]byte, err error) {
 	if file == "" {
 		return digest, nil
@@ -355,7 +355,7 @@ func printer(c *Config, catalogue func(catalogue, code string) (string, bool)) (
 func mailer(m *Mail, i *Issuer) (*mail.Sender, error) {
 	reply := m.ReplyTo
 	if reply == "" && mail.Mailable(i.Mail) {
-		reply = i.Mail // an answer goes to the store and not to a mailbox that nobody reads
+		reply = i.Mail // an answer goes to the issuer, not to a mailbox that nobody reads
 	}
 	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From,
 		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply}
@@ -388,7 +388,7 @@ func (in *Inputs) openFleet(c *Config) error {
 	return errors.Join(store, directors, box)
 }
 
-// rehearsed is the suffix of a file beside the store; the file marks a store with which production was rehearsed.
+// rehearsed is the suffix of a file next to the store; this file marks a store that has rehearsed production.
 const rehearsed = ".rehearsal"
 
 // CheckRehearsal refuses to mix a rehearsal with production: a rehearsal begins with a store that has issued nothing,
@@ -410,8 +410,8 @@ func (c *Config) CheckRehearsal(lastID uint64) error {
 	return nil
 }
 
-// Rehearse is CheckRehearsal, and marks the store of a rehearsal: its numbers and simulated seals never mix with real
-// ones.
+// Rehearse calls CheckRehearsal and marks the store of a rehearsal, so that its numbers and simulated seals never mix
+// with real ones.
 func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 	if err := c.CheckRehearsal(lastID); err != nil || !c.Authority.Rehearsal {
 		return err
@@ -426,10 +426,10 @@ func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 	return nil
 }
 
-// Exposed returns the secrets that other accounts of this machine may read or write, each by its setting and with its
-// remedy, in the order of the sample. They do not prevent a start: the secret may already be known, and a store that
-// does not sell does not help. dted warns of each at every start, and doctor fails. sound is how many secrets are
-// protected; missing files do not count.
+// Exposed returns a fault for each secret that other accounts of this machine may read or write, with its setting and
+// its remedy, in the order of the sample. An exposed secret does not prevent a start: it may already be known, and a
+// branch that cannot sell does not help. dted warns of each fault at every start, and doctor fails. sound is the number
+// of protected secrets; missing files do not count.
 func (c *Config) Exposed() (faults []error, sound int) {
 	seen := map[string]bool{"": true} // the chain's store may be the archive
 	for _, s := range settings(reflect.ValueOf(c).Elem(), "", false) {

@@ -22,7 +22,7 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// TokenFile is the list of tokens: keyed hashes only, so that the file gives no token away.
+// TokenFile is the list of tokens. It holds only keyed hashes, so that nobody can read a token from the file.
 type TokenFile struct {
 	// Secret keys the hashes, 32 bytes in hex.
 	Secret string `toml:"secret"`
@@ -31,8 +31,8 @@ type TokenFile struct {
 	Tokens []Token `toml:"token"`
 }
 
-// Token is one till's right to issue. A revoked one stays in the file without a hash: documents name its id. No JSON
-// gives a hash away.
+// Token is one till's right to issue. A revoked token stays in the file without a hash, because documents name its id.
+// JSON omits the hashes.
 type Token struct {
 	ID          int64     `toml:"id" json:"id"`
 	Name        string    `toml:"name" json:"name"`
@@ -43,17 +43,17 @@ type Token struct {
 	MadeBy      string    `toml:"made_by,omitempty" json:"made_by,omitempty"`
 	Rotated     time.Time `toml:"rotated,omitzero" json:"rotated,omitzero"`
 	RotatedBy   string    `toml:"rotated_by,omitempty" json:"rotated_by,omitempty"`
-	// PreviousHash is the token before the last rotation, good until PreviousUntil.
+	// PreviousHash is the hash from before the last rotation, valid until PreviousUntil.
 	PreviousHash  string    `toml:"previous_hash,omitempty" json:"-"`
 	PreviousUntil time.Time `toml:"previous_until,omitzero" json:"previous_until,omitzero"`
 	Revoked       time.Time `toml:"revoked,omitzero" json:"revoked,omitzero"`
 	RevokedBy     string    `toml:"revoked_by,omitempty" json:"revoked_by,omitempty"`
 }
 
-// Permissions are those of the types of documents whose sources this program was built with, of SPEC 2.8, and two of
-// this appliance's own, which GET /dte/information does not show: CONSULTA reads what the token may not issue, where
-// access.reading restricts that; REENVIO mails to an address that the document does not bear. A bundle may bring a type
-// with another permission.
+// Permissions lists SPEC 2.8's permissions for the document types built into this program, and two of this appliance,
+// which GET /dte/information does not show. CONSULTA reads documents of types that the token may not issue, where
+// access.reading restricts reading; REENVIO mails to an address that the document does not bear. A bundle may bring a
+// type with another permission.
 var Permissions = func() (list []string) {
 	for _, t := range plugins.Types() {
 		if t.Permission != "" {
@@ -65,7 +65,7 @@ var Permissions = func() (list []string) {
 
 var permissionForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
 
-// CheckPermission refuses what can be no permission, and what looks like a misspelt one.
+// CheckPermission refuses a name without the form of a permission, and a name that looks like a misspelt permission.
 func CheckPermission(name string) error {
 	if slices.Contains(Permissions, name) {
 		return nil
@@ -80,17 +80,17 @@ func CheckPermission(name string) error {
 	return nil
 }
 
-// MaxGrace is the longest that a rotated token may stay good.
+// MaxGrace is the longest time for which a token may stay valid after its rotation.
 const MaxGrace = 30 * 24 * time.Hour
 
-// ErrNoToken means that there is no token with an id, or that it is revoked.
+// ErrNoToken means that no token has the id, or that the token is revoked.
 var ErrNoToken = errors.New("no such token")
 
 // LoadTokens reads a token file.
 func LoadTokens(path string) (*TokenFile, error) {
 	t := new(TokenFile)
 	if err := read(path, t); err != nil {
-		if bad := new(Invalid); errors.As(err, &bad) { // named here: it is not the configuration
+		if bad := new(Invalid); errors.As(err, &bad) { // keep only the text: Invalid means the configuration
 			err = errors.New(bad.Error())
 		}
 		return nil, err
@@ -116,10 +116,10 @@ func isHash(text string) bool {
 	return err == nil && len(b) == 32
 }
 
-// Active tells whether the token, or the one before it, opens anything.
+// Active reports whether the token is in force, that is, not revoked.
 func (t *Token) Active() bool { return t.Revoked.IsZero() }
 
-// EditTokens changes a token file under a lock that the appliance and dtectl share. Nothing is written when edit fails.
+// EditTokens changes a token file under a lock that the appliance and dtectl share. If edit fails, nothing is written.
 func EditTokens(path string, edit func(*TokenFile) error) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -139,9 +139,9 @@ func EditTokens(path string, edit func(*TokenFile) error) error {
 	return t.Save(path)
 }
 
-// BeginTokens makes a token file in the place of a lost one; today is in the branch's time. Records name the tokens
-// that issued them by id, so the new file's ids begin with the day, far above those of the one before: 26112201 for the
-// first of 22 November 2026. It fails while there is a file.
+// BeginTokens makes a token file that replaces a lost file; today is in the branch's time. Records name their tokens by
+// id, therefore the ids of the new file begin with the day, far above the ids of the lost file: 26112201 is the first
+// id of 22 November 2026. BeginTokens fails if the file exists.
 func BeginTokens(path string, today time.Time) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -153,7 +153,7 @@ func BeginTokens(path string, today time.Time) error {
 	return (&TokenFile{Secret: Secret(), First: first}).Save(path)
 }
 
-// Add makes a token for a point of sale and returns it with its secret, which is kept nowhere.
+// Add makes a token for a point of sale and returns the token with its secret. The secret is not stored.
 func (t *TokenFile) Add(c *Config, name string, point int64, permissions []string, by string, at time.Time) (*Token,
 	string, error) {
 	for _, p := range permissions {
@@ -182,8 +182,8 @@ func (t *TokenFile) Add(c *Config, name string, point int64, permissions []strin
 	return &t.Tokens[len(t.Tokens)-1], secret, nil
 }
 
-// Rotate gives a token another secret. The one that it had stays good for a grace, 0 to MaxGrace; one from an earlier
-// rotation ends.
+// Rotate gives a token a new secret. The current secret stays valid for the grace, 0 to MaxGrace; a secret from before
+// an earlier rotation ends at once.
 func (t *TokenFile) Rotate(id int64, grace time.Duration, by string, at time.Time) (*Token, string, error) {
 	k, err := t.find(id)
 	if err != nil {
@@ -201,7 +201,7 @@ func (t *TokenFile) Rotate(id int64, grace time.Duration, by string, at time.Tim
 	return k, secret, nil
 }
 
-// Grant lets a token do more; what it may do already stays.
+// Grant adds permissions to a token and takes none away.
 func (t *TokenFile) Grant(id int64, permissions []string) (*Token, error) {
 	k, err := t.find(id)
 	if err != nil {
@@ -218,7 +218,7 @@ func (t *TokenFile) Grant(id int64, permissions []string) (*Token, error) {
 	return k, nil
 }
 
-// Revoke ends a token at once, and the one before it.
+// Revoke ends a token at once, and with it the secret from before its last rotation.
 func (t *TokenFile) Revoke(id int64, by string, at time.Time) (*Token, error) {
 	k, err := t.find(id)
 	if err != nil {
@@ -245,14 +245,14 @@ func (t *TokenFile) hash(secret string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// Secret is 32 random bytes in hex.
+// Secret returns 32 random bytes in hex.
 func Secret() string {
 	b := make([]byte, 32)
 	_, _ = rand.Read(b) // never fails since Go 1.24
 	return hex.EncodeToString(b)
 }
 
-// CheckPoints refuses tokens that are good for a point of sale which the configuration has not.
+// CheckPoints returns an error for each active token whose point of sale the configuration lacks.
 func (t *TokenFile) CheckPoints(c *Config) error {
 	var faults []error
 	for _, k := range t.Tokens {
@@ -264,7 +264,7 @@ func (t *TokenFile) CheckPoints(c *Config) error {
 	return errors.Join(faults...)
 }
 
-// Save writes the token file whole or not at all.
+// Save replaces the token file: after a crash the file is the old or the new one, complete.
 func (t *TokenFile) Save(path string) error {
 	b, err := toml.Marshal(t)
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// How far the clock may be off before no document is issued, beside config.ClockBack and config.ClockFar.
+// How far the clock may be off before issuing stops, in addition to config.ClockBack and config.ClockFar.
 const (
-	clockAhead = 15 * time.Minute // ahead of the anchor plus the time that has really passed
-	clockNear  = 15 * time.Minute // a clock this close to MH's is right, whatever else was known
-	clockDrift = 1000             // a clock may gain one part in so many of the time that passes
+	clockAhead = 15 * time.Minute // ahead of the anchor plus the time elapsed since
+	clockNear  = 15 * time.Minute // a clock this close to MH's is right, whatever else is known
+	clockDrift = 1000             // a clock may drift by one part in 1000 of the elapsed time
 )
 
 // clock decides whether a document may bear the box's time. It has three witnesses: the time that the last process left
-// in the store, the time that passes (which no setting of the clock alters), and the date of MH's answers. MH can clear
-// any doubt. MH alone can raise a doubt only before a process has issued its first document, and only while neither the
+// in the store, the elapsed time (which no setting of the clock alters), and the date of MH's answers. MH can clear any
+// doubt. MH alone can raise a doubt only before a process has issued its first document, and only while neither the
 // kernel's time server nor the archive agrees with the box, because a wrong clock at MH must not stop the branches. MH
 // and the archive together can raise a doubt at any time, even against a time server.
 type clock struct {
 	synced func() bool // the kernel's clock follows a time server
 	once   sync.Once
-	first  chan struct{} // closed when MH was asked for the time, or cannot be
+	first  chan struct{} // closed once MH was asked or cannot be reached
 
 	now     func() time.Time     // the box's clock
 	elapsed func() time.Duration // since the process began
 	log     *slog.Logger
 
 	mu    sync.Mutex
-	right time.Time // the latest time that was right, at first the store's
+	right time.Time // the latest time that was right, at first the store's time
 	// The clock is measured from anchor, a time that was right when anchored (by elapsed) had passed: this process's
 	// first look, or MH's latest answer that agreed. No other look moves the anchor, therefore small steps cannot add
 	// up.
@@ -46,19 +46,19 @@ type clock struct {
 	known    bool          // MH has answered
 
 	issued       bool // this process has issued a document
-	disputed     bool // MH has another time; the archive is asked
+	disputed     bool // MH's time differs; the archive is asked
 	contradicted bool // MH's time counts: it differed before the first document, or the archive agrees with MH
-	joined       bool // the archive agrees with MH: no time server outvotes both
+	joined       bool // the archive agrees with MH: a time server cannot outvote both
 }
 
-// newClock starts from the time that the store knows, zero for none. now is the box's clock.
+// newClock returns a clock that starts from the store's time, zero for none. now is the box's clock.
 func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
 	began := time.Now()
 	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}),
 		now: func() time.Time { return now().Round(0) }, elapsed: func() time.Duration { return time.Since(began) }}
 }
 
-// clockRetry is when a till may try again.
+// clockRetry is how long a till waits before it tries again.
 const clockRetry = 15 * time.Second
 
 // check returns nil while the clock counts as right.
@@ -93,7 +93,7 @@ func (c *clock) check() error {
 	return c.doubt
 }
 
-// suspect doubts the clock, which is off by so much; the formats describe the difference in Spanish and in English.
+// suspect puts the clock in doubt; off is its error. The formats describe the error in Spanish and in English.
 func (c *clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
@@ -131,7 +131,7 @@ func (c *clock) state() (doubted bool, skew time.Duration, known bool) {
 	return doubted, c.skew, c.known
 }
 
-// observe uses the date of an answer of MH.
+// observe compares the clock with the date of an answer of MH.
 func (c *clock) observe(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -172,15 +172,15 @@ func Await(done <-chan struct{}, most time.Duration) {
 	}
 }
 
-// admitted notes that a new document was admitted: MH alone raises no doubt any more.
+// admitted records that a new document was admitted. From then on, MH alone can raise no doubt.
 func (c *clock) admitted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.issued = true
 }
 
-// second uses the time of another server. If it agrees with the box against MH, MH's clock is wrong; if it agrees with
-// MH, the box's clock is wrong.
+// second compares the clock with the time of another server. If that time agrees with the box against MH, MH's clock is
+// wrong; if it agrees with MH, the box's clock is wrong.
 func (c *clock) second(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -205,14 +205,14 @@ func (c *clock) outvote(by string) {
 	c.disputed, c.contradicted, c.joined = false, false, false
 }
 
-// isDisputed reports whether MH has another time than the box.
+// isDisputed reports whether MH's time differs from the box's.
 func (c *clock) isDisputed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.disputed
 }
 
-// askSecond asks the archive for the time, while MH contradicts the box.
+// askSecond asks the archive for the time. Run calls it while MH contradicts the box.
 func (g *Gate) askSecond(ctx context.Context) {
 	if g.archive == "" {
 		return
@@ -229,7 +229,7 @@ func (g *Gate) askSecond(ctx context.Context) {
 	}
 }
 
-// archiveAddress returns the archive's address, "" without an archive.
+// archiveAddress returns the archive's address, or "" if there is no archive.
 func archiveAddress(cfg *config.Config) string {
 	if cfg.Archive == nil {
 		return ""
@@ -237,7 +237,7 @@ func archiveAddress(cfg *config.Config) string {
 	return cfg.Archive.Endpoint
 }
 
-// kernelSynced reports whether the kernel's clock follows a time server (adjtimex(2)). It does not after somebody has
+// kernelSynced reports whether the kernel's clock follows a time server (adjtimex(2)). It is false after somebody has
 // set the clock by hand.
 func kernelSynced() bool {
 	const timeError, statusUnsynced = 5, 0x40 // TIME_ERROR, STA_UNSYNC

@@ -15,8 +15,8 @@ import (
 )
 
 // disk keeps room on the store's disk for documents that are already issued: to settle, report, forward and compact
-// them. Below the reserve no new document is issued. A ballast file of a quarter of the reserve is beside the store; it
-// is deleted when something else fills the disk, so that the store can open and continue.
+// them. Below the reserve no new document is issued. A ballast file of a quarter of the reserve lies next to the store.
+// It is deleted when something else fills the disk, so that the store can open and continue.
 type disk struct {
 	folder  string
 	reserve int64 // bytes
@@ -31,7 +31,7 @@ func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 	var mu sync.Mutex
 	var asked time.Time
 	var free int64
-	d.free = func() (int64, error) { // asked ten times a second at most: a document is small beside the reserve
+	d.free = func() (int64, error) { // at most ten look-ups a second: a document is small compared with the reserve
 		mu.Lock()
 		defer mu.Unlock()
 		if time.Since(asked) < time.Second/10 {
@@ -47,11 +47,11 @@ func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 	return d
 }
 
-// diskRetry is when a till may try again: a person has to make space.
+// diskRetry is how long a till waits before it tries again: a person has to make space.
 const diskRetry = 30 * time.Second
 
-// check returns nil while there is room for a new document. After the disk was full, an eighth of the reserve more must
-// become free, so that the answers to tills do not alternate.
+// check returns nil while there is room for a new document. Once the disk was full, the reserve and an eighth more must
+// be free, so that the answers to tills do not alternate.
 func (d *disk) check() error {
 	free, err := d.free()
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *disk) tend() {
 	}
 }
 
-// lay makes a file that really occupies its size.
+// lay makes a file for which the disk reserves the whole size.
 func lay(path string, size int64) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -115,16 +115,16 @@ func lay(path string, size int64) error {
 	return nil
 }
 
-// The store reads itself once a day. Thus a flipped bit on the disk is found while the second copy and the backups
-// still have the right one, and not when somebody asks for the document.
+// The store reads all its tables once a day. This finds a flipped bit on the disk while the second copy and the backups
+// still have the right bit, and not when somebody asks for the document.
 const (
-	scrubFirst = 10 * time.Minute // after the start, which has work enough
+	scrubFirst = 10 * time.Minute // after the start, which is busy enough
 	scrubEvery = 24 * time.Hour
 
 	// At most 4 MiB a second, a tenth of that during sales: a branch's year is read in an hour or two.
 	scrubPiece = 256 << 10             // bytes between two rests
 	scrubRest  = 64 * time.Millisecond // after a piece
-	scrubBusy  = 10                    // times as long while somebody sells
+	scrubBusy  = 10                    // factor for the rest during sales
 )
 
 // scrubber reads the store in the background.
@@ -138,7 +138,7 @@ func NewScrubber(store *storage.Store, log *slog.Logger) *scrubber {
 	return &scrubber{store: store, log: log, sleep: Sleep}
 }
 
-// Sleep waits; it returns ctx's error when that ends before.
+// Sleep waits for d. It returns ctx's error if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -160,7 +160,7 @@ func (s *scrubber) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause returns the function that rests after each piece.
+// pause returns a function that sleeps after each piece that was read.
 func (s *scrubber) pause(ctx context.Context) func(bytes int) error {
 	read := 0
 	return func(bytes int) error {
@@ -177,7 +177,7 @@ func (s *scrubber) pause(ctx context.Context) func(bytes int) error {
 }
 
 // proveEvery is how often the high-water mark is opened by its path. The running store holds the file open and does not
-// notice that it was deleted or its medium unmounted; the next start would refuse to open without it.
+// notice if the file is deleted or its medium unmounted; the next start would refuse to open without the mark.
 const proveEvery = time.Minute
 
 // markWatch checks the mark in the background.

@@ -1,6 +1,6 @@
-// Package health is the machine that dted runs on. The gate decides whether the machine is fit for a new document: its
-// disk, its clock, its media, and whether the branch still belongs to it. Beside the gate are the background reading of
-// the store, the messages to systemd, the record of whether MH answers, and the protection of the process's memory.
+// Package health watches dted's machine. The gate decides whether the machine is fit for a new document: its disk, its
+// clock, its media, and whether it still has the branch. The package also reads the store in the background, reports to
+// systemd, records whether MH answers, and protects the process's memory.
 package health
 
 import (
@@ -27,8 +27,7 @@ import (
 )
 
 // Gate refuses new documents while the box is not fit: its store is damaged or cannot be written, its disk has no room,
-// or its clock is wrong. Documents that are already issued go on. The sale, /readyz and the status page ask the same
-// gate.
+// or its clock is wrong. Work on issued documents continues. The sale, /readyz and the status page ask the same gate.
 type Gate struct {
 	health    func() error // of the store
 	disk      *disk
@@ -43,8 +42,8 @@ type Gate struct {
 	fence   *fleet.Fence      // which box has the branch; nil: the branch is of no chain
 }
 
-// NewGate makes the gate of a store that is not open yet: Guard gives it the store. If the disk is full, the ballast
-// makes room for the store.
+// NewGate returns the gate of a store that is not open yet; Guard gives it the store. If the disk is full, NewGate
+// deletes the ballast to make room for the store.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
 		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
@@ -63,10 +62,10 @@ func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logge
 	return nil
 }
 
-// Obey has the gate ask the fence which box has the branch.
+// Obey makes the gate ask the fence which box has the branch.
 func (g *Gate) Obey(fence *fleet.Fence) { g.fence = fence }
 
-// LastActivity is the store's last activity before this start; zero: none.
+// LastActivity returns the time of the store's last activity before this start; zero: none.
 func (g *Gate) LastActivity() time.Time { return g.stored }
 
 // Space returns the free room on the store's disk, zero if unknown, and the reserve; in bytes.
@@ -81,7 +80,7 @@ func (g *Gate) Skew() (time.Duration, bool) {
 	return skew, known
 }
 
-// RoundTrip passes MH's answers on, and their dates to the clock.
+// RoundTrip passes MH's answers on, and gives their dates to the clock.
 func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.transport.RoundTrip(r)
 	if err == nil {
@@ -120,7 +119,7 @@ func unfit(err error) error {
 		Err: err}
 }
 
-// Admit is Check for a new document: the first document waits a moment for MH's time.
+// Admit is Check for a new document. The first document waits a moment for MH's time.
 func (g *Gate) Admit() error {
 	g.clock.awaitFirst()
 	if g.fence != nil {
@@ -136,8 +135,8 @@ func (g *Gate) Admit() error {
 // tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run keeps the ballast, and asks MH for the time at the start and while the clock is in doubt: no sale is sent then
-// whose answer would bring the time. The question contains no credentials and no document.
+// Run keeps the ballast, and asks MH for the time at the start and while the clock is in doubt. At these times no
+// answer to a sale brings the time. The question contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {
@@ -210,7 +209,7 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge(reserveDesc, float64(g.disk.reserve))
 }
 
-// behindRetry is when a till may try again: a person has to decide.
+// behindRetry is how long a till waits before it tries again: a person has to decide.
 const behindRetry = time.Minute
 
 // checkBehind returns nil while no medium of the box knows more than its store. Otherwise nothing is numbered: the
@@ -229,7 +228,7 @@ func checkBehind(list []storage.Witness) error {
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover"}
 }
 
-// behindInSpanish describes which medium knows how much more.
+// behindInSpanish describes each medium that is ahead of the store, and by how much.
 func behindInSpanish(list []storage.Witness) string {
 	names := map[string]string{storage.WitnessCopy: "segunda copia", storage.WitnessMark: "marca de números"}
 	var said []string
@@ -254,7 +253,7 @@ func behindInSpanish(list []storage.Witness) string {
 	return strings.Join(said, "; ")
 }
 
-// chainRetry is when a till may try again that the chain's centre has stopped: a person has to decide.
+// chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.
 const chainRetry = time.Minute
 
 // checkEnrolled returns nil while this box has the branch.

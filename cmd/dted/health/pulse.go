@@ -19,18 +19,18 @@ import (
 	"dtegate/storage"
 )
 
-// supervisor is systemd, as sd_notify(3) describes it; without a socket tell does nothing.
+// supervisor is the connection to systemd, see sd_notify(3). Without a socket, tell does nothing.
 type supervisor struct {
 	socket string
 	every  time.Duration // how often it expects a commit
 	log    *slog.Logger
 }
 
-// beatEvery is how often the store commits without sales: a restart then knows the time to some seconds.
+// beatEvery is how often the store commits without sales, so that a restart knows the time to within some seconds.
 const beatEvery = 10 * time.Second
 
-// systemd reads the supervisor's settings from the environment. Within the supervisor's patience there are three
-// commits (sd_watchdog_enabled(3) recommends two).
+// systemd reads the supervisor's settings from the environment. It plans three commits within the supervisor's timeout
+// (sd_watchdog_enabled(3) recommends two).
 func systemd(log *slog.Logger) supervisor {
 	s := supervisor{socket: os.Getenv("NOTIFY_SOCKET"), log: log}
 	if pid := os.Getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {
@@ -56,8 +56,8 @@ func (s supervisor) tell(state string) {
 	}
 }
 
-// Pulse makes the store commit at intervals, and reports each commit to the supervisor: nothing else feeds the
-// watchdog.
+// Pulse makes the store commit at intervals, and reports each commit to the supervisor. Nothing else resets the
+// supervisor's watchdog.
 type Pulse struct {
 	beat  func() error // returns when the commit is on the disk
 	ready func() error
@@ -65,8 +65,8 @@ type Pulse struct {
 	every time.Duration
 }
 
-// NewPulse returns the pulse of a store. It reports commits to systemd, and leaves the gate's trusted time in the
-// store.
+// NewPulse returns the pulse of a store. The pulse reports commits to systemd, and writes the gate's trusted time to
+// the store.
 func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
 	return Pulse{beat: func() error { return store.Beat(g.clock.trusted()) }, ready: ready, tell: s.tell,
@@ -76,8 +76,8 @@ func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logge
 // Stopping informs the supervisor that the appliance ends.
 func (p *Pulse) Stopping() { p.tell("STOPPING=1") }
 
-// patience is how long the start is held back while the branch cannot issue. After it the supervisor may continue:
-// /readyz names the reason, and most reasons (missing rules, a wrong clock) can be mended while the appliance runs.
+// patience is how long READY is delayed while the branch cannot issue. After this time READY is sent anyway: /readyz
+// names the reason, and most reasons (missing rules, a wrong clock) can be mended while the appliance runs.
 const patience = time.Minute
 
 func (p *Pulse) Run(ctx context.Context) error {
@@ -119,11 +119,11 @@ func NewReach(next http.RoundTripper, now func() time.Time) *Reach {
 	return &Reach{next: next, now: now}
 }
 
-// RoundTrip passes a call on.
+// RoundTrip passes a call on and remembers whether MH answered.
 func (r *Reach) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.next.RoundTrip(req)
 	if errors.Is(err, context.Canceled) {
-		return resp, err // nobody waited for it
+		return resp, err // the caller gave up
 	}
 	why := ""
 	switch {
@@ -165,9 +165,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// Seal keeps other processes of dted's account out of its memory, which holds the signing key unencrypted: only root
-// may attach to it or read /proc/PID/mem, and no dump is written (prctl(2), PR_SET_DUMPABLE). If the kernel refuses,
-// dted logs a warning and continues.
+// Seal keeps other processes of dted's account out of dted's memory, which holds the signing key unencrypted. Only root
+// may attach to the process or read /proc/PID/mem, and no dump is written (prctl(2), PR_SET_DUMPABLE). If the kernel
+// refuses, dted logs a warning and continues.
 func Seal() error {
 	const setDumpable = 4 // PR_SET_DUMPABLE
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, setDumpable, 0, 0); errno != 0 {

@@ -13,8 +13,8 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// Manage is the other port, for tests and operators: chaos, observation, reset. It has no authentication and belongs
-// on a loopback address.
+// Manage returns the handler of the management port, for tests and operators: chaos, observation, reset. It has no
+// authentication and belongs on a loopback address.
 func (s *Simulator) Manage() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /chaos", func(w http.ResponseWriter, r *http.Request) {
@@ -31,8 +31,8 @@ func (s *Simulator) Manage() http.Handler {
 	return s.hostility.Marked(mux)
 }
 
-// postChaos merges the members given into the hostilities in force and answers the result. An unknown member changes
-// nothing and is a 400: a misspelt hostility must not pass for a survived one.
+// postChaos merges the given members into the hostilities in force and answers the result. An unknown member is a 400
+// and changes nothing: otherwise a test would seem to survive a hostility that was only misspelt.
 func (s *Simulator) postChaos(w http.ResponseWriter, r *http.Request) {
 	body, err := hostility.ReadBody(w, r)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Simulator) postSchedule(w http.ResponseWriter, r *http.Request) {
 		}
 		steps = append(steps, Step{
 			After:  time.Duration(step.AfterMS) * time.Millisecond,
-			Change: func(c *Chaos) { _ = read(bytes.NewReader(step.Chaos), c) }, // read before
+			Change: func(c *Chaos) { _ = read(bytes.NewReader(step.Chaos), c) }, // already read once
 		})
 	}
 	if err == nil {
@@ -91,7 +91,7 @@ func (s *Simulator) postSchedule(w http.ResponseWriter, r *http.Request) {
 	say(w, http.StatusOK, map[string]int{"steps": len(steps)})
 }
 
-// read decodes one JSON value that has no unknown member and nothing behind it.
+// read decodes one JSON value. It refuses unknown members and text after the value.
 func read(r io.Reader, into any) error {
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
@@ -115,7 +115,7 @@ func (s *Simulator) getCounts(w http.ResponseWriter, _ *http.Request) {
 	}{s.Received(), s.Types()})
 }
 
-// getReceived answers zeros for a code never seen: "not received" is an observation, not an error.
+// getReceived answers zeros for an unknown code: "not received" is an observation, not an error.
 func (s *Simulator) getReceived(w http.ResponseWriter, r *http.Request) {
 	a, _ := s.Document(r.PathValue("code"))
 	say(w, http.StatusOK, struct {

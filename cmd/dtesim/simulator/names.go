@@ -6,7 +6,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// What callers hand in or get back. Each is described where it is declared.
+// Types of arguments and results. Each is described where it is declared.
 type (
 	Issuer  = document.Issuer
 	Law     = document.Law

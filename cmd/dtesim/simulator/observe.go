@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// This file is what tests and operators do to a simulator, and what they see of it.
+// This file holds what tests and operators do with a simulator, and what they can observe.
 
-// Chaos replaces every hostility by those given, and returns when they are in force: after an outage was switched
-// on, the port refuses; after it was switched off, the port accepts. It fails when a number is negative or the port
-// cannot be opened again.
+// Chaos replaces all hostilities by c, and returns when c is in force: once an outage is switched on, the port refuses
+// connections; once it is switched off, the port accepts them. Chaos fails if a number is negative or the port cannot
+// be opened again.
 func (s *Simulator) Chaos(c Chaos) error { return s.hostility.Chaos(c) }
 
-// Hostilities returns those in force, with what is left of the counters.
+// Hostilities returns the hostilities in force, with the rest of each counter.
 func (s *Simulator) Hostilities() Chaos { return s.hostility.Hostilities() }
 
-// Schedule changes the hostilities at the given times from now on, by the process's clock, again and again if every is
-// not zero. It replaces the schedule in force; without steps it only ends that one. Reset and the end of Serve end it
-// too. It fails when a time is negative, or a round is not longer than its last step.
+// Schedule changes the hostilities at the given times from now on, by the process's clock. A round of steps repeats
+// after every, unless that is zero. Schedule ends the schedule in force, as do Reset and the end of Serve. It fails if
+// a time is negative, or if every is not later than the last step.
 func (s *Simulator) Schedule(every time.Duration, steps ...Step) error {
 	return s.hostility.Schedule(every, steps...)
 }
 
-// Received counts what was received.
+// Received returns the counts of what was received.
 func (s *Simulator) Received() Counts { return s.registry.Received() }
 
-// Types counts the documents that were accepted, alone or in lots, by type (CAT-002; a retorno is 18). One that was
-// invalidated since remains counted.
+// Types counts the accepted documents, alone or in lots, by type (CAT-002; a retorno is 18). A document that was
+// invalidated later is still counted.
 func (s *Simulator) Types() map[string]int { return s.registry.Types() }
 
-// Document tells what is known of a codigoGeneracion; false when it was never received.
+// Document returns what is known of a codigoGeneracion, and false if it was never received.
 func (s *Simulator) Document(code string) (Attempt, bool) { return s.registry.Document(code) }
 
-// Accepted yields the accepted documents by codigoGeneracion, in the order of their seals; invalidated ones are among
-// them, events are not. It is a view of the moment of the call.
+// Accepted yields the accepted documents with their codigoGeneracion, in the order of their seals. It includes
+// invalidated documents and excludes events. It lists the documents of the moment of the call.
 func (s *Simulator) Accepted() iter.Seq2[string, Attempt] { return s.registry.Accepted() }
 
 // Events returns the contingency events received, in order.
 func (s *Simulator) Events() []Event { return s.registry.Events() }
 
-// Audit lists, in order, the breaches of the rules that a branch without faults never commits and that an answer
-// alone may not show. Since the start or the last Reset: a document sent before its event, or before the seal of its
-// event was answered; one that the event does not describe; one sent, or an event, after the legal time; another
-// document under an accepted code; a number used twice; an event that lists an accepted code or one listed before; a
-// note or retorno sent before what it adjusts was sealed; a lot or event that is too large. None is what one hopes for.
+// Audit lists, in order, the breaches since the start or the last Reset. A branch without faults commits none, and an
+// answer alone may not show them: a document sent before its event or before the answer with the event's seal; a
+// document unlike its entry in the event; a document or event sent after the legal time; another document under an
+// accepted code; a number used twice; an event that lists a code accepted or listed before; a note or retorno sent
+// before the seal of the document that it adjusts; a lot or event that is too large.
 func (s *Simulator) Audit() []string { return s.registry.Audit() }

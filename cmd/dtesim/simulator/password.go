@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// CheckPassword returns what a password of MH's API has wrong (MT2: 13 to 25 characters; letters, digits and others),
-// nil for nothing. Only an issuer's own password is checked so: a wrong one at the login is wrong whatever its form.
+// CheckPassword returns the fault of a password for MH's API, or nil (MT2: 13 to 25 characters; letters, digits and
+// others). It checks the passwords of issuers. A login only compares: its password needs no particular form.
 func CheckPassword(password string) error {
 	var letter, digit, other bool
 	for _, r := range password {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Serve answers the protocol and the management on the two listeners until ctx ends, and then returns nil. It owns
-// the listeners. While it runs, an outage closes the protocol's port, so that connections are refused, and its end
-// listens on the same address again through Options.Listen.
+// Serve answers the protocol and the management on the two listeners until ctx ends, and then returns nil. It owns the
+// listeners. While it runs, an outage closes the protocol's port, so that connections are refused; the end of the
+// outage opens the same address again through Options.Listen.
 func (s *Simulator) Serve(ctx context.Context, protocol, manage net.Listener) error {
 	failed := make(chan error, 1)
 	remove, err := s.hostility.Install(s.Protocol(), protocol, failed)
@@ -20,7 +20,7 @@ func (s *Simulator) Serve(ctx context.Context, protocol, manage net.Listener) er
 		return errors.Join(err, protocol.Close(), manage.Close())
 	}
 	defer remove()
-	defer func() { _ = s.Schedule(0) }() // an empty one cannot fail
+	defer func() { _ = s.Schedule(0) }() // an empty schedule cannot fail
 
 	m := &http.Server{Handler: s.Manage(), ReadHeaderTimeout: 10 * time.Second}
 	var serving sync.WaitGroup
@@ -28,7 +28,7 @@ func (s *Simulator) Serve(ctx context.Context, protocol, manage net.Listener) er
 	defer m.Close()
 	serving.Go(func() {
 		if err := m.Serve(manage); !errors.Is(err, http.ErrServerClosed) {
-			select { // the first failure is kept
+			select { // keep the first failure
 			case failed <- fmt.Errorf("serving the management: %w", err):
 			default:
 			}

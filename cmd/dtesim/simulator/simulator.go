@@ -14,7 +14,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// Options of a Simulator. Now and at least one issuer are required.
+// Options are the options of a Simulator. Now and at least one issuer are required.
 type Options struct {
 	// Seed makes seals and tokens repeatable.
 	Seed uint64
@@ -22,22 +22,22 @@ type Options struct {
 
 	Issuers []Issuer
 
-	// Taxpayers, when not empty, are the only NITs that MH knows as receivers of a document 03.
+	// Taxpayers, if not empty, lists the only NITs that MH accepts as receivers of a document 03.
 	Taxpayers []string
 
-	// Switch is the day from which ambiente "01" takes DTE 2.0 and before which it takes the generation before, by the
-	// date that the document bears. Default 2026-12-01. Ambiente "00" takes both at any time, as apitest does.
+	// Switch is the first day of DTE 2.0 in ambiente "01": a document with an earlier date must be of the previous
+	// generation. Default 2026-12-01. Ambiente "00" always accepts both generations, as apitest does.
 	Switch time.Time
 
-	// Laws are what is held against documents from their days on; none: the law of 2026.
+	// Laws apply to documents from each law's first day on. Default: the law of 2026.
 	Laws []Law
 
-	// CyclicLots is how many lots of cyclic billing MH takes from an issuer in one window; contingency lots are not
-	// counted (MT1 §3.4; MT2 has 400 for the test environment too). Default 400.
+	// CyclicLots is how many lots of cyclic billing MH accepts from an issuer in one window; contingency lots are not
+	// counted (MT1 §3.4; MT2 gives 400 for the test environment too). Default 400.
 	CyclicLots int
 
-	// AllowProduction lets ambiente "01" in, to rehearse production. Without it the simulator refuses every production
-	// document, so that a branch pointed at it by mistake cannot believe itself to be invoicing.
+	// AllowProduction accepts ambiente "01", to rehearse production. Without it the simulator refuses every production
+	// document, so that a branch that is connected to it by mistake cannot believe that it is invoicing.
 	AllowProduction bool
 
 	// Listen reopens the protocol port after an outage. Default net.Listen.
@@ -46,17 +46,17 @@ type Options struct {
 	Logger *slog.Logger // default slog.Default()
 }
 
-// Simulator is one simulated tax authority. All methods may be called at once. A part knows only those above it.
+// Simulator is a simulated tax authority. All methods may be called at once. A part knows only the parts above it.
 type Simulator struct {
 	options   Options
 	hostility *hostility.Hostility // what goes wrong on request
-	reader    *document.Reader     // what is said of a document by itself
+	reader    *document.Reader     // checks a document by itself
 	registry  *registry.Registry   // what was received
-	protocol  *protocol.Protocol   // how it is asked
+	protocol  *protocol.Protocol   // MH's HTTP interface
 }
 
-// New returns a simulator that knows the given issuers and has received nothing. It panics when Now is nil or an
-// issuer lacks its NIT, password or key: those are mistakes of the caller's code.
+// New returns a simulator that knows the given issuers and has received nothing. It panics if Now is nil or an issuer
+// lacks NIT, password or key: these are faults of the caller's code.
 func New(o Options) *Simulator {
 	if err := o.check(); err != nil {
 		panic("simulator: " + err.Error())
@@ -103,17 +103,17 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Protocol answers what MH answers. Paths that MH has and this edition lacks are 404, as at MH.
+// Protocol returns the handler of MH's services. Paths of MH that this edition lacks get a 404, as at MH.
 func (s *Simulator) Protocol() http.Handler { return s.protocol.Handler() }
 
-// Keep takes up what an authority with this file has accepted, and writes there what this one accepts, so that a later
-// day of a rehearsal finds the documents of an earlier one. Call Close behind it.
+// Keep reads from a file what an earlier simulator accepted, and adds to the file what this simulator accepts. A later
+// day of a rehearsal thus finds the documents of earlier days. Call Close at the end.
 func (s *Simulator) Keep(path string) error { return s.registry.Keep(path) }
 
-// Close ends the file of Keep.
+// Close closes the file of Keep.
 func (s *Simulator) Close() error { return s.registry.Close() }
 
-// Enact adds laws. Where two of one day and type say something of one thing, the later one holds.
+// Enact adds laws. If two laws of one day and type set the same value, the law that was added later applies.
 func (s *Simulator) Enact(laws ...Law) error { return s.reader.Enact(laws...) }
 
 // Reset forgets every document, event, lot, number, counter and breach, and ends every hostility and the schedule.

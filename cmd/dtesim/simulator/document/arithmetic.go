@@ -34,7 +34,7 @@ func First(all ...*Refusal) *Refusal {
 	return nil
 }
 
-// withheld names the one percent as the generation does: ivaRete1 and ivaPerci1 before DTE 2.0.
+// withheld returns the generation's name of ivaRete or ivaPerci: ivaRete1 and ivaPerci1 before DTE 2.0.
 func (d *Document) withheld(field string) string {
 	if d.Previous {
 		return field + "1"
@@ -42,8 +42,8 @@ func (d *Document) withheld(field string) string {
 	return field
 }
 
-// totals checks the part of the summary that all sales share, from the items as transmitted (MF2 pp.52-54). Each
-// field that builds on others of the summary builds on them as transmitted, since those were checked before it.
+// totals checks the part of the summary that all sales share, from the items as transmitted (MF2 pp.52-54). A field
+// that depends on other fields of the summary is computed from their transmitted values, which are checked before it.
 func totals(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	discounts := add(sum.number("descuNoSuj"), sum.number("descuExenta"), sum.number("descuGravada"))
@@ -64,14 +64,14 @@ func totals(d *Document) *Refusal {
 		}
 	}
 	return First(
-		// ME: item discounts are in the lines already and not repeated here (the most frequent refusal of arithmetic).
+		// ME: the lines already include item discounts; subTotal does not repeat them (the most frequent refusal).
 		d.expect("subTotal", sub(sum.number("subTotalVentas"), discounts)),
 		d.expect("totalDescu", add(d.sums("montoDescu"), discounts)),
 	)
 }
 
-// taxed checks that the summary lists the taxes of the items, each once, and no others; and the amounts of those with
-// a rate in the catalogue itself.
+// taxed checks that the summary lists the taxes of the items, each once, and no other taxes. It also checks the amounts
+// of taxes whose rate is in the catalogue or in a law.
 func taxed(d *Document) *Refusal {
 	listed := make(map[string]bool)
 	for _, t := range d.Root.Object("resumen").Objects("tributos") {
@@ -111,7 +111,7 @@ func taxed(d *Document) *Refusal {
 	return nil
 }
 
-// levied adds the taxes of the summary that are part of the total: those of CAT-015 section 3 only inform.
+// levied adds the taxes of the summary that are part of the total. The taxes of CAT-015 section 3 only inform.
 func (d *Document) levied() *big.Rat {
 	total := new(big.Rat)
 	for _, t := range d.Root.Object("resumen").Objects("tributos") {
@@ -122,8 +122,8 @@ func (d *Document) levied() *big.Rat {
 	return total
 }
 
-// onePercent accepts a withholding or perception of nothing, or of one percent of its base (CT art. 162, 163). From
-// which amount on it is due depends on facts about the parties that a document does not tell: see sized.
+// onePercent accepts a withholding or perception of zero, or of one percent of its base (CT art. 162, 163). Whether it
+// is due depends on facts about the parties that a document does not contain; see sized.
 func (d *Document) onePercent(field string, base *big.Rat) *Refusal {
 	field = d.withheld(field)
 	got := d.Root.Object("resumen").number(field)
@@ -133,11 +133,11 @@ func (d *Document) onePercent(field string, base *big.Rat) *Refusal {
 	return miscalculated("resumen." + field)
 }
 
-// leastBase is the amount without VAT from which on one percent is withheld or perceived (CT art. 162).
+// leastBase is the amount without VAT from which one percent is withheld or perceived, in USD (CT art. 162).
 var leastBase = big.NewRat(100, 1)
 
-// sized refuses, with strict_base, one percent of an invoice or voucher of less than leastBase. A note follows its
-// original, whose amount was the one to compare: MF2 pp.47-48 withholds 0.90 of 90.00. Code 007, ours.
+// sized refuses, with strict_base, one percent of an invoice or voucher of less than leastBase. A note is exempt,
+// because its original's amount decides: MF2 pp.47-48 withholds 0.90 of 90.00. Code 007, ours.
 func sized(d *Document) *Refusal {
 	if !d.Habits.StrictBase {
 		return nil
@@ -155,7 +155,7 @@ func sized(d *Document) *Refusal {
 	return nil
 }
 
-// floored is never below zero: a document asks for nothing rather than for less.
+// floored returns r, or zero for a negative r: no document asks for a negative amount.
 func floored(r *big.Rat) *big.Rat {
 	if r.Sign() < 0 {
 		return zero

@@ -20,11 +20,11 @@ var (
 	DocumentTypes = words("01 03 04 05 06 07 08 09 11 14 15")
 	// CAT-006
 	withholdings = words("22 C4 C9")
-	// CAT-015 section 2: an item of their own
+	// CAT-015 section 2: taxes that are separate items
 	bodyTaxes = words("A8 57 90 D4 D5 A6")
-	// CAT-015 section 1: added in the summary
+	// CAT-015 section 1: taxes that the summary adds
 	summaryTaxes = words("20 C3 59 71 D1 C8 D5 D4")
-	// CAT-015 section 3
+	// CAT-015 section 3: taxes that only inform
 	informativeTaxes = words(
 		"C5 C6 C7 19 28 31 32 33 34 35 36 37 38 39 42 43 44 50 51 52 53 54 55 58 77 78 79 85 86 91 92 A1 A5 A7 A9")
 	// CAT-014
@@ -38,16 +38,16 @@ const (
 	taxItem   = 4  // CAT-011: an item that is a tax of CAT-015 section 2
 )
 
-// gallonTaxes are in USD a gallon, as CAT-015 itself says.
+// gallonTaxes are in USD a gallon, from CAT-015.
 var gallonTaxes = map[string]*big.Rat{"D1": big.NewRat(20, 100), "C8": big.NewRat(10, 100)}
 
-// department: municipalities by their CAT-013 codes, and how many districts CAT-008 counts from 01 on.
+// department holds the CAT-013 codes of its municipalities, and the number of its districts in CAT-008, from 01 on.
 type department struct {
 	municipalities []string
 	districts      int
 }
 
-// departments of CAT-012; "00" is for foreigners.
+// departments are the departments of CAT-012 by code. "00", for foreigners, is not listed.
 var departments = map[string]department{
 	"01": {words("13 14 15"), 12},
 	"02": {words("14 15 16 17"), 13},
@@ -69,7 +69,7 @@ var departments = map[string]department{
 var activityText string
 
 var activities = func() map[string]bool {
-	_, codes, _ := strings.Cut(activityText, "\n") // the first line says what it is
+	_, codes, _ := strings.Cut(activityText, "\n") // the first line is a description
 	all := make(map[string]bool)
 	for _, code := range words(codes) {
 		all[code] = true
@@ -79,9 +79,9 @@ var activities = func() map[string]bool {
 
 func words(s string) []string { return strings.Fields(s) }
 
-// placed checks an address against CAT-012, 013 and 008. Which district belongs to which municipality is not
-// published, so it is not checked. The generation before has no district, and its municipality may be of CAT-013 or
-// one of before 2024, which CAT-008 now lists as districts: its schema file knows only the latter, MH seals both.
+// placed checks an address against CAT-012, 013 and 008, but not whether the district lies in the municipality: MH does
+// not publish that. The previous generation has no district. Its municipality is a code of CAT-013, or a code from
+// before 2024, now a district of CAT-008: its schema has only the old codes, MH seals both.
 func placed(address Object, path string) *Refusal {
 	if address == nil {
 		return nil
@@ -120,7 +120,7 @@ func (d department) district(code string) bool {
 	return err == nil && len(code) == 2 && 1 <= n && n <= d.districts
 }
 
-// active checks an economic activity against CAT-019; "" passes, since the schema says where null may stand.
+// active checks an economic activity against CAT-019. "" passes, because the schema decides where null is allowed.
 func active(code, path string) *Refusal {
 	if code != "" && !activities[code] {
 		return NotAllowed(path)
@@ -128,15 +128,15 @@ func active(code, path string) *Refusal {
 	return nil
 }
 
-// unhyphened compares a DUI of either generation with one of the other.
+// unhyphened removes hyphens, so that DUIs of both generations can be compared.
 func unhyphened(number string) string { return strings.ReplaceAll(number, "-", "") }
 
-// hyphened tells whether number is a DUI as 01 v1 writes it.
+// hyphened reports whether number is a DUI as 01 v1 writes it.
 func hyphened(number string) bool {
 	return len(number) == 10 && number[8] == '-' && digits(number[:8], 8) && digits(number[9:], 1)
 }
 
-// digits tells whether s consists of decimal digits and has one of the lengths.
+// digits reports whether s consists of decimal digits and has one of the lengths.
 func digits(s string, lengths ...int) bool {
 	for _, c := range []byte(s) {
 		if c < '0' || c > '9' {

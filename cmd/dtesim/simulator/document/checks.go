@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// common is what every tax document is held to between its schema and its amounts, in this order; sold is what those
-// with priced items are held to besides.
+// common are the checks of every tax document after its schema and before its amounts, in this order; sold are further
+// checks of documents with priced items.
 var (
 	common = []func(*Document) *Refusal{issued, operated, addressed, checkRemarks, numbered, checkOneType}
 	sold   = []func(*Document) *Refusal{itemised, paid}
@@ -37,7 +37,7 @@ func issued(d *Document) *Refusal {
 	return placed(emisor.Object("direccion"), name+".direccion")
 }
 
-// itself checks that the issuer is the one whose token and key these are.
+// itself checks that the issuer is the holder of the token and the key.
 func itself(d *Document) *Refusal {
 	emisor, name, field := d.issuer()
 	switch nit := emisor.Text(field); {
@@ -49,8 +49,8 @@ func itself(d *Document) *Refusal {
 	return nil
 }
 
-// issuer is the party that issues, the member that holds it, and where its NIT stands: a donee (15) is named as a
-// person is.
+// issuer returns the party that issues, the name of its member, and the name of its NIT's field. A donee (15) is
+// identified like a person.
 func (d *Document) issuer() (party Object, name, nit string) {
 	name, nit = "emisor", "nit"
 	if d.Tipo == "15" {
@@ -62,8 +62,8 @@ func (d *Document) issuer() (party Object, name, nit string) {
 	return d.Root.Object(name), name, nit
 }
 
-// operated holds together the four members that tell a normal document from one issued in contingency (MF2 p.18,
-// NV2 Anexo IV n.º 9).
+// operated checks that four members agree on whether a document is normal or of contingency (MF2 p.18, NV2 Anexo IV n.º
+// 9): tipoModelo, tipoOperacion, tipoContingencia, motivoContin.
 func operated(d *Document) *Refusal {
 	id := d.Root.Object("identificacion")
 	model, operation := id.Integer("tipoModelo"), id.Integer("tipoOperacion")
@@ -87,13 +87,13 @@ func operated(d *Document) *Refusal {
 		return lacking("identificacion.tipoContingencia")
 	case kind < 1 || kind > 5:
 		return NotAllowed("identificacion.tipoContingencia")
-	case kind == 5 && id.Null("motivoContin") && id.Null("motivoContigencia"): // 11 before DTE 2.0 spells it so
+	case kind == 5 && id.Null("motivoContin") && id.Null("motivoContigencia"): // the spelling of 11 before DTE 2.0
 		return lacking("identificacion.motivoContin")
 	}
 	return nil
 }
 
-// receiver is the other party, and the member that holds it.
+// receiver returns the other party, and the name of its member.
 func (d *Document) receiver() (Object, string) {
 	for _, name := range []string{"sujetoExcluido", "donante", "receptor"} {
 		if r := d.Root.Object(name); r != nil {
@@ -106,7 +106,7 @@ func (d *Document) receiver() (Object, string) {
 	return nil, "receptor"
 }
 
-// addressed checks the receiver.
+// addressed checks the receiver's activity, NRC and address.
 func addressed(d *Document) *Refusal {
 	r, name := d.receiver()
 	if r == nil {
@@ -121,8 +121,8 @@ func addressed(d *Document) *Refusal {
 	return placed(r.Object("direccion"), name+".direccion")
 }
 
-// checkRemarks holds observaciones to the 3000 characters that NV2 allows; the schema file of 03 v4 meant it (it says
-// maximum, which has no effect on a string).
+// checkRemarks limits observaciones to the 3000 characters that NV2 allows. MH's schema of 03 v4 means the same, but
+// states maximum, which has no effect on a string.
 func checkRemarks(d *Document) *Refusal {
 	if utf8.RuneCountInString(d.Root.Object("resumen").Text("observaciones")) > 3000 {
 		return unschemed("Campo #/resumen/observaciones no cumple el tamaño máximo permitido")
@@ -130,9 +130,9 @@ func checkRemarks(d *Document) *Refusal {
 	return nil
 }
 
-// dated compares fecEmi with the day of reception in El Salvador. Earlier is sealed with an observation (observed up to
-// four days late) unless a contingency explains it, later is refused. NV2 Anexo IV n.º 10 is said to allow up to five
-// days ahead; a branch has no reason to, and a clock that runs in UTC looks exactly so.
+// dated compares fecEmi with the day of reception in El Salvador. An earlier day is sealed with an observation
+// (observed up to four days late), or without it in contingency; a later day is refused. NV2 Anexo IV n.º 10 is said to
+// allow five days ahead, but a branch needs no such date, and a clock in UTC would produce it by mistake.
 func dated(d *Document) (notes []string, _ *Refusal) {
 	id := d.Root.Object("identificacion")
 	issue := id.Text("fecEmi")
@@ -146,7 +146,7 @@ func dated(d *Document) (notes []string, _ *Refusal) {
 	return nil, nil
 }
 
-// last is what every tax document is held to after its amounts.
+// last are the checks of a tax document after its amounts.
 var last = []func(*Document) *Refusal{settled}
 
 // paid checks resumen.condicionOperacion and the codes of resumen.pagos (CAT-016, 017, 018; MF2 p.50).
@@ -157,7 +157,7 @@ func paid(d *Document) *Refusal {
 		return NotAllowed("resumen.condicionOperacion")
 	}
 	if sum.Null("pagos") {
-		if _, due := sum["pagos"]; due && !d.Previous { // MF2 p.49: from one on; sealed without any before DTE 2.0
+		if _, due := sum["pagos"]; due && !d.Previous { // MF2 p.49: at least one; sealed without any before DTE 2.0
 			return lacking("resumen.pagos")
 		}
 		return nil
@@ -181,7 +181,7 @@ func paid(d *Document) *Refusal {
 	return nil
 }
 
-// settled checks that the payments add up to what is to be paid, credit included: MF2 p.50 has the full amount there.
+// settled checks that the payments, credit included, add up to totalPagar (MF2 p.50 shows the full amount).
 func settled(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	if sum.Null("pagos") {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth and maxDigits bound what a document may ask of the parser. MH's deepest document has six levels; its
-// longest number, 11 digits and 8 decimals. Exact arithmetic on 1e999999 would take minutes.
+// maxDepth and maxDigits bound the parser's work. MH's deepest document has six levels; its longest number has 11
+// digits and 8 decimals. Exact arithmetic on 1e999999 would take minutes.
 const (
 	maxDepth  = 32
 	maxDigits = 40
@@ -18,8 +18,8 @@ const (
 
 var errJSON = errors.New("EL DOCUMENTO NO ES JSON")
 
-// decode parses a document: UTF-8, one value, an object, no member twice. Numbers stay text, so that nothing is
-// rounded. The error is an observation for MH's answer.
+// decode parses a document: UTF-8, one JSON object, no member twice. Numbers stay text, so that nothing is rounded. The
+// error is an observation for MH's answer.
 func decode(data []byte) (Object, error) {
 	if !utf8.Valid(data) || !json.Valid(data) {
 		return nil, errJSON
@@ -42,7 +42,7 @@ type parser struct {
 	at   int
 }
 
-// next skips what has no meaning, and returns the character there without taking it.
+// next skips space, commas and colons, and returns the next character without consuming it.
 func (p *parser) next() byte {
 	for strings.IndexByte(" \t\r\n,:", p.text[p.at]) >= 0 {
 		p.at++
@@ -50,7 +50,7 @@ func (p *parser) next() byte {
 	return p.text[p.at]
 }
 
-// path is of the value, for observations.
+// value reads a value; path is the value's path, for observations.
 func (p *parser) value(path string, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, errJSON
@@ -116,14 +116,14 @@ func (p *parser) elements(path string, depth int) (any, error) {
 	return list, nil
 }
 
-// quoted takes a string.
+// quoted reads a string.
 func (p *parser) quoted() string {
 	begin := p.at
 	plain := true
 	for p.at++; p.text[p.at] != '"'; p.at++ {
 		if p.text[p.at] == '\\' {
 			plain = false
-			p.at++ // whatever it escapes ends no string
+			p.at++ // an escaped character ends no string
 		}
 	}
 	p.at++
@@ -137,7 +137,7 @@ func (p *parser) quoted() string {
 	return s
 }
 
-// reasonable tells whether exact arithmetic on a number literal is cheap.
+// reasonable reports whether exact arithmetic on a number literal is cheap.
 func reasonable(literal string) bool {
 	mantissa, exponent, scientific := strings.Cut(strings.ToLower(literal), "e")
 	if len(mantissa) > maxDigits {
@@ -150,8 +150,8 @@ func reasonable(literal string) bool {
 	return err == nil && -maxDigits <= e && e <= maxDigits
 }
 
-// Object reads a decoded JSON object. Reading what is absent, null or of another type gives the zero value: the
-// schema has ruled those out where a check relies on them.
+// Object reads a decoded JSON object. A member that is absent, null or of another type reads as the zero value. Where a
+// check relies on a member, the schema has already required it.
 type Object map[string]any
 
 func (o Object) Null(name string) bool { return o[name] == nil }
@@ -188,7 +188,7 @@ func (o Object) texts(name string) []string {
 	return all
 }
 
-// number is exact, and zero for what is not a number.
+// number returns the exact number, or zero if the member is not a number.
 func (o Object) number(name string) *big.Rat {
 	n, _ := o[name].(json.Number)
 	r, ok := new(big.Rat).SetString(string(n))
@@ -198,7 +198,7 @@ func (o Object) number(name string) *big.Rat {
 	return r
 }
 
-// Integer is -1 for what is not a small integer; "2.0" is one, as for MH's parser.
+// Integer returns an integer, or -1 if the member is not an int64. "2.0" counts as an integer, as in MH's parser.
 func (o Object) Integer(name string) int {
 	if _, ok := o[name].(json.Number); !ok {
 		return -1

@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// Zone is El Salvador's: UTC-6, without daylight saving. MH dates and answers in it.
+// Zone is El Salvador's time zone: UTC-6, without daylight saving. All of MH's dates and times are in this zone.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
-// Issuer is a taxpayer as MH has it registered.
+// Issuer is a taxpayer in MH's registry.
 type Issuer struct {
 	NIT string // 9 or 14 digits, no hyphens: also the user of the login
-	// of the API, not of the portal: 13 to 25 characters, with letters, digits and others (MT2)
+	// the API's password, not the portal's: 13 to 25 characters, with letters, digits and others (MT2)
 	Password  string
-	PublicKey *rsa.PublicKey // of the certificate in force; every signature is held against this one
+	PublicKey *rsa.PublicKey // of the certificate in force; it verifies every signature
 
-	// NRC, when not empty, is the only one that the issuer's documents may bear.
+	// NRC, if not empty, is the only NRC that the issuer's documents may bear.
 	NRC string
-	// Activities, when not empty, are the CAT-019 codes that the issuer may invoice under.
+	// Activities, if not empty, are the CAT-019 codes under which the issuer may invoice.
 	Activities []string
 }
 
-// Submission is what any way of receiving a document or event hands on.
+// Submission is a document or event as MH received it, alone or in a lot.
 type Submission struct {
 	Ambiente, Tipo, Code, JWS string
 	Version                   int
 }
 
-// Enclosed is a submission without an envelope of its own: what the document says of itself, believed as an envelope
-// would be. What cannot be read stays empty.
+// Enclosed returns the submission of a document without its own envelope: it takes the envelope's members from the
+// document itself. A member that cannot be read stays empty.
 func Enclosed(jws string) (sub Submission) {
 	sub.JWS = jws
 	_, rest, _ := strings.Cut(jws, ".")
@@ -47,7 +47,7 @@ func Enclosed(jws string) (sub Submission) {
 			Version                                         json.Number
 		}
 	}
-	_ = json.Unmarshal(payload, &said) // what it says is checked when it is opened
+	_ = json.Unmarshal(payload, &said) // Reader.open checks the content
 	id := said.Identificacion
 	sub.Ambiente, sub.Tipo, sub.Code = id.Ambiente, cmp.Or(id.TipoDte, id.TipoEvento), id.CodigoGeneracion
 	if reasonable(string(id.Version)) {
@@ -56,24 +56,24 @@ func Enclosed(jws string) (sub Submission) {
 	return sub
 }
 
-// Document is a submission whose signature held.
+// Document is a submission, and what was read of it once its signature was verified.
 type Document struct {
 	Submission
 	Issuer    Issuer
 	Payload   []byte // exactly as signed
 	Root      Object
 	At        time.Time       // of the reception, in El Salvador
-	Turn      int64           // of the reception, among everything received and sealed
+	Turn      int64           // number of the reception among all receptions and seals
 	Done      time.Time       // when MH has processed it: at once, or when its lot is done
-	Duplicate bool            // counted as one when it arrived
+	Duplicate bool            // its arrival was counted as a duplicate
 	Previous  bool            // of the generation before DTE 2.0
-	law       Law             // that it is held to
-	laws      *Laws           // all that there are
-	Habits    Habits          // and MH's habits
-	taxpayers map[string]bool // that MH knows; empty: any
+	law       Law             // that applies to the document
+	laws      *Laws           // all laws
+	Habits    Habits          // MH's habits
+	taxpayers map[string]bool // NITs that MH knows; empty: any
 }
 
-// Reread is a document again that was accepted before.
+// Reread decodes an accepted document again.
 func Reread(sub Submission, payload []byte) *Document {
 	root, err := decode(payload)
 	if err != nil {
@@ -82,17 +82,17 @@ func Reread(sub Submission, payload []byte) *Document {
 	return &Document{Submission: sub, Root: root}
 }
 
-// Date is the day that a document or event bears.
+// Date returns the day that a document or event bears.
 func (d *Document) Date() string {
 	id := d.Root.Object("identificacion")
 	return cmp.Or(id.Text("fecEmi"), id.Text("fecAnula"), id.Text("fTransmision"))
 }
 
-// IsEvent tells what is no document.
+// IsEvent reports whether a type is an event and not a document.
 func IsEvent(tipo string) bool { return tipo == Anulacion || tipo == Contingencia }
 
-// agree compares envelope and document (MT1 §4.2.1: the envelope repeats what identificacion says). The retorno says
-// tipoEvento where documents say tipoDte; the other events say neither.
+// agree compares envelope and document (MT1 §4.2.1: the envelope repeats members of identificacion). A retorno has
+// tipoEvento in place of tipoDte; other events have neither.
 func agree(d *Document) *Refusal {
 	id := d.Root.Object("identificacion")
 	if id == nil {

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// skew is how far the issuer's clock may be ahead of MH's. Ours.
+// skew is how far the issuer's clock may be ahead of MH's. The value is ours.
 const skew = 10 * time.Minute
 
-// Types of documents that may be issued in contingency (MF2 p.18, NV2 Anexo V n.º 35; CAT-023 v1.2 before).
+// Types of documents that may be issued in contingency (MF2 p.18, NV2 Anexo V n.º 35; CAT-023 v1.2 before DTE 2.0).
 var (
 	deferrable         = words("01 03 04 05 06 07 11 14 18")
 	deferrablePrevious = words("01 03 04 05 06 11 14")
 )
 
-// establishments of CAT-009.
+// establishments are the codes of CAT-009.
 var establishments = words("01 02 04 07")
 
-// contingency checks an event by itself; what it lists is looked up when it is received.
+// contingency checks an event by itself; the registry looks up the documents.
 var contingency = []func(*Document) *Refusal{itself, answerable, detailed, checkCause}
 
-// invalidation checks an event by itself; the document it takes back is looked up by invalidate.
+// invalidation checks an event by itself; the registry looks up the document that it invalidates.
 var invalidation = []func(*Document) *Refusal{itself, reasoned}
 
-// answerable checks who answers for the event.
+// answerable checks the establishment and the person responsible for the event.
 func answerable(d *Document) *Refusal {
 	emisor := d.Root.Object("emisor")
 	if !slices.Contains(establishments, emisor.Text("tipoEstablecimiento")) {
@@ -33,7 +33,7 @@ func answerable(d *Document) *Refusal {
 	return d.identity(emisor, "emisor", "tipoDocResponsable", "numeroDocResponsable", d.Previous)
 }
 
-// detailed checks the list: types that may be deferred, every code and every number once.
+// detailed checks detalleDTE: only types that may be deferred, each code and each number once.
 func detailed(d *Document) *Refusal {
 	allowed := deferrable
 	if d.Previous {
@@ -57,10 +57,10 @@ func detailed(d *Document) *Refusal {
 	return nil
 }
 
-// Detail is an observation about an entry of detalleDTE.
+// Detail returns an observation about an entry of detalleDTE; i counts from 0.
 func Detail(i int, text string) string { return fmt.Sprintf("detalleDTE.item.%d: %s", i+1, text) }
 
-// checkCause checks motivo: the cause began before it ended, it has ended, and a cause of another kind is explained.
+// checkCause checks motivo: the cause began before it ended, it has ended, and a cause of kind 5 has a text.
 func checkCause(d *Document) *Refusal {
 	m := d.Root.Object("motivo")
 	began, r := moment(m, "fInicio", "hInicio", "motivo")
@@ -91,7 +91,7 @@ func checkCause(d *Document) *Refusal {
 	return nil
 }
 
-// Span is when the cause of an event that was examined began and ended.
+// Span returns when the cause of an examined event began and ended.
 func (d *Document) Span() (began, ended time.Time) {
 	m := d.Root.Object("motivo")
 	began, _ = moment(m, "fInicio", "hInicio", "") // checkCause has read them
@@ -99,7 +99,7 @@ func (d *Document) Span() (began, ended time.Time) {
 	return began, ended
 }
 
-// moment is a date and a time of day, in El Salvador.
+// moment reads a date and a time of day, in El Salvador.
 func moment(o Object, date, hour, path string) (time.Time, *Refusal) {
 	t, err := time.ParseInLocation(time.DateTime, o.Text(date)+" "+o.Text(hour), Zone)
 	if err != nil {
@@ -108,9 +108,9 @@ func moment(o Object, date, hour, path string) (time.Time, *Refusal) {
 	return t, nil
 }
 
-// reasoned checks motivo, and that a replacement is named when the kind of invalidation asks for one (MF2 pp.9-17):
-// 1 error and 3 other do, 2 rescission does not, and credit notes and retornos are never replaced. The generation
-// before made no exception for credit notes: its schema demands the replacement.
+// reasoned checks motivo, and whether the invalidation must name a replacement (MF2 pp.9-17): kinds 1 (error) and 3
+// (other) must, kind 2 (rescission) must not, and credit notes, 08 and retornos are never replaced. Before DTE 2.0
+// credit notes and 08 are no exception: the schema demands the replacement.
 func reasoned(d *Document) *Refusal {
 	reason, doc := d.Root.Object("motivo"), d.Root.Object("documento")
 	kind := reason.Integer("tipoAnulacion")

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// This file reads the types that few taxpayers issue: 04, 08, 09, 11 and 15 (MF2 pp.29-52; ME, the manual of fields of
-// the generation before, whose arithmetic DTE 2.0 kept).
+// This file checks the types that few taxpayers issue: 04, 08, 09, 11 and 15 (MF2 pp.29-52; ME, the field manuals of
+// the previous generation: DTE 2.0 kept their arithmetic).
 
 var (
 	remission   = []func(*Document) *Refusal{named, totals, taxed, remitted}
@@ -19,7 +19,7 @@ var (
 // bears reports whether an item names a tax.
 func (it Object) bears(code string) bool { return slices.Contains(it.texts("tributos"), code) }
 
-// remitted checks a 04: every taxed item bears VAT, or the 0 % of an export; what is to be remitted is not paid.
+// remitted checks a 04: every taxed item bears VAT, or the 0 % of an export. Goods that are only remitted are not paid.
 func remitted(d *Document) *Refusal {
 	// CAT-025
 	if title := d.Root.Object("receptor").Text("bienTitulo"); !slices.Contains(words("01 02 03 04 05"), title) {
@@ -43,7 +43,7 @@ func remitted(d *Document) *Refusal {
 		switch t.Text("codigo") {
 		case "20":
 			if want = product(base, d.law.VAT); abroad > 0 {
-				return NotAllowed("resumen.tributos.codigo") // no one discount would be of both
+				return NotAllowed("resumen.tributos.codigo") // one discount cannot apply to both
 			}
 		case "C3":
 		default:
@@ -56,7 +56,7 @@ func remitted(d *Document) *Refusal {
 	return d.expect("montoTotalOperacion", add(sum.number("subTotal"), d.levied()))
 }
 
-// destined checks what an 11 says of where its goods leave the country. Services have neither office, nor regime, nor
+// destined checks where the goods of an 11 leave the country. Services have neither customs office, nor regime, nor
 // INCOTERM.
 func destined(d *Document) *Refusal {
 	emisor, sum := d.Root.Object("emisor"), d.Root.Object("resumen")
@@ -88,8 +88,8 @@ func destined(d *Document) *Refusal {
 	return nil
 }
 
-// exported checks the amounts of an 11: insurance and freight are in the operation (ME field 68, and the refusals that
-// others met).
+// exported checks the amounts of an 11: montoTotalOperacion includes insurance and freight (ME field 68, and published
+// refusals).
 func exported(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	discount := "descuGravada"
@@ -98,7 +98,7 @@ func exported(d *Document) *Refusal {
 	}
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		if it.number("ventaGravada").Sign() > 0 && it.Null("codTributo") && !it.bears("C3") {
-			return lacking("cuerpoDocumento.tributos", item(i+1, "tributos")) // MF2 p.33: detailed although it is 0.00
+			return lacking("cuerpoDocumento.tributos", item(i+1, "tributos")) // MF2 p.33: listed although it is 0.00
 		}
 	}
 	if _, has := sum["tributos"]; has {
@@ -127,7 +127,7 @@ func exported(d *Document) *Refusal {
 	)
 }
 
-// qualified checks that a donee shows the resolution that it may be given to (MF2 p.41).
+// qualified checks that a donee names the resolution by which it may receive donations (MF2 p.41).
 func qualified(d *Document) *Refusal {
 	own := false
 	for _, paper := range d.Root.Objects("otrosDocumentos") {
@@ -143,7 +143,7 @@ func qualified(d *Document) *Refusal {
 	return nil
 }
 
-// donated checks a 15 (MF2 pp.51-52). Only money is paid.
+// donated checks a 15 (MF2 pp.51-52). Only donations of money count as paid.
 func donated(d *Document) *Refusal {
 	depreciation := "tipoDepreciacion"
 	if d.Previous {
@@ -184,8 +184,8 @@ func donated(d *Document) *Refusal {
 	return d.expect("valorTotal", d.sums("valor"))
 }
 
-// settledSales checks an 08 (MF2 p.43; ME fields 43-60): what was invalidated is below zero, and no sum but those of
-// the kinds is.
+// settledSales checks an 08 (MF2 p.43; ME fields 43-60). Invalidated documents have negative amounts; only the totals
+// of the kinds of sale may be negative.
 func settledSales(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		switch {
@@ -226,10 +226,10 @@ func settledSales(d *Document) *Refusal {
 	)
 }
 
-// perceivedOfCards is what an administrator of cards perceives of what it pays out (CT art. 162-A).
+// perceivedOfCards is the share that an administrator of cards perceives of its payments (CT art. 162-A).
 var perceivedOfCards = big.NewRat(2, 100)
 
-// stated checks a 09, whose body is one object (ME fields 41-56).
+// stated checks a 09. Its cuerpoDocumento is one object (ME fields 41-56).
 func stated(d *Document) *Refusal {
 	body := d.Root.Object("cuerpoDocumento")
 	if body.Text("periodoLiquidacionFechaFin") < body.Text("periodoLiquidacionFechaInicio") {

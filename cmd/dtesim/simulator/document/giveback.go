@@ -1,11 +1,11 @@
 package document
 
-// giveback checks a retorno (18) by itself; what it gives back is looked up when it is registered.
+// giveback checks a retorno (18) by itself; the registry looks up the originals.
 var giveback = []func(*Document) *Refusal{
 	itself, operated, recipient, numbered, checkOneType, originated, itemised, withoutVAT, taxed, returned,
 }
 
-// recipient checks who gets the goods or money back; nobody in particular when the origin named nobody.
+// recipient checks who gets the goods or money back. The retorno may name nobody if the original names nobody.
 func recipient(d *Document) *Refusal {
 	r := d.Root.Object("documento")
 	if r.Text("tipoDocumento") == "" && r.Text("numDocumento") == "" {
@@ -14,8 +14,8 @@ func recipient(d *Document) *Refusal {
 	return d.identity(r, "documento", "tipoDocumento", "numDocumento", false)
 }
 
-// originated checks documentoRelacionado: documents of one type out of 01, 11 and 14 (MF2 pp.26-28), and every item
-// out of one of them, in the column of that type.
+// originated checks documentoRelacionado: its documents are of one type, 01, 11 or 14 (MF2 pp.26-28). Every item must
+// name one of them, and use a column of that type.
 func originated(d *Document) *Refusal {
 	related := d.Root.Objects("documentoRelacionado")
 	codes := make(map[string]bool)
@@ -50,7 +50,7 @@ func originated(d *Document) *Refusal {
 	return nil
 }
 
-// returned checks the amounts. ivaItem only informs: nothing, or the VAT that the line includes.
+// returned checks the amounts. ivaItem only informs: it is zero, or the VAT that the line includes.
 func returned(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		n, taxed := i+1, it.number("ventaGravada")

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// invoice checks a 01: prices include VAT, which is only shown.
+// invoice checks a 01: prices include VAT, and totalIva only shows it.
 var invoice = []func(*Document) *Refusal{identified, withoutVAT, totals, taxed, included, invoiced, sized}
 
-// identification is the operation, in USD, from which a consumer must be named (CT art. 114 and 119-G b, DGII notice
-// of 2024-09-05). FE v2 itself has no threshold.
+// identification is the amount of an operation, in USD, from which a consumer must be named (CT art. 114 and 119-G b,
+// DGII notice of 2024-09-05). The schema of FE v2 has no threshold.
 var identification = big.NewRat(25_000, 1)
 
-// identified checks who the consumer is: kind and number of document come together and in their form.
+// identified checks the consumer's identity document: its kind and number come together and in their form.
 func identified(d *Document) *Refusal {
 	r := d.Root.Object("receptor")
 	if r.Text("tipoDocumento") == "" && r.Text("numDocumento") == "" {
@@ -25,15 +25,15 @@ func identified(d *Document) *Refusal {
 	return d.identity(r, "receptor", "tipoDocumento", "numDocumento", d.Previous)
 }
 
-// named checks a receiver who must be identified: 04, 11, 14, 15, and from DTE 2.0 on 05, 06, 07 and 08.
+// named checks a receiver that must be identified: in 04, 11, 14, 15, and from DTE 2.0 on in 05, 06, 07 and 08.
 func named(d *Document) *Refusal {
 	r, name := d.receiver()
 	return d.identity(r, name, "tipoDocumento", "numDocumento", d.Previous && slices.Contains(words("04 11 15"),
 		d.Tipo))
 }
 
-// identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; hyphens tells
-// whether it may be written 01234567-8, as 01 v1 demands.
+// identity checks the kind and the number of an identity document (CAT-022). A DUI has nine digits; with hyphens, it
+// may also be written 01234567-8, as 01 v1 demands.
 func (d *Document) identity(person Object, path, kindField, numberField string, hyphens bool) *Refusal {
 	kind, number := person.Text(kindField), person.Text(numberField)
 	switch {
@@ -74,7 +74,7 @@ func withoutVAT(d *Document) *Refusal {
 	return nil
 }
 
-// included checks the VAT that the prices contain: at 13 % it is 13/113 of each taxed line, not 13 % of it.
+// included checks the VAT in the prices: at 13 % it is 13/113 of each taxed line, not 13 % of the line.
 func included(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		if !it.Null("codTributo") {
@@ -97,7 +97,7 @@ func invoiced(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	base := d.law.net(sub(sum.number("totalGravada"), sum.number("descuGravada")))
 	total := add(sum.number("subTotal"), d.levied())
-	paid := sub(total, sum.number(d.withheld("ivaRete")), sum.number("reteRenta")) // the latter in v1 only
+	paid := sub(total, sum.number(d.withheld("ivaRete")), sum.number("reteRenta")) // reteRenta in v1 only
 	return First(
 		d.onePercent("ivaRete", base),
 		d.expect("montoTotalOperacion", total),

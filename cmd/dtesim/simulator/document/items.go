@@ -10,13 +10,13 @@ import (
 // Tolerances (MF2 pp.52-54): one cent on every amount, lines included.
 var (
 	cent = big.NewRat(1, 100)
-	// looseLine is how far a line of the generation before was off and sealed all the same (observed once in 68).
+	// looseLine is the largest error of a sealed line of the previous generation (observed once in 68).
 	looseLine = big.NewRat(3, 100)
 	zero      = new(big.Rat)
 	one       = big.NewRat(1, 1)
 )
 
-// rounded is half-up at the given decimal: the fifth tenth rounds away from zero.
+// rounded rounds to the given decimals; halves round away from zero.
 func rounded(r *big.Rat, decimals int) *big.Rat {
 	text, ok := new(big.Rat).SetString(r.FloatString(decimals)) // FloatString rounds halves away from zero
 	if !ok {
@@ -25,7 +25,7 @@ func rounded(r *big.Rat, decimals int) *big.Rat {
 	return text
 }
 
-// near tells whether two amounts differ by a cent at most.
+// near reports whether two amounts differ by at most a cent.
 func near(a, b *big.Rat) bool { return within(a, b, cent) }
 
 func within(a, b, most *big.Rat) bool {
@@ -49,10 +49,10 @@ func sub(a *big.Rat, values ...*big.Rat) *big.Rat {
 	return total
 }
 
-// sales are the three columns of which an item of a sale fills one.
+// sales are the three columns of a sale's items; each item fills one column.
 var sales = []string{"ventaNoSuj", "ventaExenta", "ventaGravada"}
 
-// columns are those that an item of the document has.
+// columns returns the amount columns that the document's items have.
 func (d *Document) columns() []string {
 	switch d.Tipo {
 	case "11":
@@ -65,7 +65,7 @@ func (d *Document) columns() []string {
 	return sales
 }
 
-// itemised checks what each item says by itself: catalogues, the line amount, the special kinds of line.
+// itemised checks each item by itself: catalogues, the line amount, the special kinds of line.
 func itemised(d *Document) *Refusal {
 	items := d.Root.Objects("cuerpoDocumento")
 	columns, tolerance := d.columns(), cent
@@ -109,24 +109,24 @@ func itemised(d *Document) *Refusal {
 	}
 	for _, it := range items {
 		if it.number("noGravado").Sign() != 0 && !sold {
-			return NotAllowed("cuerpoDocumento.noGravado") // MF2 p.30: needs another line above zero
+			return NotAllowed("cuerpoDocumento.noGravado") // MF2 p.30: another line must be above zero
 		}
 	}
 	return nil
 }
 
-// catalogued checks an item's codes (CAT-011, 014, 015).
+// catalogued checks the codes of the n-th item (CAT-011, 014, 015).
 func (d *Document) catalogued(it Object, n int) *Refusal {
 	kind, unit := it.Integer("tipoItem"), it.Integer("uniMedida")
 	_, ofPurchase := it["compra"]
 	_, taxable := it["codTributo"]
 	if _, stated := it["tipoItem"]; !stated {
-		kind = 1 // 11 before DTE 2.0 need not state it
+		kind = 1 // an 11 before DTE 2.0 may omit it
 	}
-	if kind < 1 || kind > taxItem || kind == taxItem && ofPurchase && !taxable { // a purchase (14) knows no tax items
+	if kind < 1 || kind > taxItem || kind == taxItem && ofPurchase && !taxable { // a purchase (14) has no tax items
 		return NotAllowed("cuerpoDocumento.tipoItem", item(n, "tipoItem"))
 	}
-	// 18 need not state it
+	// An 18 may omit uniMedida.
 	if _, stated := it["uniMedida"]; stated && !d.law.lists("CAT-014", units, fmt.Sprint(unit)) {
 		return NotAllowed("cuerpoDocumento.uniMedida", item(n, "uniMedida"))
 	}
@@ -141,7 +141,7 @@ func (d *Document) catalogued(it Object, n int) *Refusal {
 		}
 		return nil
 	}
-	// A tax as an item of its own: ME field 70 and following.
+	// A tax as a separate item: ME field 70 and following.
 	switch {
 	case it.Null("codTributo"):
 		return lacking("cuerpoDocumento.codTributo", item(n, "codTributo"))
@@ -155,8 +155,8 @@ func (d *Document) catalogued(it Object, n int) *Refusal {
 	return nil
 }
 
-// untaxed is a line of charges or credits outside the tax base (MF2 p.30). Its price is 0.00 there; the worked
-// example on p.47 repeats the amount, so both pass.
+// untaxed checks a line of charges or credits outside the tax base (MF2 p.30). The price is 0.00 on p.30, but the
+// example on p.47 repeats the amount; therefore both pass.
 func untaxed(it Object, columns []string, n int) *Refusal {
 	for _, column := range columns {
 		if it.number(column).Sign() != 0 {
@@ -184,7 +184,7 @@ func untaxed(it Object, columns []string, n int) *Refusal {
 	return nil
 }
 
-// oneColumn is the column that an item fills. An item of amount zero counts as the last of a sale.
+// oneColumn returns the only column that an item fills. For an item of amount zero, it returns the last column.
 func oneColumn(it Object, columns []string, n int) (string, *Refusal) {
 	used := ""
 	for _, column := range columns {

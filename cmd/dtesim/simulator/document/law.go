@@ -10,48 +10,48 @@ import (
 	"time"
 )
 
-// Law is what another law would change: rates, thresholds and codes, as data. The arithmetic over them stays this
-// package's. A nil number, and codes that are not named, are as they were the day before.
+// Law is what a new law may change: rates, thresholds and codes, as data. The arithmetic stays this package's. A nil
+// number, and a code that is not named, stay as they were the day before.
 type Law struct {
-	Document string // type of CAT-002 that it is for, "" for all
-	From     string // first day, yyyy-mm-dd: by the date of the document, of a note or retorno by that of its original
+	Document string // type of CAT-002, "" for all
+	From     string // first day, yyyy-mm-dd, by the document's date; for a note or retorno, by its original's
 	VAT      *big.Rat
 	Withheld *big.Rat // share of the VAT's base that is withheld or perceived (CT art. 162, 163)
 	Income   *big.Rat // share of a purchase (14) that is withheld as income tax, at most
 
 	LeastBase      *big.Rat // without VAT, in USD: see leastBase
 	Identification *big.Rat // in USD: see identification
-	// PerGallon are the taxes in USD a gallon, by code.
+	// PerGallon are the taxes in USD a gallon, by code of CAT-015.
 	PerGallon map[string]*big.Rat
-	// PerUnit are further taxes of the summary in USD a unit, whatever the unit is, by code.
+	// PerUnit are further taxes of the summary in USD a unit, for any unit, by code of CAT-015.
 	PerUnit map[string]*big.Rat
-	// Layout is the JSON Schema of the type in generation Version: documents of a type that this package has no reading
-	// of are held to it, and their amounts to nothing.
+	// Layout is the JSON Schema of the type in generation Version. It is used for a type that this package does not
+	// know; the amounts of such documents are not checked.
 	Layout  []byte
 	Version int
 	// Codes are further codes by catalogue, "CAT-015". A further code of CAT-015 is a tax that is added in the summary.
 	Codes map[string][]string
 }
 
-// todays is the law that this package was written after.
+// todays returns the law for which this package was written.
 func todays() Law {
 	return Law{VAT: big.NewRat(13, 100), Withheld: big.NewRat(1, 100), Income: big.NewRat(10, 100),
 		LeastBase: leastBase, Identification: identification, PerGallon: gallonTaxes}
 }
 
-// Laws is what was enacted, beside the law that this package was written after.
+// Laws holds the enacted laws, in addition to the law for which this package was written.
 type Laws struct {
 	mu   sync.RWMutex
 	laws []Law // by their first day
-	// brought are the types that came with a law.
+	// brought are the generations of types that a law brought.
 	brought map[generation]*schema
 }
 
-// Enact adds laws. Where two of one day and type say something of one thing, the later one holds.
+// Enact adds laws. If two laws of one day and type set the same value, the law that was added later applies.
 func (s *Laws) Enact(laws ...Law) error {
 	laws = slices.Clone(laws)
 	for i, l := range laws {
-		if fresh := l.Codes["CAT-015"]; fresh != nil { // what is known lies in another section, and stays there
+		if fresh := l.Codes["CAT-015"]; fresh != nil { // codes known here keep their section
 			laws[i].Codes = maps.Clone(l.Codes)
 			laws[i].Codes["CAT-015"] = slices.DeleteFunc(slices.Clone(fresh), func(code string) bool {
 				return slices.Contains(slices.Concat(bodyTaxes, summaryTaxes, informativeTaxes), code)
@@ -90,7 +90,7 @@ func (s *Laws) Enact(laws ...Law) error {
 	return nil
 }
 
-// form is what documents of a generation are held to; false when nobody receives them.
+// form returns the schema of a generation, or false if its documents are not received.
 func (s *Laws) form(g generation) (*schema, bool) {
 	if form, known := compiled()[g]; known {
 		return form, true
@@ -101,7 +101,7 @@ func (s *Laws) form(g generation) (*schema, bool) {
 	return form, known
 }
 
-// brings reports whether a law brought a type that this package has no reading of.
+// brings reports whether a law brought a type that this package does not know.
 func (s *Laws) brings(tipo string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -113,7 +113,7 @@ func (s *Laws) brings(tipo string) bool {
 	return false
 }
 
-// On is what holds for a type of document on a day.
+// On returns the law for a type of document on a day.
 func (s *Laws) On(tipo, day string) Law {
 	now := todays()
 	s.mu.RLock()
@@ -166,16 +166,16 @@ func (s *Laws) under(d *Document) Law {
 	return s.On(d.Tipo, day)
 }
 
-// included is the share of a price with VAT that is the VAT: 13/113, never 13 %.
+// included returns the VAT's share of a price that includes VAT: 13/113, never 13 %.
 func (l *Law) included() *big.Rat { return new(big.Rat).Quo(l.VAT, l.gross()) }
 
-// gross is what a price without VAT is multiplied by to have it: 113/100.
+// gross returns the factor that adds VAT to a price: 113/100.
 func (l *Law) gross() *big.Rat { return add(one, l.VAT) }
 
-// net is an amount with VAT without it.
+// net returns an amount that includes VAT, without the VAT.
 func (l *Law) net(amount *big.Rat) *big.Rat { return new(big.Rat).Quo(amount, l.gross()) }
 
-// lists tells whether a code is one of a catalogue: of the ones known here, or of those that a law added.
+// lists reports whether a catalogue has a code: among the codes known here, or among the codes that a law added.
 func (l *Law) lists(catalogue string, known []string, code string) bool {
 	return slices.Contains(known, code) || slices.Contains(l.Codes[catalogue], code)
 }

@@ -4,20 +4,20 @@ import (
 	"slices"
 )
 
-// This file holds what MF2 says of special lines and of the sections that all types share. Each check names its page.
+// This file holds MF2's rules for special lines and for the sections that all types share. Each check names its page.
 
-// besides are the amounts that a line outside the tax base has at 0.00 beside its columns (MF2 p.30), where its type
-// has them.
+// besides are the amounts, other than the columns, that must be 0.00 on a line outside the tax base (MF2 p.30), if its
+// type has them.
 var besides = []string{"montoDescu", "psv", "ivaItem", "ivaPerci", "totalIva", "ivaRete", "reteRenta", "seguro",
 	"flete"}
 
-// levies checks the taxes that a line names. MF2 pp.32-35: C3 is for exports alone (FEXE, NRE and CLE), D4 for MH
-// itself. A line that is a tax (section 2) has neither discount nor suggested price nor charge, its amount is taxed,
-// and it names tax 20 alone, or none at all where prices include VAT (pp.33-34). Code 007.
+// levies checks the taxes that a line names. MF2 pp.32-35: only exports (FEXE, NRE and CLE) may name C3, and only MH
+// D4. A line that is a tax (section 2) has neither discount nor suggested price nor charge. Its amount is taxed, and it
+// names only tax 20, or no tax if prices include VAT (pp.33-34). Code 007.
 func (d *Document) levies(it Object, n int) *Refusal {
 	named := it.texts("tributos")
 	for _, code := range named {
-		// in those two C3 is a matter of the schema
+		// in 01 and 18 withoutVAT refuses C3
 		if code == "D4" || code == "C3" && !slices.Contains(words("01 04 11 18"), d.Tipo) {
 			return NotAllowed("cuerpoDocumento.tributos", item(n, "tributos"))
 		}
@@ -43,8 +43,8 @@ func (d *Document) levies(it Object, n int) *Refusal {
 	return nil
 }
 
-// numbered checks that the items count from 1 on: "número de ítem que corresponda en secuencia con el anterior" (MF2
-// pp.30 and 33). Code 007.
+// numbered checks that the items are numbered 1, 2, 3 …: "número de ítem que corresponda en secuencia con el anterior"
+// (MF2 pp.30 and 33). Code 007.
 func numbered(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		if it.Integer("numItem") != i+1 {
@@ -66,12 +66,12 @@ func checkOneType(d *Document) *Refusal {
 	return nil
 }
 
-// cash is CAT-017's code of notes and coins.
+// cash is the code of notes and coins in CAT-017.
 const cash = "01"
 
-// settledBy checks how a payment is described (MF2 pp.49-51): a term and its number of periods come together, and notes
-// and coins have no reference ("deberá enviar campo con null"). The sealed documents of the generation before have an
-// empty reference there. Code 007, or 003 for a half pair.
+// settledBy checks the description of a payment (MF2 pp.49-51): a term and its number of periods come together, and
+// notes and coins have no reference ("deberá enviar campo con null"). Sealed documents of the previous generation have
+// an empty reference. Code 007, or 003 if one member of the pair is missing.
 func (d *Document) settledBy(p Object) *Refusal {
 	switch {
 	case p.Text("codigo") == cash && !p.Null("referencia") && !(d.Previous && p.Text("referencia") == ""):

@@ -5,13 +5,13 @@ import (
 	"regexp"
 )
 
-// note checks a 05 or 06 by itself; what it adjusts is looked up when it is registered.
+// note checks a 05 or 06 by itself; the registry looks up the originals.
 var note = []func(*Document) *Refusal{checkReceiver, linked, totals, taxed, charged, adjusted}
 
 var codeForm = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 
-// linked checks documentoRelacionado, and that every item names one of its documents. MH adjusts 03 and 07 only (ME,
-// MF2); that an invoice passes too, with lax_origins alone, is the product's API, not MH.
+// linked checks documentoRelacionado, and that every item names one of its documents. MH lets notes adjust 03 and 07
+// only (ME, MF2). With lax_origins an invoice passes too: the product's API admits it, MH does not.
 func linked(d *Document) *Refusal {
 	for _, rel := range d.Root.Objects("documentoRelacionado") {
 		kind, generation := rel.Text("tipoDocumento"), rel.Integer("tipoGeneracion")
@@ -39,7 +39,7 @@ const (
 	electronic = 2
 )
 
-// relation is the entry of documentoRelacionado with a number; nil when there is none.
+// relation returns the entry of documentoRelacionado with a number, or nil.
 func (d *Document) relation(number string) Object {
 	for _, rel := range d.Root.Objects("documentoRelacionado") {
 		if rel.Text("numeroDocumento") == number {
@@ -49,14 +49,14 @@ func (d *Document) relation(number string) Object {
 	return nil
 }
 
-// adjustsWithholding tells an item of a note that adjusts a 07: it has no sale, its amounts are in totalIva and
-// ivaRete.
+// adjustsWithholding reports whether an item of a note adjusts a 07. Such an item has no sale; its amounts are in
+// totalIva and ivaRete.
 func (d *Document) adjustsWithholding(it Object) bool {
 	return (d.Tipo == "05" || d.Tipo == "06") && d.relation(it.Text("numeroDocumento")).Text("tipoDocumento") == "07"
 }
 
-// adjusted checks what a note is worth. In DTE 2.0 montoTotalOperacion is without withholding and perception (MF2
-// p.48: 101.70 where 95.80 is to be paid); before it, both conventions of 03 were sealed, and there is no totalPagar.
+// adjusted checks the totals of a note. In DTE 2.0 montoTotalOperacion excludes withholding and perception (MF2 p.48:
+// 101.70, with 95.80 to be paid). Before DTE 2.0, both conventions of 03 were sealed, and there is no totalPagar.
 func adjusted(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	perception, withholding := sum.number(d.withheld("ivaPerci")), sum.number(d.withheld("ivaRete"))
@@ -73,7 +73,7 @@ func adjusted(d *Document) *Refusal {
 		}
 		return nil
 	}
-	// What is withheld on an adjusted 07 is no percentage of a sale.
+	// The withholding of an adjusted 07 is not a percentage of the note's sales.
 	withheld, ofWithholding := new(big.Rat), false
 	for _, it := range d.Root.Objects("cuerpoDocumento") {
 		if d.adjustsWithholding(it) {
@@ -89,7 +89,7 @@ func adjusted(d *Document) *Refusal {
 	if !near(rest, zero) && !near(rest, rounded(product(base, d.law.Withheld), 2)) {
 		return miscalculated("resumen.ivaRete")
 	}
-	// Items may leave the three to the summary; when they state them, the summary adds them up.
+	// Items may omit these three fields; if they state them, the summary must be their sum.
 	for _, field := range []string{"ivaPerci", "ivaRete", "totalIva"} {
 		if stated := d.sums(field); stated.Sign() > 0 {
 			if r := d.expect(field, stated); r != nil {

@@ -1,10 +1,10 @@
 package document
 
-// purchase checks a 14: what a taxpayer bought from someone outside the VAT.
+// purchase checks a 14: a taxpayer's purchase from somebody who is not registered for VAT.
 var purchase = []func(*Document) *Refusal{named, checkPurchase}
 
-// checkPurchase checks the summary. The income tax withheld is a tenth of the services of natural persons; which items
-// are those a document does not tell, so anything up to a tenth of the whole passes.
+// checkPurchase checks the summary. The income tax withheld is a tenth of the services of natural persons. The document
+// does not show which items these are; therefore any amount up to a tenth of the whole passes.
 func checkPurchase(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	if r := d.expect("totalCompra", d.sums("compra")); r != nil {

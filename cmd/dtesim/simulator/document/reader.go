@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Reader holds a document to whatever can be said of it without the books: its signature, its schema, the law of its
-// day, the taxpayers that MH knows.
+// Reader makes all checks of a document that need no books: its signature, its schema, the law of its day, the
+// taxpayers that MH knows.
 type Reader struct {
 	Laws
 	Taxpayers       map[string]bool // NITs; empty: any
@@ -16,14 +16,14 @@ type Reader struct {
 	Log             *slog.Logger
 }
 
-// Habits are what MH's manuals leave open, or MH does not keep to.
+// Habits are rules that MH's manuals leave open, or that MH does not follow.
 type Habits struct {
 	LaxOrigins bool // see hostility.Chaos
 	LaxDates   bool
 	StrictBase bool
 }
 
-// Examine is what can be said of a document without the books, and the observations that it is sealed with.
+// Examine checks a document without the books, and returns the observations for its seal.
 func (r *Reader) Examine(d *Document) (notes []string, _ *Refusal) {
 	// 1. to 5. The signature, the text, the schema of its type and generation.
 	form, bad := r.open(d)
@@ -37,7 +37,7 @@ func (r *Reader) Examine(d *Document) (notes []string, _ *Refusal) {
 	return notes, form.judge(d)
 }
 
-// judge makes the checks of a type and generation; the first that fails is the answer.
+// judge makes the checks of a type and generation, and returns the first refusal.
 func (s *schema) judge(d *Document) *Refusal {
 	for _, check := range s.checks {
 		if bad := check(d); bad != nil {
@@ -47,7 +47,7 @@ func (s *schema) judge(d *Document) *Refusal {
 	return nil
 }
 
-// ExamineEvent is examine of an event.
+// ExamineEvent is Examine for an event.
 func (r *Reader) ExamineEvent(d *Document) *Refusal {
 	form, bad := r.open(d)
 	if bad != nil {
@@ -56,7 +56,7 @@ func (r *Reader) ExamineEvent(d *Document) *Refusal {
 	return form.judge(d)
 }
 
-// open reads what was sent, a document or an event.
+// open reads a document or an event, and finds its schema.
 func (r *Reader) open(d *Document) (*schema, *Refusal) {
 	// 1. The guard: no production through a simulator.
 	if bad := r.Guard(d.Submission); bad != nil {
@@ -73,7 +73,7 @@ func (r *Reader) open(d *Document) (*schema, *Refusal) {
 	if d.Root, err = decode(payload); err != nil {
 		return nil, unschemed(err.Error())
 	}
-	// 4. The envelope speaks of this document.
+	// 4. The envelope agrees with the document.
 	if bad := agree(d); bad != nil {
 		return nil, bad
 	}
@@ -93,13 +93,13 @@ func (r *Reader) open(d *Document) (*schema, *Refusal) {
 	return form, nil
 }
 
-// Guard keeps production out (Options.AllowProduction).
+// Guard refuses production unless simulator.Options.AllowProduction is set.
 func (r *Reader) Guard(sub Submission) *Refusal {
 	switch sub.Ambiente {
 	case "00":
 		return nil
 	case "":
-		if sub.Tipo == Contingencia { // has no envelope that says: the signature, then the schema decide
+		if sub.Tipo == Contingencia { // its envelope has no ambiente: signature and schema decide
 			return nil
 		}
 	case "01":

@@ -1,7 +1,7 @@
 package document
 
-// Refusal is why MH refuses a document. The texts have MH's shape, "[json.path] TEXTO"; README.md tells which codes
-// and texts are MH's own and which are this package's for want of a published one.
+// Refusal is why MH refuses a document. The texts have MH's shape, "[json.path] TEXTO"; README.md lists which codes and
+// texts are MH's, and which are ours because MH's were not published.
 type Refusal struct {
 	Code  string // codigoMsg
 	Class string // clasificaMsg; "" is null
@@ -54,7 +54,7 @@ func Stranger(path string) *Refusal {
 	return &Refusal{Code: "008", Text: "[" + path + "] NO CORRESPONDE A CONTRIBUYENTE"}
 }
 
-// mismatched: the envelope says one thing and the document another. The text is ours.
+// mismatched: envelope and document differ. The text is ours.
 func mismatched(field string) *Refusal {
 	return &Refusal{Code: "003", Class: "13", Text: "[identificacion." + field + "] NO COINCIDE CON LA PETICION"}
 }

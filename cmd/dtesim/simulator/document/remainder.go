@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// Fits tells whether what is left of an original of law l covers the note or retorno; before are the notes and retornos
-// that changed what is left. A debit note adds to its original.
+// Fits refuses a note or retorno that exceeds the rest of its original. l is the law of the original; before are the
+// earlier notes and retornos. A debit note adds to the rest.
 func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal {
 	if d.Tipo == "06" {
 		return nil
@@ -33,8 +33,8 @@ func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal 
 	return nil
 }
 
-// gross is what a column of the note or retorno is to be multiplied by to compare it with its original, of a type and
-// law l: an invoice has VAT in its prices, a note has not.
+// gross returns the factor that makes a column of the note or retorno comparable with its original of a type and law l:
+// prices of an invoice include VAT, prices of a note do not.
 func (d *Document) gross(original, column string, l Law) *big.Rat {
 	if original == "01" && d.Tipo != "18" && column == "ventaGravada" {
 		return l.gross()
@@ -42,9 +42,8 @@ func (d *Document) gross(original, column string, l Law) *big.Rat {
 	return one
 }
 
-// balance is an amount that may be taken back: a column of the items, the total of the original that bounds it less
-// its global discount (which a note takes into its lines, MF2 p.48), and the field of the note's or retorno's summary
-// that MH names.
+// balance names an amount that may be taken back: the column of the items, the original's total that bounds it, the
+// global discount to subtract (a note has it in its lines, MF2 p.48), and the summary's field in MH's refusal.
 type balance struct{ column, total, discount, sum string }
 
 func balances(tipo string) []balance {
@@ -72,9 +71,9 @@ func (d *Document) share(code, column string) *big.Rat {
 	return total
 }
 
-// counted holds the quantities of a retorno to those sold. Its items carry numbers, codes and descriptions of their
-// own, so that those of one kind and price count together; one at another price, a service given back in part, is held
-// to the amounts alone.
+// counted checks that a retorno returns no more than was sold. Its items have their own numbers, codes and
+// descriptions; therefore items of one kind and price are counted together. For an item with another price, such as a
+// service returned in part, only the amounts are checked.
 func (d *Document) counted(original *Document, before []*Document) *Refusal {
 	left := make(map[string]*big.Rat)
 	for _, it := range original.Root.Objects("cuerpoDocumento") {
@@ -86,7 +85,7 @@ func (d *Document) counted(original *Document, before []*Document) *Refusal {
 	for _, r := range append(before, d) {
 		for i, it := range r.Root.Objects("cuerpoDocumento") {
 			rest := left[thing(it)]
-			if rest == nil || it.Text("codigoGeneracion") != original.Code { // the latter is a retorno's
+			if rest == nil || it.Text("codigoGeneracion") != original.Code { // only a retorno has one
 				continue
 			}
 			if rest.Sub(rest, it.number("cantidad")).Sign() < 0 && r == d {

@@ -1,8 +1,8 @@
 package document
 
-// This file compares a document with another that it names: what must be the same in both.
+// This file compares a document with another document that it names: some data must be the same in both.
 
-// SameParties checks that a note or retorno is between those that its original is between.
+// SameParties checks that a note or retorno has the same parties as its original.
 func (d *Document) SameParties(original *Document) *Refusal {
 	if d.Tipo == "18" {
 		return First(d.SameIssuer(original), d.sameReceiver(original))
@@ -10,15 +10,15 @@ func (d *Document) SameParties(original *Document) *Refusal {
 	return d.sameTaxpayer(original)
 }
 
-// SameIssuer checks that an event says of its issuer what the document says that it is applied to (MF2 p.8: "los datos
-// del emisor deben ser los mismos detallados en el DTE al que se le aplique"). Code 007.
+// SameIssuer checks that an event and the document to which it applies have the same data of the issuer (MF2 p.8: "los
+// datos del emisor deben ser los mismos detallados en el DTE al que se le aplique"). Code 007.
 func (d *Document) SameIssuer(o *Document) *Refusal {
 	now, was := d.Root.Object("emisor"), o.Root.Object("emisor")
 	for _, pair := range [][2]string{{"nombre", "nombre"}, {"codEstableMH", "codEstable"}, {"codPuntoVentaMH",
 		"codPuntoVenta"}} {
 		said := was.Text(pair[0])
 		if said == "" {
-			said = was.Text(pair[1]) // DTE 2.0 documents call MH's codes so
+			said = was.Text(pair[1]) // DTE 2.0 documents use this name
 		}
 		if got := now.Text(pair[0]); said != "" && got != "" && got != said {
 			return NotAllowed("emisor."+pair[0], "Difiere del emisor del documento "+o.Code)
@@ -27,8 +27,8 @@ func (d *Document) SameIssuer(o *Document) *Refusal {
 	return nil
 }
 
-// sameReceiver checks that a retorno says of the receiver what its origin says (MF2 p.28, step 1), and that it is for
-// the same third party (p.26). A DUI may have lost its hyphen between generations. Code 007.
+// sameReceiver checks that a retorno and its original have the same receiver (MF2 p.28, step 1) and the same third
+// party (p.26). A DUI may have lost its hyphen between generations. Code 007.
 func (d *Document) sameReceiver(o *Document) *Refusal {
 	was, _ := o.receiver()
 	now, _ := d.receiver()
@@ -44,8 +44,8 @@ func (d *Document) sameReceiver(o *Document) *Refusal {
 	return nil
 }
 
-// sameTaxpayer checks that a note is to the taxpayer of its original (MF2 p.31: adjusting a document keeps its "NIT
-// (Receptor)", unless a merger is named in fusion). An invoice may have named nobody. Code 007.
+// sameTaxpayer checks that a note and its original have the same receiver (MF2 p.31: an adjustment keeps the "NIT
+// (Receptor)", unless fusion names a merger). An invoice may name no receiver. Code 007.
 func (d *Document) sameTaxpayer(o *Document) *Refusal {
 	was, _ := o.receiver()
 	now, name := d.receiver()
@@ -71,10 +71,9 @@ func (d *Document) sameTaxpayer(o *Document) *Refusal {
 	return NotAllowed(name+"."+field, "No es el receptor del documento relacionado")
 }
 
-// Describes checks that an invalidation repeats the document that it takes back: its type, seal, number, date and
-// receiver, null where that is null. Telephone and mail may be null all the same: no refusal for that was published.
-// The schema before DTE 2.0 has no null for the receiver's document and name, so what an anonymous invoice puts there
-// is not compared.
+// Describes checks that an invalidation repeats the type, seal, number, date and receiver of its document, with null
+// for null. Telephone and mail may always be null: no refusal of that was published. Before DTE 2.0 the schema allows
+// no null for the receiver's document and name; therefore these are not compared for an anonymous invoice.
 func (d *Document) Describes(original *Document, seal string) *Refusal {
 	said := d.Root.Object("documento")
 	id := original.Root.Object("identificacion")

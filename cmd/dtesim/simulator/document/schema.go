@@ -13,8 +13,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// The schemas are this package's own, written from MH's published field lists (SC8), not MH's files: a slip in the
-// one reading should not repeat itself in the other.
+// The schemas are this package's own, written from MH's published field lists (SC8). They are not MH's files, so that
+// an error in the product's reading is not repeated here.
 //
 //go:embed schemas
 var files embed.FS
@@ -25,27 +25,27 @@ type generation struct {
 	version int
 }
 
-// schema is what a document of one generation must satisfy.
+// schema is the JSON schema and the checks of one generation.
 type schema struct {
 	form     *jsonschema.Schema
 	previous bool
 	checks   []func(*Document) *Refusal
 }
 
-// Anulacion and contingencia stand for a document type where an event has none.
+// Anulacion and Contingencia are the types of events, which have no code of CAT-002.
 const (
 	Anulacion    = "anulacion"
 	Contingencia = "contingencia"
 )
 
-// form is one row of the generations that are received.
+// form is one row of forms.
 type form struct {
 	file     string
 	previous bool // of the generation before DTE 2.0
 	checks   []func(*Document) *Refusal
 }
 
-// forms lists the generations that are received. Another one is a file and a row.
+// forms lists the generations that are received. A new generation needs a schema file and a row here.
 var forms = map[generation]form{
 	{"01", 1}: {"01-v1.json", true, slices.Concat(common, sold, invoice, last)},
 	{"01", 2}: {"01-v2.json", false, slices.Concat(common, sold, invoice, last)},
@@ -100,7 +100,7 @@ var compiled = sync.OnceValue(func() map[generation]*schema {
 	return all
 })
 
-// unguarded reads MH's patterns without the lookaheads that they begin with, which Go's expressions have not: each
+// unguarded compiles MH's patterns without their leading lookaheads, which Go's regexp lacks. Each lookahead only
 // forbids line breaks.
 func unguarded(pattern string) (jsonschema.Regexp, error) {
 	for strings.HasPrefix(pattern, "^(?!") {
@@ -141,8 +141,8 @@ func must(err error) {
 	}
 }
 
-// check validates with exact decimals (the library computes multipleOf on rationals) and returns MH's observations,
-// one per failing field, in the order of the paths.
+// check validates with exact decimals (the library computes multipleOf on rationals) and returns MH's observations: one
+// for each wrong field, in the order of the paths.
 func (s *schema) check(root Object) []string {
 	err := s.form.Validate(map[string]any(root))
 	if err == nil {
@@ -178,7 +178,7 @@ func observe(notes []string, e *jsonschema.ValidationError) []string {
 			notes = append(notes, "Campo #"+path+"/"+name+" no está permitido")
 		}
 	case *kind.MinLength:
-		notes = append(notes, "Campo #"+path+" no cumple el tamaño mínimo  permitido") // two spaces: so MH writes it
+		notes = append(notes, "Campo #"+path+" no cumple el tamaño mínimo  permitido") // MH writes two spaces
 	case *kind.MaxLength:
 		notes = append(notes, "Campo #"+path+" no cumple el tamaño máximo permitido")
 	case *kind.Pattern, *kind.Format:
@@ -192,5 +192,5 @@ func observe(notes []string, e *jsonschema.ValidationError) []string {
 func invalid(path string) string  { return "Campo #" + path + " contiene un valor inválido" }
 func required(path string) string { return "Campo #" + path + " es requerido" }
 
-// item is an observation about the n-th item, counted from 1, as MH writes it.
+// item returns an observation about the n-th item, counted from 1, as MH writes it.
 func item(n int, text string) string { return "cuerpoDocumento.item." + strconv.Itoa(n) + ": " + text }

@@ -23,7 +23,7 @@ func verify(jws string, key *rsa.PublicKey) ([]byte, error) {
 	var raw [3][]byte
 	for i, part := range parts {
 		var err error
-		// Strict: two texts must not stand for one signature.
+		// Strict: no two texts may decode to the same signature.
 		if raw[i], err = base64.RawURLEncoding.Strict().DecodeString(part); err != nil {
 			return nil, fmt.Errorf("decoding part %d: %w", i+1, err)
 		}

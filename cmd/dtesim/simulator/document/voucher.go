@@ -2,14 +2,14 @@ package document
 
 import "slices"
 
-// voucher checks a 03: prices without VAT, which the summary adds.
+// voucher checks a 03: prices exclude VAT, and the summary adds it.
 var voucher = []func(*Document) *Refusal{checkReceiver, totals, taxed, charged, vouched, sized}
 
-// checkReceiver checks the receiver, who is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; its
-// code was not published).
+// checkReceiver checks that the receiver is a taxpayer (observed: "[receptor.nit] NIT CONTRIBUYENTE NO EXISTE"; the
+// code of this refusal was not published).
 func checkReceiver(d *Document) *Refusal {
 	r, field := d.Root.Object("receptor"), "nit"
-	if _, has := r[field]; !has { // a note of DTE 2.0 identifies by kind and number
+	if _, has := r[field]; !has { // a note of DTE 2.0 has kind and number
 		if bad := named(d); bad != nil || r.Text("tipoDocumento") != "36" {
 			return bad
 		}
@@ -38,7 +38,7 @@ func charged(d *Document) *Refusal {
 	}
 	sum := d.Root.Object("resumen")
 	base := sub(sum.number("totalGravada"), sum.number("descuGravada"))
-	for _, t := range sum.Objects("tributos") { // that 20 is among them if an item bears it, taxed has checked
+	for _, t := range sum.Objects("tributos") { // taxed has checked that 20 is listed if an item bears it
 		if t.Text("codigo") == "20" && !near(t.number("valor"), rounded(product(base, d.law.VAT), 2)) {
 			return miscalculated("resumen.tributos.codigo.20")
 		}
@@ -46,8 +46,8 @@ func charged(d *Document) *Refusal {
 	return nil
 }
 
-// vouched checks what is to be paid. MH publishes two conventions for montoTotalOperacion: with the withholding and the
-// perception in it (MF2 p.47) or without (every sealed v3 document). totalPagar is the same in both, so both pass.
+// vouched checks the amount to be paid. montoTotalOperacion may include withholding and perception (MF2 p.47) or
+// exclude them (every sealed v3 document): MH publishes both conventions, and totalPagar is the same in both.
 func vouched(d *Document) *Refusal {
 	sum := d.Root.Object("resumen")
 	perception, withholding := sum.number(d.withheld("ivaPerci")), sum.number(d.withheld("ivaRete"))
@@ -64,7 +64,7 @@ func vouched(d *Document) *Refusal {
 	return d.expect("totalPagar", floored(add(net, sum.number("totalNoGravado"))))
 }
 
-// notBoth: CT art. 162 and 163 exclude each other.
+// notBoth refuses perception together with withholding: CT art. 162 and 163 exclude each other.
 func (d *Document) notBoth() *Refusal {
 	sum := d.Root.Object("resumen")
 	perception, withholding := d.withheld("ivaPerci"), d.withheld("ivaRete")

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// withholding checks a 07: VAT that a buyer kept back. The documents that it lists are its suppliers' own and are not
+// withholding checks a 07: VAT that a buyer withheld. The documents that it lists belong to suppliers and are not
 // looked up.
 var withholding = []func(*Document) *Refusal{named, retained}
 
-// retained checks every line and the totals. totalIva only informs, and 0.00 was sealed: it is not compared.
+// retained checks every line and the totals. It ignores totalIva, which only informs: documents with 0.00 were sealed.
 func retained(d *Document) *Refusal {
 	for i, it := range d.Root.Objects("cuerpoDocumento") {
 		n, code := i+1, it.Text("codigoRetencionMH")
@@ -30,7 +30,7 @@ func retained(d *Document) *Refusal {
 		if !d.law.lists("CAT-006", withholdings, code) {
 			return NotAllowed("cuerpoDocumento.codigoRetencionMH", item(n, "codigoRetencionMH"))
 		}
-		rate, fixed := map[string]*big.Rat{"22": d.law.Withheld, "C4": d.law.VAT}[code] // CAT-006; C9 has none
+		rate, fixed := map[string]*big.Rat{"22": d.law.Withheld, "C4": d.law.VAT}[code] // CAT-006; C9 has no fixed rate
 		if !fixed {
 			continue
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Install serves a handler on a listener, unless an outage is in force, until remove is called. An outage closes the
-// port; its end listens on the same address again. failed gets the first failure of serving.
+// Install serves a handler on a listener until remove is called, except during an outage. An outage closes the port;
+// the end of the outage listens on the same address again. failed receives the first failure of serving.
 func (s *Hostility) Install(handler http.Handler, first net.Listener, failed chan<- error) (remove func(), _ error) {
 	d := &door{handler: handler, first: first, address: first.Addr(), listen: s.listen, failed: failed}
 	s.switching.Lock()
@@ -74,7 +74,7 @@ func (d *door) open() error {
 	return nil
 }
 
-// shut closes the port and every connection. When it returns, the port refuses.
+// shut closes the port and every connection. After it returns, the port refuses connections.
 func (d *door) shut() {
 	if d.first != nil {
 		_ = d.first.Close()
@@ -83,14 +83,14 @@ func (d *door) shut() {
 	if d.server == nil {
 		return
 	}
-	// The listener first: Close of a server that has not begun to serve does not know it yet.
+	// The listener is closed first: a server that has not begun to serve does not know its listener yet.
 	_ = d.listener.Close()
 	_ = d.server.Close()
 	d.serving.Wait()
 	d.server, d.listener = nil, nil
 }
 
-// report keeps the first failure.
+// report sends the first failure and drops all others.
 func report(failed chan<- error, err error) {
 	select {
 	case failed <- err:

@@ -11,7 +11,7 @@ import (
 
 const jsonKind = "application/json;charset=UTF-8"
 
-// Reply writes an answer, after the delay in force.
+// Reply answers with JSON, after the delay in force.
 func (s *Hostility) Reply(w http.ResponseWriter, r *http.Request, status int, body any) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -20,7 +20,7 @@ func (s *Hostility) Reply(w http.ResponseWriter, r *http.Request, status int, bo
 	s.write(w, r, status, jsonKind, data)
 }
 
-// write answers after the delay in force. A client that leaves first gets nothing.
+// write answers after the delay in force, unless the client leaves first.
 func (s *Hostility) write(w http.ResponseWriter, r *http.Request, status int, kind string, data []byte) {
 	if s.Wait(r.Context()) {
 		send(w, status, kind, data)
@@ -30,10 +30,10 @@ func (s *Hostility) write(w http.ResponseWriter, r *http.Request, status int, ki
 func send(w http.ResponseWriter, status int, kind string, data []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
-	_, _ = w.Write(data) // the client is gone: nobody to tell
+	_, _ = w.Write(data) // on an error the client is gone
 }
 
-// Fault answers what MH's application server answers for itself, in its own shape.
+// Fault answers an error in the shape of MH's application server.
 func (s *Hostility) Fault(w http.ResponseWriter, r *http.Request, status int, message string) {
 	s.Reply(w, r, status, map[string]any{
 		"timestamp": s.Now().Format("2006-01-02T15:04:05.000-0700"),
@@ -44,8 +44,8 @@ func (s *Hostility) Fault(w http.ResponseWriter, r *http.Request, status int, me
 	})
 }
 
-// Deliver answers a request that was processed, or has the answer lost. told, when given, is called before a client
-// can have read the answer, and not if it never can.
+// Deliver answers a request that was processed, or loses the answer. It calls told, if not nil, before the client can
+// read the answer; if the client gets no answer, told is not called.
 func (s *Hostility) Deliver(w http.ResponseWriter, r *http.Request, kind string, status int, body any, told func()) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Hostility) Deliver(w http.ResponseWriter, r *http.Request, kind string,
 	send(w, status, jsonKind, data)
 }
 
-// Wait lasts as long as the delay in force. False when the client left first.
+// Wait waits for the delay in force. It returns false if the client left first.
 func (s *Hostility) Wait(ctx context.Context) bool {
 	delay := time.Duration(s.Hostilities().DelayMS) * time.Millisecond
 	if delay == 0 {
@@ -83,7 +83,7 @@ func (s *Hostility) Wait(ctx context.Context) bool {
 	}
 }
 
-// half sends the first half of an answer and cuts.
+// half sends the first half of an answer and cuts the connection.
 func half(w http.ResponseWriter, status int, data []byte) {
 	w.Header().Set("Content-Type", jsonKind)
 	w.Header().Set("Content-Length", fmt.Sprint(len(data)))
@@ -96,12 +96,12 @@ func half(w http.ResponseWriter, status int, data []byte) {
 // maxBody bounds a request: a document of 2000 items is about 1.5 MB once signed.
 const maxBody = 16 << 20
 
-// ReadBody is the whole of a request.
+// ReadBody returns the whole body of a request.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 }
 
-// Marked tells every reader that no authority spoke here, and when, by MH's clock.
+// Marked marks every answer as simulated, and dates it by MH's clock.
 func (s *Hostility) Marked(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Simulated", "true")
@@ -109,7 +109,7 @@ func (s *Hostility) Marked(next http.Handler) http.Handler {
 	})
 }
 
-// clocked is an answer that bears the time at which it begins.
+// clocked is a ResponseWriter that dates the answer with the time at which it begins.
 type clocked struct {
 	http.ResponseWriter
 	now func() time.Time
@@ -120,5 +120,5 @@ func (c clocked) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController reach the original writer.
 func (c clocked) Unwrap() http.ResponseWriter { return c.ResponseWriter }

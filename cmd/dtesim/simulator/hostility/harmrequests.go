@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Take counts a hostility down and tells whether it strikes.
+// Take counts a hostility down and reports whether it strikes.
 func (s *Hostility) Take(counter func(*Chaos) *int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken(counter)
 }
 
-// taken is take for a caller that holds mu.
+// taken is Take for a caller that holds mu.
 func (s *Hostility) taken(counter func(*Chaos) *int) bool {
 	n := counter(&s.chaos)
 	if *n == 0 {
@@ -22,7 +22,7 @@ func (s *Hostility) taken(counter func(*Chaos) *int) bool {
 	return true
 }
 
-// Strikes is take for the counters that Only aims.
+// Strikes is Take for the counters that Chaos.Only restricts to a kind of request.
 func (s *Hostility) Strikes(kind string, counter func(*Chaos) *int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,16 +32,16 @@ func (s *Hostility) Strikes(kind string, counter func(*Chaos) *int) bool {
 	return s.taken(counter)
 }
 
-// Poisons tells whether a document is one that MH chokes on.
+// Poisons reports whether a document makes MH fail, see Chaos.Poison.
 func (s *Hostility) Poisons(code string) bool {
 	poison := s.Hostilities().Poison
 	return poison != "" && strings.HasPrefix(code, poison)
 }
 
-// Cut closes the connection without an answer. Only the goroutine of the request may call it.
+// Cut closes the connection without an answer. Only the request's goroutine may call Cut.
 func Cut() { panic(http.ErrAbortHandler) }
 
-// Hostile is the weather over the whole protocol.
+// Hostile applies outages and silences to the whole protocol.
 func (s *Hostility) Hostile(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -64,12 +64,12 @@ func (s *Hostility) Hostile(next http.Handler) http.Handler {
 	})
 }
 
-// Disturbed is what can befall a request before it is processed.
+// Disturbed applies the hostilities that stop a request before it is processed.
 func (s *Hostility) Disturbed(kind string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.Strikes(kind, func(c *Chaos) *int { return &c.LostRequests }):
-			_, _ = ReadBody(w, r) // the client has sent everything: it cannot know
+			_, _ = ReadBody(w, r) // the client has sent all: it cannot know
 			Cut()
 		case s.Strikes(kind, func(c *Chaos) *int { return &c.ServerErrors }):
 			_, _ = ReadBody(w, r)

@@ -10,14 +10,14 @@ import (
 	"dtegate/cmd/dtesim/simulator/document"
 )
 
-// Hostility is what the network and MH's servers do to those who ask. All methods may be called at once.
+// Hostility is what the network and MH's servers do to clients. All methods may be called at once.
 type Hostility struct {
-	clock  func() time.Time // of the caller
+	clock  func() time.Time // the caller's clock
 	ahead  atomic.Int64     // Chaos.ClockMS, in nanoseconds
 	listen func(network, address string) (net.Listener, error)
 	log    *slog.Logger
 
-	// switching serialises changes of the chaos, which may take the time of opening a port.
+	// switching serialises changes of the chaos, which may have to open a port.
 	switching sync.Mutex
 
 	mu     sync.Mutex // guards everything below
@@ -27,24 +27,24 @@ type Hostility struct {
 	plan   *plan         // nil until there is a schedule
 }
 
-// New returns one that is calm.
+// New returns a calm Hostility.
 func New(clock func() time.Time, listen func(network, address string) (net.Listener, error),
 	log *slog.Logger) *Hostility {
 	return &Hostility{clock: clock, listen: listen, log: log, chaos: Calm(), spoken: make(chan struct{})}
 }
 
-// Now is MH's time.
+// Now returns MH's time.
 func (s *Hostility) Now() time.Time {
 	return s.clock().Add(time.Duration(s.ahead.Load())).In(document.Zone)
 }
 
-// Habits are those in force.
+// Habits returns MH's habits in force.
 func (s *Hostility) Habits() document.Habits {
 	c := s.Hostilities()
 	return document.Habits{LaxOrigins: c.LaxOrigins, LaxDates: c.LaxDates, StrictBase: c.StrictBase}
 }
 
-// Refuses tells whether a document that would be accepted is refused instead.
+// Refuses reports whether MH refuses a document that it would otherwise accept.
 func (s *Hostility) Refuses(tipo string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Hostility) Refuses(tipo string) bool {
 	return (aim == "" || aim == tipo) && s.taken(func(c *Chaos) *int { return &c.Reject })
 }
 
-// Lot is how long a lot that arrives now is in process, and whether it is lost or stuck.
+// Lot returns how long a lot that arrives now is in process, and whether it is lost or stuck.
 func (s *Hostility) Lot() (lasts time.Duration, lost, stuck bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

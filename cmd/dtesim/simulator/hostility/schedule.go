@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Step is a change of the hostilities at a time of a schedule.
+// Step is one change of the hostilities in a schedule.
 type Step struct {
 	After  time.Duration // since the schedule began
 	Change func(*Chaos)
@@ -21,12 +21,12 @@ type plan struct {
 	timer *time.Timer
 }
 
-// errReplaced ends the steps of a schedule that another has replaced.
+// errReplaced ends the steps of a schedule after another schedule has replaced it.
 var errReplaced = errors.New("the schedule was replaced")
 
-// Schedule changes the hostilities at the given times from now on, by the process's clock, again and again if every is
-// not zero. It replaces the schedule in force; without steps it only ends that one. Reset and the end of Serve end it
-// too. It fails when a time is negative, or a round is not longer than its last step.
+// Schedule changes the hostilities at the given times from now on, by the process's clock. A round of steps repeats
+// after every, unless that is zero. Schedule ends the schedule in force, as do Reset and the end of Serve. It fails if
+// a time is negative, or if every is not later than the last step.
 func (s *Hostility) Schedule(every time.Duration, steps ...Step) error {
 	steps = slices.Clone(steps)
 	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.After, b.After) })
@@ -51,7 +51,7 @@ func (s *Hostility) Schedule(every time.Duration, steps ...Step) error {
 	return nil
 }
 
-// arm waits for the n-th step; done is how much of the round is over. The caller holds mu.
+// arm starts the timer of the n-th step; done is the part of the round that has passed. The caller holds mu.
 func (s *Hostility) arm(p *plan, n int, done time.Duration) {
 	if n == len(p.steps) {
 		if n == 0 || p.every == 0 {

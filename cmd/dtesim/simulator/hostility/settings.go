@@ -8,79 +8,79 @@ import (
 	"dtegate/cmd/dtesim/simulator/document"
 )
 
-// Chaos is every hostility at once; the zero value is a calm authority whose lots take no time. Counters count down
-// as they strike, and strike what hands something in: documents, lots, events and invalidations alike, unless Only
-// aims them. Logins use none up. The others last until switched off.
+// Chaos holds every hostility; the zero value is a calm authority whose lots take no time. Counters count down as they
+// strike. Unless Only restricts them, they strike documents, lots, events and invalidations alike, never logins. All
+// other hostilities last until they are switched off.
 type Chaos struct {
 	// Outage closes the port and cuts every connection: clients are refused. Without Serve, connections are cut.
 	Outage bool `json:"outage"`
-	// Silence accepts connections and requests, processes none and answers none. What it swallowed is cut, not
-	// answered, when it ends.
+	// Silence accepts connections and requests, but processes and answers none. When the silence ends, it cuts the
+	// connections of these requests.
 	Silence bool `json:"silence"`
 	// LostAnswers: the next n requests are processed and the connection is cut instead of answering.
 	LostAnswers int `json:"lost_answers"`
-	// HalfAnswers: the next n are processed and their answer breaks off in the middle.
+	// HalfAnswers: the next n requests are processed, and their answers break off in the middle.
 	HalfAnswers int `json:"half_answers"`
-	// LostRequests: the next n are cut before processing.
+	// LostRequests: the next n requests are cut before processing.
 	LostRequests int `json:"lost_requests"`
-	// ServerErrors: the next n are answered 500 without processing.
+	// ServerErrors: the next n requests are answered 500 without processing.
 	ServerErrors int `json:"server_errors"`
-	// LateRequests: the next n documents sent alone are cut at once, and processed LateMS of Options.Now later: a query
-	// in between does not know them, and a branch that goes by it can send a duplicate without fault.
+	// LateRequests: the next n documents sent alone are cut at once, and processed LateMS of Options.Now later. A query
+	// in between does not find them; a branch that trusts its answer can send a duplicate without being at fault.
 	LateRequests int `json:"late_requests"`
 	LateMS       int `json:"late_ms"`
-	// HTML: the next n are answered 200 with a page of HTML, without processing.
+	// HTML: the next n requests are answered 200 with a page of HTML, without processing.
 	HTML int `json:"html"`
-	// Only aims the six counters above: one of documents, lots, events, invalidations, queries; "" is all but queries.
+	// Only limits the six counters above to documents, lots, events, invalidations or queries; "": all but queries.
 	Only string `json:"only"`
 	// ExpiredTokens: the next n requests of any kind with a valid token are answered 401.
 	ExpiredTokens int `json:"expired_tokens"`
 
 	// Reject: the next n documents that would be accepted, alone or in a lot, are refused instead.
 	Reject int `json:"reject"`
-	// RejectType aims Reject: a type of document (CAT-002); "" is all.
+	// RejectType restricts Reject to a type of document (CAT-002); "" is all.
 	RejectType string `json:"reject_type"`
 	// RejectEvents: the next n events, contingency or invalidation, that would be received are refused.
 	RejectEvents int `json:"reject_events"`
 	// RejectLots: the next n lots are refused whole.
 	RejectLots int `json:"reject_lots"`
-	// LoseLots: the next n lots are answered, never processed, and unknown when asked for.
+	// LoseLots: the next n lots are answered, but never processed; a query does not find them.
 	LoseLots int `json:"lose_lots"`
-	// StuckLots: the next n lots are answered, never processed, and in process for ever when asked for.
+	// StuckLots: the next n lots are answered, but never processed; a query finds them in process for ever.
 	StuckLots int `json:"stuck_lots"`
-	// Poison: a document whose codigoGeneracion begins so, and every lot that holds one, is answered 500 without
-	// processing. "" is none; a whole code is one document; one hexadecimal digit, every sixteenth.
+	// Poison: a document whose codigoGeneracion begins with this text, and every lot with such a document, is answered
+	// 500 without processing. "" is no document, a whole code one document, one hexadecimal digit every sixteenth.
 	Poison string `json:"poison"`
 
-	// DelayMS holds every answer back, in milliseconds of the process. The request is processed at once.
+	// DelayMS delays every answer, in milliseconds of the process's clock. The request is processed at once.
 	DelayMS int `json:"delay_ms"`
-	// LotMS is how long a lot is in process, in milliseconds of Options.Now. It holds for the lots received from then
-	// on.
+	// LotMS is how long a lot is in process, in milliseconds of Options.Now. A change applies to lots received after
+	// it.
 	LotMS int `json:"lot_ms"`
-	// ClockMS is how far MH's clock is ahead of Options.Now, in milliseconds; behind when negative.
+	// ClockMS is how far MH's clock is ahead of Options.Now, in milliseconds; a negative value is behind.
 	ClockMS int64 `json:"clock_ms"`
 
 	// LaxOrigins lets a note name an invoice. MH refuses such a note (ME, MF2); the product's API admits it.
 	LaxOrigins bool `json:"lax_origins"`
 	// LaxDates lets an invalidation of a 03, 05, 06, 07 or retorno of DTE 2.0 bear any day of its window, as
-	// integrators report. MF2 pp.9-17 wants the document's own date.
+	// integrators report. MF2 pp.9-17 requires the document's own date.
 	LaxDates bool `json:"lax_dates"`
 	// StrictBase refuses a withholding or perception of one percent on an invoice or voucher whose base is below 100.00
-	// USD (CT art. 162). Off because no refusal for it was published: the law binds the parties, and MH seals such
-	// documents.
+	// USD (CT art. 162). It is off by default, because no such refusal was published: the law binds the parties, and MH
+	// seals such documents.
 	StrictBase bool `json:"strict_base"`
-	// LoginCode answers every login with one of MH's codes of authentication, 100 to 111 (MT2). 0 is none.
+	// LoginCode answers every login with this code of authentication, 100 to 111 (MT2). 0 answers normally.
 	LoginCode int `json:"login_code"`
 }
 
-// LoginTexts are MH's codes of authentication (MT2). The manuals print the codes and not the body that bears them: the
-// member's name and the spelling are ours.
+// LoginTexts maps MH's codes of authentication (MT2) to their texts. The manuals print the codes without the body of
+// the answer; therefore the member's name and the spelling are ours.
 var LoginTexts = map[int]string{100: "Usuario incorrecto", 101: "Contactar a soporte", 102: "No se pudo autenticar",
 	103: "Contraseña expirada", 104: "Debe cambiar la contraseña", 105: "Cambio de contraseña requerido",
 	106: "Credenciales inválidas", 107: "Token inválido", 108: "Token requerido", 109: "Error al generar el token",
 	110: "Tipo no válido", 111: "Parámetro no válido"}
 
-// What Only may name.
+// Values of Only.
 const (
 	Documents     = "documents"
 	Lots          = "lots"
@@ -89,11 +89,11 @@ const (
 	Queries       = "queries"
 )
 
-// Calm is the state at the start. A real lot of 100 takes minutes; half a second keeps a demonstration lively.
+// Calm returns the state at the start. A real lot of 100 takes minutes; half a second keeps a demonstration lively.
 func Calm() Chaos { return Chaos{LotMS: 500} }
 
-// maxDelay bounds an answer's delay in ms: beyond an hour, silence is meant. maxLot bounds what is in process and
-// maxClock a clock that is wrong.
+// maxDelay bounds an answer's delay in ms; for more than an hour, use Silence. maxLot bounds LotMS and LateMS in ms,
+// and maxClock bounds ClockMS in ms.
 const (
 	maxDelay = 3_600_000
 	maxLot   = 7 * 24 * maxDelay
@@ -129,14 +129,14 @@ func (c *Chaos) Check() error {
 	return nil
 }
 
-// Chaos replaces every hostility by those given, and returns when they are in force: after an outage was switched
-// on, the port refuses; after it was switched off, the port accepts. It fails when a number is negative or the port
-// cannot be opened again.
+// Chaos replaces all hostilities by c, and returns when c is in force: once an outage is switched on, the port refuses
+// connections; once it is switched off, the port accepts them. Chaos fails if a number is negative or the port cannot
+// be opened again.
 func (s *Hostility) Chaos(c Chaos) error {
 	return s.Alter(func(old *Chaos) error { *old = c; return nil })
 }
 
-// Alter changes the hostilities in force.
+// Alter calls change on a copy of the hostilities, and puts the copy in force if it is valid.
 func (s *Hostility) Alter(change func(*Chaos) error) error {
 	s.switching.Lock()
 	defer s.switching.Unlock()
@@ -176,7 +176,7 @@ func (s *Hostility) Alter(change func(*Chaos) error) error {
 	return nil
 }
 
-// Hostilities returns those in force, with what is left of the counters.
+// Hostilities returns the hostilities in force, with the rest of each counter.
 func (s *Hostility) Hostilities() Chaos {
 	s.mu.Lock()
 	defer s.mu.Unlock()

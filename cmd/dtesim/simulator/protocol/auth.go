@@ -29,10 +29,10 @@ type session struct {
 
 type issuerKey struct{}
 
-// holder is whose token an authenticated request bears.
+// holder returns the issuer whose token an authenticated request bears.
 func holder(r *http.Request) document.Issuer { return r.Context().Value(issuerKey{}).(document.Issuer) }
 
-// login is POST /seguridad/auth: a form with user and pwd, errors over HTTP 200 (MT1 §4.1).
+// login is POST /seguridad/auth: a form with user and pwd. Errors come with HTTP 200 (MT1 §4.1).
 func (s *Protocol) login(w http.ResponseWriter, r *http.Request) {
 	if !s.headed(w, r, "application/x-www-form-urlencoded") {
 		return
@@ -76,8 +76,8 @@ func (s *Protocol) unauthorised(w http.ResponseWriter, r *http.Request, message 
 	s.Reply(w, r, http.StatusOK, map[string]string{"status": "ERROR", "error": "Unauthorized", "message": message})
 }
 
-// token opens a session. The token has the looks of MH's JWT (HS512) and is remembered, not computed back: it dies
-// with the process.
+// token opens a session and returns its token. The token looks like MH's JWT (HS512), but it is looked up and not
+// verified; therefore it ends with the process.
 func (s *Protocol) token(nit string) string {
 	now := s.Now()
 	life := testTokenLife
@@ -108,8 +108,8 @@ func (s *Protocol) token(nit string) string {
 	return token
 }
 
-// authenticated lets a request in whose Authorization is exactly the token as login gave it, "Bearer " included: a
-// second "Bearer" is a 401, as observed.
+// authenticated passes a request to next if its Authorization is exactly the token as login gave it, "Bearer "
+// included. A second "Bearer" is a 401, as observed.
 func (s *Protocol) authenticated(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		nit, ok := s.session(r.Header.Get("Authorization"))
@@ -136,7 +136,7 @@ func (s *Protocol) session(authorization string) (nit string, ok bool) {
 	return open.nit, known && now.Before(open.expires)
 }
 
-// headed holds a request to the headers that MT1 §4 lists as required for every service.
+// headed checks that a request has the headers that MT1 §4 requires for every service.
 func (s *Protocol) headed(w http.ResponseWriter, r *http.Request, kind string) bool {
 	if r.UserAgent() == "" {
 		s.Fault(w, r, http.StatusUnauthorized, "Unauthorized")

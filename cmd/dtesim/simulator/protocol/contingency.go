@@ -10,7 +10,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// eventAnswer is the body of contingencia (MT1 §4.2.4), member for member. A refusal comes over HTTP 200.
+// eventAnswer is the body of contingencia's answer (MT1 §4.2.4), member for member. A refusal comes with HTTP 200.
 type eventAnswer struct {
 	Estado        string   `json:"estado"`
 	FechaHora     string   `json:"fechaHora"`

@@ -1,3 +1,3 @@
-// Package protocol is MH's HTTP interface: the envelopes of its services, their answers, and the login. What it
-// receives is judged by package registry.
+// Package protocol is MH's HTTP interface: the envelopes of its services, their answers, and the login. Package
+// registry judges what protocol receives.
 package protocol

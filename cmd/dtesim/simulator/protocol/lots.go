@@ -17,7 +17,7 @@ const maxLotSize = 100
 // sendForm: idEnvio of a lot is a UUIDv4 in capitals.
 var sendForm = regexp.MustCompile(`^[0-9A-F]{8}-[0-9A-F]{4}-4[0-9A-F]{3}-[89AB][0-9A-F]{3}-[0-9A-F]{12}$`)
 
-// lotAnswer is the body of recepcionlote (MT1 §4.2.5), member for member; of a refusal none was published.
+// lotAnswer is the body of recepcionlote's answer (MT1 §4.2.5), member for member. No body of a refusal was published.
 type lotAnswer struct {
 	Version         int      `json:"version"`
 	Ambiente        *string  `json:"ambiente"`
@@ -76,7 +76,7 @@ func (s *Protocol) receiveLot(w http.ResponseWriter, r *http.Request) {
 	s.Deliver(w, r, hostility.Lots, http.StatusOK, a, nil)
 }
 
-// acceptable checks a lot as a whole.
+// acceptable checks a lot as a whole, without its documents.
 func (s *Protocol) acceptable(e *lotEnvelope, issuer document.Issuer) *document.Refusal {
 	if e.Ambiente == nil || e.IDEnvio == nil || e.Version == nil || e.NITEmisor == nil || len(e.Documentos) == 0 {
 		return document.Incomplete()
@@ -100,8 +100,8 @@ func (s *Protocol) acceptable(e *lotEnvelope, issuer document.Issuer) *document.
 	return nil
 }
 
-// queryLot is GET /fesv/recepcion/consultadtelote/{codigoLote}: the verdicts, 204 while the lot is in process, or 400
-// for a lot that MH does not hold; what MH itself says to that was not published.
+// queryLot is GET /fesv/recepcion/consultadtelote/{codigoLote}: it answers the verdicts, 204 while the lot is in
+// process, or 400 for a lot that MH does not hold. MH's own answer for an unknown lot was not published.
 func (s *Protocol) queryLot(w http.ResponseWriter, r *http.Request) {
 	issuer, at := holder(r), s.Now()
 	v, known := s.registry.LotVerdicts(r.PathValue("lot"), issuer.NIT)

@@ -22,7 +22,7 @@ type Protocol struct {
 	sessions map[string]session // guarded by mu
 }
 
-// New returns the handlers over a registry; nobody is logged in.
+// New returns the services of a registry, without sessions.
 func New(h *hostility.Hostility, r *document.Reader, g *registry.Registry, issuers []document.Issuer,
 	log *slog.Logger) *Protocol {
 	p := &Protocol{Hostility: h, reader: r, registry: g, issuers: make(map[string]document.Issuer), log: log,
@@ -33,7 +33,7 @@ func New(h *hostility.Hostility, r *document.Reader, g *registry.Registry, issue
 	return p
 }
 
-// Handler answers what MH answers. Paths that MH has and this edition lacks are 404, as at MH.
+// Handler returns the handler of MH's services. Paths of MH that this edition lacks get a 404, as at MH.
 func (s *Protocol) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for path, handler := range map[string]http.HandlerFunc{
@@ -67,7 +67,7 @@ func (s *Protocol) only(method string, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// body reads a request whole; false: the caller was told that it cannot be read.
+// body reads the whole body of a request. If it cannot be read, body answers a 400 and returns false.
 func (s *Protocol) body(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	body, err := hostility.ReadBody(w, r)
 	if err != nil {

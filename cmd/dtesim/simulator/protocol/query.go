@@ -9,8 +9,8 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// query is POST /fesv/recepcion/consultadte/: the answer that the document got when it was accepted, or a 400 when MH
-// holds none (MT1 §4.2.2). A document that was refused is unknown, since a refusal registers nothing.
+// query is POST /fesv/recepcion/consultadte/: it repeats the answer to an accepted document, or answers 400 if MH does
+// not hold the document (MT1 §4.2.2). A refused document is unknown, because a refusal registers nothing.
 func (s *Protocol) query(w http.ResponseWriter, r *http.Request) {
 	body, ok := s.body(w, r)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// envelope is the request of recepciondte (MT1 §4.2.1). Pointers tell absent members.
+// envelope is the request of recepciondte (MT1 §4.2.1). An absent member is a nil pointer.
 type envelope struct {
 	Ambiente         *string `json:"ambiente"`
 	IDEnvio          *int64  `json:"idEnvio"`

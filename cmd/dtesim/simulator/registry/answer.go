@@ -10,7 +10,7 @@ import (
 // Stamp is the layout of fhProcesamiento (MT1 §4.2.1).
 const Stamp = "02/01/2006 15:04:05"
 
-// Answer is the body of recepciondte and of consultadte (MT1 §4.2.1, §4.2.2), member for member.
+// Answer is the body of the answers of recepciondte and consultadte (MT1 §4.2.1, §4.2.2), member for member.
 type Answer struct {
 	Version          int      `json:"version"`
 	Ambiente         *string  `json:"ambiente"`
@@ -25,7 +25,7 @@ type Answer struct {
 	Observaciones    []string `json:"observaciones"`
 }
 
-// OrNull is null for the empty string.
+// OrNull returns nil, JSON's null, for the empty string.
 func OrNull(s string) *string {
 	if s == "" {
 		return nil
@@ -45,7 +45,7 @@ func accepted(d *document.Document, seal string, notes []string) Answer {
 	return a
 }
 
-// Rejected answers a refusal. Observaciones is null when there is nothing to observe, as MT1 §4.2.1 prints it.
+// Rejected returns the answer of a refusal. Observaciones is null without observations, as MT1 §4.2.1 prints it.
 func Rejected(ambiente, code string, at time.Time, r *document.Refusal) Answer {
 	return Answer{
 		Version: 2, VersionApp: 2, Ambiente: OrNull(ambiente), Estado: "RECHAZADO",
@@ -54,7 +54,7 @@ func Rejected(ambiente, code string, at time.Time, r *document.Refusal) Answer {
 	}
 }
 
-// Status is the HTTP status that MH gives an answer.
+// Status returns the HTTP status that MH gives an answer.
 func (a *Answer) Status() int {
 	if a.Estado == "RECHAZADO" {
 		return http.StatusBadRequest

@@ -14,25 +14,25 @@ type Counts struct {
 	Events        int `json:"events"`        // contingency events received
 	Lots          int `json:"lots"`          // received
 	Invalidations int `json:"invalidations"` // received
-	// Duplicates is how often the code of a document was sent again, alone or in a lot, after it had been accepted. An
-	// event sent again is not counted: see the answer it gets.
+	// Duplicates is how often the code of an accepted document was sent again, alone or in a lot. An event that is sent
+	// again is not counted, see Registry.arrived.
 	Duplicates int `json:"duplicates"`
 }
 
-// Attempt is what is known of one codigoGeneracion, of a document or event.
+// Attempt is what is known of the codigoGeneracion of a document or event.
 type Attempt struct {
-	// Attempts is how often it reached MH's own processing, whatever came of it. A request that a hostility stopped
-	// before (silence, lost request, 500, HTML, expired token, lost lot) is not among them.
+	// Attempts is how often the code reached MH's processing, with whatever result. A request that a hostility stopped
+	// before it (silence, lost request, 500, HTML, expired token, lost lot) is not counted.
 	Attempts int  `json:"attempts"`
 	Accepted bool `json:"accepted"`
-	// Invalidated tells an accepted document that an invalidation took back; JSON leaves it out otherwise.
+	// Invalidated is true for an accepted document that was invalidated; otherwise JSON omits it.
 	Invalidated bool `json:"invalidated,omitempty"`
 	// Sello is the seal; "" unless accepted.
 	Sello string `json:"sello"`
-	// Document is the signed payload, byte for byte: the accepted one, otherwise the last whose signature held,
-	// otherwise nil.
+	// Document is the signed payload, byte for byte: the accepted payload, or else the last payload with a valid
+	// signature, or else nil.
 	Document json.RawMessage `json:"document"`
-	// At is when it was sealed, in El Salvador.
+	// At is the time of the seal, in El Salvador.
 	At time.Time `json:"-"`
 }
 
@@ -41,15 +41,15 @@ func (r *record) attempt(attempts int) Attempt {
 		Document: r.payload, At: r.at}
 }
 
-// Received counts what was received.
+// Received returns the counts of what was received.
 func (s *Registry) Received() Counts {
 	s.lock()
 	defer s.mu.Unlock()
 	return s.books.counts
 }
 
-// Types counts the documents that were accepted, alone or in lots, by type (CAT-002; a retorno is 18). One that was
-// invalidated since remains counted.
+// Types counts the accepted documents, alone or in lots, by type (CAT-002; a retorno is 18). A document that was
+// invalidated later is still counted.
 func (s *Registry) Types() map[string]int {
 	s.lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Registry) Types() map[string]int {
 	return types
 }
 
-// Document tells what is known of a codigoGeneracion; false when it was never received.
+// Document returns what is known of a codigoGeneracion, and false if it was never received.
 func (s *Registry) Document(code string) (Attempt, bool) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *Registry) Document(code string) (Attempt, bool) {
 	return a, a.Attempts > 0
 }
 
-// Accepted yields the accepted documents by codigoGeneracion, in the order of their seals; invalidated ones are among
-// them, events are not. It is a view of the moment of the call.
+// Accepted yields the accepted documents with their codigoGeneracion, in the order of their seals. It includes
+// invalidated documents and excludes events. It lists the documents of the moment of the call.
 func (s *Registry) Accepted() iter.Seq2[string, Attempt] {
 	s.lock()
 	defer s.mu.Unlock()
@@ -114,11 +114,11 @@ func (s *Registry) Events() []Event {
 // maxBreaches bounds what Audit lists.
 const maxBreaches = 1000
 
-// Audit lists, in order, the breaches of the rules that a branch without faults never commits and that an answer
-// alone may not show. Since the start or the last Reset: a document sent before its event, or before the seal of its
-// event was answered; one that the event does not describe; one sent, or an event, after the legal time; another
-// document under an accepted code; a number used twice; an event that lists an accepted code or one listed before; a
-// note or retorno sent before what it adjusts was sealed; a lot or event that is too large. None is what one hopes for.
+// Audit lists, in order, the breaches since the start or the last Reset. A branch without faults commits none, and an
+// answer alone may not show them: a document sent before its event or before the answer with the event's seal; a
+// document unlike its entry in the event; a document or event sent after the legal time; another document under an
+// accepted code; a number used twice; an event that lists a code accepted or listed before; a note or retorno sent
+// before the seal of the document that it adjusts; a lot or event that is too large.
 func (s *Registry) Audit() []string {
 	s.lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Registry) Audit() []string {
 	return all
 }
 
-// breach notes one.
+// breach records a breach for Audit.
 func (b *books) breach(format string, args ...any) {
 	if len(b.breaches) == maxBreaches {
 		b.unlisted++

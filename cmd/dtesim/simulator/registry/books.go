@@ -12,14 +12,14 @@ import (
 	"dtegate/cmd/dtesim/simulator/hostility"
 )
 
-// record is an accepted document or event. The document is kept as bytes: few are ever read again.
+// record is an accepted document or event. It keeps the document as bytes, because few documents are read again.
 type record struct {
 	nit, ambiente, tipo string
 	version             int
-	date                string // that it bears
+	date                string // that the document bears
 	payload             []byte
 	at                  time.Time // of the seal
-	turn                int64     // of the seal, among everything received and sealed
+	turn                int64     // number of the seal among all receptions and seals
 	answer              Answer
 	invalidated         bool
 	adjustments         []*record // the notes and retornos accepted against it
@@ -28,13 +28,13 @@ type record struct {
 func (r *record) code() string  { return *r.answer.CodigoGeneracion }
 func (r *record) sello() string { return *r.answer.SelloRecibido }
 
-// read is the document again.
+// read returns the document, decoded again.
 func (r *record) read() *document.Document {
 	return document.Reread(document.Submission{Ambiente: r.ambiente, Tipo: r.tipo, Code: r.code(), Version: r.version},
 		r.payload)
 }
 
-// active are the notes and retornos that were not invalidated themselves.
+// active returns the notes and retornos that are not invalidated.
 func (r *record) active() []*record {
 	var all []*record
 	for _, a := range r.adjustments {
@@ -45,7 +45,7 @@ func (r *record) active() []*record {
 	return all
 }
 
-// books is what MH keeps, and what it decides by it. The caller of each method holds Registry.mu.
+// books is what MH keeps, with the decisions that depend on it. The caller of each method holds Registry.mu.
 type books struct {
 	reader    *document.Reader
 	hostility *hostility.Hostility
@@ -53,25 +53,25 @@ type books struct {
 	rand      *rand.Rand
 
 	records  map[string]*record // by codigoGeneracion
-	order    []*record          // the documents among them, as they were sealed
-	numbers  map[string]string  // by number(): the codigoGeneracion that has it
+	order    []*record          // the documents of records, in the order of their seals
+	numbers  map[string]string  // codigoGeneracion by the result of number()
 	attempts map[string]int     // by codigoGeneracion
-	signed   map[string][]byte  // by codigoGeneracion: the last payload that was signed and refused
+	signed   map[string][]byte  // by codigoGeneracion: the last signed payload that was not accepted
 
 	announced map[string]*notice   // by the codigoGeneracion of a document in contingency
-	causes    []*cause             // as their events were received
-	grace     map[string]time.Time // by the codigoGeneracion of a refused event: until when it may be put right
+	causes    []*cause             // in the order of their events
+	grace     map[string]time.Time // by codigoGeneracion of a refused event: when its correction is due
 
 	lots    map[string]*lot // by codigoLote
 	cyclic  map[string]int  // lots of cyclic billing, by issuer and window
-	pending []*lot          // those in process, the first to be done first
+	pending []*lot          // lots in process, the first due first
 
 	file io.Writer // see Registry.Keep; nil: nothing is kept
 
-	turn     int64 // counts whatever is received or sealed
+	turn     int64 // counts all receptions and seals
 	counts   Counts
 	breaches []string
-	unlisted int // breaches beyond those listed
+	unlisted int // breaches that are not in the list
 }
 
 func newBooks(r *document.Reader, h *hostility.Hostility, rand *rand.Rand, log *slog.Logger) *books {
@@ -88,14 +88,14 @@ func newBooks(r *document.Reader, h *hostility.Hostility, rand *rand.Rand, log *
 	}
 }
 
-// next is the turn of whatever happens now.
+// next returns the next turn, for a reception or a seal.
 func (b *books) next() int64 {
 	b.turn++
 	return b.turn
 }
 
-// number is the scope in which a numeroControl is unique: issuer, ambiente and calendar year (NV2 Anexo IV n.º 5). A
-// retorno has none.
+// number returns a document's numeroControl with the scope in which it is unique: issuer, ambiente and calendar year
+// (NV2 Anexo IV n.º 5). It returns "" for a retorno, which has no numeroControl.
 func number(d *document.Document) string {
 	id := d.Root.Object("identificacion")
 	if id.Null("numeroControl") {
@@ -105,8 +105,8 @@ func number(d *document.Document) string {
 		"|")
 }
 
-// admit seals a document unless its code or number is there already, or what it refers to does not bear it. A refused
-// document registers nothing: its number stays free (MF2 p.28).
+// admit seals a document unless its code or number is already used, or its event or originals do not allow it. A
+// refused document registers nothing: its number stays free (MF2 p.28).
 func (b *books) admit(d *document.Document, notes []string) (Answer, *document.Refusal) {
 	if r := b.unused(d); r != nil {
 		return Answer{}, r
@@ -123,7 +123,7 @@ func (b *books) admit(d *document.Document, notes []string) (Answer, *document.R
 	if r != nil {
 		return Answer{}, r
 	}
-	// A refusal on request is the last thing before the seal.
+	// A refusal on request is the last check before the seal.
 	if b.hostility.Refuses(d.Tipo) {
 		return Answer{}, document.NotAllowed("resumen.totalPagar", Provoked)
 	}
@@ -133,7 +133,7 @@ func (b *books) admit(d *document.Document, notes []string) (Answer, *document.R
 	return held.answer, nil
 }
 
-// place puts a sealed document beside its number and what it adjusts.
+// place enters a sealed document under its number and with the documents that it adjusts.
 func (b *books) place(d *document.Document, held *record, origins []*record) {
 	for _, o := range origins {
 		o.adjustments = append(o.adjustments, held)
@@ -145,7 +145,7 @@ func (b *books) place(d *document.Document, held *record, origins []*record) {
 	b.counts.Documents++
 }
 
-// adjusted are the documents that a note or retorno was accepted against.
+// adjusted returns the documents that an accepted note or retorno adjusts.
 func (b *books) adjusted(d *document.Document) (all []*record) {
 	if d.Tipo != "05" && d.Tipo != "06" && d.Tipo != "18" {
 		return nil
@@ -163,13 +163,13 @@ func (b *books) adjusted(d *document.Document) (all []*record) {
 // Provoked is the observation of a refusal on request.
 const Provoked = "Rechazo provocado en el simulador"
 
-// unused refuses a code that is in the books.
+// unused refuses a code that is already in the books.
 func (b *books) unused(d *document.Document) *document.Refusal {
 	held := b.records[d.Code]
 	if held == nil {
 		return nil
 	}
-	if !d.Duplicate && !document.IsEvent(d.Tipo) { // accepted while this one was being checked, or in process
+	if !d.Duplicate && !document.IsEvent(d.Tipo) { // accepted while d was checked or in process
 		b.counts.Duplicates++
 	}
 	if string(held.payload) != string(d.Payload) {
@@ -178,7 +178,7 @@ func (b *books) unused(d *document.Document) *document.Refusal {
 	return document.Exists("identificacion.codigoGeneracion")
 }
 
-// enter writes what was accepted into the books.
+// enter enters an accepted document or event in the books.
 func (b *books) enter(d *document.Document, a Answer) *record {
 	held := &record{nit: d.Issuer.NIT, ambiente: d.Ambiente, tipo: d.Tipo, version: d.Version, date: d.Date(),
 		payload: d.Payload, at: d.Done, turn: b.next(), answer: a}
@@ -187,8 +187,8 @@ func (b *books) enter(d *document.Document, a Answer) *record {
 	return held
 }
 
-// seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU where MH has four characters of its own, so
-// that a simulated seal can never pass for a real one.
+// seal makes a selloRecibido: year, a UUIDv4 without hyphens, and SIMU in place of MH's last four characters, so that a
+// simulated seal can never pass for a real seal.
 func (b *books) seal(at time.Time) string {
 	u := uuid(b.rand)
 	return fmt.Sprintf("%04d%XSIMU", at.Year(), u[:])

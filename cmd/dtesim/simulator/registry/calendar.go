@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// holidays are the national ones with a fixed date (Código de Trabajo art. 190), as month and day.
+// holidays are the national holidays with a fixed date (Código de Trabajo art. 190), as month and day.
 var holidays = strings.Fields("01-01 05-01 05-10 06-17 08-06 09-15 11-02 12-25")
 
-// deadline is the last day on which a document sealed at a time may be invalidated (MF2 pp.9-17): three months for 01,
-// 11 and 14, otherwise the tenth business day of the month after.
+// deadline returns the last day on which a document may be invalidated (MF2 pp.9-17): three months after its seal for
+// 01, 11 and 14, otherwise the tenth business day of the month after the seal.
 func deadline(tipo string, sealed time.Time) string {
 	if lasting(tipo) {
 		return addMonths(sealed.Format(time.DateOnly), 3)
@@ -34,14 +34,14 @@ func business(day time.Time) bool {
 		!holy(day)
 }
 
-// holy tells Thursday, Friday and Saturday of Holy Week (Código de Trabajo art. 190).
+// holy reports whether day is Thursday, Friday or Saturday of Holy Week (Código de Trabajo art. 190).
 func holy(day time.Time) bool {
 	month, sunday := easter(day.Year())
 	before := time.Date(day.Year(), month, sunday, 0, 0, 0, 0, time.UTC).YearDay() - day.YearDay()
 	return 1 <= before && before <= 3
 }
 
-// easter is the day of Easter Sunday by Gauss's rule, with its two exceptions, for the years 1900 to 2099.
+// easter returns the day of Easter Sunday by Gauss's rule, with its two exceptions, for the years 1900 to 2099.
 func easter(year int) (time.Month, int) {
 	d := (19*(year%19) + 24) % 30
 	e := (2*(year%4) + 4*(year%7) + 6*d + 5) % 7
@@ -55,7 +55,7 @@ func easter(year int) (time.Month, int) {
 	return time.March, march
 }
 
-// addMonths is a date some months after another, the last of its month when it has no such day.
+// addMonths returns the date some months later, or the last day of that month if the month lacks the day.
 func addMonths(date string, months int) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {

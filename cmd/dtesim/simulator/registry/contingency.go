@@ -7,21 +7,21 @@ import (
 	"dtegate/cmd/dtesim/simulator/hostility"
 )
 
-// Deadlines (MF2 pp.19-20): the event comes within a day of the end of its cause, and a refused one is put right
-// within a day of its refusal; the documents come within three days of the event's seal.
+// Deadlines (MF2 pp.19-20): the event must arrive within a day of the end of its cause, a refused event corrected
+// within a day of its refusal, and the documents within three days of the event's seal.
 const (
 	eventTime    = 24 * time.Hour
 	grace        = 24 * time.Hour
 	documentTime = 72 * time.Hour
 )
 
-// cause is a contingency that was reported.
+// cause is a contingency that a sealed event reported.
 type cause struct {
 	Event
 	nit, ambiente string
 	motive        string
 	turn          int64 // of the seal
-	told          bool  // an answer about the event was sent that could be read
+	told          bool  // an answer that the issuer could read was sent
 }
 
 // notice is a document as an event lists it.
@@ -30,7 +30,7 @@ type notice struct {
 	tipo string
 }
 
-// Tell notes that the issuer can know what became of an event.
+// Tell records that the issuer can have read the answer to an event.
 func (s *Registry) Tell(code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +39,7 @@ func (s *Registry) Tell(code string) {
 	}
 }
 
-// JudgeEvent is MH's own processing of a contingency event of the taxpayer nit.
+// JudgeEvent processes a contingency event of the taxpayer nit as MH does.
 func (s *Registry) JudgeEvent(d *document.Document, nit string) (seal string, _ *document.Refusal) {
 	s.arrived(d)
 	bad := document.Stranger("nit")
@@ -58,7 +58,7 @@ func (s *Registry) JudgeEvent(d *document.Document, nit string) (seal string, _ 
 	return seal, bad
 }
 
-// report receives an event that passed every check, and seals it.
+// report checks an event against the books, and seals it.
 func (b *books) report(d *document.Document) (seal string, _ *document.Refusal) {
 	if r := b.unused(d); r != nil {
 		return "", r
@@ -95,7 +95,7 @@ func (b *books) report(d *document.Document) (seal string, _ *document.Refusal) 
 	return sello, nil
 }
 
-// announce notes what a sealed event lists.
+// announce enters the documents that a sealed event lists.
 func (b *books) announce(d *document.Document, sello string, turn int64) *cause {
 	m := d.Root.Object("motivo")
 	began, ended := d.Span()
@@ -112,8 +112,8 @@ func (b *books) announce(d *document.Document, sello string, turn int64) *cause 
 	return c
 }
 
-// listed holds a document issued in contingency to its event (MF2 pp.18-20): received before the document was sent, of
-// the same kind and motive, three days ago at most.
+// listed compares a document issued in contingency with its event (MF2 pp.18-20). The event must be received before the
+// document was sent, have the same kind and motive, and be at most three days old.
 func (b *books) listed(d *document.Document) *document.Refusal {
 	id := d.Root.Object("identificacion")
 	if id.Integer("tipoOperacion") == 1 {
@@ -136,7 +136,7 @@ func (b *books) listed(d *document.Document) *document.Refusal {
 		field = "tipoDte"
 	case id.Integer("tipoContingencia") != n.Kind:
 		field = "tipoContingencia"
-	case motive != "" && motive != n.motive: // only kind 5 must have one, and the document's has it then
+	case motive != "" && motive != n.motive: // only kind 5 requires a motive
 		field = "motivoContin"
 	}
 	if field != "" {

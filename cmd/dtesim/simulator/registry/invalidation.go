@@ -7,7 +7,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/hostility"
 )
 
-// JudgeInvalidation is MH's own processing of an invalidation.
+// JudgeInvalidation processes an invalidation as MH does.
 func (s *Registry) JudgeInvalidation(d *document.Document) Answer {
 	s.arrived(d)
 	bad := s.reader.ExamineEvent(d)
@@ -24,7 +24,7 @@ func (s *Registry) JudgeInvalidation(d *document.Document) Answer {
 	return a
 }
 
-// invalidate takes a document back, and seals the event.
+// invalidate marks a document as invalidated, and seals the event.
 func (b *books) invalidate(d *document.Document) (Answer, *document.Refusal) {
 	if r := b.unused(d); r != nil {
 		return Answer{}, r
@@ -57,7 +57,7 @@ func (b *books) invalidate(d *document.Document) (Answer, *document.Refusal) {
 	return a, nil
 }
 
-// sealed is an accepted document of the event's own issuer.
+// sealed returns the accepted document with a code, if the event's issuer issued it, or nil.
 func (b *books) sealed(d *document.Document, code string) *record {
 	held := b.records[code]
 	if held == nil || held.nit != d.Issuer.NIT || held.ambiente != d.Ambiente || document.IsEvent(held.tipo) {
@@ -66,7 +66,7 @@ func (b *books) sealed(d *document.Document, code string) *record {
 	return held
 }
 
-// replaced checks the replacement: sealed, of the same type, and another document.
+// replaced checks the replacement, if any: another document, sealed, of the same type, and not invalidated.
 func (b *books) replaced(d *document.Document, held *record) *document.Refusal {
 	code := d.Root.Object("documento").Text("codigoGeneracionR")
 	if code == "" {
@@ -81,9 +81,9 @@ func (b *books) replaced(d *document.Document, held *record) *document.Refusal {
 	return nil
 }
 
-// timely checks the date of the event and the window, which counts from the seal (MF2 pp.9-17). The event's date is
-// the document's, or for 01, 11 and 14 up to three months later; when lax, any day of the window passes for the others
-// too, as it does before DTE 2.0, whose sealed events bear the day on which they were made.
+// timely checks the date of the event, and the window, which counts from the seal (MF2 pp.9-17). The event's date must
+// be the document's, or for 01, 11 and 14 up to three months later. With LaxDates, and before DTE 2.0, any day of the
+// window passes for the other types too: sealed events before DTE 2.0 bear the day on which they were made.
 func timely(d *document.Document, held *record) *document.Refusal {
 	path := "identificacion.fecEmi"
 	if d.Previous {

@@ -2,14 +2,14 @@ package registry
 
 import "dtegate/cmd/dtesim/simulator/document"
 
-// Judge is MH's own processing of one document: signature first, then structure, then data, then the seal (MT1 §3).
-// The first check that fails is the answer.
+// Judge processes one document as MH does: first the signature, then structure, data and the seal (MT1 §3). The first
+// check that fails gives the answer.
 func (s *Registry) Judge(d *document.Document) Answer {
 	notes, r := s.examine(d)
 	if r != nil {
 		return Rejected(d.Ambiente, d.Code, d.Done, r)
 	}
-	// 7. Uniqueness, the event and the documents it refers to, and the seal, in one step.
+	// 7. In one step: uniqueness, the event, the documents that d refers to, and the seal.
 	a, r := s.register(d, notes)
 	if r != nil {
 		return Rejected(d.Ambiente, d.Code, d.Done, r)
@@ -34,7 +34,7 @@ func (s *Registry) keep(d *document.Document) {
 	}
 }
 
-// Find is the answer that an issuer's document got when it was accepted; false when MH holds none.
+// Find returns the answer to an issuer's accepted document, or false if MH does not hold the document.
 func (s *Registry) Find(nit, tipo, code string) (Answer, bool) {
 	s.lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/document"
 )
 
-// kept is an accepted document or event as the file has it, a line of JSON.
+// kept is an accepted document or event in the file's form, a line of JSON.
 type kept struct {
 	NIT     string    `json:"nit"`
 	Tipo    string    `json:"tipo"`
@@ -24,9 +24,9 @@ type kept struct {
 	Answer  Answer    `json:"answer"`
 }
 
-// Keep takes up what an earlier authority accepted, and writes whatever is accepted from now on behind it. What refused
-// an attempt, lots in process and counters of attempts are not kept. A line that a crash tore is dropped. Call it
-// before anything is received.
+// Keep reads from a file what an earlier authority accepted, and appends everything that is accepted from now on. It
+// does not keep refusals, lots in process and counters of attempts. A last line that a crash cut short is dropped. Call
+// Keep before anything is received.
 func (s *Registry) Keep(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Registry) Keep(path string) error {
 
 func seek(f *os.File, to int64) error { _, err := f.Seek(to, io.SeekStart); return err }
 
-// Close ends the file of what is kept.
+// Close closes the file of Keep.
 func (s *Registry) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *Registry) Close() error {
 	return f.Close()
 }
 
-// write keeps what was accepted. An authority whose disk is full goes on without.
+// write appends an accepted document or event to the file. If that fails, it logs the error and continues.
 func (b *books) write(d *document.Document, a Answer) {
 	if b.file == nil {
 		return
@@ -90,7 +90,7 @@ func (b *books) write(d *document.Document, a Answer) {
 	}
 }
 
-// restore enters what was accepted before.
+// restore enters in the books what an earlier authority accepted.
 func (b *books) restore(k *kept) {
 	d := document.Reread(document.Submission{Ambiente: k.Ambient, Tipo: k.Tipo, Code: *k.Answer.CodigoGeneracion,
 		Version: k.Version}, k.Payload)

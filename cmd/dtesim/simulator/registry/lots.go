@@ -8,13 +8,13 @@ import (
 	"dtegate/cmd/dtesim/simulator/document"
 )
 
-// lot is one that was received, or a single document that MH takes its time with. The documents are checked on arrival
-// and sealed or refused when its time has come, which nobody waits for: the first request or observation after that
-// finds it done.
+// lot is a lot in process or done, or a single delayed document. Its documents are checked on arrival, and sealed or
+// refused when the lot is due. No goroutine waits for this time: the first request or observation after it finishes the
+// lot.
 type lot struct {
 	nit      string
 	due      time.Time
-	entries  []entry // until it is done
+	entries  []entry // nil once the lot is done
 	verdicts Verdicts
 }
 
@@ -25,13 +25,13 @@ type entry struct {
 	refusal *document.Refusal
 }
 
-// Verdicts is the body of consultadtelote (MT1 §4.2.6).
+// Verdicts is the body of consultadtelote's answer (MT1 §4.2.6).
 type Verdicts struct {
 	Procesados []Answer `json:"procesados"`
 	Rechazados []Answer `json:"rechazados"`
 }
 
-// Queue checks the documents of a lot, has it in process, and returns its codigoLote.
+// Queue checks the documents of a lot, puts the lot in process, and returns its codigoLote.
 func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at time.Time) string {
 	s.lock()
 	u := uuid(s.books.rand)
@@ -73,7 +73,7 @@ func (s *Registry) Queue(subs []document.Submission, issuer document.Issuer, at 
 	return code
 }
 
-// Delay has a single document in process until it is done.
+// Delay puts a single document in process until d.Done.
 func (s *Registry) Delay(d *document.Document) {
 	notes, bad := s.examine(d)
 	s.mu.Lock()
@@ -81,18 +81,18 @@ func (s *Registry) Delay(d *document.Document) {
 	s.books.pend(&lot{due: d.Done, entries: []entry{{d, notes, bad}}})
 }
 
-// pend has documents in process until they are due.
+// pend puts a lot in process until it is due.
 func (b *books) pend(l *lot) {
 	i, _ := slices.BinarySearchFunc(b.pending, l, func(a, b *lot) int {
 		if a.due.After(b.due) {
 			return 1
 		}
-		return -1 // after those of the same time
+		return -1 // after lots of the same time
 	})
 	b.pending = slices.Insert(b.pending, i, l)
 }
 
-// windowed holds a document of cyclic billing to the hours in which lots of it are taken; contingency lots are open
+// windowed checks that a document of cyclic billing arrives in the hours for its lots. Contingency lots are accepted
 // day and night (MT1 §3.4).
 func windowed(d *document.Document) *document.Refusal {
 	hour := d.At.Hour()
@@ -106,7 +106,7 @@ func windowed(d *document.Document) *document.Refusal {
 	return nil
 }
 
-// settleLots finishes the lots whose time has come, document by document.
+// settleLots finishes the lots that are due, document by document.
 func (b *books) settleLots(now time.Time) {
 	for len(b.pending) > 0 && !b.pending[0].due.After(now) {
 		l := b.pending[0]
@@ -131,8 +131,8 @@ func (b *books) settleLots(now time.Time) {
 	}
 }
 
-// LotVerdicts are those upon an issuer's lot. They are nil while the lot is in process; known is false for a lot that
-// MH does not hold.
+// LotVerdicts returns the verdicts on an issuer's lot, or nil while the lot is in process. known is false for a lot
+// that MH does not hold.
 func (s *Registry) LotVerdicts(code, nit string) (_ *Verdicts, known bool) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Registry) LotVerdicts(code, nit string) (_ *Verdicts, known bool) {
 	return &l.verdicts, true
 }
 
-// Oversized notes a lot that is too large.
+// Oversized records the breach of a lot that is too large.
 func (s *Registry) Oversized(documents int) {
 	s.lock()
 	defer s.mu.Unlock()

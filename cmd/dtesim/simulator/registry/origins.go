@@ -9,12 +9,12 @@ import (
 	"dtegate/cmd/dtesim/simulator/document"
 )
 
-// slowReturns are the activities (CAT-019) whose sales may be returned for two years; MF2 and NV2 list different ones.
+// slowReturns are the activities (CAT-019) whose sales may be returned for two years; MF2's list differs from NV2's.
 var slowReturns = strings.Fields("01282 21001 21008 46482 46484 46491 47721")
 
-// origins looks up what a note adjusts or a retorno gives back, and holds it to what the originals leave (MF2 pp.26-28,
-// 48). Only what was sealed before this one was sent, and is not invalidated, counts. One lock for this and the
-// seal: two notes cannot both take the rest of one document.
+// origins returns the documents that a note or retorno adjusts, and checks its amounts against the rest of these
+// originals (MF2 pp.26-28, 48). An original must be sealed before d was sent, and not invalidated. One lock covers this
+// check and the seal, so that two notes cannot both take the rest of one document.
 func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 	var all []*record
 	for _, rel := range d.Root.Objects("documentoRelacionado") {
@@ -22,7 +22,7 @@ func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 		switch {
 		case d.Tipo == "18":
 			field = "codigoGeneracion"
-		case d.Tipo != "05" && d.Tipo != "06": // a 01 or 03 may name documents that are not received here
+		case d.Tipo != "05" && d.Tipo != "06": // a 01 or 03 may name documents unknown here
 			return nil, nil
 		case rel.Integer("tipoGeneracion") == document.Physical:
 			continue
@@ -43,7 +43,7 @@ func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 		if d.Tipo == "18" && slices.Contains(slowReturns, o.read().Root.Object("emisor").Text("codActividad")) {
 			months = 24
 		}
-		// From the seal: MF2 p.27 also says from the date of issue, which is no later.
+		// The months count from the seal. MF2 p.27 also says from the date of issue, which is not later than the seal.
 		if day := d.Date(); day < o.date || day > addMonths(o.at.Format(time.DateOnly), months) {
 			return nil, document.NotAllowed("identificacion.fecEmi",
 				fmt.Sprintf("Fuera de los %d meses del documento relacionado", months))

@@ -12,8 +12,8 @@ import (
 	"dtegate/cmd/dtesim/simulator/hostility"
 )
 
-// Registry is what MH has received. All methods may be called at once. It calls the hostility while it holds mu; the
-// hostility never calls back.
+// Registry keeps what MH has received. All methods may be called at once. They call the hostility while they hold mu;
+// the hostility never calls the registry.
 type Registry struct {
 	reader    *document.Reader
 	hostility *hostility.Hostility
@@ -25,8 +25,8 @@ type Registry struct {
 	file  *os.File // see Keep; nil: nothing is kept
 }
 
-// New returns one that has received nothing. It takes mostLots of cyclic billing from an issuer in a window; seed makes
-// what it draws repeatable.
+// New returns a Registry that has received nothing. It accepts mostLots lots of cyclic billing from an issuer in a
+// window. seed makes its seals and identifiers repeatable.
 func New(r *document.Reader, h *hostility.Hostility, mostLots int, seed uint64, log *slog.Logger) *Registry {
 	return &Registry{reader: r, hostility: h, log: log, mostLots: mostLots,
 		books: newBooks(r, h, rand.New(rand.NewPCG(seed, 0x53494d55)), log)}
@@ -46,17 +46,17 @@ func (s *Registry) Reset() {
 	s.books.file = s.file
 }
 
-// now is MH's time.
+// now returns MH's time.
 func (s *Registry) now() time.Time { return s.hostility.Now() }
 
-// lock is mu with the books brought up to the present: what was to be done by now is done.
+// lock locks mu and brings the books up to date: it finishes the lots that are due.
 func (s *Registry) lock() {
 	s.mu.Lock()
 	s.books.settleLots(s.now())
 }
 
-// arrived notes an attempt. A document whose code was accepted before counts as a duplicate; an event that is sent
-// again does not, since MH has no query for one: sending it again is the only way to learn whether it was received.
+// arrived counts an attempt. A document whose code was accepted before counts as a duplicate. An event sent again does
+// not: MH has no query for events, therefore only a repetition shows whether the event was received.
 func (s *Registry) arrived(d *document.Document) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -71,14 +71,14 @@ func (s *Registry) arrived(d *document.Document) {
 	}
 }
 
-// register takes a document that passed every check into the books and seals it.
+// register enters a document that passed every check so far in the books, and seals it.
 func (s *Registry) register(d *document.Document, notes []string) (Answer, *document.Refusal) {
 	s.lock()
 	defer s.mu.Unlock()
 	return s.books.admit(d, notes)
 }
 
-// UUID is a UUIDv4 out of the sequence that makes the seals.
+// UUID returns a UUIDv4 from the random sequence that also makes the seals.
 func (s *Registry) UUID() [16]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
