@@ -89,7 +89,8 @@ bench-large: ## a branch with years of documents: start, memory, fsck, backup (D
 
 screenshots: ## the pictures of deploy/pictures, made anew: pages and a ticket of the demonstrations (needs Chromium and pdftoppm)
 	@DTE_SCREENSHOTS=$(CURDIR)/deploy/pictures go test -count=1 -timeout 20m -run '^TestREADME' ./cmd/dtectl
-	@cd deploy/pictures && mv status-1000.png status.png && mv chain-1000.png chain.png
+	@cd deploy/pictures && { test -f status-1000.png || { echo 'no pictures: Chromium or pdftoppm is not installed here'; exit 1; }; } && \
+	  mv status-1000.png status.png && mv chain-1000.png chain.png
 
 soak: ## the long versions of the property, oracle and crash tests, every seeded bug of cmd/cmdtest/mutant, and every benchmark once
 	@DTE_SOAK=1 go test -bench . -benchtime 1x -timeout 90m ./...
