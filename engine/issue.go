@@ -173,7 +173,7 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	}
 	if !e.o.Open(req.Document) {
 		return nil, closed(req.Document,
-			`esta sucursal no lo tiene entre los suyos: agréguelo a [types] issue, o en la configuración de la cadena, y reinicie`)
+			`esta sucursal no lo emite: agréguelo a [types] issue o a los ajustes de la cadena, y reinicie`)
 	}
 	return e.makeDraft(req)
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -328,11 +327,14 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 		return nil, err
 	}
 	jws := []byte(v.Get("firmaElectronica").Text())
-	var inside dte.Value
-	document, err := record.Payload(jws)
-	if err = cmp.Or(e.signer.Verify(jws), err); err == nil {
-		inside, err = dte.Parse(document)
+	if err := e.signer.Verify(jws); err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}
+	document, err := record.Payload(jws)
+	if err != nil {
+		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	}
+	inside, err := dte.Parse(document)
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}

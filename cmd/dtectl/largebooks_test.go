@@ -92,7 +92,7 @@ func (l *large) bookkeeper(month string) float64 {
 func TestLarge_Peak(t *testing.T) {
 	args := strings.Split(os.Getenv("DTE_LARGE_PEAK"), "\n")
 	if args[0] == "" {
-		t.Skip("bookkeeper runs it")
+		t.Skip("TestLarge and TestLarge_Books run it, as a process of its own")
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	text, err := cmd.CombinedOutput()
@@ -109,7 +109,7 @@ func TestLarge_Peak(t *testing.T) {
 // TestLarge_Books measures the books alone: DTE_LARGE_BOOKS=1, the other settings as TestLarge.
 func TestLarge_Books(t *testing.T) {
 	if os.Getenv("DTE_LARGE_BOOKS") != "1" {
-		t.Skip("TestLarge measures it too")
+		t.Skip("DTE_LARGE_BOOKS=1 runs it; make bench-large measures the books too")
 	}
 	l := newLarge(t)
 	stopAuthority := l.authority()
