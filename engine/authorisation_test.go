@@ -8,7 +8,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 )
 
 // TestAuthorisation: what MH sealed, refused and has not decided is counted from the records alone, by a tally that
@@ -56,7 +56,7 @@ func authorise(b *box) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	eva := seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"}
+	eva := record.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"}
 	if _, err := b.engine.Invalidate(context.Background(), InvalidationRequest{Code: code, Kind: 2,
 		Reason: "Se rescinde", Responsible: eva, Applicant: eva, Caller: testCaller(1)}); err != nil {
 		b.t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 )
 
 // A document goes to its receiver's address, in the document's own spelling; to another only where the caller may, and
@@ -76,13 +75,13 @@ func TestCaller_OwnTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	issued["18"] = back
-	only := func(point int, permissions ...string) seller.Caller {
+	only := func(point int, permissions ...string) record.Caller {
 		c := testCaller(point)
 		c.OwnTypes, c.Permissions = true, permissions
 		return c
 	}
 	for _, c := range []struct {
-		caller seller.Caller
+		caller record.Caller
 		reads  []string
 	}{
 		{testCaller(1), []string{"01", "03", "18"}},
@@ -116,7 +115,7 @@ func TestCaller_OwnTypes(t *testing.T) {
 	w.engine.o.Acted = func(a Act) { acts = append(acts, a) }
 	caller := only(2, PermissionInvalidate)
 	caller.TokenID = 9
-	who := seller.Person{Name: "María", DocumentType: "13", Document: "012345678"}
+	who := record.Person{Name: "María", DocumentType: "13", Document: "012345678"}
 	other, err := w.engine.Issue(t.Context(), sale("d", 1130))
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,6 @@ import (
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/record"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 	"dtegate/storage/storetest"
@@ -291,8 +290,8 @@ func (m *chainBox) alone() bool {
 	return !m.replaced.IsZero() && up && time.Since(since) > enough && time.Since(m.replaced) > enough
 }
 
-func (m *chainBox) caller() seller.Caller {
-	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(m.point), BranchID: 1,
+func (m *chainBox) caller() record.Caller {
+	return record.Caller{TokenID: 1, MailsOthers: true, Point: record.Point{ID: int64(m.point), BranchID: 1,
 		Establishment: m.site.establishment(), PointOfSale: fmt.Sprintf("P%03d", m.point)}}
 }
 
@@ -313,7 +312,7 @@ func (s *site) newMember(point int) *chainBox {
 	key := signer32(s.name, s.made)
 	b := &box{t: c.t, sim: c.sim, cable: newCable(), fs: disktest.New(c.rules), rand: fork(c.rand), log: quiet,
 		password: "secreto-mh.2026", every: 10 * time.Minute, second: copyFolder,
-		policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13",
+		policy: contingency.Options{Responsible: record.Person{Name: "María López", DocumentType: "13",
 			Document: "012345678"}}}
 	if os.Getenv("DTE_LOG") != "" {
 		b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))

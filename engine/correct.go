@@ -13,7 +13,6 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -85,10 +84,10 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	next.Form, next.Response, next.Refused, next.Doubtful, next.Sent = record.FormCorrection+n, nil, time.Time{}, false,
 		time.Time{}
 
-	p := seller.Point{Establishment: was.Get("emisor").Get("codEstable").Text(),
+	p := record.Point{Establishment: was.Get("emisor").Get("codEstable").Text(),
 		PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
 	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
-		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
+		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause,
 				h.Motive)...)})}
 	d.request.Document = h.Document

@@ -26,7 +26,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -40,7 +39,7 @@ type Options struct {
 	// Shelf and Rules are the two sources of rules: Rules is a book that never changes. If Shelf is set, it is used.
 	Shelf  *rulestore.Store
 	Rules  *rulestore.Book
-	Issuer seller.Issuer
+	Issuer record.Issuer
 	Policy authority.Policy
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: the policy's own time.
 	Patience time.Duration
@@ -59,7 +58,7 @@ type Options struct {
 	Reachable <-chan struct{}
 	// Gate is called before a new document of a point of sale. Its error, preferably a *refusal.Error, becomes the
 	// answer. Default: always open.
-	Gate func(seller.Point) error
+	Gate func(record.Point) error
 	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every
 	// type.
 	Open func(document string) bool
@@ -84,7 +83,7 @@ type Engine struct {
 	traffic traffic                // documents on their way to MH
 	shelf   *rulestore.Store       // may be nil
 	rules   func() *rulestore.Book // in force
-	issuer  seller.Issuer
+	issuer  record.Issuer
 	keys    storage.Locks    // idempotency keys at work
 	large   *fairqueue.Queue // sales of many lines, by token
 
@@ -106,7 +105,7 @@ func New(o Options) (e *Engine, err error) {
 		o.Rand = rand.Reader
 	}
 	if o.Gate == nil {
-		o.Gate = func(seller.Point) error { return nil }
+		o.Gate = func(record.Point) error { return nil }
 	}
 	if o.Open == nil {
 		o.Open = func(string) bool { return true }
@@ -144,7 +143,7 @@ func New(o Options) (e *Engine, err error) {
 		Logger: e.log, Now: e.now, Rand: o.Rand, GiveWay: giveWay,
 		Documents: outbox.Documents{Document: e.documents.Document, View: e.documents.View,
 			ChangeDelivery: e.changeDelivery, Catalogue: e.Catalogue,
-			Mailed: func(c seller.Caller, code dte.Code, to string) { e.recordAct(c, ActMail, code, to) }},
+			Mailed: func(c record.Caller, code dte.Code, to string) { e.recordAct(c, ActMail, code, to) }},
 	})
 	e.witness = documents.NewGuard(e.store, e.issuer, e.outbox.Archive(), e.log)
 	e.sender = authority.NewSender(&authority.Sender{
@@ -231,7 +230,7 @@ type Request struct {
 	// Digest is the digest of the request's body as a JSON value (dte.Value.Digest); the same key with another digest
 	// is refused.
 	Digest [32]byte
-	Caller seller.Caller
+	Caller record.Caller
 	// Wait, if not 0, is how long the caller waits for MH. After it the document is issued in contingency, and the
 	// outcome of its normal form is found later.
 	Wait time.Duration
@@ -396,7 +395,7 @@ func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change f
 
 // CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales cannot
 // close a day.
-func (e *Engine) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
+func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*documents.Closing, bool, error) {
 	if err := e.o.Gate(c.Point); err != nil {
 		return nil, false, err
 	}
@@ -416,7 +415,7 @@ func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 func (e *Engine) CodeLists() *dte.Catalogues { return e.rules().Catalogues() }
 
 // recordAct passes an act to Options.Acted. An operator's acts are recorded where they are ordered.
-func (e *Engine) recordAct(by seller.Caller, what string, code dte.Code, detail string) {
+func (e *Engine) recordAct(by record.Caller, what string, code dte.Code, detail string) {
 	if !by.Operator {
 		e.o.Acted(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})
 	}

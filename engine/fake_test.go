@@ -25,7 +25,6 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
@@ -170,7 +169,7 @@ func inBubbleFrom(t *testing.T, begin time.Time, fn func(*box)) {
 		time.Sleep(time.Until(begin))
 		b := &box{t: t, cable: newCable(), fs: disktest.New(disktest.Strict), rand: rand.New(rand.NewPCG(1, 1)),
 			log: quiet, password: "secreto-mh.2026",
-			policy: contingency.Options{Responsible: seller.Person{Name: "María López", DocumentType: "13",
+			policy: contingency.Options{Responsible: record.Person{Name: "María López", DocumentType: "13",
 				Document: "012345678"}}}
 		b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: quiet,
 			Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026",

@@ -15,7 +15,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -26,10 +25,10 @@ type InvalidationRequest struct {
 	// Kind is a code of CAT-024: 1 error, 2 the operation is rescinded, 3 other.
 	Kind                   int64
 	Reason                 string
-	Responsible, Applicant seller.Person
+	Responsible, Applicant record.Person
 	// Replacement, for kinds 1 and 3, is the code of the accepted document that replaces this document; otherwise "".
 	Replacement string
-	Caller      seller.Caller
+	Caller      record.Caller
 }
 
 // invalidateAfter is the interval at which an invalidation without an answer is sent again.
@@ -337,7 +336,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	if rule.Says("sameDate", h.Document, record.TypeOf(h.Document).Invalidation.SameDate) {
 		day = h.Date
 	}
-	establishment, point := seller.EstablishmentOf(h, req.Caller.Point)
+	establishment, point := record.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.facts.Get("receptor")
 	// If the document has a receptor.nit, the receptor's type is 36 of CAT-022, whatever type the till gave.
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
@@ -365,7 +364,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	if !number.Exists() {
 		number = dte.Null()
 	}
-	person := func(p seller.Person, suffix string) []dte.Member {
+	person := func(p record.Person, suffix string) []dte.Member {
 		return []dte.Member{{Name: "nombre" + suffix, Value: text(p.Name)}, {Name: "tipDoc" + suffix,
 			Value: text(p.DocumentType)}, {Name: "numDoc" + suffix, Value: text(p.Document)}}
 	}
@@ -375,7 +374,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 				Value: dte.Str(code.String())},
 			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi",
 				Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(seller.Emisor(e.issuer, seller.Point{Establishment: establishment,
+		dte.Member{Name: "emisor", Value: o.emisorOf(record.Emisor(e.issuer, record.Point{Establishment: establishment,
 			PointOfSale: point}))},
 		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
 			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion",

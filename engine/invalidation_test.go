@@ -8,7 +8,6 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 )
 
 func invalidation(r *record.View, kind int64, replacement string) InvalidationRequest {
@@ -16,8 +15,8 @@ func invalidation(r *record.View, kind int64, replacement string) InvalidationRe
 	c.Permissions = everything
 	return InvalidationRequest{Code: codeOf(r), Kind: kind, Reason: "Error en la cantidad", Replacement: replacement,
 		Caller:      c,
-		Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
-		Applicant:   seller.Person{Name: "Ana Morales", DocumentType: "13", Document: "123456789"}}
+		Responsible: record.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
+		Applicant:   record.Person{Name: "Ana Morales", DocumentType: "13", Document: "123456789"}}
 }
 
 func TestInvalidate(t *testing.T) {

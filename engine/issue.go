@@ -20,7 +20,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
@@ -298,7 +297,7 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
 	}, record.NormalMarks...)
 	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
-	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(e.issuer, p)},
+	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
 		dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")

@@ -13,7 +13,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 )
 
 // manyLined is a sale of so many lines.
@@ -35,7 +34,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	entered, proceed := make(chan struct{}, 100), make(chan struct{})
 	var small, asked atomic.Int64
-	w.engine.o.Gate = func(seller.Point) error {
+	w.engine.o.Gate = func(record.Point) error {
 		asked.Add(1)
 		if small.Load() == 1 {
 			return nil

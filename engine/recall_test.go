@@ -13,14 +13,13 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage/disktest"
 )
 
 // recalling is an operator's request.
 func recalling(r *record.View, kind int64, replacement string) InvalidationRequest {
 	req := invalidation(r, kind, replacement)
-	req.Caller = seller.Caller{Operator: true}
+	req.Caller = record.Caller{Operator: true}
 	return req
 }
 

@@ -10,7 +10,6 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
@@ -90,7 +89,7 @@ func TestWitness_Archive(t *testing.T) {
 		b.chaos(simulator.Chaos{})
 		b.issue(sale("1", 100))
 		time.Sleep(time.Minute)
-		points := []seller.Point{testCaller(1).Point}
+		points := []record.Point{testCaller(1).Point}
 		ask := func() error {
 			b.t.Helper()
 			if err := b.engine.witness.AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour),
@@ -111,7 +110,7 @@ func TestWitness_Archive(t *testing.T) {
 		}
 		b.putBack(old)
 		mine := points
-		points = []seller.Point{{Establishment: "M009", PointOfSale: "P001"}}
+		points = []record.Point{{Establishment: "M009", PointOfSale: "P001"}}
 		if err := ask(); err != nil {
 			b.t.Errorf("they are another branch's: %v", err)
 		}

@@ -21,9 +21,9 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
@@ -292,8 +292,8 @@ func (w *world) fsck() *storage.Report {
 
 func member(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
 
-func testIssuer() seller.Issuer {
-	return seller.Issuer{ID: 1, Slug: "tienda", Ambiente: "00", Facts: dte.Obj(
+func testIssuer() record.Issuer {
+	return record.Issuer{ID: 1, Slug: "tienda", Ambiente: "00", Facts: dte.Obj(
 		member("nit", dte.Str(testNIT)), member("nrc", dte.Str("2390516")), member("nombre",
 			dte.Str("Abarrotes La Ceiba")),
 		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
@@ -303,8 +303,8 @@ func testIssuer() seller.Issuer {
 		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
 }
 
-func testCaller(point int) seller.Caller {
-	return seller.Caller{TokenID: 1, MailsOthers: true, Point: seller.Point{ID: int64(point), BranchID: 1,
+func testCaller(point int) record.Caller {
+	return record.Caller{TokenID: 1, MailsOthers: true, Point: record.Point{ID: int64(point), BranchID: 1,
 		Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d", point)}}
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 )
 
 // keyed is the hash of a token, computed as auth.go says.
@@ -28,7 +28,7 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 	var plain [32]byte
 	copy(plain[:], "plain")
 	table := NewTokenTable(secret, []Token{
-		{ID: 1, Hash: keyed("good", secret), Point: seller.Point{ID: 1}},
+		{ID: 1, Hash: keyed("good", secret), Point: record.Point{ID: 1}},
 		{ID: 2, Hash: plain},
 		{ID: 3, Hash: sha256.Sum256([]byte("unkeyed"))},
 		{ID: 4, Hash: keyed("other branch", bytes.Repeat([]byte{8}, 32))},
@@ -62,7 +62,7 @@ func tokensOf(names ...string) TokenTable {
 	secret := []byte("secret of the test")
 	var tokens []Token
 	for i, name := range names {
-		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: seller.Point{ID: 1,
+		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: record.Point{ID: 1,
 			BranchID: 1},
 			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}})
 	}

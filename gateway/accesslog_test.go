@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 	"dtegate/plugins"
 )
 
@@ -25,7 +25,7 @@ func TestAccessLog(t *testing.T) {
 		permissions = append(permissions, kind.Permission)
 	}
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret,
-		[]Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: seller.Point{ID: 5},
+		[]Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: record.Point{ID: 5},
 			Permissions: permissions}}),
 		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000},
 		AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})

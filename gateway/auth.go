@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/door"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -23,7 +23,7 @@ import (
 type Token struct {
 	ID          int64
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
-	Point       seller.Point
+	Point       record.Point
 	Permissions []string
 	Until       time.Time // when a rotated token ends; zero: the token does not end
 }
@@ -155,10 +155,10 @@ func (g *Gateway) paced(t *Token) error {
 }
 
 // caller returns a token in the engine's form, with the rights to read and to mail that the configuration gives it.
-func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) seller.Caller {
-	return seller.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
-		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, seller.PermissionRead),
-		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, seller.PermissionMail)}
+func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
+	return record.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
+		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, record.PermissionRead),
+		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, record.PermissionMail)}
 }
 
 // Access is what every token may do besides issuing, whatever its own permissions are.

@@ -10,8 +10,8 @@ import (
 
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -95,10 +95,10 @@ func (g *Gateway) closingDay(q *query) string {
 
 // closes admits a token to a closing, which shows every type of document. leave ends the token's turn among the readers
 // of many documents.
-func (g *Gateway) closes(ctx *fasthttp.RequestCtx, t *Token) (c seller.Caller, leave func(), err error) {
+func (g *Gateway) closes(ctx *fasthttp.RequestCtx, t *Token) (c record.Caller, leave func(), err error) {
 	if c = g.caller(ctx, t); !c.ReadsAll() {
 		return c, nil, problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
-			"El cierre muestra documentos de todos los tipos: el token necesita el permiso "+seller.PermissionRead)
+			"El cierre muestra documentos de todos los tipos: el token necesita el permiso "+record.PermissionRead)
 	}
 	leave, err = g.reads(t)
 	return c, leave, err

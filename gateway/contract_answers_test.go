@@ -17,7 +17,6 @@ import (
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/apitest"
 	"dtegate/gateway/door"
 	"dtegate/gateway/problem"
@@ -49,7 +48,7 @@ func (s *said) record() (*record.View, error) {
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
 }
 func (s *said) Issue(context.Context, engine.Request) (*record.View, error) { return s.record() }
-func (s *said) Document(context.Context, dte.Code, seller.Caller) (*record.View, error) {
+func (s *said) Document(context.Context, dte.Code, record.Caller) (*record.View, error) {
 	return s.record()
 }
 func (s *said) Validate(context.Context, engine.Request) (*engine.Validation, error) {
@@ -71,42 +70,42 @@ func (s *said) CheckInvalidation(context.Context, engine.InvalidationRequest) []
 func (s *said) Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error) {
 	return s.record()
 }
-func (s *said) Infos(_ context.Context, codes []dte.Code, _ seller.Caller) ([]documents.Info, error) {
+func (s *said) Infos(_ context.Context, codes []dte.Code, _ record.Caller) ([]documents.Info, error) {
 	return []documents.Info{{Code: saidCode}}, s.err
 }
-func (s *said) List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error) {
+func (s *said) List(context.Context, documents.Filter, record.Caller) (*documents.Listing, error) {
 	return &documents.Listing{Totals: []documents.Total{{Tipo: "RETORNO", Estado: "PROCESSED", Count: 1,
 		Amount: "1.00"}},
 		Lines: []documents.Line{{ID: 1, Tipo: "RETORNO", Document: "18", Code: saidCode, Estado: "PROCESSED",
 			Date: "2026-01-02"}}}, s.err
 }
-func (s *said) Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error) {
+func (s *said) Changes(context.Context, uint64, record.Caller) ([]documents.Late, uint64, error) {
 	return []documents.Late{{Cursor: 7, Info: documents.Info{Code: saidCode, Estado: "REJECTED", Tipo: "RETORNO"},
 		Text: "no"}}, 7, s.err
 }
-func (s *said) Closing(_ context.Context, date string, _ bool, _ int64, _ seller.Caller,
+func (s *said) Closing(_ context.Context, date string, _ bool, _ int64, _ record.Caller,
 	_ time.Time) (*documents.Closing, error) {
 	return &documents.Closing{Kind: "X", Date: date, Ambiente: "TEST", Groups: []documents.ClosingGroup{},
 		Series: []documents.ClosingSeries{}, Payments: []documents.ClosingPayment{}}, s.err
 }
-func (s *said) CloseDay(ctx context.Context, date string, c seller.Caller) (*documents.Closing, bool, error) {
+func (s *said) CloseDay(ctx context.Context, date string, c record.Caller) (*documents.Closing, bool, error) {
 	s.closed = !s.closed
 	z, err := s.Closing(ctx, date, false, 0, c, time.Time{})
 	return z, s.closed, err
 }
-func (s *said) PrintSlip(context.Context, seller.Caller, pdf.Slip, string, bool) ([]byte, error) {
+func (s *said) PrintSlip(context.Context, record.Caller, pdf.Slip, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err
 }
-func (s *said) Printed(context.Context, dte.Code, seller.Caller, string, bool) ([]byte, error) {
+func (s *said) Printed(context.Context, dte.Code, record.Caller, string, bool) ([]byte, error) {
 	return []byte("%PDF-"), s.err
 }
-func (s *said) Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error) {
+func (s *said) Archivo(context.Context, dte.Code, record.Caller) ([]byte, error) {
 	return []byte(`{}`), s.err
 }
-func (s *said) Link(context.Context, dte.Code, seller.Caller, string, time.Duration) (string, error) {
+func (s *said) Link(context.Context, dte.Code, record.Caller, string, time.Duration) (string, error) {
 	return "", s.err
 }
-func (s *said) Resend(context.Context, dte.Code, string, seller.Caller) (*outbox.Resent, error) {
+func (s *said) Resend(context.Context, dte.Code, string, record.Caller) (*outbox.Resent, error) {
 	return &outbox.Resent{Code: saidCode, To: "a@example.com", Tipo: "RETORNO", Estado: "PROCESSED"}, s.err
 }
 

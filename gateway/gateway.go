@@ -30,7 +30,6 @@ import (
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/door"
 	"dtegate/gateway/form"
@@ -49,26 +48,26 @@ type Sales interface {
 	Invalidate(context.Context, engine.InvalidationRequest) (*record.View, error)
 	CheckInvalidation(context.Context, engine.InvalidationRequest) []dte.Fault
 	CodeLists() *dte.Catalogues
-	CloseDay(ctx context.Context, date string, c seller.Caller) (z *documents.Closing, made bool, err error)
+	CloseDay(ctx context.Context, date string, c record.Caller) (z *documents.Closing, made bool, err error)
 }
 
 // Documents finds issued documents. The engine's documents have these methods.
 type Documents interface {
-	Document(context.Context, dte.Code, seller.Caller) (*record.View, error)
-	Infos(context.Context, []dte.Code, seller.Caller) ([]documents.Info, error)
-	List(context.Context, documents.Filter, seller.Caller) (*documents.Listing, error)
-	Changes(context.Context, uint64, seller.Caller) ([]documents.Late, uint64, error)
-	Closing(ctx context.Context, date string, asX bool, point int64, c seller.Caller,
+	Document(context.Context, dte.Code, record.Caller) (*record.View, error)
+	Infos(context.Context, []dte.Code, record.Caller) ([]documents.Info, error)
+	List(context.Context, documents.Filter, record.Caller) (*documents.Listing, error)
+	Changes(context.Context, uint64, record.Caller) ([]documents.Late, uint64, error)
+	Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 		now time.Time) (*documents.Closing, error)
 }
 
 // Outbox prints, mails and links issued documents. The engine's outbox has these methods.
 type Outbox interface {
-	Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte, error)
-	Archivo(context.Context, dte.Code, seller.Caller) ([]byte, error)
-	Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string, error)
-	Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*outbox.Resent, error)
-	PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte, error)
+	Printed(ctx context.Context, code dte.Code, c record.Caller, layout string, escpos bool) ([]byte, error)
+	Archivo(context.Context, dte.Code, record.Caller) ([]byte, error)
+	Link(ctx context.Context, code dte.Code, c record.Caller, layout string, life time.Duration) (string, error)
+	Resend(ctx context.Context, code dte.Code, to string, c record.Caller) (*outbox.Resent, error)
+	PrintSlip(ctx context.Context, c record.Caller, s pdf.Slip, layout string, escpos bool) ([]byte, error)
 }
 
 // Options are the options of New.

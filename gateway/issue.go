@@ -16,7 +16,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -305,7 +304,7 @@ const (
 )
 
 // resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
-func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
 	email := ""
 	if len(ctx.PostBody()) > 0 {
 		v, err := reply.Body(ctx)

@@ -19,7 +19,6 @@ import (
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -67,7 +66,7 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents,
 			func(d string) bool { return !slices.Contains(readable, d) }) {
 			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
-				"El token no puede leer documentos de este tipo: necesita el permiso "+seller.PermissionRead)
+				"El token no puede leer documentos de este tipo: necesita el permiso "+record.PermissionRead)
 		}
 	}
 	deadline, cancel := g.deadline()
@@ -204,7 +203,7 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 }
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
-func (g *Gateway) document(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+func (g *Gateway) document(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
 	r, err := g.o.Documents.Document(deadline, code, c)
 	if err != nil {
 		return err
@@ -214,7 +213,7 @@ func (g *Gateway) document(deadline context.Context, ctx *fasthttp.RequestCtx, c
 }
 
 // ofDocument returns the handler of a route whose path names a document.
-func (g *Gateway) ofDocument(h func(context.Context, *fasthttp.RequestCtx, dte.Code, seller.Caller) error) handler {
+func (g *Gateway) ofDocument(h func(context.Context, *fasthttp.RequestCtx, dte.Code, record.Caller) error) handler {
 	return func(ctx *fasthttp.RequestCtx, t *Token) error {
 		code, err := pathCode(ctx)
 		if err != nil {

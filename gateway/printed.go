@@ -16,8 +16,8 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
 )
@@ -31,7 +31,7 @@ var (
 )
 
 // printed answers GET /dte/pdf/:codigoGeneracion?format=&layout= (SPEC 4.7).
-func (g *Gateway) printed(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+func (g *Gateway) printed(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
 	q := &query{args: ctx.QueryArgs()}
 	format := q.pick("format", "view", formats...)
 	allowed, preset := layouts, "letter"
@@ -106,7 +106,7 @@ func matches(header, tag string) bool {
 }
 
 // archivo answers GET /dte/json/:codigoGeneracion with the legal file.
-func (g *Gateway) archivo(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c seller.Caller) error {
+func (g *Gateway) archivo(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
 	b, err := g.o.Outbox.Archivo(deadline, code, c)
 	if err == nil {
 		file(ctx, "application/json; charset=utf-8", "attachment", code.String()+".json", b)
@@ -149,7 +149,7 @@ func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 
 // link answers format=url with a link that works for anybody during linkLife. The link leads to the archive if the
 // archive has the document, else to this appliance.
-func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, c seller.Caller, code dte.Code,
+func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, c record.Caller, code dte.Code,
 	layout string) error {
 	ctx.SetUserValue(loggedAlways, true) // for a while, anybody can open the link
 	url, err := g.o.Outbox.Link(deadline, code, c, layout, linkLife)
@@ -222,8 +222,8 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	deadline, cancel := g.deadline()
 	defer cancel()
-	b, err := g.o.Outbox.Printed(deadline, code, seller.Caller{TokenID: outbox.LinkHolders,
-		Point: seller.Point{BranchID: branch}}, layout, false)
+	b, err := g.o.Outbox.Printed(deadline, code, record.Caller{TokenID: outbox.LinkHolders,
+		Point: record.Point{BranchID: branch}}, layout, false)
 	if err != nil {
 		return err
 	}

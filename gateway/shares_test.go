@@ -16,7 +16,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/documents"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 	"dtegate/gateway/door"
 	"dtegate/gateway/reply"
 )
@@ -173,7 +173,7 @@ type slowLists struct {
 	most    int
 }
 
-func (l *slowLists) List(_ context.Context, _ documents.Filter, c seller.Caller) (*documents.Listing, error) {
+func (l *slowLists) List(_ context.Context, _ documents.Filter, c record.Caller) (*documents.Listing, error) {
 	l.mu.Lock()
 	l.working[c.TokenID]++
 	l.most = max(l.most, l.working[c.TokenID])

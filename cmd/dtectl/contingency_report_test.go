@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/contingency"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 )
 
 // TestContingencyReport: the text for MH, in Spanish and in El Salvador's time, of a contingency that goes on and of
@@ -19,7 +19,7 @@ func TestContingencyReport(t *testing.T) {
 			{Began: began.Add(2 * time.Hour), Cause: 5, Motive: "Inundación"}},
 		Issuer: json.RawMessage(
 			`{"nit":"06140101901011","nrc":"1234567","nombre":"Café de Prueba","correo":"dte@example.com","telefono":"22001100"}`),
-		Who: seller.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
+		Who: record.Person{Name: "Eva Díaz", DocumentType: "13", Document: "012345678"},
 		Documents: []contingency.ReportCount{
 			{Document: "01", Establishment: "M001", PointOfSale: "P001", Documents: 12,
 				First: "DTE-01-M001P001-000000000000007", Last: "DTE-01-M001P001-000000000000018"},

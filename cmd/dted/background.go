@@ -10,8 +10,8 @@ import (
 	"dtegate/cmd/dted/health"
 	"dtegate/engine"
 	"dtegate/engine/audit"
+	records "dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -36,7 +36,7 @@ type witness struct {
 }
 
 // newWitness decides whether there is a reason to ask the archive.
-func newWitness(d *daemon, points []seller.Point, last time.Time, archived bool, now func() time.Time) (*witness,
+func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
 	error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
 	gaps, err := d.store.Gaps()

@@ -28,9 +28,9 @@ import (
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/outbox"
+	records "dtegate/engine/record"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
@@ -165,7 +165,7 @@ func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *aut
 		Issuer:   cfg.Seller(),
 		Policy:   authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(max(1, cfg.Contingency.Hurry))},
 		Patience: time.Duration(cfg.Authority.Patience), PassCodes: cfg.API.UnknownCodes == "pass",
-		Contingency: contingency.Options{Responsible: seller.Person(cfg.Contingency.Responsible),
+		Contingency: contingency.Options{Responsible: records.Person(cfg.Contingency.Responsible),
 			Internet: cfg.Contingency.Internet, Hurry: cfg.Contingency.Hurry}, Reachable: d.link.Ready(), Gate: d.admit,
 		Open: cfg.Types.Open, Logger: d.log, Now: cfg.Now, Acted: func(a engine.Act) { recordAct(d.trail, a, d.log) }}
 }
@@ -232,7 +232,7 @@ func (d *daemon) Run(ctx context.Context) error {
 // lateResults returns a function that makes the webhook's posts: the answers of GET /dte/cambios to a till that reads
 // all documents of the branch.
 func lateResults(of *documents.Register, branch int64) func(context.Context, uint64) ([]byte, uint64, error) {
-	all := seller.Caller{Point: seller.Point{BranchID: branch}}
+	all := records.Caller{Point: records.Point{BranchID: branch}}
 	return func(ctx context.Context, after uint64) ([]byte, uint64, error) {
 		list, next, err := of.Changes(ctx, after, all)
 		if err != nil || len(list) == 0 {
@@ -244,7 +244,7 @@ func lateResults(of *documents.Register, branch int64) func(context.Context, uin
 
 // admit returns nil if a new document may be issued. The first document waits a moment for the answers of MH and the
 // archive.
-func (d *daemon) admit(at seller.Point) error {
+func (d *daemon) admit(at records.Point) error {
 	d.witness.await()
 	if err := d.gate.Admit(); err != nil {
 		return err

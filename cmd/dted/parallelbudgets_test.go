@@ -24,7 +24,6 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	records "dtegate/engine/record"
-	"dtegate/engine/seller"
 )
 
 const flight = 16
@@ -60,8 +59,8 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 	}
 	issue := func(point int) {
 		r, err := d.engine.Issue(ctx, engine.Request{Document: "01", Facts: facts,
-			Caller: seller.Caller{TokenID: int64(10 + point),
-				Point: seller.Point{ID: int64(point), BranchID: 3, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d",
+			Caller: records.Caller{TokenID: int64(10 + point),
+				Point: records.Point{ID: int64(point), BranchID: 3, Establishment: "M001", PointOfSale: fmt.Sprintf("P%03d",
 					point)}}})
 		if err != nil || r.Estado != records.EstadoContingency {
 			t.Errorf("%+v %v", r, err)

@@ -19,7 +19,6 @@ import (
 	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/gateway/page"
 	"dtegate/rules"
 	"dtegate/storage"
@@ -204,7 +203,7 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		today := dte.Date(m.now())
 		// The period ends with the month, because a clock that was ahead has dated documents after today.
 		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1},
-			seller.Caller{Point: seller.Point{BranchID: m.branch}})
+			records.Caller{Point: records.Point{BranchID: m.branch}})
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -13,7 +13,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -167,7 +166,7 @@ func groups(list []document, most int) []*group {
 	var groups []*group
 	for _, o := range list {
 		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Cause, refusals: o.head.Refusals}
-		k.establishment, _ = seller.EstablishmentOf(o.head, seller.Point{})
+		k.establishment, _ = record.EstablishmentOf(o.head, record.Point{})
 		g := by[k]
 		if g == nil || len(g.documents) >= max(1, most>>(2*max(0, o.head.Refusals-1))) {
 			g = &group{period: k.period, motive: k.motive, establishment: k.establishment, cause: k.cause}
@@ -286,7 +285,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 		dte.Member{Name: "identificacion", Value: dte.Obj(
 			text("ambiente", c.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision",
 				dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: seller.Emisor(c.branch.Issuer, seller.Point{Establishment: g.establishment}).
+		dte.Member{Name: "emisor", Value: record.Emisor(c.branch.Issuer, record.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
 			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
 		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
-	"dtegate/engine/bell"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/rules"
@@ -80,7 +80,7 @@ func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: "06140101901019", Password: "secreto",
 		Ambiente:  "00",
 		UserAgent: "dtegate", Now: clock, Transport: way})
-	c := &Contingency{metrics: newMetrics(), suspicion: bell.New(), branch: Branch{Documents: Documents{Move: m.Move, AdoptHeld: m.AdoptHeld},
+	c := &Contingency{metrics: newMetrics(), suspicion: fairqueue.NewBell(), branch: Branch{Documents: Documents{Move: m.Move, AdoptHeld: m.AdoptHeld},
 		Now:    clock,
 		SendID: func() int64 { return 1 },
 		Rules:  func() *rulestore.Book { return book }, Logger: slog.New(slog.DiscardHandler),

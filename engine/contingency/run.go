@@ -19,11 +19,10 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
-	"dtegate/engine/bell"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/storage"
 )
@@ -33,21 +32,21 @@ type Contingency struct {
 	branch  Branch
 	options Options
 	metrics *metrics
-	work    bell.Bell // rung when there may be something to send
+	work    fairqueue.Bell // rung when there may be something to send
 
 	// A sale reads the period and is stored under mu. Therefore no document of a period is stored after the period's
 	// end.
 	mu        sync.RWMutex
-	period    *Period     // nil: MH is there
-	begun     []time.Time // the periods of the last hour
-	suspicion bell.Bell   // rung when MH may be away: the watch probes it
+	period    *Period        // nil: MH is there
+	begun     []time.Time    // the periods of the last hour
+	suspicion fairqueue.Bell // rung when MH may be away: the watch probes it
 	sizes     lotSizes
 }
 
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
 // Errors: the store's, or a period's record that cannot be read.
 func New(b Branch, o Options) (*Contingency, error) {
-	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: bell.New(), suspicion: bell.New()}
+	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(), suspicion: fairqueue.NewBell()}
 	return c, c.restorePeriod()
 }
 
@@ -147,7 +146,7 @@ type Branch struct {
 	Signer    *sign.Signer
 	Sender    *authority.Sender
 	Rules     func() *rulestore.Book // in force
-	Issuer    seller.Issuer
+	Issuer    record.Issuer
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader    // source of generation codes
@@ -234,7 +233,7 @@ const (
 // Options are the settings for life without MH.
 type Options struct {
 	// Responsible answers for the events; MH requires a name and an identity document (schema of the event).
-	Responsible seller.Person
+	Responsible record.Person
 	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. They
 	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only a name or a route that is not found means
 	// cause 3.

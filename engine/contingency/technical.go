@@ -11,7 +11,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -135,7 +134,7 @@ type TechnicalReport struct {
 	Periods    []*Period       `json:"periods"`            // by their beginning
 	Issuer     json.RawMessage `json:"issuer"`             // emisor, as in documents
 	Ambiente   string          `json:"ambiente"`           // CAT-001
-	Who        seller.Person   `json:"responsible"`        // the person who answers for the event
+	Who        record.Person   `json:"responsible"`        // the person who answers for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
 }
@@ -218,7 +217,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 
 // countIn adds a document to the counts. Control numbers of a series have the same length and sort as text.
 func countIn(counts []ReportCount, h *record.Head) []ReportCount {
-	establishment, point := seller.EstablishmentOf(h, seller.Point{})
+	establishment, point := record.EstablishmentOf(h, record.Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {
 		return c.Document == h.Document && c.Establishment == establishment && c.PointOfSale == point
 	})

@@ -10,7 +10,6 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -92,7 +91,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	for day := first; !day.After(today); day = day.AddDate(0, 0, MaxDays) {
 		l, err := t.documents.List(ctx, Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0,
 			MaxDays-1).Format(time.DateOnly), Limit: 1},
-			seller.Caller{Point: seller.Point{BranchID: t.branch}})
+			record.Caller{Point: record.Point{BranchID: t.branch}})
 		switch {
 		case ctx.Err() != nil:
 			a.Partial = true

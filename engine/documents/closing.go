@@ -16,7 +16,6 @@ import (
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -98,7 +97,7 @@ func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
 
 // CloseDay closes a day of the caller's point of sale, and reports whether it was open until now. A day is closed once:
 // later calls return the stored Z. Errors: *refusal.Error.
-func (r *Register) CloseDay(ctx context.Context, date string, c seller.Caller, now time.Time) (z *Closing, made bool,
+func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, now time.Time) (z *Closing, made bool,
 	err error) {
 	key := r.closingKey(c.Point.ID, date)
 	release, err := r.codes.Acquire(ctx, string(key.Key[:]))
@@ -142,7 +141,7 @@ func (r *Register) CloseDay(ctx context.Context, date string, c seller.Caller, n
 
 // Closing returns the Z of a day of a point of sale of the caller's branch, or an X if the day is open or asX is true.
 // Errors: *refusal.Error.
-func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c seller.Caller,
+func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 	now time.Time) (*Closing, error) {
 	if !asX {
 		if z, err := r.kept(ctx, point, date, c); z != nil || err != nil {
@@ -151,13 +150,13 @@ func (r *Register) Closing(ctx context.Context, date string, asX bool, point int
 	}
 	at := c.Point
 	if point != at.ID {
-		at = seller.Point{ID: point, BranchID: at.BranchID}
+		at = record.Point{ID: point, BranchID: at.BranchID}
 	}
 	return r.count(ctx, date, at, now)
 }
 
 // kept returns the stored Z of a day, or nil if the day is open.
-func (r *Register) kept(ctx context.Context, point int64, date string, c seller.Caller) (*Closing, error) {
+func (r *Register) kept(ctx context.Context, point int64, date string, c record.Caller) (*Closing, error) {
 	code, _, err := r.store.Lookup(r.closingKey(point, date).Key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil
@@ -208,7 +207,7 @@ func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
 }
 
 // count sums the documents of a day of a point of sale. It gives way to sales, and waits for documents being settled.
-func (r *Register) count(ctx context.Context, date string, at seller.Point, now time.Time) (*Closing, error) {
+func (r *Register) count(ctx context.Context, date string, at record.Point, now time.Time) (*Closing, error) {
 	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
 		Issuer: r.issuer, Ambiente: record.AmbienteName(r.ambiente), PointID: at.ID, Establishment: at.Establishment,
 		PointOfSale: at.PointOfSale,
@@ -241,7 +240,7 @@ func (r *Register) count(ctx context.Context, date string, at seller.Point, now 
 }
 
 // countIn counts a document if it belongs to the closing's day and point of sale.
-func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc record.Stored, at seller.Point) error {
+func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc record.Stored, at record.Point) error {
 	entry, h := doc.Entry, doc.Head
 	if h.Date != x.Date || h.PointID != at.ID || h.BranchID != at.BranchID {
 		return nil
@@ -256,7 +255,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 		}
 	}
 	if x.Establishment == "" {
-		x.Establishment, x.PointOfSale = seller.EstablishmentOf(h, at)
+		x.Establishment, x.PointOfSale = record.EstablishmentOf(h, at)
 	}
 	total, err := dte.ParseAmount(h.Total)
 	if err != nil {

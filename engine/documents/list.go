@@ -12,7 +12,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -24,7 +23,7 @@ type Info struct {
 
 // Infos looks up documents of the caller's branch, in the order of the codes. It waits for documents that are being
 // settled; a document that remains unsettled counts as not found.
-func (r *Register) Infos(ctx context.Context, codes []dte.Code, c seller.Caller) ([]Info, error) {
+func (r *Register) Infos(ctx context.Context, codes []dte.Code, c record.Caller) ([]Info, error) {
 	infos := make([]Info, len(codes))
 	for i, code := range codes {
 		infos[i].Code = code.String()
@@ -98,7 +97,7 @@ type Listing struct {
 
 // List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger has
 // their ids and the totals.
-func (r *Register) List(ctx context.Context, f Filter, c seller.Caller) (*Listing, error) {
+func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
 		return nil, err
@@ -177,7 +176,7 @@ func (f *Filter) finds(h *record.Head) bool {
 }
 
 // byKey lists the document that was issued under an Idempotency-Key, if the filter selects the document.
-func (r *Register) byKey(f Filter, c seller.Caller, match func(group) bool) (*Listing, error) {
+func (r *Register) byKey(f Filter, c record.Caller, match func(group) bool) (*Listing, error) {
 	point := cmp.Or(f.PointID, c.Point.ID)
 	code, _, err := r.store.Lookup(record.IdempotencyKey(point, f.Key))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -267,7 +266,7 @@ const maxChanges = 500
 // Changes returns the late results of the caller's branch after a cursor, in order, and the cursor for the next call.
 // No result is missed and no result comes twice, also after restarts. If there is no result, it waits for one until ctx
 // ends. Errors: ErrCursor, or the store's.
-func (r *Register) Changes(ctx context.Context, after uint64, c seller.Caller) ([]Late, uint64, error) {
+func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) ([]Late, uint64, error) {
 	for {
 		rung := r.store.Announced()
 		list, err := r.store.Changes(after, maxChanges)

@@ -17,7 +17,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,7 +28,7 @@ import (
 // documents.
 type Guard struct {
 	store   *storage.Store
-	issuer  seller.Issuer
+	issuer  record.Issuer
 	archive *archive.Archive // nil: no archive
 	log     *slog.Logger
 	ahead   atomic.Pointer[refusal.Error] // the refusal of every new document, or nil
@@ -37,7 +36,7 @@ type Guard struct {
 }
 
 // NewGuard returns a guard with the holds that earlier runs stored: a restart ends no hold.
-func NewGuard(store *storage.Store, issuer seller.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
+func NewGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
 	g := &Guard{store: store, issuer: issuer, archive: archive, log: log,
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued " +
@@ -132,7 +131,7 @@ const maxUnknown = 500
 // AskArchive looks in the archive for documents of these points of sale, dated from from to to (days, both inclusive),
 // with higher numbers than the store has. If it finds such a document, the numbering stops. It returns an error if the
 // archive cannot be read.
-func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to time.Time) error {
+func (g *Guard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
 	}
@@ -174,7 +173,7 @@ func (g *Guard) AskArchive(ctx context.Context, points []seller.Point, from, to 
 }
 
 // weighUnknown compares the number of an archived document with the last number of its series in the store.
-func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Point,
+func (g *Guard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	ahead map[string]storage.Held) error {
 	data, err := g.archive.Get(ctx, key)
 	if err != nil {
@@ -189,7 +188,7 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []seller.Po
 	if len(control) != 31 || len(date) != 10 {
 		return nil
 	}
-	mine := slices.ContainsFunc(points, func(p seller.Point) bool {
+	mine := slices.ContainsFunc(points, func(p record.Point) bool {
 		return p.Establishment == control[7:11] && p.PointOfSale == control[11:15]
 	})
 	there, err := strconv.ParseUint(control[16:], 10, 64)

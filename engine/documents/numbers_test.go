@@ -17,7 +17,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
@@ -107,12 +107,12 @@ func TestAskArchive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			issuer := seller.Issuer{Slug: "tienda", Ambiente: "00"}
+			issuer := record.Issuer{Slug: "tienda", Ambiente: "00"}
 			g := NewGuard(store, issuer, shelf, quiet)
 			if g.Behind() != nil {
 				t.Fatal("held before anybody asked")
 			}
-			points := []seller.Point{{Establishment: "M001", PointOfSale: "P001"}}
+			points := []record.Point{{Establishment: "M001", PointOfSale: "P001"}}
 			if err := g.AskArchive(context.Background(), points, now.Add(-48*time.Hour), now); err != nil {
 				t.Fatal(err)
 			}

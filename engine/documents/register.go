@@ -20,7 +20,6 @@ import (
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -42,7 +41,7 @@ type Catalogue func(list, code string) (string, bool)
 
 // New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to
 // them.
-func New(store *storage.Store, shelf *rulestore.Store, issuer seller.Issuer, catalogue Catalogue) *Register {
+func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, catalogue Catalogue) *Register {
 	r := &Register{store: store, slug: issuer.Slug, issuer: issuer.Facts.Get("nombre").Text(),
 		ambiente: issuer.Ambiente, catalogue: catalogue}
 	r.rest = func() func() {
@@ -56,7 +55,7 @@ func New(store *storage.Store, shelf *rulestore.Store, issuer seller.Issuer, cat
 }
 
 // Document returns a stored document of the caller's branch. If the document is being settled, it waits.
-func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+func (r *Register) Document(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	entry, err := r.Settled(ctx, code)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, refusal.NotFound(code)
@@ -76,7 +75,7 @@ func (r *Register) Document(ctx context.Context, code dte.Code, c seller.Caller)
 	}
 	if !c.Reads(h) {
 		return nil, &refusal.Error{Code: refusal.CodePermission,
-			Message: "El token no puede leer documentos de este tipo: necesita el permiso " + seller.PermissionRead}
+			Message: "El token no puede leer documentos de este tipo: necesita el permiso " + record.PermissionRead}
 	}
 	v, err := r.View(entry)
 	if errors.Is(err, record.ErrLost) {

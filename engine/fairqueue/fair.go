@@ -1,6 +1,6 @@
 // Package fairqueue shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a
 // caller with many requests waits for its own earlier work. Each caller has an allowance of work; the rest of the
-// machine is left to the sales.
+// machine is left to the sales. Bell wakes a goroutine.
 package fairqueue
 
 import (
@@ -179,5 +179,19 @@ func (q *Queue) forget() {
 		if c.working == 0 && len(c.waiting) == 0 && !now.Before(c.debt) {
 			delete(q.by, who)
 		}
+	}
+}
+
+// Bell wakes one goroutine, which receives from it. Rings that the goroutine has not received yet count as one.
+type Bell chan struct{}
+
+// NewBell returns a bell that has not been rung.
+func NewBell() Bell { return make(Bell, 1) }
+
+// Ring wakes the goroutine without waiting for it.
+func (b Bell) Ring() {
+	select {
+	case b <- struct{}{}:
+	default:
 	}
 }

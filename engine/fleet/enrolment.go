@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"dtegate/engine/bell"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -149,7 +149,7 @@ func (n enrolled) standing() Standing {
 // Fence decides whether this box may issue numbers. Its methods never ask the store; only Await waits, until the agent
 // has asked the store.
 type Fence struct {
-	kicked bell.Bell // wakes the agent to ask the store
+	kicked fairqueue.Bell // wakes the agent to ask the store
 
 	mu       sync.Mutex
 	standing Standing
@@ -177,7 +177,7 @@ func (s Standing) Numbers(p fleetproto.Point) bool {
 const firstPatience = 2 * time.Second
 
 func newFence(s Standing) *Fence {
-	return &Fence{kicked: bell.New(), standing: s, answer: make(chan struct{})}
+	return &Fence{kicked: fairqueue.NewBell(), standing: s, answer: make(chan struct{})}
 }
 
 // Standing returns which box has the branch, as far as this box knows.

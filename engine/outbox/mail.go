@@ -15,7 +15,6 @@ import (
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -209,7 +208,7 @@ const resendWait = 5 * time.Second
 // Resend mails a document to an address, or to its receiver if the address is empty. Another address than the
 // receiver's needs the caller's MailsOthers; otherwise the error is a *refusal.Error of CodePermission. The letter is
 // stored before anything is sent. If the mail server does not accept it within five seconds, it is sent later.
-func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c seller.Caller) (*Resent, error) {
+func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c record.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -229,7 +228,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c selle
 			Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
 	case other && !c.MailsOthers:
 		return nil, &refusal.Error{Code: refusal.CodePermission,
-			Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + seller.PermissionMail}
+			Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + record.PermissionMail}
 	case !other:
 		to = h.Mail // in the document's spelling: a server may distinguish upper and lower case
 	}

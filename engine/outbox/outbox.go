@@ -16,13 +16,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/engine/archive"
-	"dtegate/engine/bell"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/mail"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -32,7 +30,7 @@ type Outbox struct {
 	docs     Documents
 	store    *storage.Store
 	lost     *record.LostRecords
-	issuer   seller.Issuer
+	issuer   record.Issuer
 	log      *slog.Logger
 	now      func() time.Time
 	rand     io.Reader // source of the letters' codes
@@ -44,7 +42,7 @@ type Outbox struct {
 // Documents are the operations on documents that the outbox needs; the engine has them.
 type Documents struct {
 	// Document returns a document that the caller may read.
-	Document func(context.Context, dte.Code, seller.Caller) (*record.View, error)
+	Document func(context.Context, dte.Code, record.Caller) (*record.View, error)
 	// View returns the public record of a document whose state is no longer Signed.
 	View func(storage.Entry) (*record.View, error)
 	// ChangeDelivery changes the delivery in a document's record.
@@ -52,7 +50,7 @@ type Documents struct {
 	// Catalogue returns the text of a code of MH's catalogues.
 	Catalogue func(catalogue, code string) (string, bool)
 	// Mailed records that a caller mails a document to an address that is not in the document.
-	Mailed func(c seller.Caller, code dte.Code, to string)
+	Mailed func(c record.Caller, code dte.Code, to string)
 }
 
 // Options of New. Every field but Delivery is required.
@@ -61,7 +59,7 @@ type Options struct {
 	Documents Documents
 	Store     *storage.Store
 	Lost      *record.LostRecords // of Store
-	Issuer    seller.Issuer
+	Issuer    record.Issuer
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // source of the letters' codes
@@ -143,7 +141,7 @@ type Delivery struct {
 // deliveries is the part of the delivery's state that is only in memory; a restart may lose it.
 type deliveries struct {
 	mail, archive breaker
-	bell          bell.Bell
+	bell          fairqueue.Bell
 	printing      *fairqueue.Queue // by token
 
 	mu      sync.Mutex
@@ -162,7 +160,7 @@ func (d Delivery) withDefaults() Delivery {
 }
 
 func (d *deliveries) init(now func() time.Time) {
-	d.bell = bell.New()
+	d.bell = fairqueue.NewBell()
 	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds: printing
 	// tickets never uses up the allowance.
 	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,

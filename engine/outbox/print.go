@@ -11,12 +11,11 @@ import (
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
 // legal returns a stored document, or a refusal if MH refused the document: a refused document has no legal existence.
-func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*record.View, error) {
+func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	r, err := box.docs.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -30,7 +29,7 @@ func (box *Outbox) legal(ctx context.Context, code dte.Code, c seller.Caller) (*
 
 // Printed returns the readable version of a document. layout is letter, ticket80 or ticket58. escpos, for a ticket,
 // returns the commands of a thermal printer instead of a PDF. Errors are *refusal.Error.
-func (box *Outbox) Printed(ctx context.Context, code dte.Code, c seller.Caller, layout string, escpos bool) ([]byte,
+func (box *Outbox) Printed(ctx context.Context, code dte.Code, c record.Caller, layout string, escpos bool) ([]byte,
 	error) {
 	l, ok := pdf.ParseLayout(layout)
 	if !ok || escpos && l == pdf.Letter {
@@ -97,7 +96,7 @@ func (box *Outbox) print(ctx context.Context, who int64, do func(*bytes.Buffer, 
 }
 
 // PrintSlip lays out a slip of a till. layout is ticket80 or ticket58; see Printed. Errors are *refusal.Error.
-func (box *Outbox) PrintSlip(ctx context.Context, c seller.Caller, s pdf.Slip, layout string, escpos bool) ([]byte,
+func (box *Outbox) PrintSlip(ctx context.Context, c record.Caller, s pdf.Slip, layout string, escpos bool) ([]byte,
 	error) {
 	l, _ := pdf.ParseLayout(layout)
 	b, err := box.print(ctx, c.TokenID, func(b *bytes.Buffer, p *pdf.Printer) error { return p.Slip(b, s, l, escpos) })
@@ -137,7 +136,7 @@ func Printable(r *record.View) pdf.Document {
 
 // Archivo returns the legal file of a document, the "Archivo DTE": the signed document with its signature and its seal.
 // The seal is null in contingency. Errors: see Documents.Document.
-func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c seller.Caller) ([]byte, error) {
+func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c record.Caller) ([]byte, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func archivo(r *record.View) []byte {
 
 // Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive lacks the
 // requested version: it has only the letter-size version of documents that MH sealed.
-func (box *Outbox) Link(ctx context.Context, code dte.Code, c seller.Caller, layout string, life time.Duration) (string,
+func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string, life time.Duration) (string,
 	error) {
 	if box.options.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dtegate/engine/bell"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -35,7 +35,7 @@ type shadow struct {
 // shadows holds the running shadow and the latest. Shadows run one at a time.
 type shadows struct {
 	running atomic.Pointer[shadow]
-	changed bell.Bell // rings when another shadow starts, or the shadow stops
+	changed fairqueue.Bell // rings when another shadow starts, or the shadow stops
 
 	latestMu sync.Mutex
 	latest   *shadow // running or ended

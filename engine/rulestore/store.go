@@ -20,8 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dtegate/engine/bell"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
 	"dtegate/rules"
@@ -153,7 +153,7 @@ func New(o Options) *Store {
 		loaded:     make(map[string]*rules.Rule),
 		catalogues: make(map[string]*dte.Catalogues),
 		guard:      newGuard(o.Points),
-		shadows:    shadows{changed: bell.New()},
+		shadows:    shadows{changed: fairqueue.NewBell()},
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/gateway/form"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
@@ -84,7 +84,7 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 		return nil, d.Refusal()
 	}
 	concerns(ctx, code.String(), req.Reason)
-	req.Code, req.Caller = code, seller.Caller{Operator: true, From: ctx.RemoteIP().String()}
+	req.Code, req.Caller = code, record.Caller{Operator: true, From: ctx.RemoteIP().String()}
 	deadline, cancel := context.WithTimeout(context.Background(), o.front.Deadline)
 	defer cancel()
 	a, err := do(deadline, req)

@@ -11,7 +11,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 	"dtegate/rules/bundle"
 )
 
@@ -164,9 +164,9 @@ var invalidationNames = map[string]string{
 // Invalidation reads a request to invalidate a document. The document's code is not in the body, but in the path.
 func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 	d := invalidation.Fill(body, nil)
-	who := func(name string) seller.Person {
+	who := func(name string) record.Person {
 		p := d.Facts.Get(name)
-		return seller.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(),
+		return record.Person{Name: p.Get("nombre").Text(), DocumentType: p.Get("tipoDocumento").Text(),
 			Document: p.Get("numDocumento").Text()}
 	}
 	kind, _ := d.Facts.Get("tipoAnulacion").Int()

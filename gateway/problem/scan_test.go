@@ -27,7 +27,7 @@ type told struct {
 
 // folders are the packages whose texts and codes reach an answer.
 // Those whose constants others name come first.
-var folders = []string{"engine/refusal", "engine/record", "engine/seller", "gateway", "gateway/problem",
+var folders = []string{"engine/refusal", "engine/record", "gateway", "gateway/problem",
 	"gateway/reply", "gateway/adminapi", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency",
 	"engine/documents", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema",
 	"plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14",

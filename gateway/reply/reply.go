@@ -10,7 +10,6 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/engine/seller"
 	"dtegate/gateway/problem"
 )
 
@@ -200,9 +199,9 @@ type Information struct {
 
 // Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
 // SPEC 2.8 has a closed list of permissions: the appliance's own permissions are left out.
-func Issuer(i *Information, point seller.Point, permissions []string) []byte {
+func Issuer(i *Information, point record.Point, permissions []string) []byte {
 	shown := slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
-		return p == seller.PermissionRead || p == seller.PermissionMail
+		return p == record.PermissionRead || p == record.PermissionMail
 	})
 	return success("emisor", func(b []byte) []byte {
 		return object(b, "id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Nombre, "nombreComercial",

@@ -29,7 +29,6 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/gateway/apitest"
@@ -189,7 +188,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	settings := engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond},
 		Contingency: contingency.Options{
-			Responsible: seller.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
+			Responsible: record.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Hurry:       200}}
 	set(&settings)
 	b.Engine, err = engine.New(settings)
@@ -199,7 +198,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	mac := hmac.New(sha256.New, []byte("secret"))
 	mac.Write([]byte(Token))
 	table := gateway.NewTokenTable([]byte("secret"), []gateway.Token{{ID: 1, Hash: [32]byte(mac.Sum(nil)),
-		Point: seller.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
+		Point: record.Point{ID: 1, BranchID: 1, Establishment: "M001", PointOfSale: "P001"},
 		Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "CREDITO_FISCAL", "NOTA_CREDITO", "NOTA_DEBITO",
 			"SUJETO_EXCLUIDO",
 			"COMPROBANTE_RETENCION", "ANULACION"}}})
@@ -245,9 +244,9 @@ func (b *Branch) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.L
 // Set puts the clock of both to a time.
 func (b *Branch) Set(now time.Time) { b.ahead.Store(int64(time.Until(now))) }
 
-func issuer(ambiente string) seller.Issuer {
+func issuer(ambiente string) record.Issuer {
 	member := func(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
-	return seller.Issuer{ID: 1, Slug: "tienda", Ambiente: ambiente, Facts: dte.Obj(
+	return record.Issuer{ID: 1, Slug: "tienda", Ambiente: ambiente, Facts: dte.Obj(
 		member("nit", dte.Str(nit)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
 		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
 		member("nombreComercial", dte.Null()), member("direccion", dte.Obj(member("departamento", dte.Str("06")),

@@ -12,7 +12,6 @@ import (
 	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
 )
@@ -86,7 +85,7 @@ func (r *Rehearsal) Rule() (*rulestore.Rule, error) {
 
 // Document returns what a sale comes to, as the first document of a point of sale at noon. The facts come from the
 // till's request; the faults say why the sale is refused.
-func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer seller.Issuer, p seller.Point,
+func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer record.Issuer, p record.Point,
 	facts dte.Value) ([]byte, []dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
@@ -102,7 +101,7 @@ func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer s
 			Value: dte.Str("USD")},
 		{Name: "numeroControl", Value: dte.Str(control)},
 	}, record.NormalMarks...)
-	facts = facts.Set(dte.Member{Name: "emisor", Value: seller.Emisor(issuer, p)}, dte.Member{Name: "identificacion",
+	facts = facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(issuer, p)}, dte.Member{Name: "identificacion",
 		Value: dte.Obj(identification...)})
 	return rule.Remake(ctx, nil, facts, schema.FillOptions{Catalogues: true})
 }

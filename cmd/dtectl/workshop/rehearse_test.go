@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -30,8 +30,8 @@ func TestRehearse(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts := golden.Get("facts")
-	issuer := seller.Issuer{Ambiente: "00", Facts: facts.Get("emisor")}
-	point := seller.Point{ID: 1, Establishment: "M001", PointOfSale: "P001"}
+	issuer := record.Issuer{Ambiente: "00", Facts: facts.Get("emisor")}
+	point := record.Point{ID: 1, Establishment: "M001", PointOfSale: "P001"}
 	vat := make(map[string]string)
 	for _, day := range []string{"2026-12-31", "2027-01-01"} {
 		r, err := Rehearse(t.Context(), bundles, "01", "00", day)

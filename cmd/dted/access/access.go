@@ -23,7 +23,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/audit"
-	"dtegate/engine/seller"
+	"dtegate/engine/record"
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
 )
@@ -297,7 +297,7 @@ func stampOf(path string) [2]int64 {
 
 // tokens returns the gateway's token table: each active token with its point of sale.
 func tokens(c *config.Config, file *config.TokenFile) (gateway.TokenTable, error) {
-	points := make(map[int64]seller.Point)
+	points := make(map[int64]record.Point)
 	if err := file.CheckPoints(c); err != nil {
 		return gateway.TokenTable{}, err
 	}

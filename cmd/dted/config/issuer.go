@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
-	"dtegate/engine/seller"
 	"dtegate/rules/bundle"
 )
 
 // Seller returns the taxpayer's data under the names of MH's schemas; each generation of schemas uses the members that
 // it defines.
-func (c *Config) Seller() seller.Issuer {
+func (c *Config) Seller() record.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
 		if value == "" {
@@ -23,7 +23,7 @@ func (c *Config) Seller() seller.Issuer {
 		}
 		return dte.Member{Name: name, Value: dte.Str(value)}
 	}
-	return seller.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Obj(
+	return record.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Obj(
 		text("nit", i.NIT), text("nrc", i.NRC), text("nombre", i.Name), text("codActividad", i.Activity),
 		text("descActividad", i.ActivityDescription), text("nombreComercial", i.TradeName),
 		text("tipoEstablecimiento", i.EstablishmentType),
@@ -34,10 +34,10 @@ func (c *Config) Seller() seller.Issuer {
 }
 
 // PointsOfSale returns all points of sale of the branch.
-func (c *Config) PointsOfSale() []seller.Point {
-	list := make([]seller.Point, len(c.Points))
+func (c *Config) PointsOfSale() []record.Point {
+	list := make([]record.Point, len(c.Points))
 	for i, p := range c.Points {
-		list[i] = seller.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment,
+		list[i] = record.Point{ID: p.ID, BranchID: c.Branch.ID, Establishment: p.Establishment,
 			PointOfSale: p.PointOfSale}
 	}
 	return list
@@ -70,7 +70,7 @@ func (c *Config) checkIssuer(check func(emisor dte.Value) []dte.Fault) error {
 	seen := make(map[string]bool)
 	var faults []error
 	for i, at := range c.PointsOfSale() {
-		for _, f := range check(seller.Emisor(c.Seller(), at)) {
+		for _, f := range check(record.Emisor(c.Seller(), at)) {
 			s := settingOf(c, &c.Points[i], f.Path)
 			if !seen[s.name] {
 				seen[s.name] = true

@@ -21,8 +21,8 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/record"
 	"dtegate/engine/refusal"
-	"dtegate/engine/seller"
 	"dtegate/storage"
 )
 
@@ -278,7 +278,7 @@ func checkEnrolled(f *fleet.Fence) error {
 
 // CheckPoint returns nil if this box may number a point of sale: its enrolment names it, and the centre has not closed
 // it for the year.
-func CheckPoint(a *fleet.Agent, at seller.Point, now time.Time) error {
+func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	if a == nil {
 		return nil
 	}

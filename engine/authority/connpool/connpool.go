@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dtegate/engine/bell"
+	"dtegate/engine/fairqueue"
 )
 
 // ConnectTimeout is the default of Options.ConnectTimeout: TCP repeats a lost SYN after 1, 3 and 7 seconds.
@@ -59,8 +59,8 @@ type Link struct {
 	metrics   *metrics
 	ctx       context.Context // ends with Close
 	cancel    context.CancelFunc
-	ready     bell.Bell // see Ready
-	kick      bell.Bell // wakes Run
+	ready     fairqueue.Bell // see Ready
+	kick      fairqueue.Bell // wakes Run
 
 	free chan struct{} // holds a value for each connection in idle
 
@@ -98,7 +98,7 @@ func New(o Options) *Link {
 			Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
-	l := &Link{options: o, metrics: newMetrics(), ready: bell.New(), kick: bell.New(), life: maxLife,
+	l := &Link{options: o, metrics: newMetrics(), ready: fairqueue.NewBell(), kick: fairqueue.NewBell(), life: maxLife,
 		free: make(chan struct{}, maxConnections), hopeless: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	host, port := "", ""

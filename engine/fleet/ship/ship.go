@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"dtegate/engine/bell"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -72,7 +72,7 @@ type Shipper struct {
 	seen map[string]int64 // sizes at the last look: bytes below were synced
 	took time.Duration    // by the last piece
 	all  bool             // the last look shipped the whole copy
-	bell bell.Bell        // rings when a change waits
+	bell fairqueue.Bell   // rings when a change waits
 
 	// Used only by Check's goroutine.
 	sound   map[string]bool // parts that were read back, by cargo.shown
@@ -119,7 +119,7 @@ type try struct {
 func New(o Options) (*Shipper, error) {
 	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger,
 		slog.Default())
-	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: bell.New()}
+	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: fairqueue.NewBell()}
 	b, err := o.State.Load()
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)

@@ -1,11 +1,9 @@
-// Package seller describes the issuer (the taxpayer), its points of sale, and the callers with their tokens.
-package seller
+package record
 
 import (
 	"slices"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/record"
 	"dtegate/rules/bundle"
 )
 
@@ -53,19 +51,19 @@ const (
 // Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission
 // of its origin.
 func (c *Caller) Issues(document string) bool {
-	p := record.TypeOf(document).Permission
+	p := TypeOf(document).Permission
 	return p != "" && slices.Contains(c.Permissions, p)
 }
 
 // Reads reports whether the caller may read a document of its branch.
-func (c *Caller) Reads(h *record.Head) bool {
-	return !c.OwnTypes || c.Issues(h.Document) || record.TypeOf(h.Document).Effect == bundle.TakesBack &&
+func (c *Caller) Reads(h *Head) bool {
+	return !c.OwnTypes || c.Issues(h.Document) || TypeOf(h.Document).Effect == bundle.TakesBack &&
 		h.PointID == c.Point.ID
 }
 
 // ReadsAll reports whether the caller may read every type of document that its point of sale issues.
 func (c *Caller) ReadsAll() bool {
-	for _, t := range record.Known() {
+	for _, t := range Known() {
 		if c.OwnTypes && t.Permission != "" && !c.Issues(t.Document) {
 			return false
 		}
@@ -79,7 +77,7 @@ func (c *Caller) Readable() (types []string) {
 		return nil
 	}
 	types = []string{}
-	for _, t := range record.Known() {
+	for _, t := range Known() {
 		if c.Issues(t.Document) {
 			types = append(types, t.Document)
 		}
@@ -105,7 +103,7 @@ func Emisor(i Issuer, p Point) dte.Value {
 
 // EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if
 // the document has no number.
-func EstablishmentOf(h *record.Head, p Point) (establishment, point string) {
+func EstablishmentOf(h *Head, p Point) (establishment, point string) {
 	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		return h.ControlNumber[7:11], h.ControlNumber[11:15]
 	}
