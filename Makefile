@@ -8,7 +8,7 @@ CHAIN       ?= $(or $(DTED_CHAIN_DIR),var/fleet)
 DEMO        ?= $(or $(DTED_DEMO_DIR),var/demo)
 PROOF_MINUTES ?= 240
 
-.PHONY: help run build test times check bench bench-shares bench-online bench-peers bench-chain bench-fleet bench-large run-fleet screenshots soak alerts race vuln cross clients languages package install-test proof mutants clean
+.PHONY: help run build test times check bench bench-shares bench-online bench-peers bench-chain bench-fleet bench-large run-fleet screenshots soak alerts race vuln cross clients languages package install-test proof mutants seeded clean
 
 help: ## this menu
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,13 +26,8 @@ build: ## build dted, dtectl and dtesim into bin/
 # Most packages' heaps are some MiB: collected at Go's usual 100 %, they would take a third of the time of a run.
 test race times: export GOGC = 400
 
-# Tests that compare with MH's documents in ../shared skip without them, and leave a line in DTE_ORACLE_SKIPS: see engine/dte/oracletest.
-test: ## the whole suite; where ../shared is not there, its last line says how many tests had nothing to compare with
-	@skips="$$(mktemp -d)"; trap 'rm -rf "$$skips"' EXIT; \
-	DTE_ORACLE_SKIPS="$$skips" go test -timeout 30m $(or $(PACKAGES),./...) || exit; \
-	n="$$(find "$$skips" -type f -exec cat {} + | wc -l)"; test "$$n" -eq 0 && exit; \
-	echo "skipped: $$n tests that compare with MH's documents in ../shared"; \
-	if test -d ../shared; then echo '../shared is there: they may not skip'; exit 1; fi
+test: ## the whole suite; its last line says how many tests were skipped, and for want of what
+	@set -o pipefail; go test -json -timeout 30m $(or $(PACKAGES),./...) | go run ./cmd/cmdtest/summary
 
 times: ## processor seconds of each package's tests and of what they start, the most first; 480 in all is the budget, four minutes of two cores
 	@TIMES="$$(mktemp)"; export TIMES; trap 'rm -f "$$TIMES"' EXIT; \
@@ -98,6 +93,9 @@ soak: ## the long versions of the property, oracle and crash tests, every seeded
 proof: ## power cuts of running appliances and branch-months, as many as fit into PROOF_MINUTES (240), with what was checked (SEED=1)
 	@set -o pipefail; go test -timeout 72h -count=1 -run '^TestStorm$$' -v ./cmd/dted -args -storm=$$(($(PROOF_MINUTES) * 20))s -storm-seed=$(or $(SEED),1) | grep -vE '^(=== |    --- |20.* INFO )'
 	@set -o pipefail; DTE_SEED=$(SEED) go test -timeout 72h -count=1 -run '^TestMonth$$' -v ./engine -args -months=$$(($(PROOF_MINUTES) * 40))s | grep -vE '^(=== |    --- |20.* INFO )'
+
+seeded: ## the seeded bugs of cmd/cmdtest/mutant, each of which a test must notice (PART=3/8: an eighth)
+	@go test -timeout 90m -count=1 -run '^TestSeeded$$' ./cmd/cmdtest/mutant -args -part=$(or $(PART),1/1)
 
 mutants: ## mutants made of storage, engine, rules, plugins/sdk and gateway, and which of them the suite notices; an hour of two cores (MUTANTS=200 SEED=1 JOBS=2)
 	@nice -n 19 go test -timeout 12h -count=1 -run '^TestMade$$' -v ./cmd/cmdtest/mutant -args -mutants=$(or $(MUTANTS),200) -seed=$(or $(SEED),1) -jobs=$(or $(JOBS),2)

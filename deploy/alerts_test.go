@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // alert is a rule of prometheus/alerts.yml.
@@ -178,7 +180,7 @@ func promtool(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("no promtool: install Debian's package prometheus, or run deploy/prometheus/promtool.sh")
+	skip.Test(t, "promtool", "install Debian's package prometheus, or run deploy/prometheus/promtool.sh")
 	return ""
 }
 

@@ -9,18 +9,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE: every metric that
+// TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE (TestREADME of cmd/dtectl runs it so): every metric that
 // it shows is on the page with that type and those labels, and every metric that an alert or the dashboard names is
 // shown, but for those that the page calls absent at times. A labelled counter shows once something was counted: sell
 // before, in contingency too.
 func TestScrape(t *testing.T) {
 	url := os.Getenv("DTE_SCRAPE")
-	if url == "" {
-		t.Skip("no DTE_SCRAPE: TestREADME of cmd/dtectl runs this against the demonstration, " +
-			"http://127.0.0.1:8081/metrics")
-	}
+	skip.Unless(t, url != "", "TestREADME")
 	resp, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dted/config"
 )
 
@@ -117,7 +118,7 @@ func TestAlerts_Week(t *testing.T) {
 	case os.Getenv("DTE_SOAK") == "1":
 		every = "5m"
 	case testing.Short():
-		t.Skip("the week takes promtool some seconds")
+		skip.Short(t)
 	}
 	var b strings.Builder
 	rules, err := filepath.Abs("prometheus/alerts.yml")

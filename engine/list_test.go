@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
@@ -229,9 +230,7 @@ func TestList_Stranger(t *testing.T) {
 // The clock is a day ahead for a while, longer than any window of ids, and is then corrected: the list of each day has
 // all of its documents and no other, and so have the month's books and the day's counts.
 func TestList_ClockAhead(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the full suite has the days")
-	}
+	skip.Short(t)
 	w := newWorld(t)
 	defer w.close()
 	w.wire.sever()

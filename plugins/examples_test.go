@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 	"dtegate/engine/dte/schema"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
@@ -119,7 +119,7 @@ func examples(t *testing.T, patterns ...string) map[string]dte.Value {
 		}
 	}
 	if len(found) == 0 {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	return found
 }

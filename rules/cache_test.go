@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/rules/abi"
 	w "dtegate/rules/asmtest"
 )
@@ -191,7 +192,7 @@ func TestCache_Full(t *testing.T) {
 	}
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100, Max: 100}); err != nil {
-		t.Skip(err)
+		skip.Test(t, "file size limit", err)
 	}
 	dir := t.TempDir()
 	if _, unusable, logged := cacheStart(t, dir); unusable != 1 || !strings.Contains(logged, "file too large") {

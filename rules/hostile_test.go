@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/rules/abi"
 	w "dtegate/rules/asmtest"
 )
@@ -207,9 +208,7 @@ func TestEvaluate_Tired(t *testing.T) {
 // TestEvaluate_Worst measures what the default budget is worth in time when a guest makes the most of it. It is for
 // people: run it with -v and DTE_SOAK=1.
 func TestEvaluate_Worst(t *testing.T) {
-	if os.Getenv("DTE_SOAK") == "" {
-		t.Skip("DTE_SOAK=1 measures it")
-	}
+	skip.Unless(t, os.Getenv("DTE_SOAK") != "", "make soak")
 	divide := w.I64Const(-3)
 	for range 20 {
 		divide = w.Join(divide, w.Op(w.LocalGet, 2), []byte{0x7f})

@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"dtegate/cmd/cmdtest/boxtest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/sign"
 )
@@ -42,7 +43,7 @@ func TestAccount(t *testing.T) {
 		os.Exit(0)
 	}
 	if os.Getuid() != 0 {
-		t.Skip("only root becomes another account")
+		skip.Test(t, "root", "becomes another account")
 	}
 	b := boxtest.New(t, "127.0.0.1:1")
 	secret := t.TempDir() // of root alone

@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
@@ -137,16 +138,16 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
-		t.Skip("no terminals here: ", err)
+		skip.Test(t, "terminal", err)
 	}
 	var lock, n int32
 	for request, arg := range map[uintptr]*int32{syscall.TIOCSPTLCK: &lock, syscall.TIOCGPTN: &n} {
 		if _, _, no := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(unsafe.Pointer(arg))); no != 0 {
-			t.Skip("no terminals here: ", no)
+			skip.Test(t, "terminal", no)
 		}
 	}
 	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0); err != nil {
-		t.Skip("no terminals here: ", err)
+		skip.Test(t, "terminal", err)
 	}
 	text := make(chan string)
 	go func() {

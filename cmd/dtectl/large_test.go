@@ -21,6 +21,7 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/cmd/dtectl/disk"
@@ -34,9 +35,7 @@ import (
 // years). A few real sales are copied until there are as many, each copy with its own code, number, date and signature,
 // through the same two changes.
 func TestLarge(t *testing.T) {
-	if os.Getenv("DTE_LARGE") != "1" {
-		t.Skip("make bench-large runs it")
-	}
+	skip.Unless(t, os.Getenv("DTE_LARGE") == "1", "make bench-large")
 	l := newLarge(t)
 	l.serve()
 	l.care()

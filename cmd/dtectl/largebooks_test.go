@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
 )
 
@@ -91,9 +92,7 @@ func (l *large) bookkeeper(month string) float64 {
 // process what its parent held when it was started: the test itself holds more than dtectl.
 func TestLarge_Peak(t *testing.T) {
 	args := strings.Split(os.Getenv("DTE_LARGE_PEAK"), "\n")
-	if args[0] == "" {
-		t.Skip("TestLarge and TestLarge_Books run it, as a process of its own")
-	}
+	skip.Unless(t, args[0] != "", "make bench-large")
 	cmd := exec.Command(args[0], args[1:]...)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
@@ -108,9 +107,7 @@ func TestLarge_Peak(t *testing.T) {
 
 // TestLarge_Books measures the books alone: DTE_LARGE_BOOKS=1, the other settings as TestLarge.
 func TestLarge_Books(t *testing.T) {
-	if os.Getenv("DTE_LARGE_BOOKS") != "1" {
-		t.Skip("DTE_LARGE_BOOKS=1 runs it; make bench-large measures the books too")
-	}
+	skip.Unless(t, os.Getenv("DTE_LARGE_BOOKS") == "1", "make bench-large")
 	l := newLarge(t)
 	stopAuthority := l.authority()
 	defer stopAuthority()

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtectl/bundles"
 	"dtegate/plugins/plugintest"
 )
@@ -20,13 +21,9 @@ import (
 // the same law, and taken back. The verbs know what day it is there. Then the tax of the last paragraphs, sold and
 // returned, and five bundles that a branch refuses.
 func TestLaw(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a demonstration, started twice")
-	}
+	skip.Short(t)
 	for _, name := range []string{"curl", "sed"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip("the text's commands use " + name)
-		}
+		skip.Program(t, name)
 	}
 	t.Parallel()
 	root := plugintest.Root(t)
@@ -231,7 +228,7 @@ func TestRules_AnotherLanguage(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(asc); err != nil {
-		t.Skip("not here: npm install --prefix var/build assemblyscript")
+		skip.Test(t, "assemblyscript", "npm install --prefix var/build assemblyscript")
 	}
 	text, err := os.ReadFile(filepath.Join(root, "plugins", "README.md"))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/plugins/plugintest"
@@ -19,9 +20,7 @@ import (
 
 // TestREADME_Chain runs the commands of the chain's document against a demonstration as make run-fleet starts it.
 func TestREADME_Chain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three branches")
-	}
+	skip.Short(t)
 	store := archivetest.Program(t)
 	root := plugintest.Root(t)
 	script, want := documentScript(t, root, "engine/fleet/README.md")

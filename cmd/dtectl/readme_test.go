@@ -17,6 +17,7 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/browsertest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtectl/demo"
 	"dtegate/engine/record"
 	"dtegate/plugins"
@@ -30,9 +31,7 @@ var walk = []string{"README.md", "deploy/TILLS.md", "engine/books/README.md", "c
 // against a demonstration as make run starts it. It compares what they print with what the documents show, and what
 // monitoring asks for with what is then scraped.
 func TestREADME(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("the README's commands use curl, which is not here")
-	}
+	skip.Program(t, "curl")
 	root := plugintest.Root(t)
 	script, want := documentScript(t, root, walk...)
 	script += "sell dte01 sale-1 \"${coffee/6.95/7}\" >/dev/null\n" // refused, and counted

@@ -14,8 +14,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/dte/oracletest"
 	"dtegate/engine/dte/schema"
 	"dtegate/plugins/plugintest"
 )
@@ -183,7 +183,7 @@ func checkPublished(t *testing.T, kind string, document []byte) {
 	file, err := os.ReadFile(filepath.Join(plugintest.Root(t), "..", "shared", "mh", "schemas",
 		"2026-08-11_v2.0-current", filepath.FromSlash(name)))
 	if err != nil {
-		oracletest.Without(t)
+		skip.Part(t, skip.MHDocuments)
 		return
 	}
 	f, err := schema.Compile(bytes.TrimPrefix(file, []byte("\xef\xbb\xbf")), []byte(`{"total":"totalPagar"}`),

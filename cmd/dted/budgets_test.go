@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
 	"dtegate/plugins/plugintest"
@@ -41,9 +42,7 @@ type bench struct {
 // TestBudgets prints what is measured beside its limit. Compared operations are interleaved one by one: from block to
 // block the machine drifts more than they differ.
 func TestBudgets(t *testing.T) {
-	if !*budgets {
-		t.Skip("make bench runs it")
-	}
+	skip.Unless(t, *budgets, "make bench")
 	bare, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)

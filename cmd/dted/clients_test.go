@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/plugins/plugintest"
 )
@@ -77,9 +78,7 @@ func TestClients(t *testing.T) {
 	t.Parallel()
 	for file, tool := range map[string]string{"dte.sh": "curl", "dte.py": "python3"} {
 		t.Run(file, func(t *testing.T) {
-			if err := exec.Command(tool, "--version").Run(); err != nil {
-				t.Skipf("no %s on this machine", tool)
-			}
+			skip.Program(t, tool)
 			testClient(t, filepath.Join(plugintest.Root(t), "deploy", "clients", file))
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/plugins"
@@ -47,9 +48,7 @@ type ask struct {
 func newDrill(t *testing.T) *drill {
 	t.Helper()
 	for _, tool := range []string{"bash", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("the runbook's orders use " + tool + ", which is not here")
-		}
+		skip.Program(t, tool)
 	}
 	d := &drill{operation: newBranch(t, everyRule...).operated(), book: readRunbook(t), typed: make(map[string]bool),
 		root: t.TempDir(), bin: t.TempDir(), asked: make(chan ask)}

@@ -10,14 +10,13 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // TestFleetSale measures what a chain costs a sale: a box of a chain beside one of none, each as it ships, with the
 // store there and silent. All sell without MH, one sale each in turn.
 func TestFleetSale(t *testing.T) {
-	if !*budgets {
-		t.Skip("make bench-chain runs it")
-	}
+	skip.Unless(t, *budgets, "make bench-chain")
 	row := rows(t)
 	alone := func(copied bool) *branch {
 		b := newBranch(t, everyRule...)

@@ -15,17 +15,16 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
 )
 
 // volume mounts a small file system and makes it the place of the test's folders; it skips where that is not allowed.
 func volume(t *testing.T, mount func(folder string) *exec.Cmd) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes time")
-	}
+	skip.Short(t)
 	if os.Getuid() != 0 {
-		t.Skip("only root may mount a file system")
+		skip.Test(t, "root", "mounts a file system")
 	}
 	if _, err := binary(); err != nil { // which is not to be built there
 		t.Fatal(err)
@@ -36,7 +35,7 @@ func volume(t *testing.T, mount func(folder string) *exec.Cmd) string {
 	}
 	t.Cleanup(func() { _ = os.Remove(folder) })
 	if out, err := mount(folder).CombinedOutput(); err != nil {
-		t.Skipf("no file system can be mounted here: %v\n%s", err, out)
+		skip.Test(t, "mount", err, string(out))
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
@@ -265,7 +264,7 @@ func TestDiskReadOnly(t *testing.T) {
 	b.await(http.StatusOK)
 	first := b.insist(1, "before", hammerSale(1, 1))
 	if out, err := exec.Command("mount", "-o", "remount,abort", folder).CombinedOutput(); err != nil {
-		t.Skipf("%v\n%s", err, out)
+		skip.Test(t, "mount", err, string(out))
 	}
 	for range 3 {
 		if status, answer, err := b.post("/dte/dte01", 1, "meanwhile", hammerSale(1, 2)); err == nil && status < 500 {

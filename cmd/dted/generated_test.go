@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins/plugintest"
 )
 
@@ -36,9 +37,7 @@ type generators struct {
 // amount comes back to the cent, a repeated key gives the same document, and the faults of a refusal are typed. The
 // programs that use the clients are in testdata/generated, with the pinned versions of everything that they need.
 func TestGeneratedClients(t *testing.T) {
-	if !*generated {
-		t.Skip("make clients runs it")
-	}
+	skip.Unless(t, *generated, "make clients")
 	b := newBranch(t, everyRule...)
 	b.start()
 	defer b.stop()
@@ -127,9 +126,7 @@ func (g *generators) run(t *testing.T, folder, name string, args ...string) stri
 func (g *generators) needs(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("no %s on this machine: no client of this language is generated", p)
-		}
+		skip.Program(t, p)
 	}
 }
 
@@ -138,7 +135,7 @@ func (g *generators) install(t *testing.T, by func() ([]byte, error)) {
 	t.Helper()
 	if _, err := by(); err != nil {
 		if words := unreachable.FindString(err.Error()); words != "" {
-			t.Skipf("the registry cannot be reached (%s): no client of this language is generated", words)
+			skip.Test(t, "network", words)
 		}
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"testing"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // TestOnline measures what a sale costs while MH answers, beside the same sale while MH is away.
 func TestOnline(t *testing.T) {
-	if !*budgets {
-		t.Skip("make bench-online runs it")
-	}
+	skip.Unless(t, *budgets, "make bench-online")
 	bare, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)

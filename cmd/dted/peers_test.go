@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/sign"
 	"dtegate/plugins/plugintest"
 )
@@ -47,9 +48,7 @@ type contender struct {
 // TestPeers has sixteen tills sell to the appliance and to its peers in short turns, MH online for all, and prints a
 // table. All share the machine with the tills and with the simulated MH. A peer's database counts as a part of it.
 func TestPeers(t *testing.T) {
-	if !*peers {
-		t.Skip("make bench-peers runs it")
-	}
+	skip.Unless(t, *peers, "make bench-peers")
 	const rounds = 30
 	ours := &contender{name: "dted", bench: &bench{branch: newBranch(t, everyRule...)}, sold: 1}
 	b := ours.bench
@@ -158,7 +157,7 @@ func goPeer(t *testing.T, b *bench, form []byte) *contender {
 	build := exec.Command("go", "build", "-o", program, ".")
 	build.Dir = filepath.Join(plugintest.Root(t), "deploy", "bench", "peers", "go")
 	if out, err := build.CombinedOutput(); unreachable.Match(out) {
-		t.Skipf("the libraries of the Go peer cannot be fetched: %s", out)
+		skip.Test(t, "network", string(out))
 	} else if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

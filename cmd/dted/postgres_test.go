@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins/plugintest"
 )
 
@@ -32,7 +33,7 @@ func newPostgres(t *testing.T) *postgres {
 		}
 	}
 	if len(found) == 0 {
-		t.Skip("no PostgreSQL on this machine (apt-get install postgresql): nothing to measure beside")
+		skip.Test(t, "postgresql", "nothing to measure beside (apt-get install postgresql)")
 	}
 	slices.Sort(found)
 	dir, err := os.MkdirTemp("", "dted-peer-")

@@ -11,13 +11,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // TestShares measures shares alone: make bench-shares.
 func TestShares(t *testing.T) {
-	if !*budgets {
-		t.Skip("make bench-shares runs it")
-	}
+	skip.Unless(t, *budgets, "make bench-shares")
 	shares(t, rows(t))
 }
 

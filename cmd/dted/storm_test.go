@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
@@ -35,7 +36,7 @@ func TestStorm(t *testing.T) {
 	t.Parallel()
 	unmount, err := mounted.Mount(disktest.New(disktest.Strict), t.TempDir())
 	if err != nil {
-		t.Skipf("no file system can be mounted here; TestMonth and TestCrash cut the power in the process: %v", err)
+		skip.Test(t, "mount", "TestMonth and TestCrash cut the power in the process: ", err)
 	}
 	if err := unmount(); err != nil {
 		t.Fatal(err)

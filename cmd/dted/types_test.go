@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/plugins"
@@ -55,9 +56,7 @@ func invented(t *testing.T) string {
 // TestType_Invented brings a type that this program knows nothing of to a branch that runs: it is proven, pushed,
 // opened, permitted, sold with an operation of its own, printed, reported after an outage, invalidated and taken back.
 func TestType_Invented(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a module")
-	}
+	skip.Short(t)
 	t.Parallel()
 	from := invented(t)
 	b := newBranch(t, "invalidacion/v3")
@@ -199,9 +198,7 @@ func TestType_Invented(t *testing.T) {
 // TestType_Chain: the director brings a type that nobody has foreseen to a chain by rings. A branch outside the ring
 // refuses it, the chain's settings open it beside the rule, and what was taken back is refused again.
 func TestType_Chain(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a module")
-	}
+	skip.Short(t)
 	t.Parallel()
 	from := invented(t)
 	b := newBranch(t, "invalidacion/v3")
@@ -328,10 +325,7 @@ func TestType_Further(t *testing.T) {
 // printed is the text of a PDF in an answer, as another program reads it.
 func printed(t *testing.T, answer string) string {
 	t.Helper()
-	reader, err := exec.LookPath("pdftotext")
-	if err != nil {
-		t.Skip("pdftotext is not here")
-	}
+	reader := skip.Program(t, "pdftotext")
 	encoded := regexp.MustCompile(`JVBER[A-Za-z0-9+/=]+`).FindString(answer)
 	pdf, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

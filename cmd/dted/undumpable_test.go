@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // TestSealed: the memory of the running program belongs to root, whoever runs it: no other process of its account can
@@ -39,7 +41,7 @@ func TestSealed(t *testing.T) {
 			Gid: uint32(account)}}
 	}
 	if err := cmd.Start(); err != nil {
-		t.Skip("the program cannot be run under another account here:", err)
+		skip.Test(t, "root", err)
 	}
 	defer func() { _, _ = cmd.Process.Kill(), cmd.Wait() }()
 	soon(t, "the memory is root's", func() bool {
@@ -48,6 +50,6 @@ func TestSealed(t *testing.T) {
 	})
 	status, err := os.Stat(fmt.Sprintf("/proc/%d", cmd.Process.Pid)) // of the process, not of its memory
 	if err != nil || int(status.Sys().(*syscall.Stat_t).Uid) != account {
-		t.Skipf("this system does not show whose memory it is: %v", err)
+		skip.Test(t, "proc", err)
 	}
 }

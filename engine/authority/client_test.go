@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/engine/dte/oracletest"
+	"dtegate/cmd/cmdtest/skip"
 )
 
 const (
@@ -250,7 +250,7 @@ func TestDecide_RealAnswers(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "mh", "examples", "_responses",
 		"recepciondte_*.json"))
 	if len(files) == 0 {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	client := New(Options{Now: time.Now, Ambiente: "00"})
 	for _, path := range files {

@@ -12,16 +12,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // TestOracle compares every cell of a seeded month with what testdata/oracle.py makes of the same stored documents: it
 // was written from the manual by somebody who had not read the Go. Go reads the documents in another order. DTE_SOAK=1:
 // 20,000 documents.
 func TestOracle(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("the oracle is Python, which is not here")
-	}
+	python := skip.Program(t, "python3")
 	n := 600
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000

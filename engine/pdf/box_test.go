@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/dte/oracletest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/pdf/sheet"
 )
 
@@ -99,7 +99,7 @@ func TestBoxes(t *testing.T) {
 func TestBoxes_Examples(t *testing.T) {
 	files, _ := filepath.Glob("../../../shared/mh/examples/[01]*/*.json")
 	if len(files) == 0 {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	p := printer(t)
 	for _, file := range files {

@@ -16,6 +16,7 @@ import (
 
 	"rsc.io/qr"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
 	"dtegate/engine/pdf/qrtest"
 	"dtegate/engine/pdf/sheet"
@@ -107,15 +108,6 @@ func repaint(path []byte) image.Image {
 	})
 }
 
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skip(name + " is not installed")
-	}
-	return path
-}
-
 func saved(t *testing.T, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "document.pdf")
@@ -127,7 +119,7 @@ func saved(t *testing.T, data []byte) string {
 
 // TestQR_Scanned rasterises pages at the 203 dpi of a thermal printer and scans them, the stamp over them included.
 func TestQR_Scanned(t *testing.T) {
-	raster, scan := tool(t, "pdftoppm"), tool(t, "zbarimg")
+	raster, scan := skip.Program(t, "pdftoppm"), skip.Program(t, "zbarimg")
 	p := printer(t)
 	for _, name := range []string{"dte01", "dte03-previous"} {
 		d := fixture(t, name, Invalidated)
@@ -158,7 +150,7 @@ var number = regexp.MustCompile(`-?\$?\d[\d,]*(\.\d+)?`)
 // TestAmounts_Poppler compares the numbers that another program reads in the PDF with those of the document: every
 // one of the lines and the summary is there, and no dollar is there that the document does not have.
 func TestAmounts_Poppler(t *testing.T) {
-	pdftotext := tool(t, "pdftotext")
+	pdftotext := skip.Program(t, "pdftotext")
 	p := printer(t)
 	for _, f := range fixtures {
 		d := fixture(t, f.name, f.state)
@@ -225,7 +217,7 @@ func amounts(t *testing.T, data []byte) map[dte.Amount]bool {
 
 // TestPDF_Valid has the files parsed by tools that complain.
 func TestPDF_Valid(t *testing.T) {
-	info := tool(t, "pdfinfo")
+	info := skip.Program(t, "pdfinfo")
 	p := printer(t)
 	d := fixture(t, "dte03", Processed)
 	d.JSON = bytes.Replace(d.JSON, []byte("Ferretería y"), []byte("Łódź Ωμέγα 日本 y"), 1)

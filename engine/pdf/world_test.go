@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
 	"dtegate/engine/pdf/sheet"
 	"dtegate/plugins"
@@ -118,7 +119,7 @@ func render(t testing.TB, p *Printer, d Document, layout Layout) []byte {
 // alone skips a long test in which nothing runs in parallel when the race detector would make it ten times longer.
 func alone(t *testing.T) {
 	if raceEnabled {
-		t.Skip("nothing to race with")
+		skip.Test(t, "race detector", "nothing to race with")
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"dtegate/engine/dte/oracletest"
+	"dtegate/cmd/cmdtest/skip"
 )
 
 var testKey = sync.OnceValue(func() *Key {
@@ -125,7 +125,7 @@ func TestCertificate_Oracle(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "shared", "mh", "examples", "_signing")
 	b, err := os.ReadFile(filepath.Join(folder, "06140101901019.crt"))
 	if err != nil {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	k, c, err := ParseCertificate(b, "PruebaLocal2026")
 	if err != nil || c.NIT != "06140101901019" || c.NotAfter.IsZero() {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/books"
@@ -120,10 +121,7 @@ func TestBooks(t *testing.T) {
 		t.Errorf("the books count %v\nGET /dte/documentos %v", got, want)
 	}
 
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("the oracle is Python, which is not here")
-	}
+	python := skip.Program(t, "python3")
 	out := t.TempDir()
 	settings := filepath.Join(out, "settings.json")
 	if err := os.WriteFile(settings, made.Settings, 0o600); err != nil {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/abi"
@@ -114,7 +114,7 @@ func Recalc(t *testing.T, dir string, documents int, cents bool) {
 	t.Helper()
 	script := filepath.Join(Root(t), "..", "shared", "mh", "tools", "recalc.py")
 	if _, err := os.Stat(script); err != nil {
-		oracletest.Without(t)
+		skip.Part(t, skip.MHDocuments)
 		return
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 )
 
 // BaseFacts are the facts of a document but its lines and its summary: in one JSON text, as people read it.
@@ -44,7 +44,7 @@ func Examples(t *testing.T, pattern string) map[string]dte.Value {
 		all[filepath.Base(path)] = Read(t, b)
 	}
 	if len(all) == 0 {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	return all
 }

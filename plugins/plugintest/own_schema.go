@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 	"dtegate/engine/dte/schema"
 )
 
@@ -53,7 +53,7 @@ func SchemaAgreesOn(t *testing.T, name, published string, documents ...dte.Value
 	t.Helper()
 	theirs, err := os.ReadFile(filepath.Join(Root(t), "..", "shared", "mh", "schemas", filepath.FromSlash(published)))
 	if err != nil {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	parts, _ := Parts(t, name)
 	ours, mh := bare(t, parts["schema.json"]), bare(t, misspelt.ReplaceAll(bytes.TrimPrefix(theirs, []byte("\xef\xbb\xbf")), nil))

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"dtegate/engine/dte/oracletest"
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -31,7 +31,7 @@ func Key() bundle.Key {
 // Root is the folder that go.mod lies in.
 func Root(t testing.TB) string {
 	t.Helper()
-	return oracletest.Checkout(t)
+	return skip.Checkout(t)
 }
 
 var built sync.Map // what Parts made, by name

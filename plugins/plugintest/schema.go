@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 	"dtegate/engine/dte/schema"
 )
 
@@ -28,7 +28,7 @@ func SchemaAgrees(t *testing.T, name, published, examples string) {
 	}
 	theirs, err := os.ReadFile(filepath.Join(shared, "schemas", filepath.FromSlash(published)))
 	if err != nil {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	parts, _ := Parts(t, name)
 	ours := bare(t, parts["schema.json"])

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // Browser is a real one without a window, led over the pipes of its DevTools protocol.
@@ -49,7 +51,7 @@ func New(t *testing.T) *Browser {
 		}
 	}
 	if path == "" {
-		t.Skip("no Chromium on this machine")
+		skip.Test(t, "browser", "no Chromium on this machine")
 	}
 	theirIn, in, err := os.Pipe()
 	if err != nil {
@@ -64,7 +66,7 @@ func New(t *testing.T) *Browser {
 		"--hide-scrollbars", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("Chromium does not start: %v", err)
+		skip.Test(t, "browser", "Chromium does not start: ", err)
 	}
 	_, _ = theirIn.Close(), theirOut.Close()
 	b := &Browser{t: t, in: in, waiting: make(map[int]chan message), loaded: make(chan struct{}, 16)}

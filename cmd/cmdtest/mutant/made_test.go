@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins/plugintest"
 )
 
@@ -24,9 +25,7 @@ var (
 
 // TestMade makes mutants of the product and counts those that the suite notices: see make mutants.
 func TestMade(t *testing.T) {
-	if *many == 0 {
-		t.Skip("make mutants plays them")
-	}
+	skip.Unless(t, *many > 0, "make mutants")
 	root := plugintest.Root(t)
 	judged, err := Judged("testdata/judged.txt")
 	if err != nil {

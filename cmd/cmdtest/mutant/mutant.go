@@ -5,7 +5,6 @@
 //	# The number lies in one batch, the record in the next.
 //	test: storage TestCrash
 //	fault: does not end as its row says
-//	suite: yes
 //
 //	--- storage/append.go
 //	-	set(b, seriesKey(name), row.encode())
@@ -17,7 +16,8 @@
 //   - fault: a regular expression that the output of the failed test matches (optional). The test must notice this very
 //     bug
 //   - flags: further flags of go test, -short for example (optional)
-//   - suite: yes, when every run of the suite plays the mutant. The others are played with DTE_SOAK=1
+//
+// "make seeded" plays them, "make seeded PART=3/8" an eighth: continuous integration plays one a commit, the soak all.
 //
 // The patch is what git diff prints, or less: the name of a file behind "---", then its lines, each behind '-' (taken
 // out), '+' (put in) or a space (stays). "@@" begins another place of the file. Numbers of lines do not count: the
@@ -47,7 +47,6 @@ type Mutant struct {
 	Test    string
 	Fault   *regexp.Regexp // nil: any failure
 	Flags   []string
-	Suite   bool
 	hunks   []hunk
 }
 
@@ -116,8 +115,6 @@ func (m *Mutant) set(name, value string) (err error) {
 		m.Fault, err = regexp.Compile(value)
 	case "flags":
 		m.Flags = strings.Fields(value)
-	case "suite":
-		m.Suite = value == "yes"
 	default:
 		return fmt.Errorf("%q is no member of a mutant", name)
 	}

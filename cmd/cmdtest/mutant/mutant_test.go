@@ -2,20 +2,32 @@ package mutant
 
 import (
 	"errors"
-	"io/fs"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins/plugintest"
 )
 
-// TestMutants breaks the product in ways that people really do, and sees that the suite notices. Each patch must apply;
-// those that say so are played in every run, all with DTE_SOAK=1.
+// part is which mutants are played: "3/8", the third eighth.
+var part = flag.String("part", "", "of the seeded mutants, play this part: 3/8")
+
+// TestMutants: each patch applies.
 func TestMutants(t *testing.T) {
 	root := plugintest.Root(t)
-	look(t, root)
+	for _, m := range seeded(t) {
+		if _, err := m.Apply(root); err != nil {
+			t.Error(m.Name, err)
+		}
+	}
+}
+
+func seeded(t *testing.T) []*Mutant {
+	t.Helper()
 	list, err := Read("testdata")
 	if err != nil {
 		t.Fatal(err)
@@ -23,14 +35,21 @@ func TestMutants(t *testing.T) {
 	if len(list) < 16 {
 		t.Errorf("only %d mutants", len(list))
 	}
-	for _, m := range list {
+	return list
+}
+
+// TestSeeded breaks the product in ways that people really do, and sees that the suite notices.
+func TestSeeded(t *testing.T) {
+	skip.Unless(t, *part != "" || os.Getenv("DTE_SOAK") != "", "make seeded")
+	root, mine, of := plugintest.Root(t), 1, 1
+	if _, err := fmt.Sscanf(*part, "%d/%d", &mine, &of); *part != "" && (err != nil || mine < 1 || mine > of) {
+		t.Fatalf("part %q: %v", *part, err)
+	}
+	for i, m := range seeded(t) {
+		if i%of != mine-1 {
+			continue
+		}
 		t.Run(m.Name, func(t *testing.T) {
-			if _, err := m.Apply(root); err != nil {
-				t.Fatal(err)
-			}
-			if !m.Suite && os.Getenv("DTE_SOAK") == "" || testing.Short() {
-				t.Skip("the soak plays it")
-			}
 			said, err := m.Run(t.Context(), root, t.TempDir())
 			if err != nil {
 				t.Fatalf("%s %v\n%s", m.Bug, err, said)
@@ -38,21 +57,6 @@ func TestMutants(t *testing.T) {
 			_, fault, _ := strings.Cut(said, "--- FAIL: ")
 			t.Logf("caught: %.400s", fault)
 		})
-	}
-}
-
-// look shows the test cache what the mutants' tests depend on: every folder, with the sizes and times of its files.
-func look(t *testing.T, root string) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "var" ||
-			d.Name() == "bin") {
-			return fs.SkipDir
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
@@ -214,9 +215,7 @@ func newSimulation(t *testing.T, n int) *simulation {
 // TestChain simulates a chain on a real store (make bench-fleet). Its verdicts are the limits that the chain is
 // designed for.
 func TestChain(t *testing.T) {
-	if !*simulate {
-		t.Skip("make bench-fleet runs it")
-	}
+	skip.Unless(t, *simulate, "make bench-fleet")
 	n := 5000
 	if text := os.Getenv("DTE_FLEET_N"); text != "" {
 		var err error

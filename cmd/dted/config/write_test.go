@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // noSyncs has the kernel answer every fsync of this thread with EIO (seccomp(2)), as a medium does that is ill.
@@ -48,7 +50,7 @@ func TestWriteFile_FailedSync(t *testing.T) {
 	if folder := os.Getenv("DTE_CONFIG_CHILD"); folder != "" {
 		runtime.LockOSThread()
 		if err := noSyncs(); err != nil {
-			t.Skipf("no seccomp here: %v", err)
+			skip.Test(t, "seccomp", err)
 		}
 		if err := WriteFile(filepath.Join(folder, "tokens.toml"), []byte("new")); !errors.Is(err, syscall.EIO) {
 			t.Errorf("the failed sync is not reported: %v", err)
@@ -64,7 +66,7 @@ func TestWriteFile_FailedSync(t *testing.T) {
 	child.Env = append(os.Environ(), "DTE_CONFIG_CHILD="+folder)
 	out, err := child.CombinedOutput()
 	if strings.Contains(string(out), "SKIP") {
-		t.Skipf("%s", out)
+		skip.Test(t, "seccomp", string(out))
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/dte/oracletest"
 )
 
 // invalidationOf takes an accepted document back: a rescission, at the branch's time.
@@ -259,7 +259,7 @@ func TestInvalidation_Windows(t *testing.T) {
 
 // The invalidations of the oracle, with the seals that were given here.
 func TestOracle_Invalidations(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(oracletest.Folder(t), "examples", "invalidacion", "*.json"))
+	files, err := filepath.Glob(filepath.Join(skip.Folder(t), "examples", "invalidacion", "*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/dte/oracletest"
 )
 
 // example reads one of the oracle's documents.
 func example(t testing.TB, name string) *tree {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(oracletest.Folder(t), "examples", filepath.FromSlash(name)))
+	data, err := os.ReadFile(filepath.Join(skip.Folder(t), "examples", filepath.FromSlash(name)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func examples(t testing.TB) []string {
 	t.Helper()
 	var names []string
 	for _, folder := range []string{"01", "03", "05", "06", "07", "14", "18"} {
-		files, err := filepath.Glob(filepath.Join(oracletest.Folder(t), "examples", folder, "*.json"))
+		files, err := filepath.Glob(filepath.Join(skip.Folder(t), "examples", folder, "*.json"))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v, %d files", folder, err, len(files))
 		}
@@ -189,7 +189,7 @@ func eventFor(t *testing.T, b *branch, d *tree) *tree {
 
 // The examples of events are received.
 func TestOracle_EventsAreReceived(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(oracletest.Folder(t), "examples", "contingencia", "*.json"))
+	files, err := filepath.Glob(filepath.Join(skip.Folder(t), "examples", "contingencia", "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(err, len(files))
 	}

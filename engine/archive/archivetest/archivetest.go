@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // What the server lets in, and the bucket that it has.
@@ -67,7 +69,7 @@ func (built *program) build(t testing.TB, name string) string {
 		}
 	})
 	if built.skip != "" {
-		t.Skip("no S3 server to test against: ", built.skip)
+		skip.Test(t, name, built.skip)
 	}
 	if built.err != nil {
 		t.Fatal(built.err)

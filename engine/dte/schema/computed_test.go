@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 )
 
 // derive makes of a document what a rule module would have answered for it, and facts without those amounts.
@@ -150,7 +150,7 @@ func TestFill_ExamplesComeBackFromModule(t *testing.T) {
 // invoice is a consumer invoice of n lines on MH's own file, with all amounts from a module.
 func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	t.Helper()
-	path := filepath.Join(oracletest.Folder(t), "schemas", published["01 2"])
+	path := filepath.Join(skip.Folder(t), "schemas", published["01 2"])
 	var document dte.Value
 	for _, e := range examples(t) {
 		if strings.HasSuffix(e.name, "v2_named_mixed_exempt_item_discount.json") {
@@ -232,7 +232,7 @@ func BenchmarkParse_10Lines(b *testing.B) {
 
 func TestFill_DoesNotAllocate(t *testing.T) {
 	if raceEnabled {
-		t.Skip("allocations cannot be counted under the race detector")
+		skip.Test(t, "race detector", "it allocates")
 	}
 	f, facts, c := invoice(t, 10)
 	dst, _ := f.Fill(nil, facts, c, FillOptions{})

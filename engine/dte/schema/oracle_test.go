@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/oracletest"
 )
 
 // published are the schema files by type and version, as the documents name them.
@@ -65,7 +65,7 @@ func drops(file string, loose bool) []byte {
 func schemaFiles(t testing.TB) []string {
 	t.Helper()
 	var files []string
-	err := filepath.WalkDir(filepath.Join(oracletest.Folder(t), "schemas"), func(path string, d os.DirEntry,
+	err := filepath.WalkDir(filepath.Join(skip.Folder(t), "schemas"), func(path string, d os.DirEntry,
 		err error) error {
 		if err == nil && strings.HasSuffix(path, ".json") {
 			files = append(files, path)
@@ -102,7 +102,7 @@ var notMH = map[string]bool{
 func examples(t testing.TB) []example {
 	t.Helper()
 	var all []example
-	root := oracletest.Folder(t)
+	root := skip.Folder(t)
 	err := filepath.WalkDir(filepath.Join(root, "examples"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".response.json") {
 			return err

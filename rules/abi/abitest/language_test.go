@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules"
 	"dtegate/rules/abi"
@@ -101,7 +102,7 @@ func TestLanguages(t *testing.T) {
 			}
 			compiler := l.find(root)
 			if compiler == "" {
-				t.Skip("not here: " + l.missing)
+				skip.Test(t, "make languages", l.missing)
 			}
 			out := filepath.Join(t.TempDir(), "sum.wasm")
 			cmd := exec.Command(compiler, append(l.args, out)...)

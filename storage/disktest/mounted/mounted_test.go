@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/cmdtest/skip"
 	"dtegate/storage/disktest"
 )
 
@@ -22,7 +23,7 @@ func mount(t *testing.T, rules disktest.Rules) (*disktest.Disk, string) {
 	disk, at := disktest.New(rules), t.TempDir()
 	unmount, err := Mount(disk, at)
 	if err != nil {
-		t.Skipf("no file system can be mounted here: %v", err)
+		skip.Test(t, "mount", err)
 	}
 	t.Cleanup(func() {
 		if err := unmount(); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"dtegate/engine/dte/oracletest"
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // guarded understands the lookaheads that MH's patterns begin with; Go's regexp has none.
@@ -56,7 +56,7 @@ func official(t *testing.T, name string) *jsonschema.Schema {
 	path := filepath.Join("..", "..", "..", "..", "..", "shared", "mh", "schemas", filepath.FromSlash(name))
 	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		oracletest.Skip(t)
+		skip.Test(t, skip.MHDocuments)
 	}
 	if err != nil {
 		t.Fatal(err)
