@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -395,4 +396,88 @@ func checkMains(t *testing.T, packages map[string]*product) {
 	if found < 3 {
 		t.Errorf("%d main functions are found", found)
 	}
+}
+
+// numbers are the texts that look like the number of a document type and mean something else, by file, and the
+// few types that Go does name, with why.
+var numbers = map[string]string{
+	"cmd/dtectl/certify/sales.go":     "05 11: an address; 01 02 03 04 05: payments and terms",
+	"cmd/dtectl/demo/chain.go":        "dte01: the rule that the demonstration publishes",
+	"cmd/dtectl/demo/demo.go":         "dte01 dte03: the sales that the demonstration shows",
+	"cmd/dtectl/workshop/newtype.go":  "01: cash",
+	"engine/authority/contingency.go": "01: MH is asked for a document that does not exist, and wants some type",
+	"engine/dte/schema/message.go":    "01 03 04 07: terms, identity documents, establishments",
+	"engine/seller/seller.go":         "01 04 07: establishments",
+	"gateway/form/form.go":            "01 03 04 05: payments",
+	"gateway/page/status.go":          "15: seconds",
+}
+
+var (
+	typeNumber = regexp.MustCompile(`^"(01|03|04|05|06|07|08|09|11|14|15)"$`)
+	typeFolder = regexp.MustCompile(`\bdte(01|03|04|05|06|07|08|09|11|14|15)\b`)
+)
+
+// TestTypeNumbers: document types are data of the bundles. No Go of the product names one by its number, save the
+// sources of the bundles, the simulator, which is another reading of the law, and the writers of the annexes, which the
+// manual sorts by type.
+func TestTypeNumbers(t *testing.T) {
+	found := make(map[string]bool)
+	for name, p := range sources(t) {
+		if strings.HasPrefix(name, "plugins") || strings.HasPrefix(name, "cmd/dtesim") ||
+			strings.HasPrefix(name, "engine/books") || strings.HasPrefix(name, "deploy/bench") {
+			continue
+		}
+		for file, parsed := range p.files {
+			ast.PreorderStack(parsed, nil, func(n ast.Node, above []ast.Node) bool {
+				l, ok := n.(*ast.BasicLit)
+				if !ok || l.Kind != token.STRING {
+					return true
+				}
+				for _, text := range append(typeFolder.FindAllString(l.Value, -1), typeNumber.FindString(l.Value)) {
+					text = strings.Trim(text, `"`)
+					if text == "" || besideAmbiente(l, above) {
+						continue
+					}
+					if !strings.Contains(numbers[file], text) {
+						t.Errorf("%s names the type %s", file, text)
+					}
+					found[file] = true
+				}
+				return true
+			})
+		}
+	}
+	for file := range numbers {
+		if !found[file] {
+			t.Errorf("%s has no such number any more: it leaves the list", file)
+		}
+	}
+}
+
+// besideAmbiente reports whether a literal is compared with an ambiente (00 or 01), is one's value or index, or is the
+// first day of a month behind a date.
+func besideAmbiente(l *ast.BasicLit, above []ast.Node) bool {
+	named := func(e ast.Expr) bool {
+		var name string
+		switch e := e.(type) {
+		case *ast.SelectorExpr:
+			name = e.Sel.Name
+		case *ast.Ident:
+			name = e.Name
+		}
+		return slices.Contains([]string{"ambiente", "validity"}, strings.ToLower(name))
+	}
+	switch up := above[len(above)-1].(type) {
+	case *ast.BinaryExpr:
+		other := up.X
+		if other == l {
+			other = up.Y
+		}
+		return named(other) || up.Op == token.ADD
+	case *ast.IndexExpr:
+		return named(up.X)
+	case *ast.AssignStmt:
+		return named(up.Lhs[0])
+	}
+	return false
 }

@@ -141,8 +141,8 @@ func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 }
 
 // AmbienteName maps CAT-001 to the API's word.
-func AmbienteName(code string) string {
-	if code == "01" {
+func AmbienteName(ambiente string) string {
+	if ambiente == "01" {
 		return "PROD"
 	}
 	return "TEST"

@@ -30,12 +30,16 @@ func Reference(contract []byte) []byte {
 	title := textOf(info, "title")
 	item := func(to, text string) g.Node { return el("li", link(to, text)) }
 	var contents, sections g.Group
+	first := "" // path that a sale is sent to
 	for _, tag := range d.Get("tags").Items() {
 		name := textOf(tag, "name")
 		var entries, articles g.Group
 		for _, path := range d.Get("paths").Members() {
 			for _, m := range path.Value.Members() {
 				if o := m.Value; o.Get("tags").Index(0).Text() == name {
+					if first == "" && m.Name == "post" {
+						first = path.Name
+					}
 					entries = append(entries, item("#"+textOf(o, "operationId"), textOf(o, "summary")))
 					articles = append(articles, c.operation(strings.ToUpper(m.Name), path.Name, o))
 				}
@@ -52,7 +56,7 @@ func Reference(contract []byte) []byte {
 		el("main", attr("id", "top"),
 			txt("h1", title), el("p", class("lead"), g.Text(textOf(info, "summary"))),
 			g.Map(strings.Split(textOf(info, "description"), "\n\n"), func(p string) g.Node { return txt("p", p) }),
-			txt("pre", referenceExample),
+			txt("pre", strings.Replace(referenceExample, "{path}", first, 1)),
 			sections,
 			guideSection(),
 			sampleSection(),
@@ -375,7 +379,7 @@ func guideSection() g.Node {
 }
 
 // referenceExample is a whole request, as a till would send it.
-const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080/dte/dte01 \
+const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080{path} \
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`
 

@@ -253,7 +253,7 @@ func (t *Type) faults(add add) {
 		form        *regexp.Regexp
 		like        string
 	}{
-		{"name", t.Name, typeName, "FACTURA_EXPORTACION"}, {"path", t.Path, typePath, "dte11"},
+		{"name", t.Name, typeName, "FACTURA_EXPORTACION"}, {"path", t.Path, typePath, "ventas"},
 		{"operation", t.Operation, operationName, "emitirFacturaExportacion"},
 	} {
 		if !f.form.MatchString(f.value) {

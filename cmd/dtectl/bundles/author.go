@@ -32,8 +32,8 @@ import (
 )
 
 type newCommand struct {
-	Name   string `arg:"" help:"Folder to make in plugins/: a type of document (prenda), or a generation or version beside the one it is copied from (dte01/v2-2027, catalogues/2027)."`
-	From   string `xor:"of" placeholder:"dte01/v2" help:"Folder in plugins/ that is copied: a generation of a rule, or catalogues."`
+	Name   string `arg:"" help:"Folder to make in plugins/: a type of document (prenda), or a generation or version beside the one it is copied from (NAME/v2-2027, catalogues/2027)."`
+	From   string `xor:"of" placeholder:"NAME/v2" help:"Folder in plugins/ that is copied: a generation of a rule, or catalogues."`
 	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Type   string `placeholder:"11" help:"A type of CAT-002 that is new: the folder is made from MH's schema of it."`
@@ -199,7 +199,7 @@ func dateCases(folder, day string) error {
 }
 
 type TestCommand struct {
-	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
+	Name   string `arg:"" help:"Folder in plugins/, with its generation (NAME/v2) or all of them (NAME)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
 	Update bool   `help:"Write what comes of the golden cases today into them, and show what differs: read it before you keep it."`
@@ -351,7 +351,7 @@ func (c *signCommand) Run(top *adminclient.Options) error {
 }
 
 type paramsCommand struct {
-	Name   string `arg:"" default:"." help:"Folder in plugins/, with its generation (dte01/v2) or without; default: all."`
+	Name   string `arg:"" default:"." help:"Folder in plugins/, with its generation (NAME/v2) or without; default: all."`
 	JSON   bool   `help:"Write one JSON array."`
 	Grep   string `placeholder:"TEXT" help:"Only parameters whose name or source has this text, in any case: iva."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`

@@ -228,7 +228,7 @@ func printStatus(out io.Writer, s *rulestore.Listing) error {
 
 // ruleTarget names a bundle of a branch.
 type ruleTarget struct {
-	Name    string `arg:"" help:"Name of the rule, dte01."`
+	Name    string `arg:"" help:"Name of the rule."`
 	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
 	Version string `arg:"" help:"Version that was live here."`
 	Reason  string `required:"" help:"Why, for the branch's record."`

@@ -51,7 +51,7 @@ func (c *keygenCommand) Run() error {
 }
 
 type buildCommand struct {
-	Name   string `arg:"" help:"Folder in plugins/, with its generation (dte01/v2) or all of them (dte01)."`
+	Name   string `arg:"" help:"Folder in plugins/, with its generation (NAME/v2) or all of them (NAME)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
 	Key    string `required:"" type:"existingfile" help:"Private key, see rules keygen."`

@@ -27,7 +27,7 @@ import (
 
 type documentsCommand struct {
 	Version string   `arg:"" help:"Version of the rule, or the first 8 digits or more of its digest."`
-	Name    string   `placeholder:"dte01" help:"Only of this rule: several may share a version."`
+	Name    string   `placeholder:"NAME" help:"Only of this rule: several may share a version."`
 	From    string   `placeholder:"YYYY-MM-DD" help:"First day of issue (fecEmi); default: the store's first."`
 	To      string   `placeholder:"YYYY-MM-DD" help:"Last day of issue; default: the store's last."`
 	State   []string `enum:"PROCESSED,REJECTED,CONTINGENCIA,INVALIDATED" placeholder:"PROCESSED" help:"Only these: PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED."`

@@ -244,7 +244,7 @@ func (m *maker) withholding(day string) tree {
 			u := fmt.Sprintf("%016X%016X", m.rng.Uint64(), m.rng.Uint64())
 			number, kind = u[:8]+"-"+u[8:12]+"-4"+u[13:16]+"-A"+u[17:20]+"-"+u[20:], 2
 		}
-		lines = append(lines, tree{"numItem": whole(i + 1), "tipoDte": pick(m, "03", "03", "01"),
+		lines = append(lines, tree{"numItem": whole(i + 1), "tipoDte": pick(m, sales[:2]...),
 			"tipoGeneracion": whole(kind), "numDocumento": number, "fechaEmision": day,
 			"montoSujetoGrav": cents(amount), "codigoRetencionMH": code, "ivaRetenido": cents(kept),
 			"descripcion": "Compra de " + pick(m, goods...)})

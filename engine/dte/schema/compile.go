@@ -68,6 +68,7 @@ type rule struct {
 	required   []int
 	members    []memberRule
 	items      *rule
+	documents  *dte.CodeList // the types of documents, for messages
 	enum       []dte.Value
 	hasEnum    bool
 	minLength  int
@@ -445,7 +446,7 @@ func (c *compiler) rule(s *schema, at int) *rule {
 	r := &rule{
 		types: s.types, closed: s.closed, enum: s.enum, hasEnum: s.hasEnum, minLength: s.minLength,
 		maxLength: s.maxLength, patterns: s.patterns, formats: s.formats, bounds: s.bounds, multiple: s.multiple,
-		minItems: s.minItems, maxItems: s.maxItems, unique: s.unique,
+		minItems: s.minItems, maxItems: s.maxItems, unique: s.unique, documents: c.cat.List("CAT-002"),
 	}
 	position := func(name string) int {
 		i := slices.IndexFunc(c.fields[f.first:f.first+f.members+f.shadows],
@@ -470,13 +471,13 @@ func (c *compiler) rule(s *schema, at int) *rule {
 	}
 	for _, x := range s.one {
 		y := c.rule(x, at)
-		y.reason = x.explain(f.document)
+		y.reason = x.explain(f.document, r.documents)
 		r.one = append(r.one, y)
 	}
 	for _, x := range s.choices {
 		y := choiceRule{when: c.rule(x.when, at)}
 		y.when.reason, y.unless = unsaid, unsaid
-		if said := x.when.explain(f.document); said != "" {
+		if said := x.when.explain(f.document, r.documents); said != "" {
 			y.when.reason, y.unless = "cuando "+said, "salvo cuando "+said
 		}
 		if x.then != nil {

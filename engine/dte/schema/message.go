@@ -46,7 +46,7 @@ func (x *rule) message(document, code string, s *slot) string {
 		}
 		return "debe ser " + x.describe(document) + ", y vino " + kindNoun(s)
 	case dte.FaultEnum:
-		n, _ := nounOf(document)
+		n, _ := nounOf(document, x.documents)
 		if s.kind == dte.KindNull {
 			return "está vacío, y debe ser " + n.named(x.enum)
 		}
@@ -125,7 +125,7 @@ func (x *rule) describe(document string) string {
 	}
 	switch {
 	case x.hasEnum:
-		n, _ := nounOf(document)
+		n, _ := nounOf(document, x.documents)
 		return n.named(x.enum)
 	case len(x.formats) > 0:
 		add(typeString, x.formats[0].noun)
@@ -324,72 +324,74 @@ func (p *pattern) form() (words string, ok bool) {
 type noun struct {
 	name  string // with its article
 	codes map[string]string
+	types bool // the codes are document types: CAT-002 has their words
 }
 
 // nouns holds the words for fields that are codes, or whose values depend on each other, by the last two names of the
 // path or by the last name.
 var nouns = map[string]noun{
-	"tipoDocumento": {"el tipo de documento de identidad", map[string]string{"36": "NIT",
+	"tipoDocumento": {name: "el tipo de documento de identidad", codes: map[string]string{"36": "NIT",
 		"13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
-	"documentoRelacionado.tipoDocumento":  {"el tipo del documento relacionado", documents},
-	"cuerpoDocumento.tipoDocumento":       {"el tipo del documento relacionado", documents},
-	"documentoRelacionado.tipoGeneracion": {"la forma del documento relacionado", papers},
-	"tipoGeneracion":                      {"la forma del documento relacionado", papers},
-	"tipoDte":                             {"el tipo de documento", documents}, "tipoDoc": {"el tipo de documento", documents},
-	"tipoEvento":         {"el tipo de evento", nil},
-	"tipDocResponsable":  {"el tipo de documento del responsable", people},
-	"tipDocSolicita":     {"el tipo de documento de quien solicita", people},
-	"tipoDocResponsable": {"el tipo de documento del responsable", people},
-	"condicionOperacion": {"la condición de la operación", map[string]string{"1": "contado", "2": "crédito",
+	"documentoRelacionado.tipoDocumento":  {name: "el tipo del documento relacionado", types: true},
+	"cuerpoDocumento.tipoDocumento":       {name: "el tipo del documento relacionado", types: true},
+	"documentoRelacionado.tipoGeneracion": {name: "la forma del documento relacionado", codes: papers},
+	"tipoGeneracion":                      {name: "la forma del documento relacionado", codes: papers},
+	"tipoDte":                             {name: "el tipo de documento", types: true},
+	"tipoDoc":                             {name: "el tipo de documento", types: true},
+	"tipoEvento":                          {name: "el tipo de evento"},
+	"tipDocResponsable":                   {name: "el tipo de documento del responsable", codes: people},
+	"tipDocSolicita":                      {name: "el tipo de documento de quien solicita", codes: people},
+	"tipoDocResponsable":                  {name: "el tipo de documento del responsable", codes: people},
+	"condicionOperacion": {name: "la condición de la operación", codes: map[string]string{"1": "contado", "2": "crédito",
 		"3": "otra"}},
-	"tipoItem": {"el tipo de ítem", map[string]string{"1": "bienes", "2": "servicios",
+	"tipoItem": {name: "el tipo de ítem", codes: map[string]string{"1": "bienes", "2": "servicios",
 		"3": "bienes y servicios", "4": "tributo"}},
-	"tipoAnulacion": {"el tipo de invalidación", map[string]string{"1": "error en los datos",
+	"tipoAnulacion": {name: "el tipo de invalidación", codes: map[string]string{"1": "error en los datos",
 		"2": "operación anulada", "3": "otro motivo"}},
-	"plazo": {"la unidad del plazo", map[string]string{"01": "días", "02": "meses", "03": "años"}},
-	"tipoContingencia": {"la causa de la contingencia", map[string]string{"1": "Hacienda no disponible",
+	"plazo": {name: "la unidad del plazo", codes: map[string]string{"01": "días", "02": "meses", "03": "años"}},
+	"tipoContingencia": {name: "la causa de la contingencia", codes: map[string]string{"1": "Hacienda no disponible",
 		"2": "falla del emisor", "3": "sin internet",
 		"4": "sin energía", "5": "otra"}},
-	"tipoModelo":      {"el modelo de facturación", map[string]string{"1": "previo", "2": "diferido"}},
-	"tipoOperacion":   {"el tipo de transmisión", map[string]string{"1": "normal", "2": "contingencia"}},
-	"ambiente":        {"el ambiente", map[string]string{"00": "pruebas", "01": "producción"}},
-	"uniMedida":       {"la unidad de medida", nil},
-	"tributos":        {"el tributo", nil},
-	"codTributo":      {"el tributo de la línea", nil},
-	"codigo":          {"el código", nil},
-	"tributos.codigo": {"el tributo", nil},
-	"departamento":    {"el departamento", nil}, "municipio": {"el municipio", nil},
-	"tipoMoneda": {"la moneda", nil}, "version": {"la versión del formato", nil},
-	"tipoEstablecimiento": {"el tipo de establecimiento", map[string]string{"01": "sucursal", "02": "casa matriz",
-		"04": "bodega", "07": "predio", "20": "otro"}},
-	"codDocAsociado": {"el documento asociado", map[string]string{"1": "emisor", "2": "receptor", "3": "médico",
-		"4": "transporte"}}, "medico": {"el médico", nil}, "motivoContin": {"el motivo de la contingencia", nil},
-	"numDocumento": {"el número de documento de identidad", nil}, "totalGravada": {"el total gravado", nil},
-	"totalPagar":          {"el total a pagar", nil},
-	"montoTotalOperacion": {"el monto total de la operación", nil}, "ventaGravada": {"la venta gravada", nil},
-	"nota": {"la nota", nil},
+	"tipoModelo":      {name: "el modelo de facturación", codes: map[string]string{"1": "previo", "2": "diferido"}},
+	"tipoOperacion":   {name: "el tipo de transmisión", codes: map[string]string{"1": "normal", "2": "contingencia"}},
+	"ambiente":        {name: "el ambiente", codes: map[string]string{"00": "pruebas", "01": "producción"}},
+	"uniMedida":       {name: "la unidad de medida"},
+	"tributos":        {name: "el tributo"},
+	"codTributo":      {name: "el tributo de la línea"},
+	"codigo":          {name: "el código"},
+	"tributos.codigo": {name: "el tributo"},
+	"departamento":    {name: "el departamento"}, "municipio": {name: "el municipio"},
+	"tipoMoneda": {name: "la moneda"}, "version": {name: "la versión del formato"},
+	"tipoEstablecimiento": {name: "el tipo de establecimiento", codes: map[string]string{"01": "sucursal",
+		"02": "casa matriz", "04": "bodega", "07": "predio", "20": "otro"}},
+	"codDocAsociado": {name: "el documento asociado", codes: map[string]string{"1": "emisor", "2": "receptor",
+		"3": "médico", "4": "transporte"}},
+	"medico": {name: "el médico"}, "motivoContin": {name: "el motivo de la contingencia"},
+	"numDocumento": {name: "el número de documento de identidad"}, "totalGravada": {name: "el total gravado"},
+	"totalPagar":          {name: "el total a pagar"},
+	"montoTotalOperacion": {name: "el monto total de la operación"}, "ventaGravada": {name: "la venta gravada"},
+	"nota": {name: "la nota"},
 }
 
 var (
 	people = map[string]string{"36": "NIT", "13": "DUI", "02": "carnet de residente", "03": "pasaporte",
 		"37": "otro"}
-	papers    = map[string]string{"1": "papel", "2": "electrónico"}
-	documents = map[string]string{"01": "factura", "03": "crédito fiscal", "04": "nota de remisión",
-		"05": "nota de crédito", "06": "nota de débito", "07": "retención",
-		"08": "liquidación", "09": "contable de liquidación", "11": "exportación", "14": "sujeto excluido",
-		"15": "donación", "18": "devolución"}
+	papers = map[string]string{"1": "papel", "2": "electrónico"}
 )
 
-// nounOf returns the noun of a place of the document; ok is false if there is none.
-func nounOf(path string) (n noun, ok bool) {
+// nounOf returns the noun of a place of the document; ok is false if there is none. types is CAT-002, or nil.
+func nounOf(path string, types *dte.CodeList) (n noun, ok bool) {
 	names := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
 	last := names[len(names)-1]
 	if len(names) > 1 {
-		if n, ok = nouns[names[len(names)-2]+"."+last]; ok {
-			return n, true
-		}
+		n, ok = nouns[names[len(names)-2]+"."+last]
 	}
-	n, ok = nouns[last]
+	if !ok {
+		n, ok = nouns[last]
+	}
+	if n.types && types != nil {
+		n.codes = types.Texts
+	}
 	return n, ok
 }
 
@@ -415,6 +417,9 @@ func (n noun) list(values []dte.Value, meanings bool) string {
 		s.scalar(v)
 		text := strings.Trim(quote(&s), "«»")
 		if word := n.codes[text]; word != "" && meanings {
+			if n.types { // in the middle of a sentence
+				word = strings.ToLower(word[:1]) + word[1:]
+			}
 			text += " (" + word + ")"
 		}
 		all = append(all, text)
@@ -431,16 +436,16 @@ func (n noun) list(values []dte.Value, meanings bool) string {
 
 // explain returns when a condition at a place of the document holds: "el tipo de documento de identidad es 13 (DUI)".
 // It returns "" if no noun can express the condition.
-func (s *schema) explain(at string) string {
-	all, ok := s.reasons(at)
+func (s *schema) explain(at string, types *dte.CodeList) string {
+	all, ok := s.reasons(at, types)
 	if !ok {
 		return ""
 	}
 	return strings.Join(slices.Compact(all), " y ")
 }
 
-func (s *schema) reasons(at string) (all []string, ok bool) {
-	n, known := nounOf(at)
+func (s *schema) reasons(at string, types *dte.CodeList) (all []string, ok bool) {
+	n, known := nounOf(at, types)
 	scalar := s.types != 0 && s.types&(typeObject|typeArray) == 0
 	if (s.hasEnum || scalar || len(s.bounds) > 0) && !known || len(s.patterns) > 0 || len(s.formats) > 0 ||
 		s.items != nil || len(s.one) > 0 || len(s.choices) > 0 {
@@ -462,7 +467,7 @@ func (s *schema) reasons(at string) (all []string, ok bool) {
 	}
 	for i := range s.properties {
 		p := &s.properties[i]
-		more, ok := p.schema.reasons(join(at, p.name))
+		more, ok := p.schema.reasons(join(at, p.name), types)
 		if !ok {
 			return nil, false
 		}
@@ -472,14 +477,14 @@ func (s *schema) reasons(at string) (all []string, ok bool) {
 		if slices.ContainsFunc(s.properties, func(p property) bool { return p.name == name }) {
 			continue // the condition on its value already describes it
 		}
-		n, known := nounOf(join(at, name))
+		n, known := nounOf(join(at, name), types)
 		if !known {
 			return nil, false
 		}
 		all = append(all, "se indica "+n.name)
 	}
 	for _, x := range s.all {
-		more, ok := x.reasons(at)
+		more, ok := x.reasons(at, types)
 		if !ok {
 			return nil, false
 		}
