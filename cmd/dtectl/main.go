@@ -83,7 +83,8 @@ func run(c *cli, k *kong.Kong) error {
 
 func parser(ctx context.Context, c *cli) *kong.Kong {
 	return kong.Must(c, kong.Name("dtectl"), kong.Description("The operator's tool of the DTE edge gateway."),
-		kong.UsageOnError(), kong.Vars{"version": version.String()}, kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.UsageOnError(), kong.Vars{"version": version.String(),
+			"permissions": strings.Join(config.Permissions, ", ")}, kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Writers(term.Out, term.Err),
 		kong.BindToProvider(func() (*config.Config, error) { return config.Load(c.Config) }))
 }

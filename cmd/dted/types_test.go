@@ -69,7 +69,7 @@ func TestType_Invented(t *testing.T) {
 	b.write("rules.key", private)
 	o.does("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "form.json",
 		"TO SAY")
-	o.does("rules test boleta --update --source "+from, "boleta/v1", "would pass")
+	o.refused("rules test boleta --update --source "+from, "would pass", "still says", "TO SAY")
 	o.refused("rules new boleta --type 77 --source "+from+" --schema "+from+"/plugins/prenda/v1/schema.json", "exists")
 	o.refused("rules new otra --type 77 --source "+from, "--schema")
 	o.refused("rules build boleta/v1 --source "+from+" --key "+filepath.Join(b.dir, "rules.key"), "still says", "TO SAY")
@@ -125,7 +125,7 @@ func TestType_Invented(t *testing.T) {
 
 	// A signed bundle opens no door; who opens it is the branch, and each token is told.
 	issues("loan-1", http.StatusForbidden, "BOLETA_DE_PRENDA")
-	o.does("token grant 11 BOLETA_DE_PRENDA")
+	o.does("token grant 11 BOLETA_DE_PRENDA", "warning: no type of this program wants BOLETA_DE_PRENDA")
 	issues("loan-1", http.StatusConflict, "TYPE_NOT_OPEN")
 	if strings.Contains(says("/openapi.json", http.StatusOK, "/dte/dte01"), "prenda") {
 		t.Error("the contract shows a type that the branch does not issue")
@@ -179,7 +179,15 @@ func TestType_Invented(t *testing.T) {
 		t.Errorf("%d %s", status, said)
 	}
 
+	// A permission is taken back alone.
+	o.refused("token grant 11 boleta", "not one of", "FACTURA_CONSUMIDOR_FINAL")
+	o.refused("token revoke 11 ANULACIÓN", "has no permission")
+	o.does("token revoke 11 BOLETA_DE_PRENDA", "may: FACTURA_CONSUMIDOR_FINAL")
+	issues("loan-3", http.StatusForbidden, "BOLETA_DE_PRENDA")
+	o.does("token grant 11 BOLETA_DE_PRENDA")
+
 	// Taken back, nothing new is made; what was made stays, also over a restart.
+	o.refused("rules rollback prenda 1 1.0.0 --reason over", "dtectl rules cancel takes it off")
 	o.does("rules cancel prenda 1 1.0.0 --reason over")
 	issues("loan-3", http.StatusConflict, "TYPE_NOT_OPEN")
 	b.kill()

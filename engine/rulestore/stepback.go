@@ -61,6 +61,9 @@ func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 		}
 	}
 	if len(off) == 0 && to.off == nil {
+		if s.broughtType(to) {
+			coming += ", and brought its type: dtectl rules cancel takes it off"
+		}
 		return nil, fmt.Errorf("%w: %s %s is live%s", ErrNoSuchRule, to.Name, to.Version, coming)
 	}
 	return s.stepBack(ctx, to, off, &StepBack{Way: wayRollback, Who: o.Who, Reason: o.Reason})

@@ -68,7 +68,8 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 			own = append(own, bundle.ToSummary+m.Name, LinesName+"[]."+m.Name)
 		}
 		switch {
-		case m.Use != "" && m.Name == "":
+		case m.Use != "" && m.Name == "": // extra members are those of the items
+			f = append(f, r.checkMembers(m.Extra, path+".extra", LinesName+"[].", wrong)...)
 			continue
 		case base == "" && (to == bundle.ToNone || to == bundle.ToAppendix):
 			f = append(f, r.misplaces(m, path, to, own))

@@ -191,7 +191,15 @@ func (c *contract) object(t *bundle.Type, about string, members []bundle.Member,
 // group returns the members of a request that a form names as a group.
 func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	if m.Use != "discounts" {
-		return c.groups.Get(m.Use).Members()
+		group := slices.Clone(c.groups.Get(m.Use).Members())
+		if len(m.Extra) > 0 { // of each item
+			item := raw([]byte(c.made["Item"]))
+			more := c.object(t, "", m.Extra, item.Get("properties").Members(), false)
+			due := slices.Concat(item.Get("required").Items(), more.Get("required").Items())
+			group[0].Value = group[0].Value.With("items", c.component(titled(t.Path)+"Item", t,
+				more.With("required", dte.Arr(due...))))
+		}
+		return group
 	}
 	var kinds []dte.Member
 	for _, name := range m.Due {

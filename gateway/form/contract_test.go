@@ -8,6 +8,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/plugins"
+	"dtegate/rules/bundle"
 )
 
 // Documents are the forms of the types of today.
@@ -152,5 +153,46 @@ func compareFields(t *testing.T, doc dte.Value, where string, s dte.Value, field
 		if f.shape == isList || f.shape == isObject {
 			compareFields(t, doc, name, p, f.members, f.loose)
 		}
+	}
+}
+
+// TestExtra_OfItems: a form gives each item of a sale a member of its own: it is read, due, blamed by its path, and in
+// the contract.
+func TestExtra_OfItems(t *testing.T) {
+	invoice := *plugins.Types()[0]
+	f := *invoice.Form
+	invoice.Form, f.Members = &f, slices.Clone(f.Members)
+	sale := slices.IndexFunc(f.Members, func(m bundle.Member) bool { return m.Use == "sale" })
+	f.Members[sale].Extra = []bundle.Member{{Name: "numeroDocumento", Required: true, About: "Of the item."}}
+	body, err := dte.Parse([]byte(`{"receptor":{},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1,` +
+		`"numeroDocumento":"F-7"},{"descripcion":"b","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(&invoice).Fill(body, nil)
+	if got := d.Facts.Get("cuerpoDocumento").Index(0).Get("numeroDocumento").Text(); got != "F-7" {
+		t.Errorf("the first item has %q", got)
+	}
+	if len(d.Faults) != 1 || d.Faults[0].Path != "items[1].numeroDocumento" || d.Faults[0].Code != dte.FaultRequired {
+		t.Errorf("the second item: %v", d.Faults)
+	}
+	if _, ok := Documents[invoice.Document].Fill(body, nil).factOf("items[0].numeroDocumento"); ok {
+		t.Error("another form has it too")
+	}
+	base, err := os.ReadFile("../openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := Contract(base, []*bundle.Type{&invoice}, plugins.Types())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, _ := dte.Parse(text)
+	request := follow(t, doc, doc.Get("paths").Get("/dte/"+invoice.Path).Get("post").Get("requestBody").Get("content").
+		Get("application/json").Get("schema"))
+	item := follow(t, doc, request.Get("properties").Get("items").Get("items"))
+	if due := itemsOf(item.Get("required")); !slices.Contains(due, "numeroDocumento") ||
+		!slices.Contains(due, "precioUnitario") || !item.Get("properties").Get("tipoImpuesto").Exists() {
+		t.Errorf("the contract's item: %s", item.Append(nil))
 	}
 }

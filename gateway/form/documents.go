@@ -17,7 +17,7 @@ import (
 
 // saleMembers are the members that every sale has (SPEC 4.1, 4.2), after the receptor.
 var saleMembers = []field{
-	itemsMember,
+	{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems, numbered: true},
 	{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
 	{name: "pago", shape: isObject, members: payment, place: inPagos},
 	{name: "pagos", shape: isList, members: append([]field{{name: "montoPago", shape: isNumber, min: amount(0)}},
@@ -28,8 +28,6 @@ var saleMembers = []field{
 
 // Members that several types have.
 var (
-	itemsMember = field{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems,
-		numbered: true}
 	remarks   = field{name: "observaciones", place: inResumen, blank: true, lines: true}
 	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // every type has it
 	retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
@@ -67,10 +65,15 @@ func New(t *bundle.Type) *Form {
 // fieldsOf returns the fields of a form's member; a member with Use may be a whole group of fields.
 func fieldsOf(m *bundle.Member) []field {
 	switch m.Use {
-	case "sale":
-		return saleMembers
-	case "items":
-		return []field{itemsMember}
+	case "sale", "items":
+		group := slices.Clone(saleMembers)
+		if m.Use == "items" {
+			group = group[:1]
+		}
+		for i := range m.Extra {
+			group[0].members = append(slices.Clip(group[0].members), fieldsOf(&m.Extra[i])...)
+		}
+		return group
 	case "retention":
 		return retention
 	case "observaciones":

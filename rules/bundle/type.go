@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -117,7 +118,7 @@ type Member struct {
 	Use       string          `json:"use"`   // of Groups
 	Shape     string          `json:"shape"` // of Shapes, default text
 	Due       []string        `json:"due"`   // of a group: its required members
-	Extra     []Member        `json:"extra"` // of a group: more members
+	Extra     []Member        `json:"extra"` // of a group: more members; of sale and items: more members of each item
 	Required  bool            `json:"required"`
 	Min       json.Number     `json:"min"`
 	Max       json.Number     `json:"max"`
@@ -149,6 +150,9 @@ var (
 	Shapes = []string{"text", "number", "integer", "flag", "object", "list", "texts"}
 	Groups = []string{"sale", "items", "discounts", "retention", "consumer", "taxpayer", "address", "observaciones",
 		"appendix"}
+	// ofItems are the members of every item, and the facts that they become.
+	ofItems = []string{"numItem", "descripcion", "cantidad", "precioUnitario", "precioUni", "codigo", "montoDescu",
+		"tipoImpuesto", "uniMedida", "tipoItem", "tributos", "codTributo", "noGravado"}
 	nameless   = []string{"sale", "items", "discounts", "retention", "observaciones", "appendix"}
 	Behaviours = []string{"withholding"}
 )
@@ -365,7 +369,7 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 		add(path+".name", "is missing, or the group %q has names of its own", m.Use)
 	case m.Use == "" && (len(m.Due) > 0 || len(m.Extra) > 0):
 		add(path, "due and extra belong to a group")
-	case slices.Contains(nameless, m.Use) && len(m.Extra) > 0:
+	case slices.Contains(nameless, m.Use) && m.Use != "sale" && m.Use != "items" && len(m.Extra) > 0:
 		add(path+".extra", "the group %q has nothing beside it", m.Use)
 	}
 	if m.Name != "" && names[m.Name] {
@@ -396,6 +400,9 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 	for name, list := range map[string][]Member{"members": m.Members, "extra": m.Extra} {
 		inner := make(map[string]bool)
 		for i := range list {
+			if to := cmp.Or(list[i].To, list[i].Name); slices.Contains(nameless, m.Use) && slices.Contains(ofItems, to) {
+				add(fmt.Sprintf("%s.%s[%d]", path, name, i), "every item has its %s", to)
+			}
 			list[i].faults(fmt.Sprintf("%s.%s[%d]", path, name, i), false, inner, add)
 		}
 	}

@@ -262,7 +262,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	if p.Rule == nil {
 		return err
 	}
-	err = errors.Join(err, readExamples(p.Manifest.Document, p.Rule.Bundle.Parts))
+	err = errors.Join(err, readExamples(p.Manifest.Document, p.Rule.Bundle.Parts), w.Said(p, name))
 	if c.Fuel && p.Rule.Module != nil {
 		var peak int64
 		if peak, err = rulestore.PeakFuel(ctx, p.Rule); err == nil {

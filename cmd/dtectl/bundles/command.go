@@ -29,8 +29,8 @@ type Command struct {
 	Status      statusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
 	Backtest    backtestCommand    `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`
 	Shadow      shadowCommand      `cmd:"" help:"Let a bundle compute live sales beside the active one."`
-	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live: takes off every later bundle that has begun. For a bundle that has not begun: cancel."`
-	Cancel      cancelCommand      `cmd:"" help:"Take off a bundle that has not begun; the bundles in force stay, and it can be pushed again. For one that has begun: rollback."`
+	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live: takes off every later bundle that has begun. For a bundle that has not begun, or a type's only one: cancel."`
+	Cancel      cancelCommand      `cmd:"" help:"Take off a bundle that has not begun, or the only one of the type that it brought; the bundles in force stay, and it can be pushed again. For any other that has begun: rollback."`
 	Acknowledge acknowledgeCommand `cmd:"" help:"Agree to a return that the branch made by itself: doctor no longer reports it. To undo the return: reinstate."`
 	Reinstate   reinstateCommand   `cmd:"" help:"Undo a return that the branch made by itself: its bundle is live again. For a bundle that an operator took off: rollback."`
 	Replay      replayCommand      `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`

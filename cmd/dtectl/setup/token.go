@@ -22,7 +22,7 @@ type Token struct {
 	List   tokenList   `cmd:"" help:"List the tokens."`
 	Rotate tokenRotate `cmd:"" help:"Give a token another secret and print it, this once."`
 	Grant  tokenGrant  `cmd:"" help:"Let a token do more: issue a type of document that a new bundle brought."`
-	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
+	Revoke tokenRevoke `cmd:"" help:"End a token at once, or take permissions from it."`
 	Admin  tokenAdmin  `cmd:"" help:"Make another admin token, in its file."`
 }
 
@@ -94,33 +94,49 @@ func (c *tokenRotate) Run(cfg *config.Config) error {
 
 type tokenGrant struct {
 	ID         int64    `arg:"" help:"Of the token, as list shows it."`
-	Permission []string `arg:"" help:"What it may do beside what it may already, such as FACTURA_EXPORTACION."`
+	Permission []string `arg:"" help:"What it may do beside what it may already: ${permissions}, or that of a type which a bundle will bring."`
 }
 
 // Run adds permissions to a token.
 func (c *tokenGrant) Run(cfg *config.Config) error {
-	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		t, err := f.Grant(c.ID, c.Permission)
-		if err == nil {
-			term.Printf("token %d (%s) of point of sale %d may: %s\n", t.ID, t.Name, t.Point,
-				strings.Join(t.Permissions, " "))
+	for _, p := range c.Permission {
+		if !slices.Contains(config.Permissions, p) {
+			term.Fprintf(term.Err, "warning: no type of this program wants %s: it counts once a bundle brings one that "+
+				"does; the others are %s\n", p, strings.Join(config.Permissions, ", "))
 		}
-		return err
-	})
+	}
+	return changeToken(cfg, func(f *config.TokenFile) (*config.Token, error) { return f.Grant(c.ID, c.Permission) })
 }
 
 type tokenRevoke struct {
-	ID int64 `arg:"" help:"Of the token, as list shows it."`
+	ID         int64    `arg:"" help:"Of the token, as list shows it."`
+	Permission []string `arg:"" optional:"" help:"What it may no longer do; default: anything."`
 }
 
-// Run ends a token.
+// Run ends a token, or takes permissions from it.
 func (c *tokenRevoke) Run(cfg *config.Config) error {
-	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
-		t, err := f.Revoke(c.ID, adminclient.Who(), cfg.Now())
-		if err == nil {
-			term.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
+	return changeToken(cfg, func(f *config.TokenFile) (*config.Token, error) {
+		if len(c.Permission) > 0 {
+			return f.Withdraw(c.ID, c.Permission)
 		}
-		return err
+		return f.Revoke(c.ID, adminclient.Who(), cfg.Now())
+	})
+}
+
+// changeToken changes a token and prints what it may do now.
+func changeToken(cfg *config.Config, change func(*config.TokenFile) (*config.Token, error)) error {
+	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
+		t, err := change(f)
+		switch {
+		case err != nil:
+			return err
+		case !t.Active():
+			term.Printf("token %d (%s) is revoked\n", t.ID, t.Name)
+		default:
+			term.Printf("token %d (%s) of point of sale %d may: %s\n", t.ID, t.Name, t.Point,
+				strings.Join(t.Permissions, " "))
+		}
+		return nil
 	})
 }
 

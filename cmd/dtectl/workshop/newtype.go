@@ -67,6 +67,7 @@ type newType struct {
 	sale           bool // the type's lines are lines of a sale
 	// amounts: inputs of a line come from the till, outputs of a line and summaries of the resumen from the rule
 	inputs, outputs, summaries []string
+	given                      []string // of the inputs of a sale: outputs that repeat them
 	total                      string
 	inWords                    string   // the member of the resumen that has the total in words
 	ofIssuer                   []string // members of the issuer that the branch does not know: the request has them
@@ -125,6 +126,8 @@ func (t *newType) read() {
 	for _, m := range line.Get("properties").Members() {
 		kind, _ := kindOf(m.Value)
 		switch {
+		case t.sale && (m.Name == "montoDescu" || m.Name == "noGravado"):
+			t.given = append(t.given, m.Name)
 		case t.sale && !slices.Contains(ofSales, m.Name) && kind == "number":
 			t.outputs = append(t.outputs, m.Name)
 		case t.sale && !slices.Contains(ofSales, m.Name):
@@ -141,7 +144,7 @@ func (t *newType) read() {
 		facts = facts.With(m.Name, sample(m.Value))
 	}
 	if t.sale {
-		t.inputs = []string{"cantidad", "precioUni"}
+		t.inputs, t.outputs = append([]string{"cantidad", "precioUni"}, t.given...), append(t.given, t.outputs...)
 		facts = facts.With("descripcion", dte.Str("Un artículo")).With("cantidad", dte.Int(2)).With("precioUni",
 			dte.Int(10)).
 			With("tipoItem", dte.Int(1)).With("uniMedida", dte.Int(59))
@@ -404,6 +407,9 @@ func (t *newType) rule() string {
 		text += "\t\tproduct, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])\n\t\tif !ok {\n" +
 			"\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: " +
 			"-1})\n\t\t\treturn\n\t\t}\n"
+		for i := range t.given {
+			text += fmt.Sprintf("\t\tout.Lines[i*outputs+%d] = sdk.Optional(in.Lines[i*columns+%d])\n", i, 2+i)
+		}
 	}
 	text += "\t\tsum, ok := sdk.Add(total, " + amount + ")\n\t\tif !ok {\n\t\t\tout.Faults = append(out.Faults, " +
 		"abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n" +

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -197,6 +198,26 @@ type Remade struct {
 	Differs error  // from the stored case; nil: nothing differs
 }
 
+// Said returns an error if a part of a bundle, or its rule's source, still has a text for its author to write.
+func (w *Workshop) Said(p *Proof, name string) error {
+	for part, text := range p.parts {
+		if bytes.Contains(text, []byte(`"`+unsaid)) {
+			return fmt.Errorf("%s still says %q", part, unsaid)
+		}
+	}
+	if p.Manifest.Kind != "document" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(w.Folder(name)), "rule.go"))
+	if errors.Is(err, fs.ErrNotExist) { // the module has another language's source
+		return nil
+	}
+	if bytes.Contains(text, []byte(unsaid)) {
+		err = fmt.Errorf("rule.go still says %q", unsaid)
+	}
+	return err
+}
+
 // Update computes a bundle's golden cases anew, in both engines, and writes those that differ. It returns the
 // difference of each case, by name. Nothing is written when a case cannot be computed.
 func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
@@ -254,10 +275,8 @@ func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer)
 	if err := p.Rule.Close(ctx); err != nil {
 		return p.Manifest, nil, err
 	}
-	for part, text := range p.parts {
-		if bytes.Contains(text, []byte(`"`+unsaid)) {
-			return p.Manifest, nil, fmt.Errorf("it is not built: %s still says %q", part, unsaid)
-		}
+	if err := w.Said(p, name); err != nil {
+		return p.Manifest, nil, fmt.Errorf("it is not built: %w", err)
 	}
 	data, err := bundle.Write(p.parts, p.Manifest, signer)
 	return p.Manifest, data, err

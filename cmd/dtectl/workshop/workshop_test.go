@@ -115,3 +115,26 @@ func TestBuild(t *testing.T) {
 		t.Errorf("without a module: %v", err)
 	}
 }
+
+// TestNewType_Sale: the rule of a new sale takes what a till may say of each line, and gives it back.
+func TestNewType_Sale(t *testing.T) {
+	schema, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "dte11", "v3", "schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(t.TempDir(), "venta")
+	if _, err := NewType(folder, "77", schema); err != nil {
+		t.Fatal(err)
+	}
+	rule, err := os.ReadFile(filepath.Join(folder, "rule.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, times := range map[string]int{`{Name: "montoDescu", Kind: "amount"}`: 2,
+		`{Name: "noGravado", Kind: "amount"}`: 2, "columns, outputs = 4, 3": 1,
+		"out.Lines[i*outputs+1] = sdk.Optional(in.Lines[i*columns+3])": 1} {
+		if n := strings.Count(string(rule), text); n != times {
+			t.Errorf("%q is there %d times:\n%s", text, n, rule)
+		}
+	}
+}

@@ -218,6 +218,25 @@ func (t *TokenFile) Grant(id int64, permissions []string) (*Token, error) {
 	return k, nil
 }
 
+// Withdraw takes permissions from a token, which keeps at least one.
+func (t *TokenFile) Withdraw(id int64, permissions []string) (*Token, error) {
+	k, err := t.find(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range permissions {
+		i := slices.Index(k.Permissions, p)
+		if i < 0 {
+			return nil, fmt.Errorf("token %d has no permission %q: it may %s", id, p, strings.Join(k.Permissions, ", "))
+		}
+		k.Permissions = slices.Delete(k.Permissions, i, i+1)
+	}
+	if len(k.Permissions) == 0 {
+		return nil, fmt.Errorf("token %d would have no permission: dtectl token revoke %d ends it", id, id)
+	}
+	return k, nil
+}
+
 // Revoke ends a token at once, and with it the secret from before its last rotation.
 func (t *TokenFile) Revoke(id int64, by string, at time.Time) (*Token, error) {
 	k, err := t.find(id)
