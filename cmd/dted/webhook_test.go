@@ -35,7 +35,7 @@ func TestWebhook(t *testing.T) {
 		}
 	}))
 	defer erp.Close()
-	b := newBranch(t, everyRule...)
+	b := newBranch(t)
 	path := filepath.Join(b.dir, "dted.toml")
 	settings, err := os.ReadFile(path)
 	if err != nil {

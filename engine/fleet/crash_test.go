@@ -241,7 +241,7 @@ var errFull = errors.New("no space left on device")
 // Two things that go wrong together, drawn by chance, and a store that is away for an hour from any moment on.
 func TestAgent_CrashTwice(t *testing.T) {
 	_, want := play(t, func(*world) {})
-	rounds := 200
+	rounds := 60
 	switch {
 	case os.Getenv("DTE_SOAK") == "1":
 		rounds = 5000

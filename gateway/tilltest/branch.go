@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,7 +33,6 @@ import (
 	"dtegate/gateway/apitest"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
-	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
@@ -58,34 +56,8 @@ type Branch struct {
 	done   sync.WaitGroup
 }
 
-// parts are what all branches of a process share: a key, the hosts of rules.
-type parts struct {
-	key   *sign.Key
-	hosts [2]*rules.Host
-	err   error
-}
-
-var (
-	common     parts
-	commonOnce sync.Once
-)
-
-// share makes the parts once, with the checkout's cache of compiled rules.
-func share(t testing.TB) (parts, error) {
-	cache := filepath.Join(plugintest.Root(t), "var", "build", "cache")
-	commonOnce.Do(func() {
-		if common.key, common.err = sign.Generate(1024); common.err != nil {
-			return
-		}
-		for i, name := range []string{"compiler", "interpreter"} {
-			options := rules.Options{Engine: name, Logger: quiet, CacheDir: cache}
-			if common.hosts[i], common.err = rules.NewHost(context.Background(), options); common.err != nil {
-				return
-			}
-		}
-	})
-	return common, common.err
-}
+// key is that of all branches of a process.
+var key = sync.OnceValues(func() (*sign.Key, error) { return sign.Generate(1024) })
 
 var (
 	booksMu sync.Mutex
@@ -99,10 +71,6 @@ func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 	if books[ambiente] != nil {
 		return books[ambiente], nil
 	}
-	shared, err := share(t)
-	if err != nil {
-		return nil, err
-	}
 	// the generation before is in force
 	early := func() time.Time { return time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC) }
 	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: early}
@@ -114,8 +82,9 @@ func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 		return nil, err
 	}
 	defer store.Close()
-	shelf := rulestore.New(rulestore.Options{Store: store, Host: shared.hosts[0], Interpreter: shared.hosts[1],
-		Keys: bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}, Ambiente: ambiente, Logger: quiet, Now: early})
+	shelf := rulestore.New(rulestore.Options{Store: store, Host: plugintest.Host(t, "compiler"),
+		Interpreter: plugintest.Host(t, "interpreter"),
+		Keys:        bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}, Ambiente: ambiente, Logger: quiet, Now: early})
 	shipped := make(map[string][]byte)
 	for _, name := range plugins.Names {
 		shipped[name] = plugintest.Bundle(t, name)
@@ -162,7 +131,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 			t.Fatal(err)
 		}
 	}
-	shared, err := share(t)
+	signing, err := key()
 	must(err)
 	contract, err := tillContract()
 	must(err)
@@ -173,7 +142,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 
 	protocol, manage, tills := listen(t), listen(t), listen(t)
 	b.Sim = simulator.New(simulator.Options{Seed: 1, Now: b.Now, Logger: quiet, AllowProduction: ambiente == "01",
-		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto-mh.2026", PublicKey: shared.key.Public()}}})
+		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto-mh.2026", PublicKey: signing.Public()}}})
 	b.run(func() error { return b.Sim.Serve(ctx, protocol, manage) })
 
 	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: b.Now}
@@ -185,7 +154,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit,
 		Password: "secreto-mh.2026", Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now,
 		AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
-	settings := engine.Options{Store: b.Store, Signer: sign.New(shared.key, 0), Authority: client, Rules: book,
+	settings := engine.Options{Store: b.Store, Signer: sign.New(signing, 0), Authority: client, Rules: book,
 		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond},
 		Contingency: contingency.Options{
 			Responsible: record.Person{Name: "María López", DocumentType: "13", Document: "012345678"},

@@ -29,8 +29,8 @@ func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 	if os.Getenv("DTE_SOAK") != "" {
 		documents = 5000
 	}
-	r := load(t, name, "compiler")
-	slow := load(t, name, "interpreter")
+	r := Rule(t, name, "compiler")
+	slow := Rule(t, name, "interpreter")
 	if got := r.Module.Description(); got.Name != d.Name || !reflect.DeepEqual(got.Summary, d.Summary) || !reflect.DeepEqual(got.Faults, d.Faults) {
 		t.Fatalf("the module describes itself as %+v", got)
 	}

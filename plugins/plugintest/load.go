@@ -2,6 +2,7 @@ package plugintest
 
 import (
 	"context"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -22,34 +23,44 @@ var shared struct {
 // Load builds, signs and loads a bundle, with its filler. engine is "compiler" or "interpreter". Do not close the rule.
 func Load(t testing.TB, name, engine string) (*rules.Rule, *schema.Filler) {
 	t.Helper()
-	r := load(t, name, engine)
+	r := Rule(t, name, engine)
 	return r, Filler(t, r)
 }
 
-func load(t testing.TB, name, engine string) *rules.Rule {
+// Host is the process's, which holds what Load loaded. Do not close it.
+func Host(t testing.TB, engine string) *rules.Host {
 	t.Helper()
-	data := Bundle(t, name)
-	cache := filepath.Join(Root(t), "var", "build", "cache")
+	shared.Lock()
+	defer shared.Unlock()
+	if h := shared.hosts[engine]; h != nil {
+		return h
+	}
+	h, err := rules.NewHost(context.Background(), rules.Options{Engine: engine, Logger: slog.New(slog.DiscardHandler),
+		CacheDir: filepath.Join(Root(t), "var", "build", "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shared.hosts == nil {
+		shared.hosts, shared.rules = make(map[string]*rules.Host), make(map[[2]string]*rules.Rule)
+	}
+	shared.hosts[engine] = h
+	return h
+}
+
+// Rule is Load without the filler.
+func Rule(t testing.TB, name, engine string) *rules.Rule {
+	t.Helper()
+	data, host := Bundle(t, name), Host(t, engine)
 	shared.Lock()
 	defer shared.Unlock()
 	if r := shared.rules[[2]string{name, engine}]; r != nil {
 		return r
 	}
-	if shared.hosts[engine] == nil {
-		host, err := rules.NewHost(context.Background(), rules.Options{Engine: engine, CacheDir: cache})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if shared.hosts == nil {
-			shared.hosts, shared.rules = make(map[string]*rules.Host), make(map[[2]string]*rules.Rule)
-		}
-		shared.hosts[engine] = host
-	}
 	b, err := bundle.Read(data, []bundle.Key{Key()}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := shared.hosts[engine].LoadBundle(context.Background(), b)
+	r, err := host.LoadBundle(context.Background(), b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func AgreeOn(t *testing.T, name string, d *abi.Description, evaluate Evaluate, r
 		documents = 5000
 	}
 	r, filler := Load(t, name, "compiler")
-	slow := load(t, name, "interpreter")
+	slow := Rule(t, name, "interpreter")
 	if got := r.Module.Description(); got.Name != d.Name || !reflect.DeepEqual(got.Summary, d.Summary) || !reflect.DeepEqual(got.Faults, d.Faults) {
 		t.Fatalf("the module describes itself as %+v", got)
 	}

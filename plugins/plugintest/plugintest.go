@@ -34,7 +34,7 @@ func Root(t testing.TB) string {
 	return skip.Checkout(t)
 }
 
-var built sync.Map // what Parts made, by name
+var built, compiled sync.Map // what Parts made, by name; modules that are up to date
 
 type source struct {
 	parts    map[string][]byte
@@ -62,9 +62,16 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	parts, m, err := plugins.Source{Root: root, Build: build}.Parts(context.Background(), name)
+	from := plugins.Source{Root: root, Build: build}
+	if _, ok := compiled.Load(module); ok {
+		from.Module = filepath.Join(build, module+".wasm")
+	}
+	parts, m, err := from.Parts(context.Background(), name)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if parts["module.wasm"] != nil {
+		compiled.Store(module, true)
 	}
 	built.Store(name, source{parts, m})
 	return parts, m
