@@ -16,18 +16,16 @@ import (
 // nothing happens and the error is a *ConflictError. from and to may be the same, for example to move the due time.
 // Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while it waits for the locks.
 func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
-	if err := s.enter(); err != nil {
-		return Entry{}, fmt.Errorf("advancing: %w", err)
-	}
-	defer s.leave()
-	start := s.o.Now()
-	e, err := s.advance(ctx, code, from, &c)
-	if err != nil {
-		s.suspect(err)
-		return Entry{}, fmt.Errorf("advancing record %X: %w", code, err)
-	}
-	s.metrics.advances.Observe(s.secondsSince(start))
-	return e, nil
+	return use(s, "advancing record", func() (Entry, error) {
+		start := s.o.Now()
+		e, err := s.advance(ctx, code, from, &c)
+		if err != nil {
+			s.suspect(err)
+			return Entry{}, fmt.Errorf("%X: %w", code, err)
+		}
+		s.metrics.advances.Observe(s.secondsSince(start))
+		return e, nil
+	})
 }
 
 func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (Entry, error) {
@@ -126,10 +124,14 @@ func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
 // Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them.
 // The records stay in the queue until Advance removes or moves them. A record that is being moved may be missing.
 func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading queue %q: %w", queue, err)
-	}
-	defer s.leave()
+	return use(s, "reading a queue", func() ([]Entry, error) {
+		entries, err := s.due(queue, before, limit)
+		s.suspect(err)
+		return entries, err
+	})
+}
+
+func (s *Store) due(queue string, before time.Time, limit int) ([]Entry, error) {
 	if err := checkName("queue", queue); err != nil {
 		return nil, err
 	}
@@ -163,7 +165,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reading queue %q: %w", queue, err)
+		return nil, err
 	}
 	if len(found) == 0 && limit > 0 {
 		s.queueStarts.noteFirst(queue, joined, first)
@@ -172,8 +174,7 @@ func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) 
 	for _, f := range found {
 		e, err := s.entryByID(f.id)
 		if err != nil {
-			s.suspect(err)
-			return nil, fmt.Errorf("reading queue %q: %w", queue, err)
+			return nil, err
 		}
 		// A record may have left the queue since the scan.
 		if e.Due != nil && e.Due.Queue == queue && e.Due.At.UnixNano() == f.at {

@@ -531,15 +531,7 @@ func (o *Options) findMark(store [16]byte) (lost bool, err error) {
 // Incomplete lists the records with known codes that lack a part, a change or everything, after a repair or rebuild
 // whose losses a person accepted; at most MaxProblems. ErrClosed.
 func (s *Store) Incomplete() ([]Affected, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("listing incomplete records: %w", err)
-	}
-	defer s.leave()
-	list, err := lacking(s.db)
-	if err != nil {
-		return nil, fmt.Errorf("listing incomplete records: %w", err)
-	}
-	return list, nil
+	return use(s, "listing incomplete records", func() ([]Affected, error) { return lacking(s.db) })
 }
 
 // lacking is holes.lacking for a store.

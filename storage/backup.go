@@ -446,11 +446,7 @@ func (s *Store) noteBackup(taken time.Time) {
 // LastBackup returns when the latest completely checked backup of this store was taken. Zero: there was no backup, for
 // example because the store itself was rebuilt, or restored from an older backup.
 func (s *Store) LastBackup() (time.Time, error) {
-	if err := s.enter(); err != nil {
-		return time.Time{}, err
-	}
-	defer s.leave()
-	return lastBackup(s.db)
+	return use(s, "reading the last backup", func() (time.Time, error) { return lastBackup(s.db) })
 }
 
 func lastBackup(r pebble.Reader) (time.Time, error) {

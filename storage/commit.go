@@ -265,13 +265,11 @@ func (s *Store) Beat(at time.Time) error {
 // LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; zero
 // if there is no change either.
 func (s *Store) LastBeat() (time.Time, error) {
-	if err := s.enter(); err != nil {
-		return time.Time{}, err
-	}
-	defer s.leave()
-	row, err := get(s.db, keyBeat)
-	if err != nil || len(row) != 8 {
-		return latestChange(s.db)
-	}
-	return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
+	return use(s, "reading the last beat", func() (time.Time, error) {
+		row, err := get(s.db, keyBeat)
+		if err != nil || len(row) != 8 {
+			return latestChange(s.db)
+		}
+		return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
+	})
 }

@@ -69,43 +69,38 @@ func (s *Store) Announced() <-chan struct{} {
 // announcement will appear between them later. Therefore a reader that remembers the last number sees each announcement
 // exactly once. ErrCursor if no announcement of this store has the number; 0 reads from the first.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading changes: %w", err)
-	}
-	defer s.leave()
-	upper := s.feed.floor()
-	if after > 0 {
-		if _, err := get(s.db, feedKey(after)); errors.Is(err, ErrNotFound) || after >= upper {
-			return nil, fmt.Errorf("reading changes: %w", ErrCursor)
-		} else if err != nil {
-			return nil, fmt.Errorf("reading changes: %w", err)
+	return use(s, "reading changes", func() ([]Announcement, error) {
+		upper := s.feed.floor()
+		if after > 0 {
+			if _, err := get(s.db, feedKey(after)); errors.Is(err, ErrNotFound) || after >= upper {
+				return nil, ErrCursor
+			} else if err != nil {
+				return nil, err
+			}
 		}
-	}
-	var ids []uint64
-	var found []Announcement
-	err := scan(s.db, feedKey(after+1), feedKey(max(upper, after+1)), func(key, value []byte) error {
-		if len(found) >= limit {
-			return errStop
+		var ids []uint64
+		var found []Announcement
+		err := scan(s.db, feedKey(after+1), feedKey(max(upper, after+1)), func(key, value []byte) error {
+			if len(found) >= limit {
+				return errStop
+			}
+			id, state, ok := parseFeed(value)
+			if !ok {
+				return fmt.Errorf("feed key %x: %w", key, ErrCorrupt)
+			}
+			ids = append(ids, id)
+			found = append(found, Announcement{Sequence: be.Uint64(key[1:]), State: state})
+			return nil
+		})
+		for i, id := range ids {
+			if err == nil {
+				var e entryRow
+				e, err = s.entryByID(id)
+				found[i].Code = e.Code
+			}
 		}
-		id, state, ok := parseFeed(value)
-		if !ok {
-			return fmt.Errorf("feed key %x: %w", key, ErrCorrupt)
-		}
-		ids = append(ids, id)
-		found = append(found, Announcement{Sequence: be.Uint64(key[1:]), State: state})
-		return nil
+		return found, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading changes: %w", err)
-	}
-	for i, id := range ids {
-		e, err := s.entryByID(id)
-		if err != nil {
-			return nil, fmt.Errorf("reading changes: %w", err)
-		}
-		found[i].Code = e.Code
-	}
-	return found, nil
 }
 
 func feedValue(id uint64, state State) []byte {

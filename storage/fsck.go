@@ -50,22 +50,17 @@ const MaxProblems = 1000
 // without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and
 // the mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("checking store: %w", err)
-	}
-	defer s.leave()
-	// The mark first: the store only grows after it.
-	var marked reached
-	var markErr error
-	if s.mark != nil {
-		marked, markErr = s.mark.prove()
-	}
-	snapshot := s.db.NewSnapshot()
-	report, err := fsck(ctx, snapshot, marked, markErr, nil)
-	if err = errors.Join(err, snapshot.Close()); err != nil {
-		return nil, fmt.Errorf("checking store: %w", err)
-	}
-	return report, nil
+	return use(s, "checking store", func() (*Report, error) {
+		// The mark first: the store only grows after it.
+		var marked reached
+		var markErr error
+		if s.mark != nil {
+			marked, markErr = s.mark.prove()
+		}
+		snapshot := s.db.NewSnapshot()
+		report, err := fsck(ctx, snapshot, marked, markErr, nil)
+		return report, errors.Join(err, snapshot.Close())
+	})
 }
 
 // Check is Fsck for a store that is not open, also for a store that Open refuses. It changes nothing.

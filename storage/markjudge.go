@@ -174,13 +174,11 @@ func (j *markJudge) writeNew(o *Options, generation uint64) error {
 
 // LookAtMark compares the mark file at a path with this store, and changes nothing; "" is the configured file.
 func (s *Store) LookAtMark(path string) (MarkState, error) {
-	if err := s.enter(); err != nil {
-		return MarkState{}, err
-	}
-	defer s.leave()
-	j, err := newMarkJudge(s.db)
-	if err != nil {
-		return MarkState{}, fmt.Errorf("judging mark %s: %w", path, err)
-	}
-	return j.look(s.o.FS, cmp.Or(path, s.o.MarkPath)), nil
+	return use(s, "judging a mark", func() (MarkState, error) {
+		j, err := newMarkJudge(s.db)
+		if err != nil {
+			return MarkState{}, err
+		}
+		return j.look(s.o.FS, cmp.Or(path, s.o.MarkPath)), nil
+	})
 }

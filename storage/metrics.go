@@ -149,13 +149,11 @@ type Space struct {
 // Space returns the filesystem's numbers. A full disk ends the process. Therefore stop issuing long before: compaction
 // and the log need room of their own (64 MiB is little).
 func (s *Store) Space() (Space, error) {
-	if err := s.enter(); err != nil {
-		return Space{}, err
-	}
-	defer s.leave()
-	space, err := s.space()
-	space.Store = s.db.Metrics().DiskSpaceUsage()
-	return space, err
+	return use(s, "measuring the disk", func() (Space, error) {
+		space, err := s.space()
+		space.Store = s.db.Metrics().DiskSpaceUsage()
+		return space, err
+	})
 }
 
 func (s *Store) space() (Space, error) {

@@ -363,6 +363,18 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.users.Done() }
 
+// use calls fn between enter and leave, and says what it was doing when it failed.
+func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
+	if err = s.enter(); err == nil {
+		v, err = fn()
+		s.leave()
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return v, err
+}
+
 // writable returns nil when records may be appended and advanced.
 func (s *Store) writable() error {
 	if s.Restored() != nil {
@@ -409,29 +421,27 @@ type CopyState struct {
 // LookAtCopy compares the end of a second copy with a store that is open for reading, and changes nothing. ErrNoStore
 // if it is another store's copy; ErrCorrupt if its end cannot be read.
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
-	if err := s.enter(); err != nil {
+	return use(s, "second copy", func() (CopyState, error) {
+		c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub
+		if _, err := s.o.FS.Stat(dir); err != nil {
+			return c, err
+		}
+		if _, err := readSegments(&s.o, s.db, dir); err != nil {
+			return c, err
+		}
+		end, err := readEnd(s.o.FS, dir)
+		if err != nil || end == nil {
+			return c, err
+		}
+		id, err := identity(s.db)
+		if err == nil && !sameFamily(end.store, id) {
+			err = fmt.Errorf("%w: %w", ErrNoStore, errForeign)
+		}
+		if err != nil {
+			return c, err
+		}
+		c.There = true
+		c.Witness, err = compareCopy(&s.o, s.db, dir, end)
 		return c, err
-	}
-	defer s.leave()
-	c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub
-	if _, err := s.o.FS.Stat(dir); err != nil {
-		return c, fmt.Errorf("second copy: %w", err)
-	}
-	if _, err := readSegments(&s.o, s.db, dir); err != nil {
-		return c, err
-	}
-	end, err := readEnd(s.o.FS, dir)
-	if err != nil || end == nil {
-		return c, err
-	}
-	id, err := identity(s.db)
-	if err != nil {
-		return c, err
-	}
-	if !sameFamily(end.store, id) {
-		return c, fmt.Errorf("%w: %w", ErrNoStore, errForeign)
-	}
-	c.There = true
-	c.Witness, err = compareCopy(&s.o, s.db, dir, end)
-	return c, err
+	})
 }

@@ -13,76 +13,65 @@ import (
 
 // Get returns a record. ErrNotFound, ErrClosed.
 func (s *Store) Get(code Code) (Entry, error) {
-	if err := s.enter(); err != nil {
-		return Entry{}, fmt.Errorf("reading record: %w", err)
-	}
-	defer s.leave()
-	e, err := s.entry(code)
-	if err != nil {
-		return Entry{}, fmt.Errorf("reading record %X: %w", code, err)
-	}
-	s.settled(code)
-	return e.Entry, nil
+	return use(s, "reading record", func() (Entry, error) {
+		e, err := s.entry(code)
+		if err != nil {
+			return Entry{}, fmt.Errorf("%X: %w", code, err)
+		}
+		s.settled(code)
+		return e.Entry, nil
+	})
 }
 
 // Part returns one part of a record. ErrNotFound if the record or the part does not exist.
 func (s *Store) Part(code Code, name string) ([]byte, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading part: %w", err)
-	}
-	defer s.leave()
-	id, err := s.id(code)
-	if err != nil {
-		return nil, fmt.Errorf("reading record %X: %w", code, err)
-	}
-	data, err := get(s.db, partKey(id, name))
-	if err != nil {
-		return nil, fmt.Errorf("reading part %q of record %X: %w", name, code, err)
-	}
-	s.settled(code)
-	return data, nil
+	return use(s, "reading part", func() ([]byte, error) {
+		id, err := s.id(code)
+		var data []byte
+		if err == nil {
+			data, err = get(s.db, partKey(id, name))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q of record %X: %w", name, code, err)
+		}
+		s.settled(code)
+		return data, nil
+	})
 }
 
 // Parts returns all parts of a record, by name. ErrNotFound if the record does not exist.
 func (s *Store) Parts(code Code) ([]Part, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading parts: %w", err)
-	}
-	defer s.leave()
-	id, err := s.id(code)
-	if err != nil {
-		return nil, fmt.Errorf("reading record %X: %w", code, err)
-	}
-	lists, err := s.parts(id)
-	if err != nil {
-		return nil, fmt.Errorf("reading parts of record %X: %w", code, err)
-	}
-	s.settled(code)
-	return lists[0], nil
+	return use(s, "reading parts", func() ([]Part, error) {
+		id, err := s.id(code)
+		lists := [][]Part{nil}
+		if err == nil {
+			lists, err = s.parts(id)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("record %X: %w", code, err)
+		}
+		s.settled(code)
+		return lists[0], nil
+	})
 }
 
 // PartsOf returns the parts of the given records, by name. It costs a third of calling Parts for each record. It saves
 // most if the records are in the order of their ids.
 func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading parts: %w", err)
-	}
-	defer s.leave()
-	if len(records) == 0 {
-		return nil, nil
-	}
-	ids := make([]uint64, len(records))
-	for i, e := range records {
-		ids[i] = e.ID
-	}
-	lists, err := s.parts(ids...)
-	if err != nil {
-		return nil, fmt.Errorf("reading parts of %d records: %w", len(records), err)
-	}
-	for _, e := range records {
-		s.settled(e.Code)
-	}
-	return lists, nil
+	return use(s, "reading parts", func() ([][]Part, error) {
+		if len(records) == 0 {
+			return nil, nil
+		}
+		ids := make([]uint64, len(records))
+		for i, e := range records {
+			ids[i] = e.ID
+		}
+		lists, err := s.parts(ids...)
+		for _, e := range records {
+			s.settled(e.Code)
+		}
+		return lists, err
+	})
 }
 
 func (s *Store) parts(ids ...uint64) (lists [][]Part, err error) {
@@ -115,35 +104,30 @@ func (s *Store) parts(ids ...uint64) (lists [][]Part, err error) {
 
 // Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound.
 func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
-	if err := s.enter(); err != nil {
-		return code, digest, fmt.Errorf("looking up key: %w", err)
-	}
-	defer s.leave()
-	row, err := get(s.db, idemKey(key))
-	if err != nil {
-		return code, digest, fmt.Errorf("looking up key: %w", err)
-	}
-	if len(row) != 40 {
-		return code, digest, fmt.Errorf("looking up key: %w", ErrCorrupt)
-	}
-	e, err := s.entryByID(be.Uint64(row))
-	if err != nil {
-		return code, digest, fmt.Errorf("looking up key: %w", err)
-	}
-	s.settled(e.Code)
-	return e.Code, [32]byte(row[8:]), nil
+	code, err = use(s, "looking up key", func() (code Code, err error) {
+		row, err := get(s.db, idemKey(key))
+		if err == nil && len(row) != 40 {
+			err = ErrCorrupt
+		}
+		if err != nil {
+			return code, err
+		}
+		e, err := s.entryByID(be.Uint64(row))
+		digest = [32]byte(row[8:])
+		s.settled(e.Code)
+		return e.Code, err
+	})
+	return code, digest, err
 }
 
 // Counter returns a counter's value, 0 if it was never set. Only the owner of an Appending that names the origin can
 // rely on the value, from Begin to Append, while the origin is locked.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
-	if err := s.enter(); err != nil {
-		return 0, fmt.Errorf("reading counter: %w", err)
-	}
-	defer s.leave()
-	n, err := s.counter(origin, line)
-	s.settled(origin)
-	return n.Value, err
+	return use(s, "reading counter", func() (int64, error) {
+		n, err := s.counter(origin, line)
+		s.settled(origin)
+		return n.Value, err
+	})
 }
 
 // recordsChunk is how many records are read at once; no iterator stays open while the caller works on them.
@@ -207,32 +191,22 @@ func (s *Store) entryByID(id uint64) (entryRow, error) {
 
 // LastNumbers returns the last number of each series.
 func (s *Store) LastNumbers() (map[string]uint64, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading last numbers: %w", err)
-	}
-	defer s.leave()
-	series, err := readAllSeries(s.db)
-	if err != nil {
-		return nil, fmt.Errorf("reading last numbers: %w", err)
-	}
-	last := make(map[string]uint64, len(series))
-	for name, row := range series {
-		last[name] = row.Last
-	}
-	return last, nil
+	return use(s, "reading last numbers", func() (map[string]uint64, error) {
+		series, err := readAllSeries(s.db)
+		last := make(map[string]uint64, len(series))
+		for name, row := range series {
+			last[name] = row.Last
+		}
+		return last, err
+	})
 }
 
 // LastNumber returns the last number of a series that was used or given up; 0 for a series that has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
-	if err := s.enter(); err != nil {
-		return 0, err
-	}
-	defer s.leave()
-	row, err := s.series(series)
-	if err != nil {
-		return 0, fmt.Errorf("reading series %q: %w", series, err)
-	}
-	return row.Last, nil
+	return use(s, "reading last number", func() (uint64, error) {
+		row, err := s.series(series)
+		return row.Last, err
+	})
 }
 
 // LastID returns the highest id that Records can return: every record up to this id is durable or will never exist.
@@ -241,64 +215,51 @@ func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
 // Page returns the first records above an id, by growing id, at most limit of them (1 or more). It stops where Records
 // stops, and reads no more than it returns.
 func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading records: %w", err)
-	}
-	defer s.leave()
-	upper := s.ids.floor()
-	if afterID+1 >= upper {
-		return nil, nil
-	}
-	chunk := make([]Entry, 0, min(limit, recordsChunk))
-	err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
-		e, err := decodeEntry(be.Uint64(key[1:]), value)
-		if err != nil {
+	return use(s, "reading records", func() ([]Entry, error) {
+		upper := s.ids.floor()
+		if afterID+1 >= upper {
+			return nil, nil
+		}
+		chunk := make([]Entry, 0, min(limit, recordsChunk))
+		err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
+			e, err := decodeEntry(be.Uint64(key[1:]), value)
+			e.Series = s.names.named(e.SequenceID)
+			if chunk = append(chunk, e.Entry); err == nil && len(chunk) == limit {
+				err = errStop
+			}
 			return err
+		})
+		if err != nil {
+			return nil, err
 		}
-		e.Series = s.names.named(e.SequenceID)
-		if chunk = append(chunk, e.Entry); len(chunk) == limit {
-			return errStop
+		for _, e := range chunk {
+			s.settled(e.Code)
 		}
-		return nil
+		return chunk, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("reading records: %w", err)
-	}
-	for _, e := range chunk {
-		s.settled(e.Code)
-	}
-	return chunk, nil
 }
 
 // ByID returns the records with the given ids, in the order of ids. It omits ids that no record has.
 func (s *Store) ByID(ids []uint64) ([]Entry, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading records: %w", err)
-	}
-	defer s.leave()
-	return s.byID(ids)
+	return use(s, "reading records", func() ([]Entry, error) { return s.byID(ids) })
 }
 
 // Day returns the first records above an id that belong to a day, by growing id, at most limit of them (1 or more). It
 // stops where Records stops: a reader that remembers the last id misses no record at its next call.
 func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading the records of day %d: %w", day, err)
-	}
-	defer s.leave()
-	ids := make([]uint64, 0, min(limit, recordsChunk))
-	if upper := s.ids.floor(); afterID+1 < upper {
-		err := scan(s.db, dayKey(day, afterID+1), dayKey(day, upper), func(key, _ []byte) error {
-			if ids = append(ids, be.Uint64(key[5:])); len(ids) == limit {
-				return errStop
+	return use(s, "reading the records of a day", func() ([]Entry, error) {
+		ids := make([]uint64, 0, min(limit, recordsChunk))
+		if upper := s.ids.floor(); afterID+1 < upper {
+			err := scan(s.db, dayKey(day, afterID+1), dayKey(day, upper), func(key, _ []byte) error {
+				ids = append(ids, be.Uint64(key[5:]))
+				return onlyIf(len(ids) == limit, errStop)
+			})
+			if err != nil {
+				return nil, err
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading the records of day %d: %w", day, err)
 		}
-	}
-	return s.byID(ids)
+		return s.byID(ids)
+	})
 }
 
 // byID reads records through one iterator: an id next to the previous id costs one step.
@@ -309,7 +270,7 @@ func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
 	}
 	defer func() {
 		if bad := errors.Join(it.Error(), it.Close()); bad != nil {
-			err = fmt.Errorf("reading records: %w", damaged(bad))
+			err = damaged(bad)
 		}
 	}()
 	entries = make([]Entry, 0, len(ids))
@@ -321,12 +282,12 @@ func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
 			}
 		}
 		row, err := it.ValueAndErr()
-		if err != nil {
-			return nil, fmt.Errorf("reading record %d: %w", id, damaged(err))
+		var e entryRow
+		if err == nil {
+			e, err = decodeEntry(id, row)
 		}
-		e, err := decodeEntry(id, row)
 		if err != nil {
-			return nil, fmt.Errorf("reading record %d: %w", id, err)
+			return nil, fmt.Errorf("record %d: %w", id, damaged(err))
 		}
 		e.Series = s.names.named(e.SequenceID)
 		s.settled(e.Code)

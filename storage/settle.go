@@ -263,11 +263,7 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 // Owed returns what must be settled before the store can give numbers again, nil if nothing must be settled. possible
 // may be nil. Error: ErrClosed.
 func (s *Store) Owed(possible Possible) (*Owed, error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	return s.owed(possible)
+	return use(s, "reading what is owed", func() (*Owed, error) { return s.owed(possible) })
 }
 
 func (s *Store) owed(possible Possible) (*Owed, error) {
@@ -308,23 +304,18 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 // An interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named; the error
 // lists these.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("settling: %w", err)
-	}
-	defer s.leave()
-	s.reconciling.Lock()
-	defer s.reconciling.Unlock()
-	o, err := s.owed(possible)
-	if err == nil && o == nil {
-		err = errors.New("the store owes nothing")
-	}
-	if err == nil {
-		err = s.settle(ctx, o, losses, reason)
-	}
-	if err != nil {
-		return o, fmt.Errorf("settling: %w", err)
-	}
-	return o, nil
+	return use(s, "settling", func() (*Owed, error) {
+		s.reconciling.Lock()
+		defer s.reconciling.Unlock()
+		o, err := s.owed(possible)
+		if err == nil && o == nil {
+			err = errors.New("the store owes nothing")
+		}
+		if err == nil {
+			err = s.settle(ctx, o, losses, reason)
+		}
+		return o, err
+	})
 }
 
 // Accept records in o the losses that a person accepts. It returns the other losses in ParseLoss's form.
@@ -448,21 +439,12 @@ type Lost struct {
 // not settled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series
 // is already at the number, SkipTo succeeds; a series never moves back.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
-	if err := s.enter(); err != nil {
-		return fmt.Errorf("skipping numbers: %w", err)
-	}
-	defer s.leave()
-	if err := s.skipTo(ctx, series, number, reason); err != nil {
-		return fmt.Errorf("moving series %q to number %d: %w", series, number, err)
-	}
-	return nil
+	_, err := use(s, "moving series", func() (any, error) { return nil, s.skipTo(ctx, series, number, reason) })
+	return err
 }
 
 func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason string) error {
-	if err := s.sound(); err != nil {
-		return err
-	}
-	if err := checkName("series", series); err != nil {
+	if err := errors.Join(s.sound(), checkName("series", series)); err != nil {
 		return err
 	}
 	if len(reason) > 1000 || number > math.MaxInt64 {
@@ -478,7 +460,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	case err != nil:
 		return err
 	case number < row.Last:
-		return fmt.Errorf("it is at %d already", row.Last)
+		return fmt.Errorf("%q is at %d already, after %d", series, row.Last, number)
 	case number == row.Last:
 		return s.release(series, number)
 	}
@@ -503,21 +485,11 @@ const maxGaps = 64
 // Gaps returns the restorations of this store, the oldest first. The list is empty if the store was never restored from
 // a backup or a second copy.
 func (s *Store) Gaps() ([]Gap, error) {
-	if err := s.enter(); err != nil {
-		return nil, fmt.Errorf("reading restorations: %w", err)
-	}
-	defer s.leave()
-	gaps, err := readGaps(s.db)
-	if err != nil {
-		return nil, fmt.Errorf("reading restorations: %w", err)
-	}
-	return gaps, nil
+	return use(s, "reading restorations", func() ([]Gap, error) { return readJSON[[]Gap](s.db, keyGaps) })
 }
 
-func readGaps(r pebble.Reader) ([]Gap, error) { return readJSON[[]Gap](r, keyGaps) }
-
 func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
-	gaps, err := readGaps(r)
+	gaps, err := readJSON[[]Gap](r, keyGaps)
 	gaps = append(gaps, g)
 	return errors.Join(err, setJSON(b, keyGaps, gaps[max(0, len(gaps)-maxGaps):], nil))
 }

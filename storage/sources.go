@@ -377,11 +377,7 @@ type RepairRecord struct {
 
 // Unrecorded returns the repairs that are not in the trail yet, the oldest first.
 func (s *Store) Unrecorded() ([]RepairRecord, error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	return readRepairs(s.db)
+	return use(s, "reading repairs", func() ([]RepairRecord, error) { return readRepairs(s.db) })
 }
 
 // Recorded removes the repairs that Unrecorded returned: the trail has them.

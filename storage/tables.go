@@ -194,27 +194,21 @@ func (o *Options) tableLists() (list []string) {
 // error ends the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with each
 // other: see Fsck.
 func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
-	if err := s.enter(); err != nil {
-		return fmt.Errorf("reading tables: %w", err)
-	}
-	defer s.leave()
-	damaged := uint64(0)
-	err := eachTable(ctx, s.db, &s.o, pause, func(path string, bad error) {
-		damaged++
-		if s.damage.note(fmt.Sprintf("%s: %v", path, bad)) {
-			s.o.Logger.Error("store is damaged", "table", path, "error", bad.Error())
+	_, err := use(s, "reading tables", func() (any, error) {
+		damaged := uint64(0)
+		err := eachTable(ctx, s.db, &s.o, pause, func(path string, bad error) {
+			damaged++
+			s.o.damaged(s.damage, path, bad.Error())
+		})
+		if err != nil {
+			return nil, err
 		}
+		r := &Reading{s.o.Now().UTC(), damaged}
+		s.reading.Store(r)
+		// A crash may lose this row: then the next pass comes ten minutes after the start.
+		return nil, setJSON(s.db, keyRead, r, pebble.NoSync)
 	})
-	if err != nil {
-		return fmt.Errorf("reading tables: %w", err)
-	}
-	r := &Reading{s.o.Now().UTC(), damaged}
-	s.reading.Store(r)
-	// A crash may lose this row: then the next pass comes ten minutes after the start.
-	if err := setJSON(s.db, keyRead, r, pebble.NoSync); err != nil {
-		return fmt.Errorf("reading tables: %w", err)
-	}
-	return nil
+	return err
 }
 
 // Reading is the result of the store's last complete reading of its tables.
