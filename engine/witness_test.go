@@ -53,8 +53,8 @@ func TestWitness_MH(t *testing.T) {
 		_, err = b.engine.Issue(context.Background(), sale("6", 300))
 		refused(b.t, err, refusal.CodeStoreBehind, "")
 		held, err := b.store.Held()
-		if err != nil || len(held) != 1 || held[0].Series != series || held[0].There != 2 ||
-			!strings.Contains(held[0].Words, "numeroControl") {
+		if err != nil || len(held) != 1 || held[0].Series[0].Series != series ||
+			held[0].Series[0].There != 2 || !strings.Contains(held[0].Path, "numeroControl") {
 			b.t.Errorf("the store holds %+v, %v", held, err)
 		}
 		b.cable.set(plugged)

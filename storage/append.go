@@ -204,20 +204,20 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 }
 
 // series reads the row of a series, whose lock is held.
-func (s *Store) series(name string) (seriesRow, error) {
+func (s *Store) series(name string) (Reach, error) {
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {
-		return seriesRow{Sequence: s.names.sequenceOf(name)}, nil
+		return Reach{Sequence: s.names.sequenceOf(name)}, nil
 	}
 	if err != nil {
-		return seriesRow{}, err
+		return Reach{}, err
 	}
 	return decodeSeries(b)
 }
 
 // change adds to the batch what every change has: the entry as it is now, its parts, the rows that lead to it, the
 // journal's link and the series' row. was is the previous entry, nil for a new record.
-func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, was, e *entryRow, l *link, parts []Part) {
+func (s *Store) change(b *pebble.Batch, series string, row *Reach, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
 		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as a reader will get it, and a copy
 	}
@@ -242,7 +242,7 @@ func (s *Store) change(b *pebble.Batch, series string, row *seriesRow, was, e *e
 }
 
 // link adds to the batch the next link of a series' journal, and the series' row.
-func (s *Store) link(b *pebble.Batch, series string, row *seriesRow, l *link) {
+func (s *Store) link(b *pebble.Batch, series string, row *Reach, l *link) {
 	row.Position++
 	l.Previous, l.At = row.Hash, s.o.Now().UnixNano()
 	key, value := journalKey(row.Sequence, row.Position), l.encode()
@@ -275,7 +275,7 @@ type turn struct {
 }
 
 // take gives the number after the last number in the line, or, in a new line, after the stored number from read.
-func (t *turns) take(series string, read func(series string) (seriesRow, error)) (*turn, error) {
+func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := &turn{series: series, over: make(chan struct{})}

@@ -229,16 +229,12 @@ func (r *assembler) resume() error {
 }
 
 // owe finds out what must be settled before the new store gives numbers.
-func (m *media) owe(db *pebble.DB, row *restoredRow) error {
-	held, err := readHeld(db)
-	if err != nil {
-		return err
-	}
+func (m *media) owe(db *pebble.DB, row *restoredRow) (err error) {
 	var mark *Head
 	if said, of, err := readMark(m.o.FS, m.o.MarkPath); err == nil {
 		mark = said.head(of)
 	}
-	m.said.Owed, err = owed(db, row, nil, held, mark, m.from.Possible)
+	m.said.Owed, err = owed(db, row, nil, mark, m.from.Possible)
 	return err
 }
 
@@ -318,7 +314,7 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	case w == nil && r.from.Dry:
 		return behindMark, nil
 	case w == nil:
-		return behindMark, forgetWitness(db, WitnessCopy)
+		return behindMark, setWitnesses(db, db, func(w Witness) bool { return w.Medium == WitnessCopy }, nil, pebble.Sync)
 	case w.Diverged:
 		return behindMark, onlyIf(!behindMark, fmt.Errorf("%w: %s", ErrDiverged, w))
 	}
@@ -339,24 +335,6 @@ func unreadSegment(o *Options, from string) error {
 		}
 	}
 	return err
-}
-
-// forgetWitness removes a medium's Witness, which hold noted; empty: all.
-func forgetWitness(db *pebble.DB, medium string) error {
-	list, err := readBehind(db)
-	if err != nil || list == nil {
-		return err
-	}
-	var rest []Witness
-	for _, w := range list {
-		if medium != "" && w.Medium != medium {
-			rest = append(rest, w)
-		}
-	}
-	if rest != nil {
-		return setBehind(db, rest)
-	}
-	return db.Delete(keyBehind, pebble.Sync)
 }
 
 // room returns an error when the new store does not fit on the disk.
@@ -397,19 +375,24 @@ func (a *assembly) finish() error {
 		known = raise(known, name, a.named[name], series)
 	}
 	behind, err := readBehind(a.db)
-	if err != nil && !errors.Is(err, ErrCorrupt) {
-		return err
+	if errors.Is(err, ErrCorrupt) {
+		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
-	for _, w := range behind { // numbers that no medium has any more are settled too
-		for _, l := range w.Series {
-			known = raise(known, l.Series, l.There, series)
+	for _, w := range behind {
+		for _, l := range w.Series { // numbers that no medium has any more are settled too
+			if inBox(w) {
+				known = raise(known, l.Series, l.There, series)
+			}
 		}
+	}
+	if err = errors.Join(err, setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
+		return err
 	}
 	h, err := readHoles(a.db)
 	if err == nil {
 		a.said.Lacking, err = h.lacking(series), a.raiseSegments()
 	}
-	if err = errors.Join(err, a.db.Delete(keyBehind, pebble.NoSync)); err != nil {
+	if err != nil {
 		return err
 	}
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
@@ -464,7 +447,7 @@ func (a *assembly) raiseSegments() error {
 }
 
 // raise adds to known that a series got to a number, if the store's series ends before it.
-func raise(known []knownSeries, name string, to uint64, series map[string]seriesRow) []knownSeries {
+func raise(known []knownSeries, name string, to uint64, series map[string]Reach) []knownSeries {
 	last := series[name].Last
 	if to <= last {
 		return known
@@ -509,7 +492,7 @@ func (a *assembly) accepted(now *holes) bool {
 }
 
 // markAgrees reports whether the mark has exactly this store's identity and no number that the store lacks.
-func (a *assembly) markAgrees(series map[string]seriesRow) bool {
+func (a *assembly) markAgrees(series map[string]Reach) bool {
 	said, of, err := readMark(a.o.FS, a.o.MarkPath)
 	return err == nil && compareMark(storeHead(a.id, a.db, series), said.head(of)) == nil
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Witness is a medium that knows more of this store's history than the store, for example after store and mark were put
-// back to an earlier state. While there is a Witness, the store takes no number: see Assemble and Settle.
+// Witness is a medium, or a place outside of the box, that knows more of this store's history than the store, for
+// example after store and mark were put back to an earlier state. The store keeps it across restarts, and Settle ends
+// it. While there is a Witness of the box's media, the store takes no number. While there is one outside of the box,
+// the store's owner gives no number, and the store itself goes on. See Assemble and Settle.
 type Witness struct {
-	Medium   string `json:"medium"` // WitnessCopy or WitnessMark
-	Path     string `json:"path"`
+	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
+	Path     string `json:"path"`   // outside of the box: its own words
+	Outside  bool   `json:"outside,omitempty"`
 	Diverged bool   `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
 	Series   []Lead `json:"series"`
 }
@@ -27,7 +30,7 @@ type Lead struct {
 	Changes uint64 `json:"changes"`
 }
 
-// The media of a Witness.
+// The media of the box.
 const (
 	WitnessCopy = "second copy"
 	WitnessMark = "high-water mark"
@@ -58,8 +61,8 @@ func (a Lead) String() string {
 	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
 }
 
-// Behind returns the media that know more than this store; while the list is empty, the store may take numbers. The
-// caller must not change the result.
+// Behind returns the media of the box that know more than this store; while the list is empty, the store may take
+// numbers. The caller must not change the result.
 func (s *Store) Behind() []Witness {
 	if list := s.behind.Load(); list != nil {
 		return *list
@@ -67,96 +70,90 @@ func (s *Store) Behind() []Witness {
 	return nil
 }
 
+// Held returns the witnesses outside of the box, with one series each.
+func (s *Store) Held() ([]Witness, error) {
+	return use(s, "reading witnesses", func() ([]Witness, error) {
+		list, err := readBehind(s.db)
+		return slices.DeleteFunc(list, inBox), err
+	})
+}
+
+func inBox(w Witness) bool { return !w.Outside }
+
+// Hold adds witnesses outside of the box, durably: each names one series.
+func (s *Store) Hold(list []Witness) error {
+	_, err := use(s, "holding series", func() (any, error) {
+		if err := s.sound(); err != nil {
+			return nil, err
+		}
+		for _, w := range list {
+			w.Outside, w.Series = true, slices.Clone(w.Series)
+			lead := &w.Series[0]
+			err := s.testify(func(old Witness) bool {
+				same := old.Outside && old.Medium == w.Medium && old.Series[0].Series == lead.Series
+				if same {
+					lead.There = max(lead.There, old.Series[0].There)
+				}
+				return same
+			}, &w)
+			if err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
 // hold stops the store from giving numbers, also after a restart: removing the medium does not help.
 func (s *Store) hold(w Witness) {
-	list := slices.DeleteFunc(slices.Clone(s.Behind()), func(old Witness) bool { return old.Medium == w.Medium })
-	list = append(list, w)
+	same := func(old Witness) bool { return old.Medium == w.Medium }
+	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
 	s.behind.Store(&list)
 	if s.damage.err() == nil {
-		if err := setBehind(s.db, list); err != nil {
+		if err := s.testify(same, &w); err != nil {
 			s.o.die("noting that a medium knows more: %v", err)
 		}
 	}
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }
 
-func setBehind(db *pebble.DB, list []Witness) error { return setJSON(db, keyBehind, list, pebble.Sync) }
-
-// readBehind returns the witnesses that hold has noted.
-func readBehind(r pebble.Reader) ([]Witness, error) { return readJSON[[]Witness](r, keyBehind) }
-
-// Held is a series in which a witness outside of the box knows numbers that the store lacks. The store keeps it across
-// restarts, and Settle ends it. While any series is held, the store's owner gives no numbers; the store itself goes on.
-type Held struct {
-	Witness string `json:"witness"` // "MH" or "archive"
-	Words   string `json:"words"`   // the witness's own words
-	Series  string `json:"series"`
-	Here    uint64 `json:"here"`  // last number in the store
-	There   uint64 `json:"there"` // the highest number that the witness named
-}
-
-func (h Held) String() string {
-	return fmt.Sprintf("%s knows number %d of %s, the store %d (%s)", h.Witness, h.There, h.Series, h.Here, h.Words)
-}
-
-// Held returns the series that are held.
-func (s *Store) Held() ([]Held, error) {
-	if err := s.enter(); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	return readHeld(s.db)
-}
-
-// Hold adds to the held series, durably.
-func (s *Store) Hold(list []Held) error {
-	if err := s.enter(); err != nil {
-		return fmt.Errorf("holding series: %w", err)
-	}
-	defer s.leave()
-	s.holding.Lock()
-	defer s.holding.Unlock()
-	held, err := readHeld(s.db)
-	if err = errors.Join(err, s.sound()); err != nil {
-		return fmt.Errorf("holding series: %w", err)
-	}
-	for _, h := range list {
-		held = slices.DeleteFunc(held, func(old Held) bool {
-			same := old.Witness == h.Witness && old.Series == h.Series
-			if same {
-				h.There = max(h.There, old.There)
-			}
-			return same
-		})
-		held = append(held, h)
-	}
-	if err := setHeld(s.db, held); err != nil {
-		s.o.die("noting that a witness knows more: %v", err)
-	}
-	return nil
-}
-
-// release removes the Held rows of a series up to a number.
+// release ends the witnesses outside of the box for a series up to a number.
 func (s *Store) release(series string, number uint64) error {
+	return s.testify(func(w Witness) bool {
+		return w.Outside && w.Series[0].Series == series && w.Series[0].There <= number
+	}, nil)
+}
+
+// testify replaces the witnesses that drop selects with w, durably; w may be nil.
+func (s *Store) testify(drop func(Witness) bool, w *Witness) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
-	held, err := readHeld(s.db)
+	return setWitnesses(s.db, s.db, drop, w, pebble.Sync)
+}
+
+// setWitnesses is the one writer of the row of witnesses.
+func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w *Witness,
+	sync *pebble.WriteOptions) error {
+	list, err := readBehind(r)
 	if err != nil {
 		return err
 	}
-	rest := slices.DeleteFunc(slices.Clone(held), func(h Held) bool { return h.Series == series && h.There <= number })
-	if len(rest) == len(held) {
+	had := len(list)
+	if list = slices.DeleteFunc(list, drop); w != nil {
+		list = append(list, *w)
+	}
+	switch {
+	case w == nil && len(list) == had:
 		return nil
+	case len(list) == 0:
+		return to.Delete(keyBehind, sync)
 	}
-	if err := setHeld(s.db, rest); err != nil {
-		s.o.die("releasing a series: %v", err)
-	}
-	return nil
+	return setJSON(to, keyBehind, list, sync)
 }
 
-func setHeld(db *pebble.DB, list []Held) error { return setJSON(db, keyHeld, list, pebble.Sync) }
-
-func readHeld(r pebble.Reader) ([]Held, error) { return readJSON[[]Held](r, keyHeld) }
+// readBehind returns all witnesses.
+func readBehind(r pebble.Reader) ([]Witness, error) { return readJSON[[]Witness](r, keyBehind) }
 
 // leads returns a Witness if a medium knows more than the store, or another history; nil otherwise.
 func leads(medium, path string, here, there *Head) (*Witness, error) {
@@ -183,7 +180,7 @@ func (e *logEnd) head(o *Options, dir string) *Head {
 		return e.links(o, dir, ends)
 	}}
 	for _, p := range e.told.Series {
-		h.Series[p.Name] = Reach{p.Last, p.Sequence, p.Position, p.Hash}
+		h.Series[p.Name] = p.Reach
 	}
 	return h
 }

@@ -198,12 +198,7 @@ func TestBehind_Mark(t *testing.T) {
 	put(t, s, "b", 10)
 	sound(t, s)
 	writeFile(t, old, markPath, readFile(t, fs, markPath))
-	if _, err := Open(options(old)); !errors.Is(err, ErrMark) {
-		t.Errorf("opened: %v", err)
-	}
-	o := options(old)
-	o.OpenBehind = true
-	s = openStoreWith(t, o)
+	s = openStore(t, old)
 	w := mustHold(t, s)
 	if len(w) != 1 || w[0].Medium != WitnessMark || !strings.Contains(w[0].String(),
 		"a: 1 here, 8 there; b: 0 here, 1 there") {

@@ -24,7 +24,7 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 // commit writes a batch to the log, calls applied as soon as the batch's place there is certain, and returns when the
 // disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
 // unknown; the process ends, and the next one reads the disk. row is the series after the batch, feed its announcement.
-func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied func()) {
+func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func()) {
 	var batch []byte
 	if s.second != nil {
 		batch = bytes.Clone(b.Repr())
@@ -38,7 +38,7 @@ func (s *Store) commit(b *pebble.Batch, row *seriesRow, feed uint64, applied fun
 	}
 	s.syncer.wait(row)
 	if s.second != nil {
-		s.second.push(place{row.Sequence, row.Position, row.Hash, row.Last, s.names.named(row.Sequence)}, feed, batch)
+		s.second.push(place{*row, s.names.named(row.Sequence)}, feed, batch)
 	}
 }
 
@@ -152,7 +152,7 @@ type syncer struct {
 
 // round is the batches that go to the disk with one sync.
 type round struct {
-	rows []seriesRow // as the batches leave them
+	rows []Reach // as the batches leave them
 	done chan struct{}
 }
 
@@ -165,7 +165,7 @@ func newSyncer(s *Store) *syncer {
 }
 
 // wait returns when the disk has the batch that wrote row. The batch is in the log already.
-func (y *syncer) wait(row *seriesRow) {
+func (y *syncer) wait(row *Reach) {
 	y.mu.Lock()
 	r := y.next
 	r.rows = append(r.rows, *row)

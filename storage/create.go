@@ -33,8 +33,6 @@ type Options struct {
 	// which the change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not
 	// called while the copy is not live.
 	Carry func(file string, end int64)
-	// OpenBehind also opens a store that is behind its mark: the store can be read, and takes no number; see Behind.
-	OpenBehind bool
 	// Fatal is called when a write to the disk failed; whether its data is on the disk is unknown then. Fatal must not
 	// return: Pebble would continue and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)

@@ -52,6 +52,6 @@
 //	for doctor        LookAtMark, LookAtCopy
 //
 // Close ends it. For a store that is not open, Check checks it and Assemble rebuilds it from all media; CheckBackup
-// checks a backup; NewMark and MoveMark replace a lost mark. They compare media with Relate and plan the next number of
-// a series with Plan.
+// checks a backup; NewMark brings or replaces a lost mark. They compare media with Relate and plan the next number of a
+// series with Plan.
 package storage

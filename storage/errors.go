@@ -27,8 +27,8 @@ var (
 	ErrExists = errors.New("something is there already")
 	// ErrNoStore: Open found no store. Open never makes a store: a mistyped path would restart numbering at 1.
 	ErrNoStore = errors.New("no store")
-	// ErrMark: the store is behind its high-water mark (acknowledged records are missing), or the mark is missing,
-	// unreadable or another store's. Further issuing could use numbers twice.
+	// ErrMark: the high-water mark is missing, unreadable, old or another store's. Further issuing could use numbers
+	// twice.
 	ErrMark = errors.New("store and high-water mark do not agree")
 	// ErrInUse: another process has the store open, most likely the appliance.
 	ErrInUse = errors.New("store is in use")

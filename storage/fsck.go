@@ -152,9 +152,9 @@ type checker struct {
 // seriesCheck is the state of the walk through a series' journal.
 type seriesCheck struct {
 	name  string
-	row   seriesRow
-	last  seriesRow // the row that follows from the journal up to here
-	blind bool      // the next part of the journal cannot be read
+	row   Reach
+	last  Reach // the row that follows from the journal up to here
+	blind bool  // the next part of the journal cannot be read
 
 	nameless bool // the series' row cannot be read either
 }
@@ -291,7 +291,6 @@ var metaRows = map[string]func(value []byte) bool{
 	"mark":         holdsJSON[markRow],
 	"restorations": holdsJSON[[]Gap],
 	"behind":       holdsJSON[[]Witness],
-	"held":         holdsJSON[[]Held],
 	"repairs":      holdsJSON[[]RepairRecord],
 	"scrub":        holdsJSON[Scrub],
 	"read":         holdsJSON[Reading],
@@ -315,7 +314,7 @@ func (c *checker) seriesRow(key, value []byte) error {
 		return nil
 	}
 	c.total += int64(row.Position)
-	c.series[row.Sequence] = &seriesCheck{name: name, row: row, last: seriesRow{Sequence: row.Sequence}}
+	c.series[row.Sequence] = &seriesCheck{name: name, row: row, last: Reach{Sequence: row.Sequence}}
 	return nil
 }
 
@@ -401,7 +400,7 @@ func (c *checker) compareCounters(key []byte, l *link) error {
 }
 
 func (c *checker) journalEnd() {
-	rows := make(map[string]seriesRow)
+	rows := make(map[string]Reach)
 	for _, s := range c.series {
 		rows[s.name] = s.row
 	}

@@ -56,7 +56,7 @@ func TestFsck_Damage(t *testing.T) {
 		change(&e)
 		return row{entryKey(id), e.encode()}
 	}
-	series := func(name string, change func(*seriesRow)) row {
+	series := func(name string, change func(*Reach)) row {
 		r, err := s.series(name)
 		if err != nil {
 			t.Fatal(err)
@@ -125,18 +125,18 @@ func TestFsck_Damage(t *testing.T) {
 		"last link altered": {`the hashes differ`, []row{relink(5, func(l *link) { l.At++ })}},
 		"gap": {`number 5 of series "odd" follows 3: a gap`,
 			[]row{relink(5, func(l *link) { l.Number = 5 }), entry(7, func(e *entryRow) { e.Number = 5 }),
-				series("odd", func(r *seriesRow) { r.Last = 5 })}},
+				series("odd", func(r *Reach) { r.Last = 5 })}},
 		"duplicate": {`number 3 of series "odd" was used before: a duplicate`,
 			[]row{relink(5, func(l *link) { l.Number = 3 }), entry(7, func(e *entryRow) { e.Number = 3 }),
-				series("odd", func(r *seriesRow) { r.Last = 3 })}},
+				series("odd", func(r *Reach) { r.Last = 3 })}},
 		"unknown operation": {`operation 9`, []row{relink(4, func(l *link) { l.Op = 9 })}},
 		"series deleted":    {`belongs to no series`, []row{{seriesKey("odd"), nil}}},
 		"series set back": {`acknowledged records are missing`,
-			[]row{series("odd", func(r *seriesRow) { r.Last = 2 })}},
+			[]row{series("odd", func(r *Reach) { r.Last = 2 })}},
 		"series ahead": {`ends at number 9, position 5; its journal at 4, 5`,
-			[]row{series("odd", func(r *seriesRow) { r.Last = 9 })}},
+			[]row{series("odd", func(r *Reach) { r.Last = 9 })}},
 		"two series, one sequence": {`has the sequence 1 of series`,
-			[]row{series("new", func(r *seriesRow) { r.Sequence = 1 })}},
+			[]row{series("new", func(r *Reach) { r.Sequence = 1 })}},
 		"series garbled":      {`series "odd": is unreadable`, []row{{seriesKey("odd"), []byte{1, 2}}}},
 		"layout altered":      {`meta "layout": is`, []row{alter(keyLayout, 3)}},
 		"row of no table":     {`unknown table .*: belongs to no table`, []row{{[]byte{77, 1}, []byte{}}}},
@@ -277,7 +277,7 @@ func TestRows_Decode(t *testing.T) {
 		Due: &Due{"q", time.Unix(-1, 5).UTC()}}, Appended: 10, Changed: 11, Parts: 12, Idempotency: idem(1)}
 	l := link{Op: opAppend, At: -5, ID: 5, Code: code(1), Number: 6, From: 1, State: 2, Revision: 3,
 		Parts: []partDigest{{"a", [32]byte{1}}}, Counters: []count{{Counter{code(2), 3, -4}, 5}}}
-	r := seriesRow{1, 2, 3, [32]byte{4}}
+	r := Reach{1, 2, 3, [32]byte{4}}
 	for name, tt := range map[string]struct {
 		row    []byte
 		decode func([]byte) ([]byte, error)
@@ -304,7 +304,7 @@ func TestRows_Decode(t *testing.T) {
 func FuzzRows(f *testing.F) {
 	f.Add((&entryRow{Idempotency: idem(1)}).encode())
 	f.Add((&link{Parts: []partDigest{{"a", [32]byte{1}}}}).encode())
-	f.Add((&seriesRow{}).encode())
+	f.Add((&Reach{}).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if e, err := decodeEntry(1, b); err == nil && string(e.encode()) != string(b) {
 			t.Errorf("entry %x comes back as %x", b, e.encode())

@@ -26,12 +26,12 @@ type Head struct {
 	links func(ends map[string]Reach) (map[string][32]byte, error)
 }
 
-// Reach is how far one series got.
+// Reach is how far one series got. It is also the row of a series in the store.
 type Reach struct {
-	Last     uint64 // the highest number
-	Sequence uint32 // of the journal; Sequence, Position and Hash are 0 in a Head of numbers
-	Position uint64 // of the last link
-	Hash     [32]byte
+	Sequence uint32   // of the journal; Sequence, Position and Hash are 0 in a Head of numbers
+	Last     uint64   // the highest number
+	Position uint64   // of the last link in the journal
+	Hash     [32]byte // of that link
 }
 
 // Relation is the result of comparing two Heads.
@@ -56,8 +56,8 @@ func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 }
 
 // storeHead returns the head of a store.
-func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head {
-	h := &Head{Store: id, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
+func storeHead(id [16]byte, r pebble.Reader, series map[string]Reach) *Head {
+	return &Head{Store: id, Series: series, links: func(ends map[string]Reach) (map[string][32]byte,
 		error) {
 		found := make(map[string][32]byte)
 		for name, end := range ends {
@@ -70,10 +70,6 @@ func storeHead(id [16]byte, r pebble.Reader, series map[string]seriesRow) *Head 
 		}
 		return found, nil
 	}}
-	for name, row := range series {
-		h.Series[name] = Reach{row.Last, row.Sequence, row.Position, row.Hash}
-	}
-	return h
 }
 
 // Relate compares a with b. It lists the series that go further in b or differ from a, with their ends in a (Here) and

@@ -35,7 +35,7 @@ func (c chained) head(sequences map[string]uint32) *Head {
 	}}
 	for name, links := range c {
 		if n := len(links); n > 0 {
-			h.Series[name] = Reach{uint64(n), sequences[name], uint64(n), links[n-1]}
+			h.Series[name] = Reach{sequences[name], uint64(n), uint64(n), links[n-1]}
 		}
 	}
 	return h
@@ -242,9 +242,7 @@ func TestAssemble_Matrix(t *testing.T) {
 			if err != nil {
 				return
 			}
-			o := options(disk)
-			o.OpenBehind = true
-			s := openStoreWith(t, o)
+			s := openStore(t, disk)
 			if !made.Whole {
 				must(t, settle(s, 5, "matrix"))
 			}

@@ -18,9 +18,8 @@ import (
 //	                                                    identity [16], last segment u64, folder ·
 //	                                                    JSON: "mark": markRow · "restored": restoredRow ·
 //	                                                    "restorations": []Gap · "behind": []Witness ·
-//	                                                    "held": []Held · "scrub": Scrub · "read": Reading ·
-//	                                                    "repairs": []RepairRecord
-//	series    name                                      seriesRow: sequence, last number, end of its journal
+//	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord
+//	series    name                                      Reach: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
 //	entry     id u64                                    entryRow: the record as it stands
 //	part      id u64, name                              the part's bytes
@@ -58,7 +57,6 @@ var (
 	keyGaps     = append([]byte{tableMeta}, "restorations"...)
 	keyBeat     = append([]byte{tableMeta}, "beat"...)
 	keyBehind   = append([]byte{tableMeta}, "behind"...)
-	keyHeld     = append([]byte{tableMeta}, "held"...)
 	keyFormer   = append([]byte{tableMeta}, "former"...)
 	keyScrub    = append([]byte{tableMeta}, "scrub"...)
 	keyBackup   = append([]byte{tableMeta}, "backup"...)
@@ -166,14 +164,6 @@ func prefixEnd(prefix []byte) []byte {
 	}
 }
 
-// seriesRow is a series as its last change left it: 2 + 4 + 8 + 8 + 32 bytes.
-type seriesRow struct {
-	Sequence uint32
-	Last     uint64   // last number
-	Position uint64   // of the last link in the journal
-	Hash     [32]byte // of that link
-}
-
 // entryRow is a record in its current state:
 //
 //	version u8 · code [16] · number u64 · sequence u32 · state u8 · revision u32 · appended u64 · changed u64 ·
@@ -195,14 +185,14 @@ const (
 	counterSize = 16 // value, revision
 )
 
-func (r *seriesRow) encode() []byte {
+func (r *Reach) encode() []byte {
 	b := make([]byte, 0, 53)
 	b = be.AppendUint32(append(b, rowVersion), r.Sequence)
 	b = be.AppendUint64(be.AppendUint64(b, r.Last), r.Position)
 	return append(b, r.Hash[:]...)
 }
 
-func decodeSeries(b []byte) (r seriesRow, err error) {
+func decodeSeries(b []byte) (r Reach, err error) {
 	c := cursor{b: b}
 	c.version()
 	r.Sequence, r.Last, r.Position = c.u32(), c.u64(), c.u64()

@@ -10,8 +10,8 @@ import (
 )
 
 // mark is the high-water mark: the last durable number of every series, kept outside of the store and synced on its
-// own. A store that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and does not
-// open.
+// own. A store that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and gives no
+// number.
 //
 // It is written in the background and never has a higher number than the store. Number n is acknowledged once the mark
 // is at n-1 or more.
@@ -39,8 +39,8 @@ type mark struct {
 
 // openMark compares the file with the store's numbers, updates it and starts its writer.
 //
-// The mark of a restored store, or of a store behind another medium, may have higher numbers than the store, and keeps
-// them until the store reaches them. A restored store whose mark is lost gets a new mark.
+// The mark may have higher numbers than the store, and keeps them until the store reaches them. A restored store whose
+// mark is lost gets a new mark.
 //
 // It returns the content of the file. Series that the file names and the store lacks get a sequence id in names.
 func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reached, error) {
@@ -55,7 +55,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 	switch {
 	case file == nil:
 		return nil, said, j.refuse(o, state)
-	case state.Kind != MarkSound && (state.Kind != MarkAhead || !o.OpenBehind):
+	case state.Kind != MarkSound && state.Kind != MarkAhead:
 		return nil, said, errors.Join(j.refuse(o, state), file.close())
 	}
 	k := &mark{o: o, metrics: m, names: names, file: file, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
@@ -77,7 +77,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reache
 		return nil, said, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
 	k.said = slices.Clone(k.known)
-	k.opened = file.durable()
+	k.opened = file.generation.Load()
 	k.proved.Store(o.Now().UnixNano())
 	go k.run()
 	return k, said, nil
@@ -110,7 +110,7 @@ func compareMark(here, marked *Head) error {
 }
 
 // note passes rows that are durable in the store to the writer.
-func (m *mark) note(rows []seriesRow) {
+func (m *mark) note(rows []Reach) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	news := false
@@ -147,25 +147,22 @@ func (m *mark) run() {
 	defer close(m.stopped)
 	for range m.kick {
 		m.mu.Lock()
-		if m.stop && slices.Equal(m.known, m.said) {
+		if numbers := slices.Clone(m.known); !slices.Equal(numbers, m.said) {
+			now := reached{m.named, numbers}
+			m.busy = true
 			m.mu.Unlock()
-			return
+			start := m.o.Now()
+			if err := m.file.write(now); err != nil {
+				// Without the mark nothing may be acknowledged, and the records in flight are durable already.
+				m.o.die("writing mark %s: %v", m.o.MarkPath, err)
+				return
+			}
+			m.metrics.mark.Observe(m.o.Now().Sub(start).Seconds())
+			m.mu.Lock()
+			m.said, m.busy = numbers, false
+			m.wrote.Broadcast()
 		}
-		numbers := slices.Clone(m.known)
-		now := reached{m.named, numbers}
-		m.busy = true
-		m.mu.Unlock()
-		start := m.o.Now()
-		if err := m.file.write(now); err != nil {
-			// Without the mark nothing may be acknowledged, and the records in flight are durable already.
-			m.o.die("writing mark %s: %v", m.o.MarkPath, err)
-			return
-		}
-		m.metrics.mark.Observe(m.o.Now().Sub(start).Seconds())
-		m.mu.Lock()
-		m.said, m.busy = numbers, false
 		stop := m.stop && slices.Equal(m.known, m.said)
-		m.wrote.Broadcast()
 		m.mu.Unlock()
 		if stop {
 			return
@@ -175,7 +172,7 @@ func (m *mark) run() {
 
 // renew gives the mark to another store, or to the same store after a restoration, with that store's numbers. Nobody
 // appends meanwhile.
-func (m *mark) renew(store [16]byte, series map[string]seriesRow) {
+func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for m.busy { // otherwise the writer would write the old numbers again

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -22,11 +22,10 @@ type markFile struct {
 	path  string
 	store [16]byte
 
-	mu         sync.Mutex
 	f          vfs.File
-	slot       int // bytes
-	generation uint64
-	torn       bool // the other slot is damaged: it may have held the newer generation
+	slot       int           // bytes
+	generation atomic.Uint64 // on the disk; the other fields belong to the goroutine that writes
+	torn       bool          // the other slot is damaged: it may have held the newer generation
 	buf        []byte
 }
 
@@ -138,8 +137,6 @@ func readMark(fs vfs.FS, path string) (reached, [16]byte, error) {
 
 // read returns the newer of the two slots.
 func (m *markFile) read() (said reached, store [16]byte, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	info, err := m.f.Stat()
 	if err != nil {
 		return said, store, err
@@ -152,15 +149,16 @@ func (m *markFile) read() (said reached, store [16]byte, err error) {
 	if n, err := m.f.ReadAt(content, 0); n < size {
 		return said, store, errors.Join(io.ErrUnexpectedEOF, err)
 	}
-	m.slot, m.generation, m.torn = size/2, 0, false
+	m.slot, m.torn = size/2, false
 	for slot := range slices.Chunk(content, m.slot) {
 		generation, of, r, ok := decodeMark(slot)
 		m.torn = m.torn || !ok && slices.ContainsFunc(slot, func(b byte) bool { return b != 0 })
-		if ok && generation > m.generation {
-			m.generation, store, said = generation, of, r
+		if ok && generation > m.generation.Load() {
+			m.generation.Store(generation)
+			store, said = of, r
 		}
 	}
-	if m.generation == 0 {
+	if m.generation.Load() == 0 {
 		return said, store, errBadMark
 	}
 	return said, store, nil
@@ -168,21 +166,22 @@ func (m *markFile) read() (said reached, store [16]byte, err error) {
 
 // write writes the next slot, and returns when the disk has it.
 func (m *markFile) write(r reached) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.generation++
-	if m.buf = encodeMark(m.buf[:0], m.generation, m.store, r); len(m.buf) > m.slot {
-		return m.grow(r)
+	generation := m.generation.Load() + 1
+	var err error
+	if m.buf = encodeMark(m.buf[:0], generation, m.store, r); len(m.buf) > m.slot {
+		err = m.grow(r, generation)
+	} else if _, err = m.f.WriteAt(m.buf, slotAt(m.slot, generation)); err == nil {
+		err = m.f.SyncData()
 	}
-	if _, err := m.f.WriteAt(m.buf, slotAt(m.slot, m.generation)); err != nil {
-		return err
+	if err == nil {
+		m.generation.Store(generation)
 	}
-	return m.f.SyncData()
+	return err
 }
 
 // grow replaces this file with a file with larger slots.
-func (m *markFile) grow(r reached) error {
-	if err := writeNewMark(m.fs, m.path, m.store, r, m.slot, m.generation); err != nil {
+func (m *markFile) grow(r reached, generation uint64) error {
+	if err := writeNewMark(m.fs, m.path, m.store, r, m.slot, generation); err != nil {
 		return err
 	}
 	f, err := m.fs.OpenReadWrite(m.path, vfs.WriteCategoryUnspecified)
@@ -198,15 +197,4 @@ func (m *markFile) grow(r reached) error {
 	return old.Close()
 }
 
-// durable returns the generation on the disk.
-func (m *markFile) durable() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.generation
-}
-
-func (m *markFile) close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.f.Close()
-}
+func (m *markFile) close() error { return m.f.Close() }

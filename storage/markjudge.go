@@ -27,7 +27,7 @@ func lineOf(generation uint64) uint64   { return generation >> writesBits }
 func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1) }
 
 // row returns the markRow for the mark's present state.
-func (m *mark) row() markRow { return markRow{m.file.durable(), m.o.MarkPath} }
+func (m *mark) row() markRow { return markRow{m.file.generation.Load(), m.o.MarkPath} }
 
 // noteMark writes the row, unsynced: if a crash loses it, the older row is still right, only less precise.
 func (s *Store) noteMark() {
@@ -69,9 +69,9 @@ type markJudge struct {
 	id       [16]byte
 	row      markRow
 	former   [][16]byte
-	series   map[string]seriesRow
+	series   map[string]Reach
 	restored *restoredRow // nil: not restored, or settled already
-	behind   []Witness
+	behind   []Witness    // of the box
 }
 
 func newMarkJudge(r pebble.Reader) (*markJudge, error) {
@@ -83,6 +83,7 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	j.series, errs[3] = readAllSeries(r)
 	j.restored, errs[4] = restoration(r)
 	j.behind, errs[5] = readBehind(r)
+	j.behind = slices.DeleteFunc(j.behind, func(w Witness) bool { return w.Outside })
 	return j, errors.Join(errs[:]...)
 }
 
@@ -112,7 +113,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case err != nil:
 		return is(MarkUnreadable, "%v", err)
 	}
-	m.store, m.generation, m.said = file.store, file.generation, said
+	m.store, m.generation, m.said = file.store, file.generation.Load(), said
 	newest := m.generation
 	if file.torn {
 		newest++ // the damaged slot may have had the newer generation
@@ -124,7 +125,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
 			"know the last numbers",
 			writesOf(m.generation), writesOf(j.row.Generation))
-	case j.restored != nil || j.behind != nil: // it may have higher numbers, or a former identity
+	case j.restored != nil || len(j.behind) > 0: // it may have higher numbers, or a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
 		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+

@@ -25,10 +25,10 @@ type mender struct {
 
 type mendedSeries struct {
 	name    string
-	row     seriesRow // the row according to the media
-	end     seriesRow // the row according to the end of the journal
-	at      int64     // of the last link, Unix ns
-	from    []uint64  // where its holes begin
+	row     Reach    // the row according to the media
+	end     Reach    // the row according to the end of the journal
+	at      int64    // of the last link, Unix ns
+	from    []uint64 // where its holes begin
 	holes   []lostRow
 	partial []partialRecord
 }
@@ -55,7 +55,7 @@ func (m *mender) mend(told copyState) ([]knownSeries, error) {
 		return nil, err
 	}
 	for sequence, p := range told.Series {
-		m.series[sequence] = &mendedSeries{name: p.Name, row: seriesRow{sequence, p.Last, p.Position, p.Hash}}
+		m.series[sequence] = &mendedSeries{name: p.Name, row: p.Reach}
 	}
 	for name, row := range series {
 		if s := m.series[row.Sequence]; s == nil || s.row.Position <= row.Position {

@@ -19,8 +19,8 @@ func TestMend_EndUnknown(t *testing.T) {
 		if err := s.db.Delete(seriesKey("a"), pebble.Sync); err != nil {
 			t.Fatal(err)
 		}
-		known, _, err := mend(s.db, copyState{Series: map[uint32]place{sequence: {Sequence: sequence, Position: 8,
-			Last: last, Name: "a"}}}, "a test")
+		known, _, err := mend(s.db, copyState{Series: map[uint32]place{sequence: {Reach{sequence, last, 8, [32]byte{}},
+			"a"}}}, "a test")
 		if err != nil || !slices.Equal(known, []knownSeries{want}) {
 			t.Errorf("with %d as its last number: %+v, %v", last, known, err)
 		}

@@ -131,7 +131,7 @@ func (h *holes) numbers(sequence uint32) (list []uint64) {
 }
 
 // lacking lists the incomplete records with known codes, at most MaxProblems.
-func (h *holes) lacking(series map[string]seriesRow) (list []Affected) {
+func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 	for _, name := range slices.Sorted(maps.Keys(series)) {
 		for _, p := range h.records[series[name].Sequence] {
 			if p.Code == (Code{}) || len(list) >= MaxProblems {
@@ -148,7 +148,7 @@ func (h *holes) lacking(series map[string]seriesRow) (list []Affected) {
 }
 
 // missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
-func (g *holes) missing(series map[string]seriesRow, known []knownSeries) (list []Missing) {
+func (g *holes) missing(series map[string]Reach, known []knownSeries) (list []Missing) {
 	ends := make(map[string]knownSeries)
 	for _, k := range known {
 		ends[k.Name] = k

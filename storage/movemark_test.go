@@ -19,7 +19,7 @@ func moved(fs *disktest.Disk) Options {
 	return o
 }
 
-// The configuration names another medium: the store says where its mark was, MoveMark brings it, and the old file is
+// The configuration names another medium: the store says where its mark was, NewMark brings it, and the old file is
 // none any more, under whatever name it comes back.
 func TestMoveMark(t *testing.T) {
 	disk := sold(t, disktest.Strict)
@@ -28,8 +28,8 @@ func TestMoveMark(t *testing.T) {
 		t.Errorf("opened: %v", err)
 	}
 	left := readFile(t, disk, markPath)
-	if from, err := MoveMark("", moved(disk)); err != nil || from != markPath {
-		t.Fatalf("from %s: %v", from, err)
+	if p, err := NewMark(ctx, MarkAim{}, moved(disk), nil); err != nil || p.Moved != markPath || p.Owed != nil {
+		t.Fatalf("%+v: %v", p, err)
 	}
 	s := openStoreWith(t, moved(disk))
 	if e := put(t, s, "a", 11); e.Number != 6 {
@@ -43,7 +43,10 @@ func TestMoveMark(t *testing.T) {
 	writeFile(t, disk, markPath, left)
 	for name, err := range map[string]error{
 		"opened beside the old file": func() error { _, err := Open(options(disk)); return err }(),
-		"moved back the old file":    func() error { _, err := MoveMark(markPath, moved(disk)); return err }(),
+		"moved back the old file": func() error {
+			_, err := NewMark(ctx, MarkAim{From: markPath}, options(disk), nil)
+			return err
+		}(),
 	} {
 		if name == "opened beside the old file" && !errors.Is(err, ErrMark) || err != nil && !errors.Is(err, ErrMark) {
 			t.Errorf("%s: %v", name, err)
@@ -62,23 +65,34 @@ func reopen(t *testing.T, o Options) *Store {
 
 func TestMoveMark_Refused(t *testing.T) {
 	disk := sold(t, disktest.Strict)
-	if _, err := MoveMark("", options(disk)); !errors.Is(err, ErrExists) {
+	if _, err := NewMark(ctx, MarkAim{}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
 		t.Errorf("to where it is: %v", err)
 	}
-	if _, err := MoveMark("nowhere/mark", moved(disk)); !errors.Is(err, ErrMark) {
+	if _, err := NewMark(ctx, MarkAim{From: "nowhere/mark"}, moved(disk), nil); !errors.Is(err, ErrMark) {
 		t.Errorf("from nowhere: %v", err)
 	}
-	if err := makeParents(disk, newPath); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, disk, newPath, foreignMark(t))
-	if _, err := MoveMark("", moved(disk)); !errors.Is(err, ErrExists) {
-		t.Errorf("over another store's: %v", err)
+	if p, err := NewMark(ctx, MarkAim{Dry: true}, moved(disk), nil); err != nil || p.Moved != markPath {
+		t.Errorf("dry: %+v, %v", p, err)
 	}
 	sound(t, openStore(t, disk)) // nothing has happened
 }
 
-// The power is cut at every write of MoveMark: at every moment the store opens by itself with one of the two paths, and
+// Another store's file in the mark's place is set aside.
+func TestMoveMark_Foreign(t *testing.T) {
+	disk := sold(t, disktest.Strict)
+	if err := makeParents(disk, newPath); err != nil {
+		t.Fatal(err)
+	}
+	foreign := foreignMark(t)
+	writeFile(t, disk, newPath, foreign)
+	p, err := NewMark(ctx, MarkAim{}, moved(disk), nil)
+	if err != nil || p.Moved != markPath || string(readFile(t, disk, p.Aside)) != string(foreign) {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	sound(t, openStoreWith(t, moved(disk)))
+}
+
+// The power is cut at every write of a move: at every moment the store opens by itself with one of the two paths, and
 // the move can be repeated.
 func TestMoveMark_Crash(t *testing.T) {
 	for _, rules := range disktest.AllRules {
@@ -87,7 +101,7 @@ func TestMoveMark_Crash(t *testing.T) {
 			fs, taken := cutAtWrites(disk, 4, 0, 50, 100)
 			o := options(fs)
 			o.MarkPath = newPath
-			if _, err := MoveMark("", o); err != nil {
+			if _, err := NewMark(ctx, MarkAim{}, o, nil); err != nil {
 				t.Fatal(err)
 			}
 			here, there := 0, 0
@@ -106,8 +120,8 @@ func TestMoveMark_Crash(t *testing.T) {
 				} else {
 					t.Fatalf("crash %d: neither mark is valid: %v", i, err)
 				}
-				if _, err := MoveMark(markPath, moved(other)); err != nil && !strings.Contains(err.Error(),
-					"no mark is there") {
+				if _, err := NewMark(ctx, MarkAim{From: markPath}, moved(other), nil); err != nil &&
+					!errors.Is(err, ErrMarkSound) {
 					t.Fatalf("crash %d: moving again: %v", i, err)
 				}
 				s := openStoreWith(t, moved(other))
@@ -161,7 +175,6 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 		old := disk.Copy()
 		oldMark := readFile(t, disk, path)
 		o := options()
-		o.OpenBehind = true
 		if rng.IntN(4) > 0 {
 			o.SecondCopy, o.segment = card, 8<<10
 		}
@@ -206,8 +219,8 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 		case misfortune == 4:
 			from := path
 			path = map[string]string{markPath: newPath, newPath: markPath}[path]
-			if _, err := MoveMark("", options()); err != nil {
-				return fmt.Errorf("moving: %w", err)
+			if p, err := NewMark(ctx, MarkAim{}, options(), nil); err != nil || p.Moved == "" {
+				return fmt.Errorf("moving: %+v, %w", p, err)
 			}
 			count["moved"]++
 			if rng.IntN(2) == 0 { // the configuration is put back, and the file
@@ -238,18 +251,15 @@ func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[stri
 	for name, last := range spent {
 		possible, furthest = append(possible, name), max(furthest, last)
 	}
-	o.OpenBehind = true
 	s, err := Open(o)
 	if errors.Is(err, ErrMark) {
 		p, err := NewMark(ctx, MarkAim{Second: second}, o, nil)
-		if err == nil && !p.Made {
-			count["doubted"]++
-			_, err = NewMark(ctx, MarkAim{Second: second, Doubted: true}, o, nil)
-		} else if err == nil {
-			count["proven"]++
-		}
 		if err != nil {
 			return err
+		}
+		if count["proven"]++; p.Owed != nil {
+			count["proven"]--
+			count["doubted"]++
 		}
 		if s, err = Open(o); err != nil {
 			return err

@@ -21,106 +21,144 @@ const standstill = 12 * time.Hour
 // MarkProof is the result of NewMark.
 type MarkProof struct {
 	Mark      MarkState // the file at the mark's path
+	Moved     string    // the path from where the store's mark is brought to its place; empty: it is not there
 	Documents int
 	Series    int
 	Last      time.Time // the last moment that the store knows; zero: the store is empty
 	// Doubts are the reasons why the store may lack documents that it issued, in sentences. Empty: the store is proven
 	// to hold all documents.
 	Doubts []string
-	// Made: there is a new mark. False: there are doubts, or it was a dry run.
-	Made bool
-	// Owed is what must be settled because of the doubts; nil: there are no doubts.
-	Owed *Owed
-	// Aside is the new path of the file that was in the mark's place, "" if there was none.
-	Aside string
+	Owed   *Owed  // what must be settled because of the doubts; nil: there are no doubts
+	Aside  string // the new path of the file that was in the mark's place, "" if there was none
 }
 
 // MarkAim is the task of NewMark.
 type MarkAim struct {
-	Second   string   // the second copy's folder; "": there is none
-	Doubted  bool     // also make a mark for a store that is not proven
-	Dry      bool     // change nothing
-	Possible Possible // for MarkProof.Owed
+	From     string // where the mark's file is; "": where the store last used it
+	Second   string // the second copy's folder; "": there is none
+	Dry      bool   // change nothing
+	Possible Possible
+	// Accept decides about a store with doubts: nil if a person accepts all that is owed. After an error nothing
+	// happens.
+	Accept func(*MarkProof) error
 }
 
-// NewMark makes a new mark for a store whose mark is lost, unreadable, old, or another store's. First it proves the
-// store: it checks every row and the chains of the journals, and the second copy must end exactly where the store ends.
-// The store must not be open.
+// NewMark puts the mark of a store in order that is not in its place, or lost, unreadable, old, or another store's. The
+// store must not be open.
 //
-// If the store is proven, it gets its mark and continues where it was. If there are doubts, nothing happens unless
-// aim.Doubted is true. If it is, the store must be settled like a store whose mark is lost: it gives no number before
-// Settle has moved every series above the highest number that the series can have reached. A file in the mark's place
-// is renamed, never deleted. A dry run changes nothing.
+// The store's own mark is brought from aim.From. At every moment one of the two files is the mark: the new file is
+// written completely, then the store notes it, and then the old file is renamed to aim.From + ".moved", if its medium
+// still allows that.
 //
-// ErrMarkSound; ErrMark if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right
-// disk, or use Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse. After a crash it can
-// be repeated: until it is complete no mark is valid, and the store does not open, or issues nothing.
+// If the mark cannot be found, NewMark proves the store: it checks every row and the chains of the journals, and the
+// second copy must end exactly where the store ends. A proven store gets a new mark and continues where it was. If there
+// are doubts that are accepted, the store owes what a store owes that was made of other media: it gives no number before
+// Settle has moved every series above the highest number that the series can have reached.
+//
+// A file in the mark's place is renamed, never deleted. ErrMarkSound; ErrMark if aim.From is not this store's newest
+// mark, or if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or use
+// Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse; the error of aim.Accept. After a
+// crash it can be repeated: until it is complete the store opens with its old mark, or not at all, or issues nothing.
 func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (*MarkProof, error) {
-	var p *MarkProof
-	err := withStore(&o, aim.Dry, func(db *pebble.DB) (err error) {
-		p, err = newMark(ctx, &o, db, aim, progress)
-		return err
-	})
+	p, err := newMark(ctx, &o, aim, progress)
 	if err != nil {
 		return p, fmt.Errorf("making a new mark: %w", err)
 	}
 	return p, nil
 }
 
-func newMark(ctx context.Context, o *Options, db *pebble.DB, aim MarkAim, progress Progress) (*MarkProof, error) {
+func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p *MarkProof, err error) {
+	if err := o.setDefaults(); err != nil {
+		return nil, err
+	}
+	db, err := openPebble(o, &damage{}, aim.Dry)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
 	j, err := newMarkJudge(db)
 	if err != nil {
 		return nil, err
 	}
-	p := &MarkProof{Mark: j.look(o.FS, o.MarkPath)}
+	p = &MarkProof{Mark: j.look(o.FS, o.MarkPath)}
 	switch p.Mark.Kind {
 	case MarkSound:
 		return p, ErrMarkSound
 	case MarkAhead, MarkLater:
 		return p, fmt.Errorf("%w: %s", ErrMark, p.Mark.What)
 	}
+	from := j.look(o.FS, cmp.Or(aim.From, j.row.Path, o.MarkPath))
+	usable := from.Kind == MarkSound || from.Kind == MarkAhead
 	row, err := restoration(db)
-	if err != nil {
+	switch {
+	case err != nil:
 		return p, err
-	}
-	if row == nil {
+	case aim.From != "" && !usable:
+		return p, fmt.Errorf("%w: %s", ErrMark, from.What)
+	case usable:
+		p.Moved = from.Path
+	case row != nil:
+		p.Last = row.takenAt()
+		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that " +
+			"knew the numbers spent since is gone"}
+	default:
 		row = &restoredRow{At: o.Now().UnixNano(), From: j.id}
 		if err := p.prove(ctx, o, db, j, row, aim.Second, progress); err != nil {
 			return p, err
 		}
-	} else {
-		p.Last = row.takenAt()
-		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that " +
-			"knew the numbers spent since is gone"}
 	}
-	if len(p.Doubts) > 0 {
+	doubted := len(p.Doubts) > 0
+	if doubted {
 		row.MarkLost, row.Made = true, cmp.Or(row.Made, "its mark is lost")
-		if p.Owed, err = owed(db, row, nil, nil, nil, aim.Possible); err != nil {
-			return p, err
+		if p.Owed, err = owed(db, row, nil, nil, aim.Possible); err == nil && aim.Accept != nil {
+			err = aim.Accept(p)
 		}
 	}
-	if aim.Dry || len(p.Doubts) > 0 && !aim.Doubted {
-		return p, nil
-	}
-	if err := makeParents(o.FS, o.MarkPath); err != nil {
+	if err != nil || aim.Dry {
 		return p, err
 	}
-	if len(p.Doubts) > 0 { // from here on the store gives no number before Settle; Open makes the mark
+	if doubted { // from here on the store gives no number before Settle; Open makes the mark
 		err = beRestored(db, slices.Clone(j.id[:]), *row)
+	}
+	if err == nil {
+		err = makeParents(o.FS, o.MarkPath)
 	}
 	if err == nil {
 		p.Aside, err = setMarkAside(o, p.Mark.Kind)
 	}
-	if err != nil || len(p.Doubts) > 0 {
+	switch {
+	case err != nil || doubted:
 		return p, err
+	case usable:
+		return p, moveMark(o, db, &from)
 	}
 	// If we crash between the two writes, there is no mark of the new line, and NewMark must be repeated.
 	generation := j.newLine()
 	if err := setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync); err != nil {
 		return p, err
 	}
-	p.Made = true
 	return p, j.writeNew(o, generation)
+}
+
+// moveMark brings the store's mark to its configured path.
+func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
+	generation := from.generation + 1
+	err := writeNewMark(o.FS, o.MarkPath, from.store, from.said, firstSlot, generation)
+	if err == nil { // from here on the old file is an old mark
+		err = setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync)
+	}
+	if err != nil {
+		return err
+	}
+	// If the medium accepts no more writes, the file stays: the store knows that it is old.
+	if err = o.FS.Rename(from.Path, from.Path+".moved"); err == nil {
+		err = syncDir(o.FS, o.FS.PathDir(from.Path))
+	}
+	if err != nil {
+		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", from.Path, "error",
+			err)
+	}
+	return nil
 }
 
 // prove checks the store and compares it with every other medium. row gets the higher numbers of other media.
@@ -145,11 +183,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	if p.Last.IsZero() {
 		row.Taken = row.At
 	}
-	behind, err := readBehind(db)
-	if err != nil {
-		return err
-	}
-	for _, w := range behind {
+	for _, w := range j.behind {
 		p.doubt("%v", &w)
 		row.addWitness(&w, series)
 	}
@@ -184,7 +218,7 @@ func (p *MarkProof) doubt(format string, args ...any) {
 
 // proveByCopy compares the store with the second copy. Every change is in both before it is acknowledged, so a store
 // that ends exactly where its copy ends has lost nothing.
-func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]seriesRow,
+func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]Reach,
 	second string) error {
 	if second == "" {
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
@@ -232,7 +266,7 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 }
 
 // addWitness adds the numbers that another medium knows and the store lacks.
-func (r *restoredRow) addWitness(w *Witness, series map[string]seriesRow) {
+func (r *restoredRow) addWitness(w *Witness, series map[string]Reach) {
 	for _, a := range w.Series {
 		r.Known = raise(r.Known, a.Series, a.There, series)
 	}
@@ -260,83 +294,3 @@ func setMarkAside(o *Options, kind string) (string, error) {
 	}
 	return aside, syncDir(o.FS, o.FS.PathDir(o.MarkPath))
 }
-
-// MoveMark moves the store's mark from another path to the configured path, for example to another medium. from is the
-// path of the mark; "" is the path where the store last used it. The store must not be open. MoveMark returns the path
-// from which it took the mark.
-//
-// At every moment one of the two files is the mark: the new file is written completely, then the store notes it, and
-// then the old file is renamed to from + ".moved", if its medium still allows that. After a crash it can be repeated.
-//
-// ErrMark if the file at from is not this store's newest mark; ErrExists if there is a file at the configured path that
-// is not an old mark of this store; ErrNoStore, ErrInUse.
-func MoveMark(from string, o Options) (string, error) {
-	err := withStore(&o, false, func(db *pebble.DB) (err error) {
-		from, err = moveMark(&o, db, from)
-		return err
-	})
-	if err != nil {
-		return from, fmt.Errorf("moving the mark: %w", err)
-	}
-	return from, nil
-}
-
-// withStore opens a store, calls fn and closes the store. No other process may have the store open.
-func withStore(o *Options, readOnly bool, fn func(db *pebble.DB) error) error {
-	if err := o.setDefaults(); err != nil {
-		return err
-	}
-	if o.Now == nil {
-		return errors.New("storage: Options.Now is not set")
-	}
-	db, err := openPebble(o, &damage{}, readOnly)
-	if err != nil {
-		return err
-	}
-	return errors.Join(fn(db), db.Close())
-}
-
-func moveMark(o *Options, db *pebble.DB, from string) (string, error) {
-	j, err := newMarkJudge(db)
-	if err != nil {
-		return from, err
-	}
-	if from = cmp.Or(from, j.row.Path); from == "" || from == o.MarkPath {
-		return from, fmt.Errorf("%w: the store's mark is at %s already, as far as the store knows; name the path "+
-			"where it was", ErrExists, o.MarkPath)
-	}
-	old, there := j.look(o.FS, from), j.look(o.FS, o.MarkPath)
-	switch newer := there.usable() && there.generation > old.generation; {
-	case newer && (old.Kind == MarkMissing || old.store == there.store): // an earlier attempt was interrupted
-	case !old.usable():
-		return from, fmt.Errorf("%w: %s", ErrMark, old.What)
-	case newer, there.Kind == MarkForeign, there.Kind == MarkUnreadable, there.Kind == MarkLater:
-		return from, fmt.Errorf("%w: %s", ErrExists, there.What)
-	default:
-		there.generation = old.generation + 1
-		err = errors.Join(makeParents(o.FS, o.MarkPath),
-			writeNewMark(o.FS, o.MarkPath, old.store, old.said, firstSlot, there.generation))
-	}
-	if err != nil {
-		return from, err
-	}
-	// From here on the old file is an old mark.
-	if err := setJSON(db, keyMark, markRow{there.generation, o.MarkPath}, pebble.Sync); err != nil {
-		return from, err
-	}
-	if old.Kind == MarkMissing {
-		return from, nil
-	}
-	// If the medium accepts no more writes, the file stays: the store knows that it is old.
-	if err = o.FS.Rename(from, from+".moved"); err == nil {
-		err = syncDir(o.FS, o.FS.PathDir(from))
-	}
-	if err != nil {
-		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", from, "error",
-			err)
-	}
-	return from, nil
-}
-
-// usable reports whether a mark is the newest of its store.
-func (m *MarkState) usable() bool { return m.Kind == MarkSound || m.Kind == MarkAhead }

@@ -39,10 +39,17 @@ func foreignMark(t testing.TB) []byte {
 	return readFile(t, other, markPath)
 }
 
-func newMarkOf(t testing.TB, fs vfs.FS, second string, doubted bool) *MarkProof {
+// newMarkOf calls NewMark; a person accepts what is doubted, or refuses it.
+func newMarkOf(t testing.TB, fs vfs.FS, second string, accepted bool) *MarkProof {
 	t.Helper()
-	p, err := NewMark(ctx, MarkAim{Second: second, Doubted: doubted}, options(fs), nil)
-	if err != nil {
+	refused := errors.New("a person refuses")
+	p, err := NewMark(ctx, MarkAim{Second: second, Accept: func(p *MarkProof) error {
+		if p.Owed == nil || len(p.Doubts) == 0 {
+			t.Errorf("asked to accept %+v", p)
+		}
+		return onlyIf(!accepted, refused)
+	}}, options(fs), nil)
+	if err != nil && !errors.Is(err, refused) || errors.Is(err, refused) != (!accepted && p.Owed != nil) {
 		t.Fatal(err)
 	}
 	return p
@@ -74,7 +81,7 @@ func TestNewMark(t *testing.T) {
 			doubted := disk.Copy()
 
 			p := newMarkOf(t, disk, card, false)
-			if p.Mark.Kind != kind || !p.Made || p.Owed != nil || len(p.Doubts) > 0 || p.Documents != 11 {
+			if p.Mark.Kind != kind || p.Moved != "" || p.Owed != nil || len(p.Doubts) > 0 || p.Documents != 11 {
 				t.Errorf("%+v", p)
 			}
 			if p.Aside != "" && string(readFile(t, disk, p.Aside)) != string(mark) {
@@ -85,7 +92,7 @@ func TestNewMark(t *testing.T) {
 				t.Errorf("goes on at %d", e.Number)
 			}
 			sound(t, s)
-			if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err,
+			if _, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil); !errors.Is(err,
 				ErrMarkSound) {
 				t.Errorf("a new mark beside a sound one: %v", err)
 			}
@@ -96,13 +103,13 @@ func TestNewMark(t *testing.T) {
 			}
 
 			disk = doubted
-			if p := newMarkOf(t, disk, "", false); p.Made || p.Owed == nil || len(p.Doubts) != 1 {
+			if p := newMarkOf(t, disk, "", false); p.Owed == nil || len(p.Doubts) != 1 {
 				t.Errorf("%+v", p)
 			}
 			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) {
 				t.Fatalf("opened: %v", err)
 			}
-			if p := newMarkOf(t, disk, "", true); p.Made || p.Owed == nil {
+			if p := newMarkOf(t, disk, "", true); p.Owed == nil {
 				t.Errorf("%+v", p)
 			}
 			s = openStore(t, disk)
@@ -126,7 +133,7 @@ func TestNewMark(t *testing.T) {
 // What shows that this store is not the newest is no reason for a new mark.
 func TestNewMark_Refused(t *testing.T) {
 	disk := sold(t, disktest.Strict)
-	if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
+	if _, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
 		t.Errorf("a sound one: %v", err)
 	}
 	older := disk.Copy()
@@ -135,7 +142,7 @@ func TestNewMark_Refused(t *testing.T) {
 	backup(t, s, backupDir)
 	sound(t, s)
 	writeFile(t, older, markPath, readFile(t, disk, markPath))
-	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(older), nil); !errors.Is(err, ErrMark) ||
+	if p, err := NewMark(ctx, MarkAim{Second: card}, options(older), nil); !errors.Is(err, ErrMark) ||
 		p.Mark.Kind != MarkAhead {
 		t.Errorf("one that is ahead: %+v, %v", p, err)
 	}
@@ -148,7 +155,7 @@ func TestNewMark_Refused(t *testing.T) {
 	sound(t, s)
 	later := readFile(t, restoredDisk, markPath)
 	writeFile(t, disk, markPath, later)
-	if p, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(disk), nil); !errors.Is(err, ErrMark) ||
+	if p, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil); !errors.Is(err, ErrMark) ||
 		p.Mark.Kind != MarkLater {
 		t.Errorf("one of after a restoration: %+v, %v", p, err)
 	}
@@ -157,7 +164,7 @@ func TestNewMark_Refused(t *testing.T) {
 	if err := errors.Join(s.db.Delete(codeKey(code(1)), nil), s.Close(), restoredDisk.Remove(markPath)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewMark(ctx, MarkAim{Second: card, Doubted: true}, options(restoredDisk), nil); !errors.Is(err,
+	if _, err := NewMark(ctx, MarkAim{Second: card}, options(restoredDisk), nil); !errors.Is(err,
 		ErrCorrupt) {
 		t.Errorf("a damaged store: %v", err)
 	}
@@ -175,13 +182,13 @@ func TestNewMark_NotAside(t *testing.T) {
 		return nil
 	}))
 	p, err := NewMark(ctx, MarkAim{Second: card}, options(refused), nil)
-	if !errors.Is(err, errorfs.ErrInjected) || p.Made || p.Aside != "" {
+	if !errors.Is(err, errorfs.ErrInjected) || p.Aside != "" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if !bytes.Equal(readFile(t, disk, markPath), foreign) {
 		t.Error("what lay in the mark's place was written over")
 	}
-	if p := newMarkOf(t, disk, card, false); !p.Made { // the medium renames again
+	if p := newMarkOf(t, disk, card, false); p.Owed != nil || p.Aside == "" { // the medium renames again
 		t.Errorf("%+v", p)
 	}
 	sound(t, live(t, disk))
@@ -199,7 +206,7 @@ func TestNewMark_Doubts(t *testing.T) {
 	if err := dead.Remove(markPath); err != nil {
 		t.Fatal(err)
 	}
-	if p := newMarkOf(t, dead, card, false); p.Made || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0],
+	if p := newMarkOf(t, dead, card, false); p.Owed == nil || len(p.Doubts) != 1 || !strings.Contains(p.Doubts[0],
 		"lacks 1 changes") {
 		t.Errorf("beside a dead copy: %+v", p)
 	}
@@ -212,7 +219,7 @@ func TestNewMark_Doubts(t *testing.T) {
 	if err := older.Remove(markPath); err != nil {
 		t.Fatal(err)
 	}
-	if p := newMarkOf(t, older, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0],
+	if p := newMarkOf(t, older, card, false); p.Owed == nil || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0],
 		"a: 5 here, 14 there") {
 		t.Errorf("beside a copy that knows more: %+v", p)
 	}
@@ -239,7 +246,7 @@ func TestNewMark_Doubts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if p := newMarkOf(t, disk, card, false); p.Made || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0],
+	if p := newMarkOf(t, disk, card, false); p.Owed == nil || len(p.Doubts) == 0 || !strings.Contains(p.Doubts[0],
 		"cannot be read") {
 		t.Errorf("beside a copy that cannot be read: %+v", p)
 	}
@@ -252,7 +259,7 @@ func TestNewMark_Doubts(t *testing.T) {
 	o := options(disk)
 	late := o.Now().Add(3 * standstill)
 	o.Now = func() time.Time { return late }
-	if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Made || len(p.Doubts) != 1 ||
+	if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Owed == nil || len(p.Doubts) != 1 ||
 		!strings.Contains(p.Doubts[0], "36h0m0s ago") {
 		t.Errorf("a day and a half later: %+v, %v", p, err)
 	}
@@ -272,7 +279,7 @@ func TestNewMark_Restored(t *testing.T) {
 	if _, err := Open(options(fs)); !errors.Is(err, ErrMark) {
 		t.Fatalf("opened: %v", err)
 	}
-	if p := newMarkOf(t, fs, "", false); p.Owed == nil || p.Made {
+	if p := newMarkOf(t, fs, "", false); p.Owed == nil {
 		t.Errorf("%+v", p)
 	}
 	newMarkOf(t, fs, "", true)

@@ -37,8 +37,8 @@ type Store struct {
 
 	restored    atomic.Pointer[Restoration] // nil: not restored, or settled
 	reconciling sync.Mutex
-	holding     sync.Mutex                // locked while the row of Held changes
-	behind      atomic.Pointer[[]Witness] // nil: no medium knows more than the store
+	holding     sync.Mutex                // locked while the row of witnesses changes
+	behind      atomic.Pointer[[]Witness] // of the box; nil: no medium knows more than the store
 
 	mu     sync.Mutex
 	closed bool
@@ -232,7 +232,7 @@ func (s *Store) load() error {
 	if j.restored != nil {
 		s.restored.Store(&Restoration{j.restored.takenAt(), j.restored.Made})
 	}
-	if j.behind != nil {
+	if len(j.behind) > 0 {
 		s.behind.Store(&j.behind)
 	}
 	if s.o.readOnly {
@@ -264,7 +264,7 @@ func identity(r pebble.Reader) (id [16]byte, err error) {
 }
 
 // lastLink reads the last link of a series' journal. ErrCorrupt when the link's hash differs from the series' row.
-func lastLink(r pebble.Reader, name string, row seriesRow) (link, error) {
+func lastLink(r pebble.Reader, name string, row Reach) (link, error) {
 	l, hash, err := readLink(r, row.Sequence, row.Position)
 	if err == nil && hash == row.Hash {
 		return l, nil
@@ -274,8 +274,8 @@ func lastLink(r pebble.Reader, name string, row seriesRow) (link, error) {
 }
 
 // readAllSeries returns every series by name.
-func readAllSeries(r pebble.Reader) (map[string]seriesRow, error) {
-	series := make(map[string]seriesRow)
+func readAllSeries(r pebble.Reader) (map[string]Reach, error) {
+	series := make(map[string]Reach)
 	err := scan(r, []byte{tableSeries}, []byte{tableSeries + 1}, func(key, value []byte) error {
 		row, err := decodeSeries(value)
 		if err != nil {
@@ -327,7 +327,7 @@ func (s *Store) Close() error {
 	var err error
 	if s.mark != nil {
 		err = s.mark.close()
-		if s.mark.file.durable() != s.mark.opened { // an unchanged mark needs no new row
+		if s.mark.file.generation.Load() != s.mark.opened { // an unchanged mark needs no new row
 			s.noteMark()
 		}
 	}

@@ -110,8 +110,8 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		return nil
 	}
 	defer func() { _ = r.Close() }() // the table was only read
-	upper := []byte{tableEnd}        // a search after damage goes from key table to key table, up to here
-	scan := func(from, upper []byte, fn func(key, value []byte) error) (err error) {
+	// A search after damage goes from key table to key table, up to the last.
+	scan := func(from []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {
 			return errors.Join(ErrCorrupt, err)
@@ -123,41 +123,23 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 			}
 			_ = it.Close() // it.Error has this error already
 		}()
-		for kv := it.SeekGE(from, 0); kv != nil && bytes.Compare(kv.K.UserKey, upper) < 0; kv = it.Next() {
-			var value []byte
-			if kind := kv.K.Kind(); kind == pebble.InternalKeyKindSet || kind == pebble.InternalKeyKindSetWithDelete {
-				if value, _, err = kv.Value(nil); err != nil {
-					return errors.Join(ErrCorrupt, err)
-				}
-			} else if fn != nil {
+		for kv := it.SeekGE(from, 0); kv != nil && bytes.Compare(kv.K.UserKey, []byte{tableEnd}) < 0; kv = it.Next() {
+			if kind := kv.K.Kind(); kind != pebble.InternalKeyKindSet && kind != pebble.InternalKeyKindSetWithDelete {
 				continue
 			}
-			if fn == nil {
-				return nil
+			value, _, err := kv.Value(nil)
+			if err != nil {
+				return errors.Join(ErrCorrupt, err)
 			}
 			if err := fn(bytes.Clone(kv.K.UserKey), value); err != nil {
-				return err
+				return onlyIf(!errors.Is(err, errStop), err)
 			}
 		}
 		return nil
 	}
-	for at := []byte{0}; ; {
-		var own error
-		next := bytes.Clone(at)
-		err := scan(at, upper, func(key, value []byte) error {
-			own = errors.Join(row(key, value), ctx.Err()) // an ended context is not damage
-			next = append(append(next[:0], key...), 0)
-			return own
-		})
-		if err == nil || own != nil {
-			return own
-		}
-		bad()
-		at = behindWith(func(from []byte) bool { return scan(from, upper, nil) == nil }, next, upper)
-		if bytes.Compare(at, upper) >= 0 {
-			return nil
-		}
-	}
+	return readPast(scan, []byte{0}, []byte{tableEnd}, func(key, value []byte) error {
+		return errors.Join(row(key, value), ctx.Err()) // an ended context is not damage
+	}, func(blindSpot) { bad() })
 }
 
 // The log's format is that of FormatWALSyncChunks: blocks of 32 KiB, in which chunks lie:

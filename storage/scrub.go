@@ -34,13 +34,12 @@ type Scrub struct {
 
 // scrubber belongs to a session of the copy; its own goroutine runs it.
 type scrubber struct {
-	c        *second
-	mendings chan *mending // for the session
-	waits    *mending      // of the session: a mending that waits for the log to reach its rows
-	in       uint64        // of the session: the first segment with rows of this mending; 0: no rows yet
-	one      sync.Mutex    // locked while a segment is being mended
-	stop     chan struct{}
-	done     sync.WaitGroup
+	c      *second
+	orders chan *order // for the session
+	waits  *order      // of the session: an order that waits for the log to reach its rows
+	one    sync.Mutex  // locked while a segment is being mended
+	stop   chan struct{}
+	done   sync.WaitGroup
 
 	mu       sync.Mutex // guards the result of view
 	writing  uint64     // the segment that is being written
@@ -49,7 +48,7 @@ type scrubber struct {
 }
 
 func (c *second) startScrub(l *copyLog) *scrubber {
-	b := &scrubber{c: c, mendings: make(chan *mending), stop: make(chan struct{})}
+	b := &scrubber{c: c, orders: make(chan *order), stop: make(chan struct{})}
 	b.view(l)
 	c.mu.Lock()
 	c.scrubber = b
@@ -217,7 +216,7 @@ func (b *scrubber) mend(n uint64) error {
 	writing := b.writing
 	b.mu.Unlock()
 	if n == writing {
-		return b.hand(&mending{end: true})
+		return b.hand(func(l *copyLog) (bool, error) { return true, cmp.Or(l.roll(), errRoll) })
 	}
 	b.one.Lock()
 	defer b.one.Unlock()
@@ -260,8 +259,15 @@ func (b *scrubber) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
+	in := uint64(0) // the first segment with rows of this mending; 0: no rows yet
 	f := &filler{r: r, b: c.s.db.NewBatch(), limit: fillChunk, stop: c.stopping, whole: true,
-		put: func(rows []byte) error { return b.hand(&mending{rows: rows}) }}
+		put: func(rows []byte) error {
+			return b.hand(func(l *copyLog) (bool, error) {
+				in = cmp.Or(in, l.number)
+				l.add(frameRows, rows)
+				return true, l.flush()
+			})
+		}}
 	defer func() { _ = f.b.Close() }() // memory only
 	for _, r := range list {
 		if err := f.fillBetween(series, r.From, r.To); err != nil {
@@ -273,74 +279,60 @@ func (b *scrubber) mend(n uint64) error {
 	}
 	reach := newCopyState()
 	for _, row := range series {
-		reach.noteReached(place{Sequence: row.Sequence, Position: row.Position})
+		reach.noteReached(place{Reach: row})
 	}
-	return b.hand(&mending{of: n, list: list, reach: reach})
+	// The segment is removed once the log has everything that the store had when the rows were read: these rows may be
+	// newer than the log.
+	return b.hand(func(l *copyLog) (bool, error) {
+		if !l.state.covers(reach) {
+			return false, nil
+		}
+		for k, r := range list {
+			r.In, r.Until = cmp.Or(in, l.number), l.number
+			l.replaced[k] = r
+		}
+		return true, l.replace(n)
+	})
 }
 
-// mending is an order of the scrubber to the session: write rows, remove a segment whose rows are written, or end the
-// current segment.
-type mending struct {
-	rows  []byte
-	of    uint64
-	list  map[uint64]replaced // segment of, and the segments whose rows were in it
-	reach copyState           // of the store when the rows were read
-	end   bool
-	done  chan error
+// order is work of the scrubber that the session does: it alone writes the log.
+type order struct {
+	do   func(l *copyLog) (done bool, err error) // done false: do it again when the log has grown
+	done chan error
 }
 
 var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
 
-// hand gives a mending to the session and returns when it is done.
-func (b *scrubber) hand(m *mending) error {
-	m.done = make(chan error, 1)
+// hand gives an order to the session and returns when it is done.
+func (b *scrubber) hand(do func(l *copyLog) (bool, error)) error {
+	n := &order{do, make(chan error, 1)}
 	select {
-	case b.mendings <- m:
+	case b.orders <- n:
 	case <-b.stop:
 		return errAway
 	}
 	select {
-	case err := <-m.done:
+	case err := <-n.done:
 		return err
 	case <-b.stop:
 		return errAway
 	}
 }
 
-// take carries out a mending in the session. A segment is removed once the log has everything that the store had when
-// the rows were read: these rows may be newer than the log.
-func (b *scrubber) take(l *copyLog, m *mending) (err error) {
+// take carries out an order in the session; n may be nil.
+func (b *scrubber) take(l *copyLog, n *order) error {
 	if b.waits == nil {
-		b.waits = m
+		b.waits = n
 	}
-	switch m = b.waits; {
-	case m == nil:
-		return nil
-	case m.end:
-		if err = l.roll(); err == nil {
-			m.done <- errRoll
-			b.waits = nil
-			return nil
-		}
-	case m.rows != nil:
-		if b.in == 0 {
-			b.in = l.number
-		}
-		l.add(frameRows, m.rows)
-		err = l.flush()
-	case l.state.covers(m.reach):
-		for k, r := range m.list {
-			r.In, r.Until = cmp.Or(b.in, l.number), l.number
-			l.replaced[k] = r
-		}
-		b.in = 0
-		err = l.replace(m.of)
-	default:
+	if b.waits == nil {
 		return nil
 	}
-	b.waits = nil
-	m.done <- err
-	return err
+	done, err := b.waits.do(l)
+	if done {
+		b.waits.done <- err
+		b.waits = nil
+	}
+	return onlyIf(!errors.Is(err, errRoll), err)
 }
 
 // scrubbed returns the result of scrubbing so far.

@@ -252,7 +252,7 @@ func (c *second) session() (err error) {
 	}
 	scrub := c.startScrub(l)
 	defer scrub.end()
-	for m := (*mending)(nil); ; {
+	for n := (*order)(nil); ; {
 		list, err := c.take()
 		if err != nil {
 			return err
@@ -260,13 +260,13 @@ func (c *second) session() (err error) {
 		if err := c.write(l, list); err != nil {
 			return err
 		}
-		if err := scrub.take(l, m); err != nil {
+		if err := scrub.take(l, n); err != nil {
 			return err
 		}
 		scrub.view(l)
-		m = nil
+		n = nil
 		select {
-		case m = <-scrub.mendings:
+		case n = <-scrub.orders:
 		case <-c.kick:
 		case <-c.stop:
 			return nil // Close has waited for every call: no caller waits for the queue

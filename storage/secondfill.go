@@ -50,7 +50,7 @@ func (l *copyLog) catchUp() error {
 			return fmt.Errorf("series %q: %w", name, err)
 		}
 		set(f.b, seriesKey(name), row.encode())
-		filled.Series[row.Sequence] = place{row.Sequence, row.Position, row.Hash, row.Last, name}
+		filled.Series[row.Sequence] = place{row, name}
 	}
 	if l.fill == (position{}) {
 		return nil
@@ -75,7 +75,7 @@ func (l *copyLog) catchUp() error {
 
 // fillBetween writes the store's links between two states of the log, and the rows of these links in their current
 // state: later segments update these rows again.
-func (f *filler) fillBetween(series map[string]seriesRow, from, to copyState) error {
+func (f *filler) fillBetween(series map[string]Reach, from, to copyState) error {
 	for _, name := range sortedNames(series) {
 		sequence := series[name].Sequence
 		begin, end := from.Series[sequence], to.Series[sequence]
@@ -128,7 +128,8 @@ func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
 	}
-	f.reach.noteReached(place{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]), Hash: hashLink(key, value)})
+	f.reach.noteReached(place{Reach: Reach{Sequence: be.Uint32(key[1:]), Position: be.Uint64(key[5:]),
+		Hash: hashLink(key, value)}})
 	return f.full()
 }
 

@@ -38,13 +38,10 @@ const (
 	segmentSize = 16 << 20 // bytes; a segment may be one group larger
 )
 
-// place is the end of a series' journal in the copy.
+// place is the end of a series' journal in the copy. Last is 0 where it is not known.
 type place struct {
-	Sequence uint32
-	Position uint64
-	Hash     [32]byte // of the link at Position
-	Last     uint64   // the series' last number at Position; 0: not known
-	Name     string   // empty: not known
+	Reach
+	Name string // empty: not known
 }
 
 // copyState is how far the log has copied the store.
@@ -83,7 +80,7 @@ func (s copyState) noteAll(other copyState) {
 	}
 }
 
-func (p place) encode(b []byte) []byte {
+func (p place) appendTo(b []byte) []byte {
 	b = append(be.AppendUint64(be.AppendUint32(b, p.Sequence), p.Position), p.Hash[:]...)
 	return append(append(be.AppendUint64(b, p.Last), byte(len(p.Name))), p.Name...)
 }

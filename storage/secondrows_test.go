@@ -9,7 +9,7 @@ import (
 // changes and rows have no batch.
 func TestFrame_Change(t *testing.T) {
 	l := &copyLog{state: newCopyState()}
-	c := &change{at: place{7, 5, [32]byte{1, 2}, 3, "00/01"}, feed: 12, batch: []byte("a batch")}
+	c := &change{at: place{Reach{7, 3, 5, [32]byte{1, 2}}, "00/01"}, feed: 12, batch: []byte("a batch")}
 	l.addChange(c)
 	f, ok := frameAt(l.buf, 0)
 	if !ok || f.Kind != frameChange || !bytes.Equal(f.batch(), c.batch) {

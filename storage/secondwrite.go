@@ -239,7 +239,7 @@ func (l *copyLog) addJSON(kind byte, v any) error {
 func (l *copyLog) addChange(c *change) {
 	l.state.noteReached(c.at)
 	l.state.Feed = max(l.state.Feed, c.feed)
-	l.add(frameChange, c.at.encode(nil), be.AppendUint64(nil, c.feed), c.batch)
+	l.add(frameChange, c.at.appendTo(nil), be.AppendUint64(nil, c.feed), c.batch)
 }
 
 // flush returns when the medium has everything that was added. After an error nothing of the segment is trusted, and

@@ -46,7 +46,7 @@ func beRestored(db *pebble.DB, id []byte, row restoredRow, former ...[16]byte) e
 	b := db.NewBatch()
 	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
 		b.Delete(keyRead, nil), // the reading may be of another medium
-		setJSON(b, keyRestored, row, nil), b.Delete(keyBehind, nil), b.Commit(pebble.Sync))
+		setJSON(b, keyRestored, row, nil), setWitnesses(b, db, inBox, nil, nil), b.Commit(pebble.Sync))
 }
 
 // restoration reads the restoredRow; nil when there is no such row.
@@ -172,9 +172,16 @@ func (l Loss) to() (n uint64) {
 // Possible returns the series that may have begun since a time.
 type Possible func(since time.Time) []string
 
-// owed compares a store with every source that knows more of its history. mark is nil when the mark cannot be read.
-func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark *Head, possible Possible) (*Owed,
-	error) {
+// owed compares a store with every source that knows more of its history. behind are the box's media that do; mark is
+// nil when the mark cannot be read. It returns nil if nothing is owed.
+func owed(r pebble.Reader, row *restoredRow, behind []Witness, mark *Head, possible Possible) (*Owed, error) {
+	witnesses, err := readBehind(r)
+	if err != nil {
+		return nil, err
+	}
+	if witnesses = append(slices.DeleteFunc(witnesses, inBox), behind...); row == nil && len(witnesses) == 0 {
+		return nil, nil
+	}
 	series, err := readAllSeries(r)
 	if err != nil {
 		return nil, err
@@ -209,19 +216,18 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, held []Held, mark
 	} else if o.Since, err = lastMoment(r); err != nil {
 		return nil, err
 	}
-	for _, w := range behind {
+	for _, w := range witnesses {
 		o.Why = append(o.Why, w.String())
-		last := make(map[string]uint64)
+		last, slack := make(map[string]uint64), uint64(1)
+		if w.Outside {
+			slack = 0
+		}
 		for _, a := range w.Series {
 			last[a.Series] = max(a.Here, a.There)
 			changes[a.Series] = changes[a.Series] || a.Changes > 0
+			open[a.Series] = open[a.Series] || w.Outside
 		}
-		heads = append(heads, numbersHead([16]byte{}, last, 1))
-	}
-	for _, w := range held {
-		o.Why = append(o.Why, w.String())
-		open[w.Series] = true
-		heads = append(heads, numbersHead([16]byte{}, map[string]uint64{w.Series: w.There}, 0))
+		heads = append(heads, numbersHead([16]byte{}, last, slack))
 	}
 	var begun []string
 	if possible != nil && (row != nil || slices.ContainsFunc(behind,
@@ -272,28 +278,21 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 		return nil, err
 	}
 	behind := s.Behind()
-	held, err := readHeld(s.db)
-	if err != nil {
-		return nil, err
-	}
 	said, of, noMark := readMark(s.o.FS, s.o.MarkPath)
-	if s.mark == nil && noMark == nil && row == nil { // read-only: Open has not compared store and mark
+	if s.mark == nil && noMark == nil && row == nil && behind == nil { // read-only: Open has not compared store and mark
 		j, err := newMarkJudge(s.db)
 		if err != nil {
 			return nil, err
 		}
-		if state := j.look(s.o.FS, s.o.MarkPath); state.Ahead != nil && behind == nil {
+		if state := j.look(s.o.FS, s.o.MarkPath); state.Ahead != nil {
 			behind = []Witness{*state.Ahead}
 		}
-	}
-	if row == nil && behind == nil && held == nil {
-		return nil, nil
 	}
 	var mark *Head
 	if noMark == nil {
 		mark = said.head(of)
 	}
-	return owed(s.db, row, behind, held, mark, possible)
+	return owed(s.db, row, behind, mark, possible)
 }
 
 // Settle settles what a store owes: it moves every series past the highest number that any medium knows; then the store
@@ -371,47 +370,36 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
 		}
 	}
-	id, err := identity(s.db)
-	if err != nil {
-		return err
-	}
-	series, err := readAllSeries(s.db)
-	if err != nil {
-		return err
-	}
 	row, err := restoration(s.db)
-	if err != nil {
+	if err != nil || row == nil && s.Behind() == nil {
+		return err // nil: only witnesses outside of the box, and they have no history
+	}
+	id, err := identity(s.db)
+	series, bad := readAllSeries(s.db)
+	if err = errors.Join(err, bad); err != nil {
 		return err
 	}
 	b := s.db.NewBatch()
-	gap := Gap{lastChange, s.o.Now().UTC()} // how long the other medium went on is unknown
 	if row != nil {
-		gap = Gap{row.takenAt(), time.Unix(0, row.At).UTC()}
-	}
-	if row == nil && s.Behind() == nil {
-		return b.Close() // only witnesses outside of the box: they have no history
-	}
-	err = appendGap(b, s.db, gap)
-	if row == nil {
-		err = errors.Join(err, addFormer(b, s.db, id), newIdentity(b, s.db, id[:]))
+		err = appendGap(b, s.db, Gap{row.takenAt(), time.Unix(0, row.At).UTC()})
+	} else { // how long the other medium went on is unknown
+		err = errors.Join(appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()}), addFormer(b, s.db, id),
+			newIdentity(b, s.db, id[:]))
 	}
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	if row != nil {
-		// If we crash here, the mark has the store's numbers, and Settle is repeated.
-		s.mark.renew(id, series)
-		_ = errors.Join(b.Delete(keyRestored, nil), b.Delete(keyBehind, nil)) // memory
-	}
 	if err := b.Commit(pebble.Sync); err != nil {
 		s.o.die("settling the store: %v", err)
 	}
-	if row == nil {
-		// If we crash here, the mark is of the same family, and all of it is repeated.
-		s.mark.renew(id, series)
-		if err := s.db.Delete(keyBehind, pebble.Sync); err != nil {
-			s.o.die("settling the store: %v", err)
-		}
+	// If we crash from here on, the mark is of the same family, and all of it is repeated.
+	s.mark.renew(id, series)
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	b = s.db.NewBatch()
+	if err := errors.Join(b.Delete(keyRestored, nil), setWitnesses(b, s.db, inBox, nil, nil),
+		b.Commit(pebble.Sync)); err != nil {
+		s.o.die("settling the store: %v", err)
 	}
 	s.behind.Store(nil)
 	s.restored.Store(nil)
@@ -490,6 +478,8 @@ func (s *Store) Gaps() ([]Gap, error) {
 
 func appendGap(b *pebble.Batch, r pebble.Reader, g Gap) error {
 	gaps, err := readJSON[[]Gap](r, keyGaps)
-	gaps = append(gaps, g)
+	if !slices.Contains(gaps, g) { // an interrupted Settle has noted it
+		gaps = append(gaps, g)
+	}
 	return errors.Join(err, setJSON(b, keyGaps, gaps[max(0, len(gaps)-maxGaps):], nil))
 }

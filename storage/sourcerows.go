@@ -137,7 +137,7 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
-		wanted = append(wanted, keyRestored, keyBehind, keyHeld, keyBeat, keyScrub, keyRepairs, keyMark, keySegments)
+		wanted = append(wanted, keyRestored, keyBehind, keyBeat, keyScrub, keyRepairs, keyMark, keySegments)
 	}
 	switch {
 	case a.known:
@@ -307,11 +307,18 @@ func unreadable(err error) bool {
 
 // scanPast is scan, but it continues after unreadable rows, and calls tell for each such range.
 func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error, tell func(blindSpot)) error {
-	at := lower
-	for {
+	return readPast(func(from []byte, fn func(key, value []byte) error) error { return scan(r, from, upper, fn) }, lower,
+		upper, fn, tell)
+}
+
+// readPast calls fn with the rows that scan reads from lower on, also with those after unreadable ranges. It calls tell
+// for each such range. scan stops at the first error, its own or fn's; errStop is no error.
+func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lower, upper []byte,
+	fn func(key, value []byte) error, tell func(blindSpot)) error {
+	for at := lower; ; {
 		var own error
 		next := bytes.Clone(at) // the first key that fn has not seen
-		err := scan(r, at, upper, func(key, value []byte) error {
+		err := scan(at, func(key, value []byte) error {
 			own = fn(key, value)
 			next = append(append(next[:0], key...), 0)
 			return own
@@ -319,22 +326,19 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 		if err == nil || own != nil || !unreadable(err) {
 			return err
 		}
-		end := firstReadable(r, next, upper)
-		tell(blindSpot{next, end, err})
-		if bytes.Compare(end, upper) >= 0 {
+		// Pebble does not report where a damaged block ends.
+		at = behindWith(func(from []byte) bool {
+			return scan(from, func(_, _ []byte) error { return errStop }) == nil
+		}, next, upper)
+		tell(blindSpot{next, at, err})
+		if bytes.Compare(at, upper) >= 0 {
 			return nil
 		}
-		at = end
 	}
 }
 
-// keyDigits is how many bytes after a key's table byte firstReadable uses for its search.
+// keyDigits is how many bytes after a key's table byte behindWith uses for its search.
 const keyDigits = 24
-
-// firstReadable finds the key from which rows can be read again. Pebble does not report where a damaged block ends.
-func firstReadable(r pebble.Reader, from, upper []byte) []byte {
-	return behindWith(func(from []byte) bool { return readsFrom(r, from, upper) }, from, upper)
-}
 
 // behindWith returns the first key after the damage. reads reports whether rows can be read from a key on. The search
 // doubles its step from the damage on, and then halves it.
@@ -360,9 +364,4 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 		return at
 	}
 	return upper
-}
-
-// readsFrom reports whether the first row from a key on can be read, or does not exist.
-func readsFrom(r pebble.Reader, from, upper []byte) bool {
-	return scan(r, from, upper, func(_, _ []byte) error { return errStop }) == nil
 }

@@ -273,7 +273,7 @@ func (h *histories) nameOf(sequence uint32) string {
 }
 
 // series adds a series' row.
-func (h *histories) series(db *pebble.DB, name string, row seriesRow) error {
+func (h *histories) series(db *pebble.DB, name string, row Reach) error {
 	if row.Sequence == 0 || row.Sequence > 1<<24 {
 		return nil
 	}
@@ -282,7 +282,7 @@ func (h *histories) series(db *pebble.DB, name string, row seriesRow) error {
 		return h.diverge(db, row.Sequence)
 	}
 	if row.Position >= h.reached.Series[row.Sequence].Position {
-		h.reached.noteReached(place{row.Sequence, row.Position, row.Hash, row.Last, name})
+		h.reached.noteReached(place{row, name})
 	}
 	return nil
 }

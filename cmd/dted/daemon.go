@@ -278,7 +278,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.link = cfg.Authority.Link()
 	d.gate = health.NewGate(cfg, d.link, d.log)
 	options := cfg.Store(d.log)
-	options.SecondCopy, options.OpenBehind = cfg.SecondCopy, true
+	options.SecondCopy = cfg.SecondCopy
 	options.Carry = func(file string, end int64) {
 		if s := d.shipper.Load(); s != nil { // the shipper is made later than the store
 			s.Carry(file, end)

@@ -65,7 +65,7 @@ var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"
 const behindRetry = time.Minute
 
 // stopNumbering refuses every new document, also after restarts: the next number may belong to another document.
-func (g *Guard) stopNumbering(list []storage.Held) {
+func (g *Guard) stopNumbering(list []storage.Witness) {
 	held := list
 	err := g.store.Hold(list)
 	if err == nil {
@@ -79,18 +79,18 @@ func (g *Guard) stopNumbering(list []storage.Held) {
 }
 
 // refuseFor refuses new documents if any series are held.
-func (g *Guard) refuseFor(list []storage.Held) {
+func (g *Guard) refuseFor(list []storage.Witness) {
 	if len(list) == 0 {
 		return
 	}
 	var said, english []string
-	for _, h := range list {
+	for _, w := range list {
+		h, name := w.Series[0], names[w.Medium]
 		g.log.Error("a witness outside of the box knows more numbers than the store: nothing is numbered before dtectl recover",
-			"witness", h.Witness, "words", h.Words, "series", h.Series, "there", h.There, "here", h.Here)
-		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", names[h.Witness].spanish, h.There,
-			h.Series, h.Here))
-		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", names[h.Witness].english,
-			h.There, h.Series, h.Here))
+			"witness", w.Medium, "words", w.Path, "series", h.Series, "there", h.There, "here", h.Here)
+		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", name.spanish, h.There, h.Series, h.Here))
+		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", name.english, h.There, h.Series,
+			h.Here))
 	}
 	g.series.Set(float64(len(list)))
 	g.ahead.Store(&refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
@@ -121,8 +121,8 @@ func (g *Guard) NumberTaken(code, words string) {
 		return
 	}
 	// The store and MH have different documents under that number.
-	g.stopNumbering([]storage.Held{{Witness: byMH, Words: words, Series: entry.Series, There: entry.Number,
-		Here: entry.Number - 1}})
+	g.stopNumbering([]storage.Witness{{Medium: byMH, Path: words, Series: []storage.Lead{{Series: entry.Series,
+		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
 // maxUnknown is the most archived files of unknown documents that are read: some may belong to other branches.
@@ -135,7 +135,7 @@ func (g *Guard) AskArchive(ctx context.Context, points []record.Point, from, to 
 	if g.archive == nil {
 		return nil
 	}
-	ahead := make(map[string]storage.Held)
+	ahead := make(map[string]storage.Witness)
 	unknown := 0
 	for day := to; !day.Before(from.Add(-24*time.Hour)) && unknown < maxUnknown; day = day.AddDate(0, 0, -1) {
 		prefix := g.issuer.Slug + "/DTES/" + strings.ToLower(record.AmbienteName(g.issuer.Ambiente)) + "/" +
@@ -166,15 +166,15 @@ func (g *Guard) AskArchive(ctx context.Context, points []record.Point, from, to 
 	if len(ahead) == 0 {
 		return nil
 	}
-	g.stopNumbering(slices.SortedFunc(maps.Values(ahead), func(a, b storage.Held) int {
-		return strings.Compare(a.Series, b.Series)
+	g.stopNumbering(slices.SortedFunc(maps.Values(ahead), func(a, b storage.Witness) int {
+		return strings.Compare(a.Series[0].Series, b.Series[0].Series)
 	}))
 	return nil
 }
 
 // weighUnknown compares the number of an archived document with the last number of its series in the store.
 func (g *Guard) weighUnknown(ctx context.Context, key string, points []record.Point,
-	ahead map[string]storage.Held) error {
+	ahead map[string]storage.Witness) error {
 	data, err := g.archive.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
@@ -200,8 +200,9 @@ func (g *Guard) weighUnknown(ctx context.Context, key string, points []record.Po
 	if err != nil {
 		return err
 	}
-	if there > here && there > ahead[series].There {
-		ahead[series] = storage.Held{Witness: byArchive, Words: key, Series: series, There: there, Here: here}
+	if w, known := ahead[series]; there > here && (!known || there > w.Series[0].There) {
+		ahead[series] = storage.Witness{Medium: byArchive, Path: key, Series: []storage.Lead{{Series: series, Here: here,
+			There: there}}}
 	}
 	return nil
 }

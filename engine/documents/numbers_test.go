@@ -121,8 +121,9 @@ func TestAskArchive(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := make(map[string]uint64)
-			for _, h := range held {
-				if got[h.Series] = h.There; h.Witness != byArchive || h.Series == first && h.Here != 3 ||
+			for _, w := range held {
+				h := w.Series[0]
+				if got[h.Series] = h.There; w.Medium != byArchive || h.Series == first && h.Here != 3 ||
 					h.Series == second && h.Here != 0 {
 					t.Errorf("%+v", h)
 				}

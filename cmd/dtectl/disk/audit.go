@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
@@ -79,7 +78,7 @@ func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options,
 }
 
 func printActs(out io.Writer, acts []audit.Act) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := term.Columns(out)
 	term.Fprintf(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t\n")
 	for _, a := range acts {
 		if a.Outcome == "" {

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
@@ -83,7 +82,6 @@ func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
 		return err
 	}
 	r := &recovery{Recover: c, cfg: cfg, o: cfg.Store(slog.New(slog.DiscardHandler))}
-	r.o.OpenBehind = true
 	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Possible: possibleSeries(cfg),
 		Dry: c.DryRun}
 	if err := r.sources(ctx); err != nil {
@@ -301,7 +299,7 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 		return err
 	}
 	term.Printf("settled: these series go on at\n")
-	w := tabwriter.NewWriter(term.Out, 0, 0, 2, ' ', 0)
+	w := term.Columns(term.Out)
 	for _, n := range owed.Series {
 		if n.Series != storage.Others && n.To > 0 {
 			term.Fprintf(w, "  %s\t%d\n", n.Series, n.To+1)
@@ -375,59 +373,51 @@ func (r *recovery) open() (*storage.Store, error) {
 // newMark brings the store's mark to its place, or proves the store and makes a new mark. It returns the act for the
 // trail; without a proof, an act with nothing but the reason.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
-	if !r.DryRun {
-		from, err := storage.MoveMark(r.mark, r.o)
-		if err == nil {
-			term.Printf("the mark is now %s; %s is none any more\n", r.cfg.Mark, from)
-			return audit.Act{What: "mark.move", Target: r.cfg.Mark, Detail: "moved from " + from}, nil
-		}
-		if r.mark != "" {
-			return act, exit(exitSource, "%w", err)
-		}
-	} else if s, err := storage.OpenReadOnly(r.o); err == nil {
-		m, bad := s.LookAtMark(r.mark)
-		if r.mark == "" && m.Used != "" {
-			m, bad = s.LookAtMark(m.Used)
-		}
-		if err := errors.Join(bad, s.Close()); err != nil {
-			return act, err
-		}
-		if m.Used != r.cfg.Mark && (m.Kind == storage.MarkSound || m.Kind == storage.MarkAhead) {
-			return act, exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", m.Path)
-		}
-	}
-	aim := storage.MarkAim{Second: r.from.Copy, Dry: r.DryRun, Possible: r.from.Possible}
 	bar := term.NewGauge(term.Err)
-	p, err := storage.NewMark(ctx, aim, r.o, bar.Of)
+	var refused error
+	p, err := storage.NewMark(ctx, storage.MarkAim{From: r.mark, Second: r.from.Copy, Dry: r.DryRun,
+		Possible: r.from.Possible, Accept: func(p *storage.MarkProof) error {
+			bar.Clear()
+			printProof(term.Out, p)
+			_, refused = r.named(p.Owed)
+			return refused
+		}}, r.o, bar.Of)
 	bar.Clear()
 	switch {
+	case refused != nil:
+		return act, refused
 	case errors.Is(err, storage.ErrMarkSound):
 		return act, nil // an earlier attempt came as far
-	case errors.Is(err, storage.ErrMark):
+	case errors.Is(err, storage.ErrMark) && r.mark == "":
 		return act, exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
+	case errors.Is(err, storage.ErrMark):
+		return act, exit(exitSource, "%w", err)
 	case err != nil:
 		return act, err
+	case p.Moved != "" && r.DryRun:
+		return act, exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", p.Moved)
+	case p.Aside != "":
+		term.Printf("what was in the mark's place was set aside as %s\n", p.Aside)
 	}
-	printProof(term.Out, p)
 	why := ""
 	if r.Reason != "" {
 		why = "; reason: " + r.Reason
 	}
 	switch {
-	case p.Owed == nil && r.DryRun:
+	case p.Moved != "":
+		term.Printf("the mark is now %s; %s is none any more\n", r.cfg.Mark, p.Moved)
+		return audit.Act{What: "mark.move", Target: r.cfg.Mark, Detail: "moved from " + p.Moved}, nil
+	case p.Owed != nil:
+		act.Detail = short("no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + why)
+		return act, nil
+	}
+	printProof(term.Out, p)
+	if r.DryRun {
 		return act, exit(exitToDo, "dtectl recover makes a new mark, and every series goes on where it was")
-	case p.Owed == nil:
-		term.Printf("there is a new mark at %s; every series goes on where it was\n", r.cfg.Mark)
-		return audit.Act{What: "mark.new", Target: r.cfg.Mark,
-			Detail: "proven by the walk through the store and by the second copy; before: " + p.Mark.What + why}, nil
 	}
-	if _, err := r.named(p.Owed); err != nil {
-		return act, err
-	}
-	aim.Doubted = true
-	_, err = storage.NewMark(ctx, aim, r.o, nil)
-	act.Detail = short("no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + why)
-	return act, err
+	term.Printf("there is a new mark at %s; every series goes on where it was\n", r.cfg.Mark)
+	return audit.Act{What: "mark.new", Target: r.cfg.Mark,
+		Detail: "proven by the walk through the store and by the second copy; before: " + p.Mark.What + why}, nil
 }
 
 // skip gives numbers up in a store that owes nothing, for a branch that changes from another program during the year.
@@ -569,7 +559,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 
 // printMedia prints how far each medium reaches, and which parts of it cannot be read.
 func printMedia(out io.Writer, sources []storage.Source) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := term.Columns(out)
 	term.Fprintf(w, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE\n")
 	for _, s := range sources {
 		var reach []string
@@ -607,7 +597,7 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	for _, m := range o.Missing {
 		term.Fprintf(out, "missing   %v\n", m)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := term.Columns(out)
 	term.Fprintf(w, "SERIES\tIN THE STORE\tKNOWN\tLOST\n")
 	for _, n := range o.Series {
 		if n.Series == storage.Others || n.Here == 0 && n.Known == 0 {
@@ -626,9 +616,6 @@ func printOwed(out io.Writer, o *storage.Owed) {
 // printProof prints what was proven, and what was not.
 func printProof(out io.Writer, p *storage.MarkProof) {
 	term.Fprintf(out, "the mark   %s\n", p.Mark.What)
-	if p.Aside != "" {
-		term.Fprintf(out, "           it was set aside as %s\n", p.Aside)
-	}
 	if p.Series > 0 || p.Documents > 0 {
 		term.Fprintf(out, "the store  %d records of %d series, every row and every chain walked: no problem\n",
 			p.Documents, p.Series)

@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"text/tabwriter"
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
@@ -63,7 +62,7 @@ func boxOf(cfg *config.Config) (*recordmac.Key, error) {
 }
 
 func (v *Vouched) print(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := term.Columns(out)
 	for _, r := range v.Rules.Rules {
 		term.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
 	}

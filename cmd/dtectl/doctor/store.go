@@ -132,8 +132,8 @@ func (d *doctor) witnesses(s *storage.Store) {
 	if err != nil {
 		d.fail("store", "dtectl fsck", "which series are held cannot be read: %v", err)
 	}
-	for _, h := range held {
-		d.fail("store", "find the last number of the series, then dtectl recover", "nothing is numbered: %v", h)
+	for _, w := range held {
+		d.fail("store", "find the last number of the series, then dtectl recover", "nothing is numbered: %v", &w)
 	}
 	if d.cfg.SecondCopy == "" {
 		return

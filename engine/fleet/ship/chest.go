@@ -60,15 +60,15 @@ func disproved(err error) bool {
 		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }
 
-// empty reports whether the store lists nothing of this box.
-func (c chest) empty(ctx context.Context) (bool, error) {
-	for _, err := range c.store.List(ctx, fleetproto.EpochFolder(c.branch, c.epoch)) {
+// listsAny reports whether a store lists anything in a folder.
+func listsAny(ctx context.Context, store fleetproto.Lister, folder string) (bool, error) {
+	for _, err := range store.List(ctx, folder) {
 		if err != nil {
-			return false, fmt.Errorf("listing the copy of epoch %d: %w", c.epoch, err)
+			return false, fmt.Errorf("listing %s: %w", folder, err)
 		}
-		return false, nil
+		return true, nil
 	}
-	return true, nil
+	return false, nil
 }
 
 // whole returns the piece up to which the copy is whole at least; 0: its box has not declared it whole.

@@ -147,9 +147,9 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 	// check one more epoch: the last enrolment may be lost
 	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
-		if none, err := c.empty(ctx); err != nil {
+		if there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch)); err != nil {
 			return nil, stray, err
-		} else if none {
+		} else if !there {
 			continue
 		}
 		held, err := store.Get(ctx, fleetproto.BoxKey(branch, epoch), fleetproto.MaxJWS)
@@ -173,13 +173,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 
 // HasCopy reports whether a store has anything that a box of a branch shipped.
 func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool, error) {
-	for _, err := range store.List(ctx, fleetproto.CopyFolder+branch+"/") {
-		if err != nil {
-			return false, fmt.Errorf("listing the second copy of %s: %w", branch, err)
-		}
-		return true, nil
-	}
-	return false, nil
+	return listsAny(ctx, store, fleetproto.CopyFolder+branch+"/")
 }
 
 // fetch fetches everything into a folder. whole is the piece up to which the box has declared its copy whole.

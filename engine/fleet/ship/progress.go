@@ -24,10 +24,8 @@ type progress struct {
 	Files  map[string]int64 `json:"files"` // sizes
 
 	folder string
-	file   *os.File        // the last written file
-	dirty  map[string]bool // files that are not synced
-	made   bool            // a file was made since the folder was synced
-	behind int             // number of objects since the note was written
+	file   *os.File // the last written file; the others are synced
+	behind int      // number of objects since the note was written
 }
 
 // noteEvery is how many objects are fetched between two notes.
@@ -56,7 +54,7 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 			}
 		}
 	}
-	if p.folder, p.dirty = folder, make(map[string]bool); p.Files == nil {
+	if p.folder = folder; p.Files == nil {
 		p.Files = make(map[string]int64)
 	}
 	return p, nil
@@ -93,24 +91,22 @@ func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	if info.Size() < offset && !gap {
 		return fmt.Errorf("%w: %s has no byte %d yet", fleetproto.ErrOther, name, offset)
 	}
-	if _, known := p.Files[name]; !known {
-		p.made = true
-	}
-	p.dirty[name], p.Files[name] = true, offset+int64(len(body))
+	p.Files[name] = offset + int64(len(body))
 	if info.Size() != offset {
-		if err := f.Truncate(offset); err != nil {
-			return err
-		}
+		err = f.Truncate(offset)
 	}
-	_, err = f.WriteAt(body, offset)
+	if err == nil {
+		_, err = f.WriteAt(body, offset)
+	}
 	return err
 }
 
+// close syncs and closes the last written file.
 func (p *progress) close() error {
 	if p.file == nil {
 		return nil
 	}
-	err := p.file.Close()
+	err := errors.Join(p.file.Sync(), p.file.Close())
 	p.file = nil
 	return err
 }
@@ -127,18 +123,10 @@ func (p *progress) fetched(piece int64, digest string) error {
 // note brings the folder to the medium, then writes the progress down.
 func (p *progress) note() error {
 	p.behind = 0
-	err := p.close()
-	for name := range p.dirty {
-		err = errors.Join(err, syncPath(filepath.Join(p.folder, name)))
-	}
-	if p.made {
-		err = errors.Join(err, syncPath(p.folder), syncPath(filepath.Dir(filepath.Clean(p.folder))))
-	}
+	err := errors.Join(p.close(), syncPath(p.folder), syncPath(filepath.Dir(filepath.Clean(p.folder))))
 	if err != nil {
 		return fmt.Errorf("bringing the fetched copy to the disk: %w", err)
 	}
-	clear(p.dirty)
-	p.made = false
 	data, err := json.Marshal(p)
 	if err != nil {
 		return err
