@@ -29,10 +29,7 @@ func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (E
 }
 
 func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (Entry, error) {
-	if err := s.writable(); err != nil {
-		return Entry{}, err
-	}
-	if err := c.check(); err != nil {
+	if err := errors.Join(s.writable(), c.check()); err != nil {
 		return Entry{}, err
 	}
 	drawn := origins(c.Counters)

@@ -121,9 +121,11 @@ func (r *assembler) run(ctx context.Context) error {
 		return err
 	}
 	if !r.gone {
-		if err := r.openSources(); err != nil {
+		own, err := openFolder(r.o, "the damaged store", true)
+		if err != nil {
 			return err
 		}
+		r.own, r.sources = own, slices.Clone(own.sources)
 		r.own.whole = r.own.whole && !r.unsure
 	}
 	if err := r.room(); err != nil {
@@ -132,10 +134,8 @@ func (r *assembler) run(ctx context.Context) error {
 	if err := fill(r.o, aside, [16]byte{}); err != nil {
 		return err
 	}
-	at := *r.o
-	at.Dir = aside
 	var err error
-	if r.db, err = openPebble(&at, &damage{}, false); err != nil {
+	if r.db, err = r.o.openAt(aside, false); err != nil {
 		return err
 	}
 	if err = r.assemble(ctx); err == nil && !r.gone {
@@ -158,7 +158,11 @@ func (r *assembler) run(ctx context.Context) error {
 		return fs.RemoveAll(aside)
 	}
 	if !r.said.Whole {
-		if err := r.beRestored(aside); err != nil {
+		db, err := r.o.openAt(aside, false)
+		if err == nil {
+			err = errors.Join(beRestored(db, slices.Clone(r.id[:]), r.row, r.ids...), db.Close())
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -183,17 +187,6 @@ func (r *assembler) run(ctx context.Context) error {
 	return r.place()
 }
 
-// beRestored prevents the new store from giving numbers to documents.
-func (r *assembler) beRestored(dir string) error {
-	at := *r.o
-	at.Dir = dir
-	db, err := openPebble(&at, &damage{}, false)
-	if err != nil {
-		return err
-	}
-	return errors.Join(beRestored(db, slices.Clone(r.id[:]), r.row, r.ids...), db.Close())
-}
-
 // place gives the new store its name.
 func (r *assembler) place() error {
 	fs := r.o.FS
@@ -205,13 +198,11 @@ func (r *assembler) resume() error {
 	if r.from.Dry {
 		return errors.New("an attempt of before is to be ended first, which a dry run does not do")
 	}
-	at := *r.o
-	at.Dir = r.o.repairedDir()
-	db, err := openPebble(&at, &damage{}, true)
+	db, err := r.o.openAt(r.o.repairedDir(), true)
 	if err != nil {
 		return err
 	}
-	list, err := readRepairs(db)
+	list, err := readJSON[[]RepairRecord](db, keyRepairs)
 	if n := len(list); n > 0 {
 		r.said.Damaged, r.said.Sources = list[n-1].Damaged, list[n-1].Sources
 	}
@@ -314,7 +305,8 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	case w == nil && r.from.Dry:
 		return behindMark, nil
 	case w == nil:
-		return behindMark, setWitnesses(db, db, func(w Witness) bool { return w.Medium == WitnessCopy }, nil, pebble.Sync)
+		copied := func(w Witness) bool { return w.Medium == WitnessCopy }
+		return behindMark, setWitnesses(db, db, copied, nil, pebble.Sync)
 	case w.Diverged:
 		return behindMark, onlyIf(!behindMark, fmt.Errorf("%w: %s", ErrDiverged, w))
 	}
@@ -439,11 +431,11 @@ func (a *assembly) raiseSegments() error {
 	if a.copy == nil {
 		return nil
 	}
-	if row, err := get(a.db, keySegments); !errors.Is(err, ErrNotFound) && (err != nil || len(row) >= 24 &&
-		be.Uint64(row[16:]) >= a.copy.end.last) {
+	row, err := readJSON[segmentsRow](a.db, keySegments)
+	if err != nil || row.Last >= a.copy.end.last {
 		return err
 	}
-	return a.db.Set(keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}.encode(), pebble.NoSync)
+	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
 // raise adds to known that a series got to a number, if the store's series ends before it.

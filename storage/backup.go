@@ -196,8 +196,8 @@ func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 // checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt.
 func checkCopy(ctx context.Context, o *Options, dir string, marked reached, p *meter) (*Report, error) {
 	at := *o
-	at.Dir, at.FS = dir, unlocked{o.FS}
-	db, err := openPebble(&at, &damage{}, true)
+	at.FS = unlocked{o.FS}
+	db, err := at.openAt(dir, true)
 	if err != nil {
 		return nil, fmt.Errorf("opening the copy: %w", err)
 	}
@@ -400,9 +400,6 @@ type unlocked struct{ vfs.FS }
 
 func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// Unwrap implements vfs.FS.
-func (u unlocked) Unwrap() vfs.FS { return u.FS }
-
 // meter adds up the progress of a task: its first half counts bytes read, its second half rows checked.
 type meter struct {
 	report      Progress
@@ -438,7 +435,7 @@ func (s *Store) noteBackup(taken time.Time) {
 		return
 	}
 	defer s.leave()
-	if err := s.db.Set(keyBackup, be.AppendUint64(nil, uint64(taken.UnixNano())), pebble.Sync); err != nil {
+	if err := setJSON(s.db, keyBackup, taken.UTC(), pebble.Sync); err != nil {
 		s.o.die("noting a backup: %v", err)
 	}
 }
@@ -446,16 +443,7 @@ func (s *Store) noteBackup(taken time.Time) {
 // LastBackup returns when the latest completely checked backup of this store was taken. Zero: there was no backup, for
 // example because the store itself was rebuilt, or restored from an older backup.
 func (s *Store) LastBackup() (time.Time, error) {
-	return use(s, "reading the last backup", func() (time.Time, error) { return lastBackup(s.db) })
-}
-
-func lastBackup(r pebble.Reader) (time.Time, error) {
-	row, err := get(r, keyBackup)
-	if errors.Is(err, ErrNotFound) {
-		return time.Time{}, nil
-	}
-	if err != nil || len(row) != 8 {
-		return time.Time{}, errors.Join(ErrCorrupt, err)
-	}
-	return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
+	return use(s, "reading the last backup", func() (time.Time, error) {
+		return readJSON[time.Time](s.db, keyBackup)
+	})
 }

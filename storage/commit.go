@@ -254,8 +254,8 @@ func (s *Store) Beat(at time.Time) error {
 	}
 	start := s.o.Now()
 	b := s.db.NewBatch()
-	set(b, keyBeat, be.AppendUint64(nil, uint64(at.UnixNano())))
-	if err := errors.Join(setJSON(b, keyMark, s.mark.row(), nil), b.Commit(pebble.Sync)); err != nil {
+	if err := errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyMark, s.mark.row(), nil),
+		b.Commit(pebble.Sync)); err != nil {
 		s.o.die("writing heartbeat: %v", err)
 	}
 	s.metrics.sync.Observe(s.secondsSince(start))
@@ -266,10 +266,9 @@ func (s *Store) Beat(at time.Time) error {
 // if there is no change either.
 func (s *Store) LastBeat() (time.Time, error) {
 	return use(s, "reading the last beat", func() (time.Time, error) {
-		row, err := get(s.db, keyBeat)
-		if err != nil || len(row) != 8 {
-			return latestChange(s.db)
+		if at, err := readJSON[time.Time](s.db, keyBeat); err == nil && !at.IsZero() {
+			return at, nil
 		}
-		return time.Unix(0, int64(be.Uint64(row))).UTC(), nil
+		return latestChange(s.db)
 	})
 }

@@ -27,8 +27,7 @@ func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	_, _ = rand.Read(id[8:]) // crypto/rand never fails since Go 1.24
 	_, _ = rand.Read(step[:])
 	set(b, keyStore, id)
-	set(b, keyFeed, be.AppendUint64(nil, last+1+be.Uint64(step[:])%feedJump))
-	return nil
+	return setJSON(b, keyFeed, last+1+be.Uint64(step[:])%feedJump, nil)
 }
 
 // Announcement is a change. A reader of Changes gets each announcement once, in order.

@@ -72,9 +72,6 @@ func (f mediumFS) watched(name string, file vfs.File, err error) (vfs.File, erro
 	return mediumFile{file, name, f.o}, nil
 }
 
-// Unwrap implements vfs.FS.
-func (f mediumFS) Unwrap() vfs.FS { return f.FS }
-
 // mediumFile ends the process when a write or a sync fails.
 type mediumFile struct {
 	vfs.File
@@ -141,6 +138,3 @@ func (f markerFS) Remove(name string) error {
 }
 
 func (f markerFS) isMarker(name string) bool { return strings.HasPrefix(f.PathBase(name), "marker.") }
-
-// Unwrap implements vfs.FS.
-func (f markerFS) Unwrap() vfs.FS { return f.FS }

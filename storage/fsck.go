@@ -129,9 +129,6 @@ func (f withoutLogs) List(dir string) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".log") }), err
 }
 
-// Unwrap implements vfs.FS.
-func (f withoutLogs) Unwrap() vfs.FS { return f.FS }
-
 // checker reads one view of the store from its first row to its last.
 type checker struct {
 	ctx    context.Context
@@ -282,12 +279,12 @@ func (c *checker) metaRow(key, value []byte) error {
 // metaRows has, for each meta row, a function that reports whether its value can be read.
 var metaRows = map[string]func(value []byte) bool{
 	"layout":       func(b []byte) bool { return len(b) == 4 && be.Uint32(b) == layout },
-	"store":        hasLength(16),
-	"beat":         hasLength(8),
-	"backup":       hasLength(8),
-	"feed":         hasLength(8),
-	"segments":     func(b []byte) bool { return len(b) >= 24 },
-	"former":       func(b []byte) bool { return len(b)%16 == 0 },
+	"store":        func(b []byte) bool { return len(b) == 16 },
+	"beat":         holdsJSON[time.Time],
+	"backup":       holdsJSON[time.Time],
+	"feed":         holdsJSON[uint64],
+	"segments":     holdsJSON[segmentsRow],
+	"former":       holdsJSON[[][16]byte],
 	"mark":         holdsJSON[markRow],
 	"restorations": holdsJSON[[]Gap],
 	"behind":       holdsJSON[[]Witness],
@@ -295,8 +292,6 @@ var metaRows = map[string]func(value []byte) bool{
 	"scrub":        holdsJSON[Scrub],
 	"read":         holdsJSON[Reading],
 }
-
-func hasLength(n int) func([]byte) bool { return func(b []byte) bool { return len(b) == n } }
 
 func holdsJSON[T any](b []byte) bool { return json.Unmarshal(b, new(T)) == nil }
 

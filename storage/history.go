@@ -1,7 +1,9 @@
 package storage
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -156,4 +158,303 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 		}
 	}
 	return known, slack
+}
+
+// Witness is a medium, or a place outside of the box, that knows more of this store's history than the store, for
+// example after store and mark were put back to an earlier state. The store keeps it across restarts, and Settle ends
+// it. While there is a Witness of the box's media, the store takes no number. While there is one outside of the box,
+// the store's owner gives no number, and the store itself goes on. See Assemble and Settle.
+type Witness struct {
+	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
+	Path     string `json:"path"`   // outside of the box: its own words
+	Outside  bool   `json:"outside,omitempty"`
+	Diverged bool   `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
+	Series   []Lead `json:"series"`
+}
+
+// Lead compares how far a series got in the store and on the medium. Changes counts the changes of its records that
+// only the medium has, new records included; 0: not known.
+type Lead struct {
+	Series  string `json:"series"`
+	Here    uint64 `json:"here"`  // last number in the store
+	There   uint64 `json:"there"` // on the medium
+	Changes uint64 `json:"changes"`
+}
+
+// The media of the box.
+const (
+	WitnessCopy = "second copy"
+	WitnessMark = "high-water mark"
+)
+
+func (w *Witness) String() string {
+	what := "knows more than the store"
+	if w.Diverged {
+		what = "holds another history than the store"
+	}
+	text := fmt.Sprintf("%s %s %s", w.Medium, w.Path, what)
+	for i, a := range w.Series {
+		if i == 5 {
+			return text + fmt.Sprintf("; and %d more series", len(w.Series)-i)
+		}
+		text += "; " + a.String()
+	}
+	return text
+}
+
+func (a Lead) String() string {
+	switch {
+	case a.There > a.Here:
+		return fmt.Sprintf("%s: %d here, %d there", a.Series, a.Here, a.There)
+	case a.There == a.Here && a.Changes > 0:
+		return fmt.Sprintf("%s: %d changes of its records", a.Series, a.Changes)
+	}
+	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
+}
+
+// Behind returns the media of the box that know more than this store; while the list is empty, the store may take
+// numbers. The caller must not change the result.
+func (s *Store) Behind() []Witness {
+	if list := s.behind.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// Held returns the witnesses outside of the box, with one series each.
+func (s *Store) Held() ([]Witness, error) {
+	return use(s, "reading witnesses", func() ([]Witness, error) {
+		list, err := readBehind(s.db)
+		return slices.DeleteFunc(list, inBox), err
+	})
+}
+
+func inBox(w Witness) bool { return !w.Outside }
+
+// Hold adds witnesses outside of the box, durably: each names one series.
+func (s *Store) Hold(list []Witness) error {
+	_, err := use(s, "holding series", func() (any, error) {
+		if err := s.sound(); err != nil {
+			return nil, err
+		}
+		for _, w := range list {
+			w.Outside, w.Series = true, slices.Clone(w.Series)
+			lead := &w.Series[0]
+			err := s.testify(func(old Witness) bool {
+				same := old.Outside && old.Medium == w.Medium && old.Series[0].Series == lead.Series
+				if same {
+					lead.There = max(lead.There, old.Series[0].There)
+				}
+				return same
+			}, &w)
+			if err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	})
+	return err
+}
+
+// hold stops the store from giving numbers, also after a restart: removing the medium does not help.
+func (s *Store) hold(w Witness) {
+	same := func(old Witness) bool { return old.Medium == w.Medium }
+	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
+	s.behind.Store(&list)
+	if s.damage.err() == nil {
+		if err := s.testify(same, &w); err != nil {
+			s.o.die("noting that a medium knows more: %v", err)
+		}
+	}
+	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
+}
+
+// release ends the witnesses outside of the box for a series up to a number.
+func (s *Store) release(series string, number uint64) error {
+	return s.testify(func(w Witness) bool {
+		return w.Outside && w.Series[0].Series == series && w.Series[0].There <= number
+	}, nil)
+}
+
+// testify replaces the witnesses that drop selects with w, durably; w may be nil.
+func (s *Store) testify(drop func(Witness) bool, w *Witness) error {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	return setWitnesses(s.db, s.db, drop, w, pebble.Sync)
+}
+
+// setWitnesses is the one writer of the row of witnesses.
+func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w *Witness,
+	sync *pebble.WriteOptions) error {
+	list, err := readBehind(r)
+	if err != nil {
+		return err
+	}
+	had := len(list)
+	if list = slices.DeleteFunc(list, drop); w != nil {
+		list = append(list, *w)
+	}
+	switch {
+	case w == nil && len(list) == had:
+		return nil
+	case len(list) == 0:
+		return to.Delete(keyBehind, sync)
+	}
+	return setJSON(to, keyBehind, list, sync)
+}
+
+// readBehind returns all witnesses.
+func readBehind(r pebble.Reader) ([]Witness, error) { return readJSON[[]Witness](r, keyBehind) }
+
+// leads returns a Witness if a medium knows more than the store, or another history; nil otherwise.
+func leads(medium, path string, here, there *Head) (*Witness, error) {
+	relation, list, err := Relate(here, there)
+	if err != nil || relation != Behind && relation != Diverged {
+		return nil, err
+	}
+	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list}, nil
+}
+
+// compareCopy compares a second copy with the store: nil when the store has everything that the copy has.
+func compareCopy(o *Options, r pebble.Reader, dir string, end *logEnd) (*Witness, error) {
+	series, err := readAllSeries(r)
+	if err != nil {
+		return nil, err
+	}
+	return leads(WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
+}
+
+// head returns how far a second copy goes.
+func (e *logEnd) head(o *Options, dir string) *Head {
+	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
+		error) {
+		return e.links(o, dir, ends)
+	}}
+	for _, p := range e.told.Series {
+		h.Series[p.Name] = p.Reach
+	}
+	return h
+}
+
+// links finds the copy's hashes at the ends of another medium. It reads the segments backwards, down to these ends.
+func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[string][32]byte, error) {
+	names, found := make(map[uint32]string), make(map[string][32]byte)
+	for name, end := range ends {
+		names[end.Sequence] = name
+	}
+	say := func(name string, hash [32]byte) {
+		if was, said := found[name]; !said || was == ends[name].Hash { // keep a contradicting hash
+			found[name] = hash
+		}
+	}
+	numbers, err := segmentNumbers(o.FS, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Backward(numbers) {
+		if n > e.counts || len(names) == 0 {
+			continue
+		}
+		s, err := readSegment(o.FS, dir, n)
+		if err != nil {
+			continue // an unreadable segment proves nothing
+		}
+		_, _, err = s.frames(true, func(_ uint64, f frame) error {
+			return f.rows(func(key, value []byte) error {
+				if key[0] != tableJournal || len(key) != 13 {
+					return nil
+				}
+				name := names[be.Uint32(key[1:])]
+				if name == "" || be.Uint64(key[5:]) != ends[name].Position+1 {
+					return nil
+				}
+				l, err := decodeLink(value)
+				if err == nil {
+					say(name, l.Previous)
+				}
+				return err
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+		for sequence, name := range names {
+			if p := s.head.State.Series[sequence]; p.Position <= ends[name].Position {
+				if p.Position == ends[name].Position {
+					say(name, p.Hash)
+				}
+				delete(names, sequence)
+			}
+		}
+	}
+	return found, nil
+}
+
+// holdsLink reports whether the store's journal has exactly the link of p.
+func holdsLink(r pebble.Reader, p place) (bool, error) {
+	key := journalKey(p.Sequence, p.Position)
+	value, err := get(r, key)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return hashLink(key, value) == p.Hash, err
+}
+
+// addFormer adds identities to those that a store had before it was restored.
+func addFormer(b *pebble.Batch, r pebble.Reader, ids ...[16]byte) error {
+	list, err := readJSON[[][16]byte](r, keyFormer)
+	for _, id := range ids {
+		if id != ([16]byte{}) && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return errors.Join(err, setJSON(b, keyFormer, list, nil))
+}
+
+var (
+	errForeign = errors.New("another store's copy")
+	// errConflict: only a person can decide about the files in the copy's folder.
+	errConflict = errors.New("the second copy cannot go on")
+)
+
+// examine reads the second medium before anything is written to it. It returns the end where this store's log
+// continues, nil when a new log must begin.
+func (c *second) examine(id [16]byte) (*logEnd, error) {
+	o := &c.s.o
+	if _, err := o.FS.Stat(o.SecondCopy); err != nil {
+		return nil, nil // no folder, or making the folder will return the error
+	}
+	end, err := readEnd(o.FS, o.SecondCopy)
+	switch {
+	case errors.Is(err, ErrCorrupt):
+		return nil, setAside(o, [16]byte{}, nil)
+	case err != nil:
+		return nil, err
+	case end == nil:
+		return nil, c.roomFor()
+	case !sameFamily(end.store, id):
+		return nil, fmt.Errorf("%w: %w (%s): it is not touched; move it away, or configure another folder", errConflict,
+			errForeign, hex.EncodeToString(end.store[:]))
+	}
+	w, err := compareCopy(o, c.s.db, o.SecondCopy, end)
+	if err != nil {
+		return nil, err
+	}
+	former, err := readJSON[[][16]byte](c.s.db, keyFormer)
+	if err != nil {
+		return nil, err
+	}
+	settled := slices.Contains(former, end.store)
+	switch {
+	case w != nil && !(w.Diverged && settled):
+		c.s.hold(*w)
+		return nil, fmt.Errorf("%w: %s", errConflict, w)
+	case end.store == id:
+		return end, nil
+	}
+	// The copy is of this store before it was restored or rebuilt: everything in it was settled then.
+	if err := setAside(o, end.store, nil); err != nil {
+		return nil, err
+	}
+	return nil, c.roomFor()
 }

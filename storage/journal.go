@@ -95,17 +95,6 @@ func eachLink(r pebble.Reader, fn func(key, value []byte, l *link) error) error 
 	})
 }
 
-// readLink reads one link of a series' journal, and its hash.
-func readLink(r pebble.Reader, sequence uint32, position uint64) (l link, hash [32]byte, err error) {
-	key := journalKey(sequence, position)
-	value, err := get(r, key)
-	if err != nil {
-		return l, hash, err
-	}
-	l, err = decodeLink(value)
-	return l, hashLink(key, value), err
-}
-
 func hashLink(key, value []byte) (sum [32]byte) {
 	h := sha256.New()
 	h.Write(key)

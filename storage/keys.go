@@ -12,12 +12,11 @@ import (
 // compactions move it instead of rewriting it, which spares an appliance's flash.
 //
 //	table     key after the byte                        value
-//	meta      name                                      "layout": u32 · "store": 16 random bytes · "former": n × 16
-//	                                                    bytes · "beat", "backup": i64 · "feed": u64, before the first
-//	                                                    announcement of this identity · "segments": the store's
-//	                                                    identity [16], last segment u64, folder ·
-//	                                                    JSON: "mark": markRow · "restored": restoredRow ·
-//	                                                    "restorations": []Gap · "behind": []Witness ·
+//	meta      name                                      "layout": u32 · "store": 16 random bytes · all others in JSON:
+//	                                                    "former": [][16]byte · "beat", "backup": time.Time · "feed":
+//	                                                    uint64, before the first announcement of this identity ·
+//	                                                    "segments": segmentsRow · "mark": markRow · "restored":
+//	                                                    restoredRow · "restorations": []Gap · "behind": []Witness ·
 //	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord
 //	series    name                                      Reach: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it

@@ -186,8 +186,8 @@ func TestMark_Grows(t *testing.T) {
 	}
 }
 
-// One flipped bit anywhere in the log: the store opens with everything that was acknowledged, or not at all, or says that
-// its mark knows more, and numbers nothing.
+// One flipped bit anywhere in the log: the store opens with everything that was acknowledged, or not at all, or says
+// that its mark knows more, and numbers nothing.
 func TestMark_FlippedLog(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 20; n++ {

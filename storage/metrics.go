@@ -95,7 +95,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 			yes(s.tables.err() != nil))
 		counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.tables.failures()))
 	}
-	if at, err := lastBackup(s.db); err == nil {
+	if at, err := readJSON[time.Time](s.db, keyBackup); err == nil {
 		gauge("dte_store_backup_timestamp_seconds",
 			"When the latest backup was taken that was checked to its last row; 0: none was.", unixSeconds(at))
 	}

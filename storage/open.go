@@ -82,7 +82,6 @@ func open(o Options) (*Store, error) {
 // openDamaged is open, with the storage engine's own error messages.
 func openDamaged(o Options) (*Store, error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
-	s.locks.named = make(map[string]*namedLock)
 	s.pending.records = make(map[Code][]chan struct{})
 	s.turns.lines = make(map[string]*line)
 	s.ids.busy = make(map[uint64]struct{})
@@ -162,6 +161,13 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	return db, nil
 }
 
+// openAt opens the Pebble store of another folder, in which nobody counts damage.
+func (o *Options) openAt(dir string, readOnly bool) (*pebble.DB, error) {
+	at := *o
+	at.Dir = dir
+	return openPebble(&at, &damage{}, readOnly)
+}
+
 // damagedOptions names Pebble's options file when it cannot be read or is not this program's; "" otherwise. Pebble's
 // own error names no file. Every start writes a new options file, and the store opens without one.
 func (o *Options) damagedOptions(po *pebble.Options) string {
@@ -224,11 +230,11 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	begins, err := get(s.db, keyFeed)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	begins, err := readJSON[uint64](s.db, keyFeed)
+	if err != nil {
 		return err
 	}
-	s.feed = newFeed(max(announced, (&cursor{b: begins}).u64()))
+	s.feed = newFeed(max(announced, begins))
 	if j.restored != nil {
 		s.restored.Store(&Restoration{j.restored.takenAt(), j.restored.Made})
 	}
@@ -265,8 +271,10 @@ func identity(r pebble.Reader) (id [16]byte, err error) {
 
 // lastLink reads the last link of a series' journal. ErrCorrupt when the link's hash differs from the series' row.
 func lastLink(r pebble.Reader, name string, row Reach) (link, error) {
-	l, hash, err := readLink(r, row.Sequence, row.Position)
-	if err == nil && hash == row.Hash {
+	key := journalKey(row.Sequence, row.Position)
+	value, err := get(r, key)
+	l, bad := decodeLink(value)
+	if err = errors.Join(err, bad); err == nil && hashLink(key, value) == row.Hash {
 		return l, nil
 	}
 	return link{}, fmt.Errorf("journal of series %q does not end as its row says: %w", name, errors.Join(ErrCorrupt,

@@ -149,7 +149,7 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	}
 	for c, want := range r.codes {
 		named := slices.ContainsFunc(missing, func(m Missing) bool {
-			return m.Series == want.Series && (slices.Contains(m.Partial, want.Number) ||
+			return m.Series == want.Series && (slices.Contains(m.Partial, Span{want.Number, want.Number}) ||
 				slices.ContainsFunc(m.Numbers, func(n Span) bool {
 					return n.From <= want.Number &&
 						want.Number <= n.To

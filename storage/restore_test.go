@@ -296,7 +296,8 @@ func TestRestore_Contradictory(t *testing.T) {
 		t.Errorf("checked: %v", err)
 	}
 	made, err := Assemble(ctx, Sources{Backups: []string{backupDir}}, options(fs), nil)
-	if err != nil || made.Whole || len(made.missing()) != 1 || !slices.Equal(made.missing()[0].Partial, []uint64{1}) {
+	if err != nil || made.Whole || len(made.missing()) != 1 ||
+		!slices.Equal(made.missing()[0].Partial, []Span{{1, 1}}) {
 		t.Errorf("restored: %+v, %v", made, err)
 	}
 }

@@ -90,7 +90,7 @@ func TestSalvage_Log(t *testing.T) {
 
 // What a series lacks is said in words that stand alone: of each kind of loss no other's separators are left.
 func TestMissing_Words(t *testing.T) {
-	numbers, partial := []Span{{3, 3}, {5, 7}}, []uint64{9}
+	numbers, partial := []Span{{3, 3}, {5, 7}}, []Span{{9, 9}}
 	for want, m := range map[string]Missing{
 		"a: number 3 is missing, numbers 5 to 7 are missing; 4 changes lost": {"a", numbers, nil, 4},
 		"a: number 9 is not whole": {"a", nil, partial, 0},

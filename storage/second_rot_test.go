@@ -44,7 +44,7 @@ func (r reference) honest(s *Store, missing []Missing) error {
 	}
 	lacks := func(e Entry) bool {
 		m := named[e.Series]
-		return slices.Contains(m.Partial, e.Number) ||
+		return slices.Contains(m.Partial, Span{e.Number, e.Number}) ||
 			slices.ContainsFunc(m.Numbers, func(n Span) bool { return n.From <= e.Number && e.Number <= n.To })
 	}
 	doubt := doubt(s)

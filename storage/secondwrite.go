@@ -126,36 +126,26 @@ func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 		}
 	}
 	row.Store, row.Last = store, last+1
-	if err := c.s.db.Set(keySegments, row.encode(), pebble.Sync); err != nil {
+	if err := setJSON(c.s.db, keySegments, row, pebble.Sync); err != nil {
 		c.s.o.die("noting the number of a segment: %v", err)
 	}
 	return row.Last, nil
 }
 
 // segmentsRow is the store's note about its second copy: the identity that numbered the last segment, the segment's
-// number, and the folder that was last seen on another device than the store's, "" if no folder was:
-//
-//	store [16] · last u64 · folder
+// number, and the folder that was last seen on another device than the store's, "" if no folder was.
 type segmentsRow struct {
 	Store  [16]byte
 	Last   uint64
 	Folder string
 }
 
-func (r segmentsRow) encode() []byte {
-	return append(be.AppendUint64(r.Store[:], r.Last), r.Folder...)
-}
-
 // readSegments returns the row for a copy in a folder. ErrNotMounted when the folder was on another device than the
 // store's and is on the store's own now: then it is the bare mount point, and a copy in it would be lost together with
 // the store.
 func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
-	b, err := get(r, keySegments)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if row, err = readJSON[segmentsRow](r, keySegments); err != nil {
 		return row, err
-	}
-	if len(b) >= 24 {
-		row = segmentsRow{[16]byte(b), be.Uint64(b[16:]), string(b[24:])}
 	}
 	own, err := deviceOf(o.FS, o.Dir)
 	if err != nil {

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -146,19 +145,8 @@ func ParseLoss(text string) (l Loss, err error) {
 
 // accepts reports whether a loss names every lost number of a series.
 func (l Loss) accepts(n Next) bool {
-	named := slices.SortedFunc(slices.Values(l.Numbers), func(a, b Span) int { return cmp.Compare(a.From, b.From) })
-	for _, lost := range n.lost {
-		next := lost.From
-		for _, s := range named {
-			if s.From <= next {
-				next = max(next, s.To+1)
-			}
-		}
-		if next <= lost.To {
-			return false
-		}
-	}
-	return true
+	named := slices.SortedFunc(slices.Values(l.Numbers), Span.compare)
+	return !slices.ContainsFunc(n.lost, func(s Span) bool { return len(s.without(named)) > 0 })
 }
 
 // to returns the highest number that a loss names.
@@ -249,10 +237,8 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, mark *Head, possi
 				n.lost = append(n.lost, s)
 			}
 		}
-		for _, p := range lost[name].Partial {
-			n.lost = append(n.lost, Span{p, p})
-		}
-		slices.SortFunc(n.lost, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
+		n.lost = append(n.lost, lost[name].Partial...)
+		slices.SortFunc(n.lost, Span.compare)
 		if n.Known > n.Here {
 			n.lost = append(n.lost, Span{n.Here + 1, n.Known})
 		}
@@ -279,7 +265,7 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	}
 	behind := s.Behind()
 	said, of, noMark := readMark(s.o.FS, s.o.MarkPath)
-	if s.mark == nil && noMark == nil && row == nil && behind == nil { // read-only: Open has not compared store and mark
+	if s.mark == nil && noMark == nil && row == nil && behind == nil { // read-only: Open has not compared them
 		j, err := newMarkJudge(s.db)
 		if err != nil {
 			return nil, err

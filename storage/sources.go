@@ -30,15 +30,6 @@ type media struct {
 	*histories
 }
 
-// openSources opens the rest of the store itself.
-func (m *media) openSources() (err error) {
-	if m.own, err = openFolder(m.o, "the damaged store", true); err != nil {
-		return err
-	}
-	m.sources = slices.Clone(m.own.sources)
-	return nil
-}
-
 // source returns the entry of a medium in the report.
 func (m *media) source(name string) *Source {
 	for i := range m.said.Sources {
@@ -377,7 +368,9 @@ type RepairRecord struct {
 
 // Unrecorded returns the repairs that are not in the trail yet, the oldest first.
 func (s *Store) Unrecorded() ([]RepairRecord, error) {
-	return use(s, "reading repairs", func() ([]RepairRecord, error) { return readRepairs(s.db) })
+	return use(s, "reading repairs", func() ([]RepairRecord, error) {
+		return readJSON[[]RepairRecord](s.db, keyRepairs)
+	})
 }
 
 // Recorded removes the repairs that Unrecorded returned: the trail has them.
@@ -392,13 +385,9 @@ func (s *Store) Recorded() error {
 	return nil
 }
 
-func readRepairs(r pebble.Reader) ([]RepairRecord, error) {
-	return readJSON[[]RepairRecord](r, keyRepairs)
-}
-
 // record writes the repair into the new store, after earlier repairs that are not in the trail yet.
 func (r *assembler) record() error {
-	list, err := readRepairs(r.db)
+	list, err := readJSON[[]RepairRecord](r.db, keyRepairs)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}

@@ -355,9 +355,6 @@ func (f badBlocksFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error)
 	return badBlocksFile{file, f.PathBase(name), f.bad, func(what string) { f.tell(name, what) }}, nil
 }
 
-// Unwrap implements vfs.FS.
-func (f badBlocksFS) Unwrap() vfs.FS { return f.FS }
-
 type badBlocksFile struct {
 	vfs.File
 	name string

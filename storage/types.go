@@ -146,33 +146,19 @@ func (k *Keys) check() error {
 }
 
 func (c *Change) check() error {
-	if err := checkParts(c.Parts); err != nil {
-		return err
-	}
-	if err := checkDue(c.Due); err != nil {
-		return err
-	}
-	return checkCounters(c.Counters)
+	return errors.Join(checkParts(c.Parts), checkDue(c.Due), checkCounters(c.Counters))
 }
 
 func (d *Draft) check(origins []Code) error {
-	if err := checkParts(d.Parts); err != nil {
-		return err
-	}
-	if err := errors.Join(checkDue(d.Due), checkDays(d.Days)); err != nil {
-		return err
-	}
-	for _, o := range origins {
-		if o == d.Code {
-			return fmt.Errorf("record %X is its own origin", o)
-		}
+	if slices.Contains(origins, d.Code) {
+		return fmt.Errorf("record %X is its own origin", d.Code)
 	}
 	for _, c := range d.Counters {
 		if !slices.Contains(origins, c.Origin) {
 			return fmt.Errorf("counter of %X, which is not a locked origin", c.Origin)
 		}
 	}
-	return checkCounters(d.Counters)
+	return errors.Join(checkParts(d.Parts), checkDue(d.Due), checkDays(d.Days), checkCounters(d.Counters))
 }
 
 func checkCounters(counters []Counter) error {

@@ -1,10 +1,12 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -15,6 +17,8 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/engine/audit"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
 	"dtegate/storage"
 )
 
@@ -78,12 +82,7 @@ func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options,
 }
 
 func printActs(out io.Writer, acts []audit.Act) error {
-	w := term.Columns(out)
-	term.Fprintf(w, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t\n")
-	for _, a := range acts {
-		if a.Outcome == "" {
-			a.Outcome = "begun"
-		}
+	return term.Table(out, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t", acts, func(a audit.Act) []any {
 		var more []string
 		if a.Authenticity == audit.Altered {
 			more = append(more, "REWRITTEN: not as this box wrote it")
@@ -93,8 +92,87 @@ func printActs(out io.Writer, acts []audit.Act) error {
 				more = append(more, s)
 			}
 		}
-		term.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Number, adminclient.Local(a.At), a.Who, a.From,
-			strings.TrimSpace(a.What+" "+a.Target), a.Outcome, strings.Join(more, "; "))
+		return []any{a.Number, adminclient.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What + " " + a.Target),
+			cmp.Or(a.Outcome, "begun"), strings.Join(more, "; ")}
+	})
+}
+
+// A store's own digests show its integrity, but anybody who writes a whole store can make them. This file checks who
+// wrote the store: whose signature each rule bears, and which acts bear this box's mark.
+
+// Vouched is what is known about the authors of a store's rules and acts.
+type Vouched struct {
+	Rules *rulestore.Listing
+	Acts  *audit.Authenticity
+	// bad is the number of rules in use that may not compute, plus the number of contradicted acts.
+	bad int
+}
+
+// Inspect opens every rule of a store that no process writes to, and checks every act.
+func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
+	keys, err := cfg.Rules.Pinned()
+	if err != nil {
+		return nil, err
 	}
-	return w.Flush()
+	box, err := boxOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	v := new(Vouched)
+	if v.Rules, err = rulestore.Inspect(rulestore.Options{Store: store, Keys: keys, Box: box, Ambiente: cfg.Ambiente,
+		Now: cfg.Now}); err != nil {
+		return nil, err
+	}
+	if v.Acts, err = audit.Authenticate(store, box); err != nil {
+		return nil, err
+	}
+	for _, r := range v.Rules.Rules {
+		if r.Trouble != nil && r.Off == nil {
+			v.bad++
+		}
+	}
+	v.bad += len(v.Acts.Problems)
+	return v, nil
+}
+
+// boxOf returns the box's key, nil when the box has no key yet.
+func boxOf(cfg *config.Config) (*recordmac.Key, error) {
+	box, err := cfg.Box()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return box, err
+}
+
+func (v *Vouched) print(out io.Writer) error {
+	w := term.Columns(out)
+	for _, r := range v.Rules.Rules {
+		term.Fprintf(w, "rule\t%s %s\t%.12s\t%s\n", r.Name, r.Version, r.Digest, r.Sentence())
+	}
+	for _, n := range v.Rules.Notes {
+		term.Fprintf(w, "rule\t%s\n", n)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, p := range v.Acts.Problems {
+		term.Fprintf(out, "problem   %s\n", p)
+	}
+	_, err := term.Fprintf(out, "authenticity of the trail: %s\n", v.Acts)
+	return err
+}
+
+// printVouched prints who wrote a store that was just checked or made. Bad rules and acts are counted and are no error:
+// a bad rule computes nothing, and the branch goes on.
+func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
+	err error) {
+	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return 0, err
+	}
+	v, err := Inspect(cfg, store)
+	if err == nil {
+		bad, err = v.bad, v.print(out)
+	}
+	return bad, errors.Join(err, store.Close())
 }

@@ -559,9 +559,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 
 // printMedia prints how far each medium reaches, and which parts of it cannot be read.
 func printMedia(out io.Writer, sources []storage.Source) {
-	w := term.Columns(out)
-	term.Fprintf(w, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE\n")
-	for _, s := range sources {
+	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any { // to a terminal
 		var reach []string
 		for _, series := range slices.Sorted(maps.Keys(s.Last)) {
 			reach = append(reach, fmt.Sprintf("%s %d", brief(series, &storage.Owed{}), s.Last[series]))
@@ -576,9 +574,8 @@ func printMedia(out io.Writer, sources []storage.Source) {
 		if len(s.Diverged) > 0 {
 			whole += "; holds another history of " + strings.Join(s.Diverged, ", ") + ", of which nothing was taken"
 		}
-		term.Fprintf(w, "%s\t%s\t%d rows\t%s\n", s.Name, cmp.Or(strings.Join(reach, ", "), "-"), s.Taken, whole)
-	}
-	_ = w.Flush() // to a terminal
+		return []any{s.Name, cmp.Or(strings.Join(reach, ", "), "-"), fmt.Sprint(s.Taken, " rows"), whole}
+	})
 }
 
 // printOwed prints what is missing, by series and number.
@@ -597,20 +594,17 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	for _, m := range o.Missing {
 		term.Fprintf(out, "missing   %v\n", m)
 	}
-	w := term.Columns(out)
-	term.Fprintf(w, "SERIES\tIN THE STORE\tKNOWN\tLOST\n")
-	for _, n := range o.Series {
-		if n.Series == storage.Others || n.Here == 0 && n.Known == 0 {
-			continue
-		}
+	begun := slices.DeleteFunc(slices.Clone(o.Series), func(n storage.Next) bool {
+		return n.Series == storage.Others || n.Here == 0 && n.Known == 0
+	})
+	_ = term.Table(out, "SERIES\tIN THE STORE\tKNOWN\tLOST", begun, func(n storage.Next) []any { // to a terminal
 		known := fmt.Sprint(n.Known)
 		if n.Open {
 			known += " or more"
 		}
 		_, lost, _ := strings.Cut(n.Lost(), ": ")
-		term.Fprintf(w, "%s\t%d\t%s\t%s\n", n.Series, n.Here, known, cmp.Or(lost, "-"))
-	}
-	_ = w.Flush() // to a terminal
+		return []any{n.Series, n.Here, known, cmp.Or(lost, "-")}
+	})
 }
 
 // printProof prints what was proven, and what was not.
