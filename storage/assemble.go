@@ -74,8 +74,8 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 	if o.Now == nil {
 		return nil, errors.New("storage: Options.Now is not set")
 	}
-	m := &media{o: &o, from: from, said: &Assembled{}, histories: newHistories()}
-	r := &assembler{assembly: &assembly{media: m, meter: &meter{report: progress}}}
+	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
+	r.marked, r.markOf, r.noMark = readMark(o.FS, o.MarkPath)
 	err := r.run(ctx)
 	if r.own != nil {
 		err = errors.Join(err, r.own.close())
@@ -94,13 +94,35 @@ func (o *Options) damagedDir(at int64) string {
 	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
 }
 
-// assembler replaces an old store with a new one, in steps. A crash may interrupt it anywhere.
-type assembler struct {
-	*assembly
+// assembly replaces an old store with a new one that it fills from all media, in steps. A crash may interrupt it
+// anywhere.
+type assembly struct {
+	o      *Options
+	from   Sources
+	said   *Assembled
+	meter  *meter
 	unsure bool // the end of the log may be damaged, although Pebble reports no error
+
+	marked  reached // the content of the mark
+	markOf  [16]byte
+	noMark  error // why the mark cannot be read
+	own     *folder
+	gone    bool // nothing is left of the store itself
+	sources []rowSource
+	copy    *copyChain        // nil: there is none
+	id      [16]byte          // of the store
+	ids     [][16]byte        // of the other media
+	named   map[string]uint64 // the last numbers that a medium names without its rows
+	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
+	*histories
+
+	db    *pebble.DB // the new store
+	proof *proof
+	row   restoredRow
+	known bool // all meta rows of the store have been read
 }
 
-func (r *assembler) run(ctx context.Context) error {
+func (r *assembly) run(ctx context.Context) error {
 	fs := r.o.FS
 	aside := r.o.Dir + ".new"
 	if _, err := fs.Stat(r.o.Dir); err != nil {
@@ -188,13 +210,13 @@ func (r *assembler) run(ctx context.Context) error {
 }
 
 // place gives the new store its name.
-func (r *assembler) place() error {
+func (r *assembly) place() error {
 	fs := r.o.FS
 	return errors.Join(fs.Rename(r.o.repairedDir(), r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
 }
 
 // resume finishes an Assemble that was interrupted between its last two steps.
-func (r *assembler) resume() error {
+func (r *assembly) resume() error {
 	if r.from.Dry {
 		return errors.New("an attempt of before is to be ended first, which a dry run does not do")
 	}
@@ -220,17 +242,17 @@ func (r *assembler) resume() error {
 }
 
 // owe finds out what must be settled before the new store gives numbers.
-func (m *media) owe(db *pebble.DB, row *restoredRow) (err error) {
+func (m *assembly) owe(db *pebble.DB, row *restoredRow) (err error) {
 	var mark *Head
-	if said, of, err := readMark(m.o.FS, m.o.MarkPath); err == nil {
-		mark = said.head(of)
+	if m.noMark == nil {
+		mark = m.marked.head(m.markOf)
 	}
 	m.said.Owed, err = owed(db, row, nil, mark, m.from.Possible)
 	return err
 }
 
 // needed returns nil when there is damage to repair, or when a medium has more than the store.
-func (r *assembler) needed(ctx context.Context) error {
+func (r *assembly) needed(ctx context.Context) error {
 	report, err := Check(ctx, *r.o)
 	if errors.Is(err, ErrInUse) {
 		return err
@@ -267,7 +289,7 @@ func (r *assembler) needed(ctx context.Context) error {
 }
 
 // compare reports whether a medium has something that a sound store lacks.
-func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool, error) {
+func (r *assembly) compare(db *pebble.DB, report *Report, restored bool) (bool, error) {
 	row, err := restoration(db)
 	if err != nil {
 		return false, err
@@ -286,17 +308,12 @@ func (r *assembler) compare(db *pebble.DB, report *Report, restored bool) (bool,
 	if r.from.Copy == "" {
 		return behindMark, nil
 	}
-	end, err := readEnd(r.o.FS, r.from.Copy)
+	end, w, err := lookAtCopy(r.o, db, r.from.Copy, j.id)
 	switch {
-	case err != nil && errors.Is(absentOr(err), ErrNoStore), err == nil && (end == nil || !sameFamily(end.store, j.id)):
+	case end == nil && (err == nil || errors.Is(absentOr(err), ErrNoStore)), errors.Is(err, errForeign):
 		return behindMark, nil
-	case errors.Is(err, ErrCorrupt):
-		return false, err
-	case err != nil:
+	case end == nil && !errors.Is(err, ErrCorrupt):
 		return false, absentOr(err)
-	}
-	w, err := compareCopy(r.o, db, r.from.Copy, end)
-	switch {
 	case err != nil:
 		return false, err
 	case w == nil && len(end.strange) > 0:
@@ -330,7 +347,7 @@ func unreadSegment(o *Options, from string) error {
 }
 
 // room returns an error when the new store does not fit on the disk.
-func (r *assembler) room() error {
+func (r *assembly) room() error {
 	_, size, err := listFiles(r.o.FS, r.o.Dir)
 	if err != nil {
 		return nil // unknown size: do not refuse
@@ -485,22 +502,21 @@ func (a *assembly) accepted(now *holes) bool {
 
 // markAgrees reports whether the mark has exactly this store's identity and no number that the store lacks.
 func (a *assembly) markAgrees(series map[string]Reach) bool {
-	said, of, err := readMark(a.o.FS, a.o.MarkPath)
-	return err == nil && compareMark(storeHead(a.id, a.db, series), said.head(of)) == nil
+	return a.noMark == nil && compareMark(storeHead(a.id, a.db, series), a.marked.head(a.markOf)) == nil
 }
 
-// findMark reports whether the mark of a store is lost. An existing mark must be of the store's family.
-func (o *Options) findMark(store [16]byte) (lost bool, err error) {
-	switch _, of, err := readMark(o.FS, o.MarkPath); {
-	case errors.Is(err, errNoMark):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("mark %s: %w", o.MarkPath, errors.Join(ErrMark, err))
-	case !sameFamily(of, store):
-		return false, fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, o.MarkPath, of,
-			store)
+// checkMark notes whether the mark of the store is lost. An existing mark must be of the store's family.
+func (a *assembly) checkMark() error {
+	switch a.row.MarkLost = errors.Is(a.noMark, errNoMark); {
+	case a.row.MarkLost:
+		return nil
+	case a.noMark != nil:
+		return fmt.Errorf("mark %s: %w", a.o.MarkPath, errors.Join(ErrMark, a.noMark))
+	case !sameFamily(a.markOf, a.id):
+		return fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, a.o.MarkPath, a.markOf,
+			a.id)
 	}
-	return false, nil
+	return nil
 }
 
 // Incomplete lists the records with known codes that lack a part, a change or everything, after a repair or rebuild

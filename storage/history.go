@@ -240,7 +240,7 @@ func (s *Store) Hold(list []Witness) error {
 		for _, w := range list {
 			w.Outside, w.Series = true, slices.Clone(w.Series)
 			lead := &w.Series[0]
-			err := s.testify(func(old Witness) bool {
+			err := s.replaceWitnesses(func(old Witness) bool {
 				same := old.Outside && old.Medium == w.Medium && old.Series[0].Series == lead.Series
 				if same {
 					lead.There = max(lead.There, old.Series[0].There)
@@ -262,7 +262,7 @@ func (s *Store) hold(w Witness) {
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
 	s.behind.Store(&list)
 	if s.damage.err() == nil {
-		if err := s.testify(same, &w); err != nil {
+		if err := s.replaceWitnesses(same, &w); err != nil {
 			s.o.die("noting that a medium knows more: %v", err)
 		}
 	}
@@ -271,13 +271,13 @@ func (s *Store) hold(w Witness) {
 
 // release ends the witnesses outside of the box for a series up to a number.
 func (s *Store) release(series string, number uint64) error {
-	return s.testify(func(w Witness) bool {
+	return s.replaceWitnesses(func(w Witness) bool {
 		return w.Outside && w.Series[0].Series == series && w.Series[0].There <= number
 	}, nil)
 }
 
-// testify replaces the witnesses that drop selects with w, durably; w may be nil.
-func (s *Store) testify(drop func(Witness) bool, w *Witness) error {
+// replaceWitnesses replaces the witnesses that drop selects with w, durably; w may be nil.
+func (s *Store) replaceWitnesses(drop func(Witness) bool, w *Witness) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	return setWitnesses(s.db, s.db, drop, w, pebble.Sync)
@@ -315,13 +315,20 @@ func leads(medium, path string, here, there *Head) (*Witness, error) {
 	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list}, nil
 }
 
-// compareCopy compares a second copy with the store: nil when the store has everything that the copy has.
-func compareCopy(o *Options, r pebble.Reader, dir string, end *logEnd) (*Witness, error) {
-	series, err := readAllSeries(r)
-	if err != nil {
-		return nil, err
+// lookAtCopy reads the end of a second copy and compares it with a store. end is nil when there is no copy, or when its
+// end cannot be read; w is nil when the store has everything that the copy has. errForeign.
+func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logEnd, w *Witness, err error) {
+	if end, err = readEnd(o.FS, dir); err != nil || end == nil {
+		return nil, nil, err
 	}
-	return leads(WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
+	if !sameFamily(end.store, id) {
+		return end, nil, fmt.Errorf("%w (%s)", errForeign, hex.EncodeToString(end.store[:]))
+	}
+	series, err := readAllSeries(r)
+	if err == nil {
+		w, err = leads(WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
+	}
+	return end, w, err
 }
 
 // head returns how far a second copy goes.
@@ -424,21 +431,16 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	if _, err := o.FS.Stat(o.SecondCopy); err != nil {
 		return nil, nil // no folder, or making the folder will return the error
 	}
-	end, err := readEnd(o.FS, o.SecondCopy)
+	end, w, err := lookAtCopy(o, c.s.db, o.SecondCopy, id)
 	switch {
-	case errors.Is(err, ErrCorrupt):
+	case end == nil && errors.Is(err, ErrCorrupt):
 		return nil, setAside(o, [16]byte{}, nil)
+	case errors.Is(err, errForeign):
+		return nil, fmt.Errorf("%w: %w: it is not touched; move it away, or configure another folder", errConflict, err)
 	case err != nil:
 		return nil, err
 	case end == nil:
 		return nil, c.roomFor()
-	case !sameFamily(end.store, id):
-		return nil, fmt.Errorf("%w: %w (%s): it is not touched; move it away, or configure another folder", errConflict,
-			errForeign, hex.EncodeToString(end.store[:]))
-	}
-	w, err := compareCopy(o, c.s.db, o.SecondCopy, end)
-	if err != nil {
-		return nil, err
 	}
 	former, err := readJSON[[][16]byte](c.s.db, keyFormer)
 	if err != nil {

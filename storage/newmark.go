@@ -230,20 +230,18 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 		p.doubt("the second copy is not there: %v", err)
 		return nil
 	}
-	end, err := readEnd(o.FS, second)
+	end, w, err := lookAtCopy(o, db, second, j.id)
 	switch {
-	case err != nil:
+	case errors.Is(err, errForeign):
+		p.doubt("the second copy in %s is another store's", second)
+		return nil
+	case end == nil && err != nil:
 		p.doubt("the second copy cannot be read: %v", err)
 		return nil
 	case end == nil:
 		p.doubt("there is no second copy in %s", second)
 		return nil
-	case !sameFamily(end.store, j.id):
-		p.doubt("the second copy in %s is another store's", second)
-		return nil
-	}
-	w, err := compareCopy(o, db, second, end)
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	if w != nil {

@@ -95,7 +95,7 @@ func openDamaged(o Options) (*Store, error) {
 		return nil, err
 	}
 	if s.tables != nil {
-		s.tables.startDone()
+		s.tables.opened.Store(true)
 	}
 	if checkpoint := o.checkpointDir(); !o.readOnly {
 		// An interrupted backup left this checkpoint; its links keep old files on the disk.
@@ -151,9 +151,6 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	}
 	if o.anyLayout {
 		return db, nil
-	}
-	if v := db.FormatMajorVersion(); v < pebble.FormatWALSyncChunks {
-		return nil, errors.Join(fmt.Errorf("store has Pebble's format %d, too old", v), db.Close())
 	}
 	if err := checkLayout(db); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -437,19 +434,15 @@ func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 		if _, err := readSegments(&s.o, s.db, dir); err != nil {
 			return c, err
 		}
-		end, err := readEnd(s.o.FS, dir)
-		if err != nil || end == nil {
-			return c, err
-		}
 		id, err := identity(s.db)
-		if err == nil && !sameFamily(end.store, id) {
-			err = fmt.Errorf("%w: %w", ErrNoStore, errForeign)
-		}
 		if err != nil {
 			return c, err
 		}
-		c.There = true
-		c.Witness, err = compareCopy(&s.o, s.db, dir, end)
+		end, w, err := lookAtCopy(&s.o, s.db, dir, id)
+		if errors.Is(err, errForeign) {
+			err = fmt.Errorf("%w: %w", ErrNoStore, err)
+		}
+		c.There, c.Witness = end != nil, w
 		return c, err
 	})
 }

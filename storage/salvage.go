@@ -203,12 +203,7 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 			continue
 		}
 		begun = false
-		err := eachRow(record, func(kind pebble.InternalKeyKind, key, value []byte) error {
-			if kind != pebble.InternalKeyKindSet {
-				return nil
-			}
-			return row(bytes.Clone(key), value)
-		})
+		err := eachRow(record, func(key, value []byte) error { return row(bytes.Clone(key), value) })
 		if err = errors.Join(err, ctx.Err()); err != nil && !errors.Is(err, ErrCorrupt) {
 			return err
 		}

@@ -73,21 +73,10 @@ func (b *scrubber) end() {
 	b.done.Wait()
 }
 
-func (b *scrubber) sleep(d time.Duration) bool {
-	wait := time.NewTimer(d)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return true
-	case <-b.stop:
-		return false
-	}
-}
-
 func (b *scrubber) run() {
 	last := b.c.scrubbed().Last
 	wait := max(scrubFirst, scrubEvery-b.c.s.o.Now().Sub(last))
-	for b.sleep(min(wait, scrubEvery)) {
+	for timedOut(min(wait, scrubEvery), b.stop) {
 		if !b.pass() {
 			return
 		}
@@ -118,7 +107,7 @@ func (b *scrubber) pass() bool {
 				s.o.Logger.Warn("a bad segment of the second copy was written anew from the store", "segment", n)
 			}
 		}
-		if !b.sleep(time.Duration(size/scrubChunk+1) * scrubPause) {
+		if !timedOut(time.Duration(size/scrubChunk+1)*scrubPause, b.stop) {
 			return false
 		}
 	}

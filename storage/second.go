@@ -130,26 +130,19 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 		n.done = make(chan struct{})
 	}
 	c.mu.Unlock()
-	c.wake()
+	signal(c.kick)
 	if !live {
 		return
 	}
 	start := c.s.o.Now()
-	patience := time.NewTimer(c.s.o.SecondPatience)
-	defer patience.Stop()
-	select {
-	case <-n.done:
-		c.s.metrics.copyWait.Observe(c.s.secondsSince(start))
-		if carry := c.s.o.Carry; carry != nil && n.end != (position{}) {
-			carry(segmentName(n.end.Segment), int64(n.end.Offset))
-		}
-	case <-patience.C:
+	if timedOut(c.s.o.SecondPatience, n.done) {
 		c.leave(errSlow)
+		return
 	}
-}
-
-func (c *second) wake() {
-	signal(c.kick)
+	c.s.metrics.copyWait.Observe(c.s.secondsSince(start))
+	if carry := c.s.o.Carry; carry != nil && n.end != (position{}) {
+		carry(segmentName(n.end.Segment), int64(n.end.Offset))
+	}
 }
 
 // leave releases all waiting callers, and the branch goes on without a copy. It wakes the session, which catches up.
@@ -167,7 +160,7 @@ func (c *second) leave(why error) {
 	c.mode, c.queue, c.queued, c.lost = copyAway, nil, 0, false
 	c.s.metrics.copyFailures.Inc()
 	c.settled()
-	c.wake() // push does not wake the session from now on
+	signal(c.kick) // push does not wake the session from now on
 }
 
 func release(list []*change) {
@@ -181,20 +174,11 @@ func release(list []*change) {
 // await waits until it is known whether the medium knows more than the store. A working medium also gets time to catch
 // up after a crash, so that no change goes without a copy.
 func (c *second) await() {
-	look := time.NewTimer(examinePatience)
-	defer look.Stop()
-	select {
-	case <-c.seen:
-	case <-look.C:
+	if timedOut(examinePatience, c.seen) {
 		c.s.o.Logger.Error("second copy does not answer: whether it knows more than the store is not known", "path",
 			c.s.o.SecondCopy)
 	}
-	patience := time.NewTimer(c.s.o.SecondPatience)
-	defer patience.Stop()
-	select {
-	case <-c.first:
-	case <-patience.C:
-	}
+	timedOut(c.s.o.SecondPatience, c.first)
 }
 
 // settled reports to await that the copy is live, or that it is not.
@@ -226,11 +210,7 @@ func (c *second) run() {
 			// a person who moves a copy away or mounts a medium should not wait half an hour for a live copy
 			pause = retryFirst
 		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-wait.C:
-		case <-c.stop:
-			wait.Stop()
+		if !timedOut(pause, c.stop) {
 			return
 		}
 	}
@@ -429,12 +409,7 @@ func (c *second) write(l *copyLog, list []*change) error {
 // store's database, during a fill or a mending.
 func (c *second) close() (busy bool) {
 	close(c.stop)
-	wait := time.NewTimer(c.s.o.SecondPatience)
-	defer wait.Stop()
-	select {
-	case <-c.stopped:
-	case <-wait.C:
-	}
+	timedOut(c.s.o.SecondPatience, c.stopped)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true

@@ -165,16 +165,10 @@ func (f *frame) batch() []byte {
 
 // rows calls fn with each row of a change or of a fill.
 func (f *frame) rows(fn func(key, value []byte) error) error {
-	rows := f.batch()
-	if rows == nil {
-		return nil
+	if rows := f.batch(); rows != nil {
+		return eachRow(rows, fn)
 	}
-	return eachRow(rows, func(kind pebble.InternalKeyKind, key, value []byte) error {
-		if kind != pebble.InternalKeyKindSet {
-			return nil
-		}
-		return fn(key, value)
-	})
+	return nil
 }
 
 // frameAt reads the frame at an offset; false when no whole frame begins there.
@@ -444,8 +438,8 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 	return nil
 }
 
-// eachRow calls fn with each row of a batch. ErrCorrupt.
-func eachRow(repr []byte, fn func(kind pebble.InternalKeyKind, key, value []byte) error) error {
+// eachRow calls fn with each row that a batch sets. ErrCorrupt.
+func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	if len(repr) < batchrepr.HeaderLen {
 		return fmt.Errorf("%w: a batch of %d bytes", ErrCorrupt, len(repr))
 	}
@@ -461,8 +455,10 @@ func eachRow(repr []byte, fn func(kind pebble.InternalKeyKind, key, value []byte
 		if len(key) == 0 {
 			return fmt.Errorf("%w: a row without a key", ErrCorrupt)
 		}
-		if err := fn(kind, key, value); err != nil {
-			return err
+		if kind == pebble.InternalKeyKindSet {
+			if err := fn(key, value); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -15,16 +15,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// assembly is a new store that is filled from all media with rows of the store.
-type assembly struct {
-	*media
-	meter *meter
-	db    *pebble.DB // the new store
-	proof *proof
-	row   restoredRow
-	known bool // all meta rows of the store have been read
-}
-
 // assemble fills the new store, and finds out what is missing.
 func (a *assembly) assemble(ctx context.Context) error {
 	a.row, a.named = restoredRow{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Last)
@@ -67,10 +57,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 	if a.id == [16]byte{} {
 		return fmt.Errorf("%w: no medium tells which store this is", ErrCorrupt)
 	}
-	if a.row.MarkLost, err = a.o.findMark(a.id); err != nil {
-		return err
-	}
-	if err := a.db.Set(keyStore, a.id[:], pebble.NoSync); err != nil {
+	if err := errors.Join(a.checkMark(), a.db.Set(keyStore, a.id[:], pebble.NoSync)); err != nil {
 		return err
 	}
 	a.expect()
@@ -271,8 +258,8 @@ func (a *assembly) ask(ctx context.Context) error {
 
 // name names the series whose rows are lost, with the mark: a mark with the same identity lists them by sequence.
 func (a *assembly) name() error {
-	if said, of, err := readMark(a.o.FS, a.o.MarkPath); err == nil && of == a.id {
-		for i, name := range said.names {
+	if a.noMark == nil && a.markOf == a.id {
+		for i, name := range a.marked.names {
 			if sequence := uint32(i + 1); a.names[sequence] == "" {
 				a.names[sequence] = name
 			}

@@ -13,25 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// media are all media with rows of a store: the rest of the store itself, its second copy, backups.
-type media struct {
-	o    *Options
-	from Sources
-	said *Assembled
-
-	own     *folder
-	gone    bool // nothing is left of the store itself
-	sources []rowSource
-	copy    *copyChain        // nil: there is none
-	id      [16]byte          // of the store
-	ids     [][16]byte        // of the other media
-	named   map[string]uint64 // the last numbers that a medium names without its rows
-	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
-	*histories
-}
-
 // source returns the entry of a medium in the report.
-func (m *media) source(name string) *Source {
+func (m *assembly) source(name string) *Source {
 	for i := range m.said.Sources {
 		if m.said.Sources[i].Name == name {
 			return &m.said.Sources[i]
@@ -41,7 +24,7 @@ func (m *media) source(name string) *Source {
 	return &m.said.Sources[len(m.said.Sources)-1]
 }
 
-func (m *media) unreadable(name string) func(what string) {
+func (m *assembly) unreadable(name string) func(what string) {
 	return func(what string) {
 		if s := m.source(name); !slices.Contains(s.Bad, what) {
 			s.Bad = append(s.Bad, what)
@@ -51,10 +34,9 @@ func (m *media) unreadable(name string) func(what string) {
 
 // findIdentity finds out the store's identity. The mark has the present identity; other files may be from before a
 // restoration.
-func (m *media) findIdentity() error {
-	_, marked, noMark := readMark(m.o.FS, m.o.MarkPath)
-	if m.id == [16]byte{} && noMark == nil && !m.gone {
-		m.id = marked
+func (m *assembly) findIdentity() error {
+	if m.id == [16]byte{} && m.noMark == nil && !m.gone {
+		m.id = m.markOf
 	}
 	if m.id == [16]byte{} && m.from.Copy != "" {
 		if end, err := readEnd(m.o.FS, m.from.Copy); err == nil && end != nil {
@@ -66,8 +48,8 @@ func (m *media) findIdentity() error {
 			_, _ = hex.Decode(m.id[:], []byte(b.Store)) // all zero: not known
 		}
 	}
-	if noMark == nil && !m.own.meta && sameFamily(marked, m.id) {
-		m.id = marked
+	if m.noMark == nil && !m.own.meta && sameFamily(m.markOf, m.id) {
+		m.id = m.markOf
 	}
 	if m.id == [16]byte{} && !m.gone {
 		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a "+
@@ -78,7 +60,7 @@ func (m *media) findIdentity() error {
 
 // others adds the second copy and the backups to the sources, and returns their close functions. It names and skips a
 // medium that is another store's, or that cannot be read at all.
-func (m *media) others(ctx context.Context) (closers []func() error, err error) {
+func (m *assembly) others(ctx context.Context) (closers []func() error, err error) {
 	var why []error // why a medium does not count
 	if m.from.Copy != "" {
 		name := "second copy " + m.from.Copy
@@ -121,7 +103,7 @@ func (m *media) others(ctx context.Context) (closers []func() error, err error) 
 }
 
 // backup opens a backup and compares every file with its digest. ErrNoStore if it is another store's, or no backup.
-func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
+func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	name := "backup " + dir
 	b, sums, err := readBackup(m.o.FS, dir)
 	id := m.id
@@ -168,7 +150,7 @@ func (m *media) backup(ctx context.Context, dir string) (*folder, error) {
 }
 
 // copyRows calls row with every row of the second copy.
-func (m *media) copyRows(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error {
+func (m *assembly) copyRows(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error {
 	c := *m.copy
 	told := c.end.told.clone()
 	for _, part := range c.parts {
@@ -386,7 +368,7 @@ func (s *Store) Recorded() error {
 }
 
 // record writes the repair into the new store, after earlier repairs that are not in the trail yet.
-func (r *assembler) record() error {
+func (r *assembly) record() error {
 	list, err := readJSON[[]RepairRecord](r.db, keyRepairs)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err

@@ -32,13 +32,14 @@ type tableWrites struct {
 	log     *perMinute
 	closing chan struct{} // closed by close
 
-	mu     sync.Mutex
-	kinds  [2]tableKind // flushes, compactions
-	total  uint64       // failures since the process began
-	last   error        // of the latest failed flush or compaction
-	other  int          // failures of Pebble's other background work
-	begun  time.Time    // when Open began
-	opened bool         // Open is done
+	begun  time.Time     // when Open began
+	opened atomic.Bool   // Open is done
+	total  atomic.Uint64 // failures since the process began
+
+	mu    sync.Mutex
+	kinds [2]tableKind // flushes, compactions
+	last  error        // of the latest failed flush or compaction
+	other int          // failures of Pebble's other background work
 }
 
 // tableKind is one way of writing tables. A compaction that fails because of damaged rows must not delay a flush.
@@ -79,17 +80,19 @@ func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	}
 	t.mu.Unlock()
 	if wait > 0 {
-		t.sleep(min(wait, tableRetryLongest))
+		timedOut(min(wait, tableRetryLongest), t.closing)
 	}
 }
 
-// sleep returns early when the store closes.
-func (t *tableWrites) sleep(d time.Duration) {
+// timedOut waits until done is closed, at most for d; it reports whether the time ran out.
+func timedOut(d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-t.closing:
+		return true
+	case <-done:
+		return false
 	}
 }
 
@@ -114,8 +117,8 @@ func (t *tableWrites) ended(kind int, err error) {
 	}
 	k.failed++
 	k.why, t.last = err, err
-	t.total++
-	never := !t.opened && time.Since(t.begun) >= tablesAtStart
+	t.total.Add(1)
+	never := !t.opened.Load() && time.Since(t.begun) >= tablesAtStart
 	t.mu.Unlock()
 	t.log.error("the disk does not take the store's tables", err)
 	if never { // Pebble's Open would wait for ever
@@ -137,19 +140,13 @@ func (t *tableWrites) background(err error) {
 	wait := min(tableRetryFirst<<min(t.other-1, 20), tableRetryLongest)
 	t.mu.Unlock()
 	t.log.error("store's work in the background failed", err)
-	t.sleep(wait)
+	timedOut(wait, t.closing)
 }
 
 // usageError is a failed GetDiskUsage. Pebble calls it under its lock.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
-
-func (t *tableWrites) startDone() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.opened = true
-}
 
 // err returns ErrTables while tables cannot be written.
 func (t *tableWrites) err() error {
@@ -161,12 +158,6 @@ func (t *tableWrites) err() error {
 		}
 	}
 	return nil
-}
-
-func (t *tableWrites) failures() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.total
 }
 
 // close ends all waits of sleep.
