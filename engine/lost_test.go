@@ -397,7 +397,8 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 		}
 	}
 	named := slices.ContainsFunc(report.Missing, func(m storage.Missing) bool {
-		return m.Series == lost.entry.Series && slices.Contains(m.Partial, lost.entry.Number)
+		return m.Series == lost.entry.Series &&
+			slices.Contains(m.Partial, storage.Span{From: lost.entry.Number, To: lost.entry.Number})
 	})
 	if !named || lost.name == entryRow && !shown {
 		b.t.Errorf("it is not shown: fsck %+v, status %+v", report.Missing, owed.LostRecords)
