@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/archive"
 	fleetwire "dtegate/engine/fleet/fleetproto"
 )
 
@@ -74,30 +75,30 @@ func (l *storeLine) Create(ctx context.Context, key string, data []byte) error {
 	return cmp.Or(l.under.Create(ctx, key, data), behind)
 }
 
-func (l *storeLine) Put(ctx context.Context, key string, data []byte) error {
+func (l *storeLine) Overwrite(ctx context.Context, key string, data []byte) error {
 	before, behind := l.pass(ctx)
 	if before != nil {
 		return before
 	}
-	return cmp.Or(l.under.Put(ctx, key, data), behind)
+	return cmp.Or(l.under.Overwrite(ctx, key, data), behind)
 }
 
-func (l *storeLine) Get(ctx context.Context, key string, limit int64) (fleetwire.Object, error) {
+func (l *storeLine) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
 	before, behind := l.pass(ctx)
 	if err := cmp.Or(before, behind); err != nil {
-		return fleetwire.Object{}, err
+		return archive.Held{}, err
 	}
-	return l.under.Get(ctx, key, limit)
+	return l.under.Fetch(ctx, key, limit)
 }
 
-func (l *storeLine) List(ctx context.Context, prefix string) iter.Seq2[fleetwire.Entry, error] {
+func (l *storeLine) List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error] {
 	return l.ListAfter(ctx, prefix, "")
 }
 
-func (l *storeLine) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[fleetwire.Entry, error] {
+func (l *storeLine) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error] {
 	before, behind := l.pass(ctx)
 	if err := cmp.Or(before, behind); err != nil {
-		return func(yield func(fleetwire.Entry, error) bool) { yield(fleetwire.Entry{}, err) }
+		return func(yield func(archive.Object, error) bool) { yield(archive.Object{}, err) }
 	}
 	return l.under.ListAfter(ctx, prefix, after)
 }

@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
+	"dtegate/engine/redacted"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/sign"
 	"dtegate/storage"
@@ -138,7 +139,7 @@ type box struct {
 	doubtFor time.Duration // authority.Policy
 	rand     *rand.Rand
 	// password is what the branch logs in with; MH knows "secreto-mh.2026".
-	password authority.Password
+	password redacted.Text
 	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
 	// every is how often the branch looks for what is owed when nothing rings, default a minute.

@@ -497,15 +497,19 @@ const (
 
 // Appraisal is the result that an invalidation of a document would have.
 type Appraisal struct {
-	Code, Document, Control, Date, Total string // of the document; "" if it is unknown
-	Estado                               string
-	Verdict                              string
+	Code     string `json:"codigoGeneracion"` // this and the next five are of the document; "" if it is unknown
+	Document string `json:"tipoDte"`
+	Control  string `json:"numeroControl"`
+	Date     string `json:"fecEmi"`
+	Total    string `json:"total"`
+	Estado   string `json:"estado"`
+	Verdict  string `json:"verdict"` // RecallPossible or another Recall constant
 	// Until is the last day on which the document may be invalidated (yyyy-mm-dd), "" if there is no last day.
-	Until string
+	Until string `json:"until"`
 	// Held is the number of notes and returns in force on the document.
-	Held         int64
-	Faults       []dte.Fault
-	Invalidation *record.Invalidation // the last requested invalidation, or nil
+	Held         int64                `json:"held"`
+	Faults       []dte.Fault          `json:"errors"`
+	Invalidation *record.Invalidation `json:"invalidacion"` // the last requested invalidation, or nil
 }
 
 // Recall invalidates documents for an operator, one at a time. It waits while sales are being sent to MH.

@@ -18,10 +18,10 @@ import (
 
 // closing answers GET /dte/cierre: the Z of a day if the day is closed, else the X of this moment, as JSON or as a
 // ticket.
-func (g *Gateway) closing(ctx *fasthttp.RequestCtx, t *Token) error {
-	q := &query{args: ctx.QueryArgs()}
+func (g *Gateway) closing(c *call) error {
+	q := &c.query
 	date := g.closingDay(q)
-	point := t.Point.ID
+	point := c.token.Point.ID
 	if q.text("puntoVenta") != "propio" {
 		point = q.number("puntoVenta", 10, 1, math.MaxInt64, point, dte.FaultFormat,
 			"Debe ser propio o el número de un punto de venta")
@@ -32,47 +32,43 @@ func (g *Gateway) closing(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err := q.err(); err != nil {
 		return err
 	}
-	c, leave, err := g.closes(ctx, t)
+	leave, err := g.closes(c)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	deadline, cancel := g.deadline()
-	defer cancel()
-	x, err := g.o.Documents.Closing(deadline, date, kind == "X", point, c, g.o.Now())
+	x, err := g.o.Documents.Closing(c.deadline, date, kind == "X", point, c.caller, g.o.Now())
 	if err != nil {
 		return err
 	}
 	if format == "json" {
-		return answerClosing(ctx, fasthttp.StatusOK, x)
+		return answerClosing(c.ctx, fasthttp.StatusOK, x)
 	}
-	b, err := g.o.Outbox.PrintSlip(deadline, c, x.Slip(), layout, format == "escpos")
+	b, err := g.o.Outbox.PrintSlip(c.deadline, c.caller, x.Slip(), layout, format == "escpos")
 	if err != nil {
 		return err
 	}
-	printedFile(ctx, format, "cierre-"+x.Establishment+x.PointOfSale+"-"+x.Date, b)
+	printedFile(c.ctx, format, "cierre-"+x.Establishment+x.PointOfSale+"-"+x.Date, b)
 	return nil
 }
 
 // closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns the Z of a day that
 // was closed before (200).
-func (g *Gateway) closeDay(ctx *fasthttp.RequestCtx, t *Token) error {
-	q := &query{args: ctx.QueryArgs()}
+func (g *Gateway) closeDay(c *call) error {
+	q := &c.query
 	date := g.closingDay(q)
-	if body := bytes.TrimSpace(ctx.PostBody()); len(body) > 0 && string(body) != "{}" && string(body) != "null" {
+	if body := bytes.TrimSpace(c.ctx.PostBody()); len(body) > 0 && string(body) != "{}" && string(body) != "null" {
 		q.fault("", dte.FaultUnknown, "El cierre no lleva cuerpo: el día va en la dirección, ?fecha=AAAA-MM-DD")
 	}
 	if err := q.err(); err != nil {
 		return err
 	}
-	c, leave, err := g.closes(ctx, t)
+	leave, err := g.closes(c)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	deadline, cancel := g.deadline()
-	defer cancel()
-	z, made, err := g.o.Sales.CloseDay(deadline, date, c)
+	z, made, err := g.o.Sales.CloseDay(c.deadline, date, c.caller)
 	if err != nil {
 		return err
 	}
@@ -80,7 +76,7 @@ func (g *Gateway) closeDay(ctx *fasthttp.RequestCtx, t *Token) error {
 	if made {
 		status = fasthttp.StatusCreated
 	}
-	return answerClosing(ctx, status, z)
+	return answerClosing(c.ctx, status, z)
 }
 
 // closingDay reads the day of fecha; the default is today.
@@ -95,13 +91,12 @@ func (g *Gateway) closingDay(q *query) string {
 
 // closes admits a token to a closing, which shows every type of document. leave ends the token's turn among the readers
 // of many documents.
-func (g *Gateway) closes(ctx *fasthttp.RequestCtx, t *Token) (c record.Caller, leave func(), err error) {
-	if c = g.caller(ctx, t); !c.ReadsAll() {
-		return c, nil, problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
+func (g *Gateway) closes(c *call) (leave func(), err error) {
+	if !c.caller.ReadsAll() {
+		return nil, problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
 			"El cierre muestra documentos de todos los tipos: el token necesita el permiso "+record.PermissionRead)
 	}
-	leave, err = g.reads(t)
-	return c, leave, err
+	return g.reads(c)
 }
 
 func answerClosing(ctx *fasthttp.RequestCtx, status int, x *documents.Closing) error {
@@ -115,18 +110,16 @@ func answerClosing(ctx *fasthttp.RequestCtx, status int, x *documents.Closing) e
 
 // codeLists answers GET /dte/catalogos with the names of MH's catalogues in force, and GET /dte/catalogos/:catalogo
 // with the codes of one catalogue, for the forms of a till.
-func (g *Gateway) codeLists(ctx *fasthttp.RequestCtx, _ *Token) error {
+func (g *Gateway) codeLists(c *call) error {
 	lists := g.o.Sales.CodeLists()
-	name, one := ctx.UserValue("catalogo").(string)
+	name, one := c.ctx.UserValue("catalogo").(string)
 	if !one {
-		reply.Answer(ctx, fasthttp.StatusOK, reply.CodeLists(lists))
-		return nil
+		return c.answer(reply.CodeLists(lists))
 	}
 	list := lists.List(strings.ToUpper(name))
 	if list == nil {
 		return problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND",
 			"No hay un catálogo con ese nombre: GET /dte/catalogos los nombra todos")
 	}
-	reply.Answer(ctx, fasthttp.StatusOK, reply.CodeList(lists.Version(), list))
-	return nil
+	return c.answer(reply.CodeList(lists.Version(), list))
 }

@@ -317,11 +317,11 @@ func (g *Gateway) routes() reply.Router {
 	r.POST("/dte/cierre", g.handle("/dte/cierre", g.closeDay, "fecha"))
 	r.Read("/dte/cambios", g.handle("/dte/cambios", g.changes, "desde", "wait"))
 	r.Read("/dte/information", g.handle("/dte/information", g.information))
-	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.ofDocument(g.document)))
-	r.Read("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.ofDocument(g.printed), "format", "layout"))
-	r.Read("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.ofDocument(g.archivo)))
+	r.Read("/dte/documento/{codigoGeneracion}", g.handle("/dte/documento", g.document))
+	r.Read("/dte/pdf/{codigoGeneracion}", g.handle("/dte/pdf", g.printed, "format", "layout"))
+	r.Read("/dte/json/{codigoGeneracion}", g.handle("/dte/json", g.archivo))
 	r.Read("/dte/descarga/{codigoGeneracion}", g.measured("/dte/descarga", g.linked))
-	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.ofDocument(g.resend)))
+	r.POST("/dte/resend/{codigoGeneracion}", g.handle("/dte/resend", g.resend))
 	if g.o.Slug != "" {
 		r.Read("/"+g.o.Slug+"/DTES/{ruta:*}", g.handle("/DTES", g.storedFile))
 	}
@@ -331,23 +331,45 @@ func (g *Gateway) routes() reply.Router {
 	return r
 }
 
-// handler answers a request of an authenticated till, or returns an error.
-type handler func(*fasthttp.RequestCtx, *Token) error
+// call is a request of an authenticated till.
+type call struct {
+	ctx      *fasthttp.RequestCtx
+	deadline context.Context // it does not end when the till hangs up: work that has begun is finished
+	token    *Token
+	caller   record.Caller
+	code     dte.Code // of the document that the path names, if the route has one
+	query    query
+}
 
-// handle authenticates, measures, and turns errors into HTTP answers. query are the parameters that the route accepts.
-func (g *Gateway) handle(route string, h handler, query ...string) fasthttp.RequestHandler {
+// answer sends JSON with the status 200.
+func (c *call) answer(body []byte) error {
+	reply.Answer(c.ctx, fasthttp.StatusOK, body)
+	return nil
+}
+
+// handle authenticates, measures, and turns errors into HTTP answers. names are the parameters that the route accepts.
+func (g *Gateway) handle(route string, h func(*call) error, names ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
 		if err == nil {
 			err = g.paced(token)
 		}
 		if err == nil {
-			err = reply.CheckQuery(ctx, query)
+			err = reply.CheckQuery(ctx, names)
 		}
 		if err != nil {
 			return err
 		}
-		return h(ctx, token)
+		c := &call{ctx: ctx, token: token, caller: g.caller(ctx, token), query: query{args: ctx.QueryArgs()}}
+		if ctx.UserValue("codigoGeneracion") != nil {
+			if c.code, err = pathCode(ctx); err != nil {
+				return err
+			}
+		}
+		var cancel context.CancelFunc
+		c.deadline, cancel = context.WithTimeout(context.Background(), g.o.Deadline)
+		defer cancel()
+		return h(c)
 	})
 }
 
@@ -466,15 +488,16 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 
 // answerRecord answers with a record. The connection keeps the buffer for its next answer, unless the buffer is larger
 // than 32 KiB: each idle till would hold such a buffer.
-func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) {
+func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) error {
 	const kept = 32 << 10 // bytes
 	ctx.SetUserValue(loggedCode, r.Code)
 	size := reply.RecordSize(r)
 	if size > kept {
 		reply.Answer(ctx, status, reply.Record(make([]byte, 0, size), r))
-		return
+		return nil
 	}
 	b := slices.Grow(ctx.Response.SwapBody(nil)[:0], size)
 	reply.Answer(ctx, status, nil)
 	ctx.Response.SwapBody(reply.Record(b, r))
+	return nil
 }

@@ -63,11 +63,11 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	if t.Form != nil {
 		i.form = form.New(t)
 	}
-	i.answer = g.handle("/dte/"+t.Path, func(ctx *fasthttp.RequestCtx, token *Token) error {
+	i.answer = g.handle("/dte/"+t.Path, func(c *call) error {
 		if i.form == nil {
 			return undescribed(t)
 		}
-		return g.issue(ctx, token, i.form)
+		return g.issue(c, i.form)
 	})
 	have, _ := g.doors.LoadOrStore(t, i)
 	return have.(*issuing)
@@ -81,24 +81,24 @@ func undescribed(t *bundle.Type) error {
 }
 
 // issue answers a creation endpoint.
-func (g *Gateway) issue(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) error {
-	if validates(ctx) {
-		return g.validate(ctx, t, f)
+func (g *Gateway) issue(c *call, f *form.Form) error {
+	if validates(c.ctx) {
+		return g.validate(c, f)
 	}
-	if g.o.RequireKey && len(ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
+	if g.o.RequireKey && len(c.ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
 		return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
 			Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la venta dos veces",
 			Faults: []dte.Fault{{Path: "Idempotency-Key", Code: dte.FaultRequired,
 				Message: "Es obligatoria en este equipo"}}}
 	}
-	return g.make(ctx, t, f, fasthttp.StatusCreated, g.o.Sales.Issue)
+	return g.make(c, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 }
 
 // validate answers a creation endpoint when the request has Prefer: validate. It returns the amounts of the sale, or
 // all faults of the sale. Nothing is stored, and no number is spent.
-func (g *Gateway) validate(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) error {
+func (g *Gateway) validate(c *call, f *form.Form) error {
 	var v *engine.Validation
-	_, err := g.attempt(ctx, t, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {
+	_, err := g.attempt(c, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {
 		v, err = g.o.Sales.Validate(ctx, req)
 		return nil, err
 	})
@@ -109,9 +109,8 @@ func (g *Gateway) validate(ctx *fasthttp.RequestCtx, t *Token, f *form.Form) err
 	if err != nil {
 		return err
 	}
-	ctx.Response.Header.Set("Preference-Applied", preferValidate)
-	reply.Answer(ctx, fasthttp.StatusOK, body)
-	return nil
+	c.ctx.Response.Header.Set("Preference-Applied", preferValidate)
+	return c.answer(body)
 }
 
 // errNoValidation refuses a correction or an invalidation with Prefer: validate.
@@ -120,17 +119,11 @@ var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeVal
 
 // correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the form of the document's
 // own endpoint. The token needs the permission for this document type.
-func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
-	if validates(ctx) {
+func (g *Gateway) correct(c *call) error {
+	if validates(c.ctx) {
 		return errNoValidation
 	}
-	code, err := pathCode(ctx)
-	if err != nil {
-		return err
-	}
-	deadline, cancel := g.deadline()
-	defer cancel()
-	r, err := g.o.Documents.Document(deadline, code, g.caller(ctx, t))
+	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {
 		return err
 	}
@@ -138,48 +131,45 @@ func (g *Gateway) correct(ctx *fasthttp.RequestCtx, t *Token) error {
 	if kind == nil || kind.Form == nil {
 		return undescribed(record.TypeOf(r.Document))
 	}
-	return g.make(ctx, t, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context,
+	return g.make(c, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context,
 		req engine.Request) (*record.View, error) {
-		return g.o.Sales.Correct(ctx, code, req)
+		return g.o.Sales.Correct(ctx, c.code, req)
 	})
 }
 
 // make reads a sale by its form, calls do to turn it into a document, and answers with the record and a status.
-func (g *Gateway) make(ctx *fasthttp.RequestCtx, t *Token, f *form.Form, status int, do func(context.Context,
+func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Context,
 	engine.Request) (*record.View, error)) error {
-	r, err := g.attempt(ctx, t, f, do)
+	r, err := g.attempt(c, f, do)
 	if err != nil {
 		return err
 	}
-	g.daily.add(t.ID, r.Stored, g.o.Now()) // a repeated sale has stored nothing
-	answerRecord(ctx, status, r)
-	return nil
+	g.daily.add(c.token.ID, r.Stored, g.o.Now()) // a repeated sale has stored nothing
+	return answerRecord(c.ctx, status, r)
 }
 
 // attempt reads a sale by its form and calls do with it. The error names all faults of the sale.
-func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
+func (g *Gateway) attempt(c *call, f *form.Form,
 	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
-	if err := t.permit(f.Type); err != nil {
+	if err := c.token.permit(f.Type); err != nil {
 		return nil, err
 	}
-	if err := g.affords(t); err != nil {
+	if err := g.affords(c.token); err != nil {
 		return nil, err
 	}
-	req := engine.Request{Document: f.Type.Document, Caller: g.caller(ctx, t)}
-	d, err := g.read(ctx, f, &req)
+	req := engine.Request{Document: f.Type.Document, Caller: c.caller}
+	d, err := g.read(c.ctx, f, &req)
 	if err != nil {
 		return nil, err
 	}
-	deadline, cancel := g.deadline()
-	defer cancel()
 	if len(d.Faults) > 0 { // add the faults that the rules find
 		d.MergeMore(func(unread []string) []dte.Fault {
 			req.Unread = unread
-			return g.o.Sales.Check(deadline, req)
+			return g.o.Sales.Check(c.deadline, req)
 		})
 		return nil, d.Refusal()
 	}
-	r, err := do(deadline, req)
+	r, err := do(c.deadline, req)
 	var refused *refusal.Error
 	if errors.As(err, &refused) && len(refused.Faults) > 0 {
 		d.Merge(refused.Faults)
@@ -191,11 +181,6 @@ func (g *Gateway) attempt(ctx *fasthttp.RequestCtx, t *Token, f *form.Form,
 		return nil, p
 	}
 	return r, err
-}
-
-// deadline returns the context of a request. It does not end when the till hangs up: work that has begun is finished.
-func (g *Gateway) deadline() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), g.o.Deadline)
 }
 
 // read copies everything that it needs out of the request: fasthttp reuses its bytes after the handler.
@@ -257,43 +242,35 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 }
 
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record and its invalidation.
-func (g *Gateway) invalidate(ctx *fasthttp.RequestCtx, t *Token) error {
-	if validates(ctx) {
+func (g *Gateway) invalidate(c *call) error {
+	if validates(c.ctx) {
 		return errNoValidation
 	}
-	if !slices.Contains(t.Permissions, engine.PermissionInvalidate) {
+	if !slices.Contains(c.token.Permissions, engine.PermissionInvalidate) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+
 			engine.PermissionInvalidate)
 	}
-	code, err := pathCode(ctx)
-	if err != nil {
-		return err
-	}
-	v, err := reply.Body(ctx)
+	v, err := reply.Body(c.ctx)
 	if err != nil {
 		return err
 	}
 	req, d := form.Invalidation(v)
-	req.Code, req.Caller = code, g.caller(ctx, t)
-	deadline, cancel := g.deadline()
-	defer cancel()
+	req.Code, req.Caller = c.code, c.caller
 	if len(d.Faults) > 0 {
 		d.MergeMore(func([]string) []dte.Fault {
-			return form.OfInvalidation(g.o.Sales.CheckInvalidation(deadline, req))
+			return form.OfInvalidation(g.o.Sales.CheckInvalidation(c.deadline, req))
 		})
 		return d.Refusal()
 	}
-	r, err := g.o.Sales.Invalidate(deadline, req)
+	r, err := g.o.Sales.Invalidate(c.deadline, req)
 	if err != nil {
 		return problem.Renamed(err, form.OfInvalidation)
 	}
 	if i := r.Invalidation; i != nil && i.Estado == record.EstadoRejected {
-		ctx.SetUserValue(loggedCode, r.Code)
-		reply.Answer(ctx, fasthttp.StatusOK, reply.InvalidationRefused(r))
-		return nil
+		c.ctx.SetUserValue(loggedCode, r.Code)
+		return c.answer(reply.InvalidationRefused(r))
 	}
-	answerRecord(ctx, fasthttp.StatusOK, r)
-	return nil
+	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
 // Limits of resends by document and by token. Each limit is the number at once, and the number a minute on average. A
@@ -304,10 +281,10 @@ const (
 )
 
 // resend answers POST /dte/resend/:codigoGeneracion (SPEC 4.8). The body may be missing.
-func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
+func (g *Gateway) resend(c *call) error {
 	email := ""
-	if len(ctx.PostBody()) > 0 {
-		v, err := reply.Body(ctx)
+	if len(c.ctx.PostBody()) > 0 {
+		v, err := reply.Body(c.ctx)
 		if err != nil {
 			return err
 		}
@@ -317,17 +294,16 @@ func (g *Gateway) resend(deadline context.Context, ctx *fasthttp.RequestCtx, cod
 		}
 		email = address
 	}
-	now := g.o.Now()
-	wait := max(g.resends.Take(code.String(), now), g.resendsBy.Take(strconv.FormatInt(c.TokenID, 10), now))
+	now, code := g.o.Now(), c.code.String()
+	wait := max(g.resends.Take(code, now), g.resendsBy.Take(strconv.FormatInt(c.token.ID, 10), now))
 	if wait > 0 {
 		return problem.TooMany(wait, fmt.Sprintf("Demasiados reenvíos: como máximo %d por documento y %d por token "+
 			"en un minuto", resendsOfDocument, resendsByToken))
 	}
-	r, err := g.o.Outbox.Resend(deadline, code, email, c)
+	r, err := g.o.Outbox.Resend(c.deadline, c.code, email, c.caller)
 	if err != nil { // nothing is sent: the attempt counts for this token, and not for the document
-		g.resends.GiveBack(code.String())
+		g.resends.GiveBack(code)
 		return err
 	}
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Resent(r))
-	return nil
+	return c.answer(reply.Resent(r))
 }

@@ -25,8 +25,8 @@ import (
 )
 
 // infos answers POST /dte/documentos-info (SPEC 4.10), in the order of the request.
-func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
-	v, err := reply.Body(ctx)
+func (g *Gateway) infos(c *call) error {
+	v, err := reply.Body(c.ctx)
 	if err != nil {
 		return err
 	}
@@ -34,14 +34,11 @@ func (g *Gateway) infos(ctx *fasthttp.RequestCtx, t *Token) error {
 	if len(d.Faults) > 0 {
 		return d.Refusal()
 	}
-	deadline, cancel := g.deadline()
-	defer cancel()
-	found, err := g.o.Documents.Infos(deadline, codes, g.caller(ctx, t))
+	found, err := g.o.Documents.Infos(c.deadline, codes, c.caller)
 	if err != nil {
 		return err
 	}
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Infos(found))
-	return nil
+	return c.answer(reply.Infos(found))
 }
 
 // Limits of a page of GET /dte/documentos.
@@ -52,14 +49,12 @@ const (
 
 // list answers GET /dte/documentos: the documents of a period, by date, point of sale, type and state, or the matches
 // of a search. It answers page by page, with the totals of all pages.
-func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
-	q := &query{args: ctx.QueryArgs()}
-	f := g.filter(q, t)
-	if err := q.err(); err != nil {
+func (g *Gateway) list(c *call) error {
+	f := g.filter(&c.query, c.token)
+	if err := c.query.err(); err != nil {
 		return err
 	}
-	c := g.caller(ctx, t)
-	if readable := c.Readable(); readable != nil {
+	if readable := c.caller.Readable(); readable != nil {
 		if len(f.Documents) == 0 {
 			f.Documents = readable
 		}
@@ -69,26 +64,21 @@ func (g *Gateway) list(ctx *fasthttp.RequestCtx, t *Token) error {
 				"El token no puede leer documentos de este tipo: necesita el permiso "+record.PermissionRead)
 		}
 	}
-	deadline, cancel := g.deadline()
-	defer cancel()
-	leave, err := g.reads(t)
+	leave, err := g.reads(c)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	found, err := g.o.Documents.List(deadline, f, c)
+	found, err := g.o.Documents.List(c.deadline, f, c.caller)
 	if err != nil {
 		return err
 	}
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Listing(found))
-	return nil
+	return c.answer(reply.Listing(found))
 }
 
 // reads waits for a token's turn among the readers of many documents; leave ends the turn.
-func (g *Gateway) reads(t *Token) (leave func(), err error) {
-	deadline, cancel := g.deadline()
-	defer cancel()
-	leave, err = g.readers.Enter(deadline, t.ID)
+func (g *Gateway) reads(c *call) (leave func(), err error) {
+	leave, err = g.readers.Enter(c.deadline, c.token.ID)
 	var busy *fairqueue.Busy
 	switch {
 	case errors.As(err, &busy):
@@ -178,8 +168,8 @@ const maxWait = 60 * time.Second
 
 // changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: in order, the results that came after the till had its
 // answer. A till keeps siguiente and sends it as the next desde.
-func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
-	q := &query{args: ctx.QueryArgs()}
+func (g *Gateway) changes(c *call) error {
+	q := &c.query
 	after := q.number("desde", 36, 0, math.MaxInt64, 0, dte.FaultFormat,
 		"No es un cursor: use el siguiente de la respuesta anterior")
 	wait := q.number("wait", 10, 0, int64(maxWait/time.Second), 0, dte.FaultRange,
@@ -189,7 +179,7 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	}
 	until, cancel := context.WithTimeout(g.serving, time.Duration(wait)*time.Second)
 	defer cancel()
-	list, next, err := g.o.Documents.Changes(until, uint64(after), g.caller(ctx, t))
+	list, next, err := g.o.Documents.Changes(until, uint64(after), c.caller)
 	if errors.Is(err, documents.ErrCursor) {
 		q.fault("desde", dte.FaultRange,
 			"El cursor no es de este equipo, o el equipo fue restaurado: empiece de nuevo, sin desde")
@@ -198,31 +188,16 @@ func (g *Gateway) changes(ctx *fasthttp.RequestCtx, t *Token) error {
 	if err != nil {
 		return err
 	}
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Changes(list, next))
-	return nil
+	return c.answer(reply.Changes(list, next))
 }
 
 // document answers GET /dte/documento/:codigoGeneracion with the stored record.
-func (g *Gateway) document(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
-	r, err := g.o.Documents.Document(deadline, code, c)
+func (g *Gateway) document(c *call) error {
+	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {
 		return err
 	}
-	answerRecord(ctx, fasthttp.StatusOK, r)
-	return nil
-}
-
-// ofDocument returns the handler of a route whose path names a document.
-func (g *Gateway) ofDocument(h func(context.Context, *fasthttp.RequestCtx, dte.Code, record.Caller) error) handler {
-	return func(ctx *fasthttp.RequestCtx, t *Token) error {
-		code, err := pathCode(ctx)
-		if err != nil {
-			return err
-		}
-		deadline, cancel := g.deadline()
-		defer cancel()
-		return h(deadline, ctx, code, g.caller(ctx, t))
-	}
+	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
 // pathCode returns the generation code in a path.
@@ -239,9 +214,8 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 }
 
 // information answers GET /dte/information: the issuer at the token's point of sale, and the token's permissions.
-func (g *Gateway) information(ctx *fasthttp.RequestCtx, t *Token) error {
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Issuer(&g.o.Issuer, t.Point, t.Permissions))
-	return nil
+func (g *Gateway) information(c *call) error {
+	return c.answer(reply.Issuer(&g.o.Issuer, c.token.Point, c.token.Permissions))
 }
 
 // daily counts the bytes that each token has stored on a day of El Salvador, and prevents a till from filling the disk.

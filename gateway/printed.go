@@ -31,8 +31,8 @@ var (
 )
 
 // printed answers GET /dte/pdf/:codigoGeneracion?format=&layout= (SPEC 4.7).
-func (g *Gateway) printed(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
-	q := &query{args: ctx.QueryArgs()}
+func (g *Gateway) printed(c *call) error {
+	q := &c.query
 	format := q.pick("format", "view", formats...)
 	allowed, preset := layouts, "letter"
 	if format == "escpos" {
@@ -43,17 +43,16 @@ func (g *Gateway) printed(deadline context.Context, ctx *fasthttp.RequestCtx, co
 		return err
 	}
 	if format == "url" {
-		return g.link(deadline, ctx, c, code, layout)
+		return g.link(c, layout)
 	}
-	b, err := g.o.Outbox.Printed(deadline, code, c, layout, format == "escpos")
+	b, err := g.o.Outbox.Printed(c.deadline, c.code, c.caller, layout, format == "escpos")
 	if err != nil {
 		return err
 	}
 	if format == "base64" {
-		reply.Answer(ctx, fasthttp.StatusOK, reply.Printed(code, code.String()+".pdf", b))
-		return nil
+		return c.answer(reply.Printed(c.code, c.code.String()+".pdf", b))
 	}
-	printedFile(ctx, format, code.String(), b)
+	printedFile(c.ctx, format, c.code.String(), b)
 	return nil
 }
 
@@ -106,27 +105,24 @@ func matches(header, tag string) bool {
 }
 
 // archivo answers GET /dte/json/:codigoGeneracion with the legal file.
-func (g *Gateway) archivo(deadline context.Context, ctx *fasthttp.RequestCtx, code dte.Code, c record.Caller) error {
-	b, err := g.o.Outbox.Archivo(deadline, code, c)
+func (g *Gateway) archivo(c *call) error {
+	b, err := g.o.Outbox.Archivo(c.deadline, c.code, c.caller)
 	if err == nil {
-		file(ctx, "application/json; charset=utf-8", "attachment", code.String()+".json", b)
+		file(c.ctx, "application/json; charset=utf-8", "attachment", c.code.String()+".json", b)
 	}
 	return err
 }
 
 // storedFile answers GET /<slug>/DTES/…, the paths in dteJsonUrl and dtePdfUrl (SPEC 2.2).
-func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
-	asked := strings.TrimPrefix(string(ctx.Path()), "/")
+func (g *Gateway) storedFile(c *call) error {
+	asked := strings.TrimPrefix(string(c.ctx.Path()), "/")
 	name := path.Base(asked)
 	missing := problem.ForTill(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
 	code, err := dte.ParseCode(strings.TrimSuffix(name, path.Ext(name)))
 	if err != nil {
 		return missing
 	}
-	deadline, cancel := g.deadline()
-	defer cancel()
-	c := g.caller(ctx, t)
-	r, err := g.o.Documents.Document(deadline, code, c)
+	r, err := g.o.Documents.Document(c.deadline, code, c.caller)
 	if err != nil {
 		return err
 	}
@@ -135,41 +131,39 @@ func (g *Gateway) storedFile(ctx *fasthttp.RequestCtx, t *Token) error {
 	switch asked {
 	case r.JSONURL:
 		kind = "application/json; charset=utf-8"
-		b, err = g.o.Outbox.Archivo(deadline, code, c)
+		b, err = g.o.Outbox.Archivo(c.deadline, code, c.caller)
 	case r.PDFURL:
-		b, err = g.o.Outbox.Printed(deadline, code, c, "letter", false)
+		b, err = g.o.Outbox.Printed(c.deadline, code, c.caller, "letter", false)
 	default:
 		err = missing
 	}
 	if err == nil {
-		file(ctx, kind, "inline", name, b)
+		file(c.ctx, kind, "inline", name, b)
 	}
 	return err
 }
 
 // link answers format=url with a link that works for anybody during linkLife. The link leads to the archive if the
 // archive has the document, else to this appliance.
-func (g *Gateway) link(deadline context.Context, ctx *fasthttp.RequestCtx, c record.Caller, code dte.Code,
-	layout string) error {
-	ctx.SetUserValue(loggedAlways, true) // for a while, anybody can open the link
-	url, err := g.o.Outbox.Link(deadline, code, c, layout, linkLife)
+func (g *Gateway) link(c *call, layout string) error {
+	c.ctx.SetUserValue(loggedAlways, true) // for a while, anybody can open the link
+	url, err := g.o.Outbox.Link(c.deadline, c.code, c.caller, layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
 		// A document that cannot be printed is refused here, not when the link is opened.
-		if _, err := g.o.Outbox.Archivo(deadline, code, c); err != nil {
+		if _, err := g.o.Outbox.Archivo(c.deadline, c.code, c.caller); err != nil {
 			return err
 		}
 		base := strings.TrimSuffix(g.o.PublicURL, "/")
 		if base == "" {
-			base = map[bool]string{false: "http://", true: "https://"}[ctx.IsTLS()] + string(ctx.Host())
+			base = map[bool]string{false: "http://", true: "https://"}[c.ctx.IsTLS()] + string(c.ctx.Host())
 		}
-		url = base + "/dte/descarga/" + code.String() + "?token=" + g.tokens.Load().pass(code, layout, c.Point.BranchID,
-			g.o.Now().Add(linkLife))
+		url = base + "/dte/descarga/" + c.code.String() + "?token=" + g.tokens.Load().pass(c.code, layout,
+			c.caller.Point.BranchID, g.o.Now().Add(linkLife))
 	}
-	reply.Answer(ctx, fasthttp.StatusOK, reply.Link(code, url, linkLife))
-	return nil
+	return c.answer(reply.Link(c.code, url, linkLife))
 }
 
 // pass returns the token of a link: its end, the layout, the branch, and an HMAC of these and the document. The HMAC's
@@ -220,7 +214,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 		return problem.ForTill(fasthttp.StatusForbidden, "INVALID_LINK",
 			"El enlace no es válido o ya venció: solicite otro")
 	}
-	deadline, cancel := g.deadline()
+	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()
 	b, err := g.o.Outbox.Printed(deadline, code, record.Caller{TokenID: outbox.LinkHolders,
 		Point: record.Point{BranchID: branch}}, layout, false)

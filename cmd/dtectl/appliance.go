@@ -15,6 +15,7 @@ import (
 	"dtegate/cmd/term"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/outbox"
 	"dtegate/gateway/adminapi"
 )
@@ -162,7 +163,7 @@ func (c *queueCommand) Run(ctx context.Context, cfg *config.Config) error {
 		if !c.Watch || total == 0 && s.Owed.Contingency == nil {
 			return nil
 		}
-		if adminclient.Pause(ctx, time.Second) != nil {
+		if fairqueue.Sleep(ctx, time.Second) != nil {
 			return nil
 		}
 	}

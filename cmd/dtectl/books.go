@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -77,32 +76,6 @@ func (c *booksCommand) check() error {
 	return nil
 }
 
-// bookSettings returns the settings of [books], with defaults for what is not set.
-func bookSettings(b *config.Books) books.Settings {
-	s := books.Defaults()
-	s.Sale.Operation, s.Sale.Income = b.Operation, cmp.Or(b.Income, s.Sale.Income)
-	s.ByEstablishment, s.ReturnsInAnnex, s.DayHyphens, s.Windows = b.ConsumerRows == "establishment",
-		b.Returns == "annex2", b.DayHyphens, b.Encoding == "windows-1252"
-	s.PlainCancelled = b.CancelledHyphens != nil && !*b.CancelledHyphens
-	for _, r := range b.Sale {
-		s.Sales = append(s.Sales, books.SaleRule{Establishment: r.Establishment, Item: r.Item,
-			SaleCodes: books.SaleCodes{Operation: r.Operation, Income: cmp.Or(r.Income, s.Sale.Income)}})
-	}
-	var own []books.PurchaseRule
-	for _, r := range b.Purchase {
-		d := s.Purchase
-		own = append(own, books.PurchaseRule{Establishment: r.Establishment, Item: r.Item,
-			PurchaseCodes: books.PurchaseCodes{
-				Operation:      cmp.Or(r.Operation, d.Operation),
-				Classification: cmp.Or(r.Classification, d.Classification),
-				Sector:         cmp.Or(r.Sector, d.Sector),
-				Cost:           cmp.Or(r.Cost, d.Cost),
-			}})
-	}
-	s.Purchases = append(own, s.Purchases...) // the first rule that fits decides
-	return s
-}
-
 // bookSource is where documents come from: the running appliance, or a backup.
 type bookSource struct {
 	name     string
@@ -123,15 +96,14 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 		if err != nil {
 			return nil, s, err
 		}
-		return []*bookSource{runningBooks(g)}, bookSettings(&cfg.Books), nil
+		return []*bookSource{runningBooks(g)}, cfg.Books, nil
 	}
 	set, err := config.LoadBooks(top.Config)
 	switch {
 	case err == nil:
-		s = bookSettings(set)
+		s = *set
 	case errors.Is(err, fs.ErrNotExist):
 		term.Fprintf(term.Err, "no configuration %s: the settings of [books] take their defaults\n", top.Config)
-		s = books.Defaults()
 	default:
 		return nil, s, err
 	}

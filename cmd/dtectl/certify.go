@@ -19,6 +19,7 @@ import (
 	"dtegate/cmd/term"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 )
 
 type certifyCommand struct {
@@ -147,7 +148,7 @@ func live(ctx context.Context, o *certify.Options, most int) error {
 		if tries == most {
 			return fmt.Errorf("the appliance does not take the token of this run: HTTP %d", resp.StatusCode)
 		}
-		if err := adminclient.Pause(ctx, 100*time.Millisecond); err != nil {
+		if err := fairqueue.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

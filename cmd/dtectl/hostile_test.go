@@ -70,7 +70,7 @@ var answers = map[string]string{
 	"/admin/rules/replay":       `{"code":HOSTILE,"rule":{"name":HOSTILE,"version":HOSTILE,"digest":HOSTILE},"result":"identical","replayed":{HOSTILE:1}}`,
 	"/admin/rules/documents":    `{"documents":[{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"tipoDte":HOSTILE,"fecEmi":HOSTILE,"estado":HOSTILE,"total":HOSTILE,"rule":{"name":HOSTILE,"version":HOSTILE,"digest":HOSTILE}}]}`,
 	"/admin/invalidation/check": `{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"verdict":"POSSIBLE","until":HOSTILE}`,
-	"/admin/invalidation":       `{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"verdict":"REFUSED","invalidacion":{"codigoMsg":HOSTILE,"descripcionMsg":HOSTILE,"observaciones":[HOSTILE]}}`,
+	"/admin/invalidation":       `{"codigoGeneracion":HOSTILE,"numeroControl":HOSTILE,"verdict":"REFUSED","invalidacion":{"response":{"codigoMsg":HOSTILE,"descripcionMsg":HOSTILE,"observaciones":[HOSTILE]}}}`,
 	"/status":                   `{"owed":{"contingency":{"motive":HOSTILE},"refused":HOSTILE,"waiting":{"settle":0}}}`,
 	"/admin/contingency":        `{"owed":{"contingency":{"motive":HOSTILE},"refused":HOSTILE}}`,
 	"/admin/delivery":           `{"failures":[{"codigoGeneracion":HOSTILE,"step":HOSTILE,"to":HOSTILE,"error":HOSTILE}]}`,

@@ -20,7 +20,7 @@ import (
 	"dtegate/cmd/term"
 	"dtegate/engine"
 	"dtegate/engine/dte"
-	"dtegate/gateway/adminapi"
+	"dtegate/engine/fairqueue"
 )
 
 type invalidateCommand struct {
@@ -68,7 +68,7 @@ type recallBody struct {
 // recalled is a branch's answer about a document.
 type recalled struct {
 	Branch string `json:"branch,omitempty"` // URL; only with a list of branches
-	adminapi.Recalled
+	engine.Appraisal
 }
 
 // explain puts the verdict on a document into words.
@@ -97,7 +97,10 @@ func (r *recalled) explain() string {
 		text = "the branch has no such document"
 	}
 	if e := r.Invalidation; e != nil && (r.Verdict == engine.RecallInvalidated || r.Verdict == engine.RecallRefused) {
-		text = strings.TrimSpace("MH: " + strings.Join(append([]string{e.CodigoMsg, e.Descripcion}, e.Remarks...), " "))
+		text = "MH:"
+		if m := e.Response; m != nil {
+			text += " " + strings.Join(append([]string{m.CodigoMsg, m.DescripcionMsg}, m.Observaciones...), " ")
+		}
 	}
 	for _, f := range r.Faults {
 		if r.Verdict == engine.RecallNotValid {
@@ -194,7 +197,7 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 		act.Set("again", "1")
 	}
 	for began := time.Now(); ; {
-		if err := adminclient.Pause(ctx, c.Every-time.Since(*sent)); err != nil {
+		if err := fairqueue.Sleep(ctx, c.Every-time.Since(*sent)); err != nil {
 			return nil, err
 		}
 		*sent = time.Now()
@@ -206,7 +209,7 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 			return r, err
 		}
 		term.Fprintf(term.Err, "%s: %v: asking again in %v\n", l.code, err, refused.After)
-		if err := adminclient.Pause(ctx, max(refused.After, time.Second)); err != nil {
+		if err := fairqueue.Sleep(ctx, max(refused.After, time.Second)); err != nil {
 			return nil, err
 		}
 	}

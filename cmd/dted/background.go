@@ -10,6 +10,7 @@ import (
 	"dtegate/cmd/dted/health"
 	"dtegate/engine"
 	"dtegate/engine/audit"
+	"dtegate/engine/fairqueue"
 	records "dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/storage"
@@ -88,7 +89,7 @@ func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) e
 			return nil
 		}
 		warn("the archive cannot be asked for what the store may lack", "error", err)
-		if health.Sleep(ctx, time.Minute) != nil {
+		if fairqueue.Sleep(ctx, time.Minute) != nil {
 			return nil
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"dtegate/engine/outbox"
 	records "dtegate/engine/record"
 	"dtegate/engine/recordmac"
+	"dtegate/engine/redacted"
 	"dtegate/engine/rulestore"
 	"dtegate/engine/sign"
 	"dtegate/gateway"
@@ -106,7 +107,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	recordRepairs(ctx, d.trail, log)
 	mh := health.NewReach(d.gate, cfg.Now)
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
-		Password: authority.Password(in.Password), Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh,
+		Password: redacted.Text(in.Password), Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh,
 		Now: cfg.Now, Rehearsal: cfg.Authority.Rehearsal})
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err

@@ -128,9 +128,7 @@ func (s *status) describe(w *fleetproto.Status) {
 	if c := owed.Contingency; c != nil {
 		w.Contingency = &fleetproto.Contingency{Since: c.Began, Cause: int(c.Cause), Deadline: deadline}
 	}
-	for _, e := range s.access.Expiries() {
-		w.Certificates = append(w.Certificates, fleetproto.Certificate{Name: e.Name, Ends: e.At.UTC()})
-	}
+	w.Certificates = s.access.Certificates()
 	if s.shipper != nil {
 		w.Copy = s.shipper.Shipped()
 		w.Copy.Last = s.lastNumbers()

@@ -13,7 +13,6 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/dte"
-	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
@@ -24,7 +23,7 @@ var testChain = fleetproto.Chain{Name: "cadena", Ambiente: "00"}
 // chain is the centre of a test, on a real store.
 type chain struct {
 	t        *testing.T
-	store    bucket.Bucket
+	store    *archive.Archive
 	director fleetproto.Signer
 }
 
@@ -49,7 +48,7 @@ func (b *branch) withFleet(t *testing.T) *chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.store = bucket.New(a)
+	c.store = a
 	return c
 }
 
@@ -77,7 +76,7 @@ func (c *chain) status(is func(*fleetproto.Status) bool) *fleetproto.Status {
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); <-time.After(
 		200 * time.Millisecond) {
 		for epoch := int64(2); epoch >= 0; epoch-- { // the box's last one, whatever its epoch
-			held, err := c.store.Get(c.t.Context(), fleetproto.StatusKey("centro", epoch), fleetproto.MaxJWS)
+			held, err := c.store.Fetch(c.t.Context(), fleetproto.StatusKey("centro", epoch), fleetproto.MaxJWS)
 			if err != nil {
 				continue
 			}
@@ -169,7 +168,7 @@ func TestFleet(t *testing.T) {
 		`dte_fleet_rollout_stage{stage="live"} 1`) {
 		t.Error("the metrics lack the chain")
 	}
-	held, err := c.store.Get(t.Context(), fleetproto.ActKey("centro", 1), fleetproto.MaxJWS)
+	held, err := c.store.Fetch(t.Context(), fleetproto.ActKey("centro", 1), fleetproto.MaxJWS)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (b *branch) initRefused() {
 func (c *chain) statusNames(last map[string]uint64, fn func()) {
 	c.t.Helper()
 	key := fleetproto.StatusKey("centro", 1)
-	held, err := c.store.Get(c.t.Context(), key, fleetproto.MaxJWS)
+	held, err := c.store.Fetch(c.t.Context(), key, fleetproto.MaxJWS)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func (c *chain) statusNames(last map[string]uint64, fn func()) {
 	data, err := testChain.Seal(s, fleetproto.Signer{ID: "centro", Private: shippingKey})
 	for _, object := range [][]byte{data, held.Data} {
 		if err == nil {
-			err = c.store.Put(c.t.Context(), key, object)
+			err = c.store.Overwrite(c.t.Context(), key, object)
 		}
 		if err != nil {
 			c.t.Fatal(err)

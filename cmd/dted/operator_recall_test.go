@@ -97,12 +97,14 @@ func TestOperator_Invalidate(t *testing.T) {
 			Code    string `json:"codigoGeneracion"`
 			Verdict string `json:"verdict"`
 			Event   struct {
-				Code  string `json:"codigoGeneracion"`
-				Sello string `json:"selloRecibido"`
+				Code     string `json:"code"`
+				Response struct {
+					Sello string `json:"selloRecibido"`
+				} `json:"response"`
 			} `json:"invalidacion"`
 		}
 		if err := json.Unmarshal([]byte(text), &line); err != nil || line.Verdict != "INVALIDATED" ||
-			len(line.Event.Sello) != 40 {
+			len(line.Event.Response.Sello) != 40 {
 			t.Errorf("%v: the report says %s", err, text)
 		}
 		if held, _ := o.sim.Document(line.Event.Code); !held.Accepted {

@@ -15,6 +15,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
@@ -99,7 +100,7 @@ func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente,
 		Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(), Stopped: s.ready(), MH: s.reach.Show(),
 		Owed: s.engine.CountBacklog(), Rules: s.shelf.List(), Mail: s.cfg.Mail != nil, Archive: s.cfg.Archive != nil,
-		Expires: s.access.Expiries()}
+		Expires: s.access.Certificates()}
 	o.MH.Refused = s.refused()
 	today, err := s.today()
 	if err != nil {
@@ -112,21 +113,10 @@ func (s *status) overview() *page.Overview {
 		o.Skew = &skew
 	}
 	if c, on := s.store.SecondCopy(); on {
-		o.SecondCopy = &page.SecondCopy{Live: c.Live, Since: c.Since, Why: c.Why}
+		o.SecondCopy = &c
 	}
 	if s.fleet != nil {
-		l := s.fleet.Look()
-		o.Chain = &page.Chain{
-			Branch:   s.cfg.Fleet.Branch,
-			Version:  l.Version,
-			Asked:    l.Asked,
-			Trouble:  l.Trouble,
-			Refused:  l.Refused,
-			Replaced: l.Standing.Replaced,
-		}
-		for _, p := range l.Unbound {
-			o.Chain.Unbound = append(o.Chain.Unbound, p.Establishment+p.Point)
-		}
+		o.Chain = &page.Chain{Branch: s.cfg.Fleet.Branch, Look: s.fleet.Look()}
 		if s.shipper != nil {
 			o.Chain.Lacks = s.shipper.Shipped().Lacks
 		}
@@ -168,7 +158,7 @@ type monthSoFar struct {
 	branch int64
 	now    func() time.Time
 	log    *slog.Logger
-	asked  chan struct{}
+	asked  fairqueue.Bell
 	latest atomic.Pointer[page.Month]
 }
 
@@ -176,16 +166,13 @@ type monthSoFar struct {
 const monthAge = 10 * time.Second
 
 func newMonthSoFar(issued *documents.Register, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
-	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: make(chan struct{}, 1)}
+	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: fairqueue.NewBell()}
 }
 
 // show returns the month's totals, some seconds old, and makes run read them again. It returns nil during the first
 // reading.
 func (m *monthSoFar) show() *page.Month {
-	select {
-	case m.asked <- struct{}{}:
-	default:
-	}
+	m.asked.Ring()
 	if month := m.latest.Load(); month != nil && month.Name == dte.Date(m.now())[:7] {
 		return month
 	}
@@ -212,7 +199,7 @@ func (m *monthSoFar) run(ctx context.Context) error {
 		} else {
 			m.latest.Store(&page.Month{Name: today[:7], Totals: l.Totals})
 		}
-		if health.Sleep(ctx, monthAge) != nil {
+		if fairqueue.Sleep(ctx, monthAge) != nil {
 			return nil
 		}
 	}
@@ -234,20 +221,8 @@ type hours struct {
 	now    func() time.Time
 }
 
-var (
-	opensDesc = prometheus.NewDesc("dte_branch_opens_timestamp_seconds",
-		"When the opening under way began, or the next one begins.", nil, nil)
-	closesDesc  = prometheus.NewDesc("dte_branch_closes_timestamp_seconds", "When that opening ends.", nil, nil)
-	reopensDesc = prometheus.NewDesc("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", nil,
-		nil)
-)
-
 // Describe and Collect make hours a collector. Without opening hours in the configuration it shows nothing.
-func (h hours) Describe(ch chan<- *prometheus.Desc) {
-	ch <- opensDesc
-	ch <- closesDesc
-	ch <- reopensDesc
-}
+func (h hours) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(h, ch) }
 
 // Collect implements prometheus.Collector.
 func (h hours) Collect(ch chan<- prometheus.Metric) {
@@ -255,8 +230,8 @@ func (h hours) Collect(ch chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	for d, at := range map[*prometheus.Desc]time.Time{opensDesc: first.From, closesDesc: first.To,
-		reopensDesc: second.From} {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(at.Unix()))
-	}
+	gauge := func(name, help string, at time.Time) { ch <- health.Gauge(name, help, float64(at.Unix())) }
+	gauge("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.", first.From)
+	gauge("dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
+	gauge("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)
 }

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,20 +26,9 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"dtegate/engine/redacted"
 )
-
-// Secret is the key of an S3 account; it prints redacted.
-type Secret string
-
-const redacted = "[redacted]"
-
-func (Secret) String() string       { return redacted }
-func (Secret) GoString() string     { return redacted }
-func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText hides the secret from encoders (JSON, TOML), Format from the verbs that String does not reach.
-func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-func (Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted) }
 
 // Options of New.
 type Options struct {
@@ -49,7 +37,7 @@ type Options struct {
 	Bucket    string // must exist
 	Prefix    string // precedes every key: "sucursales/centro"; may be empty
 	AccessKey string
-	Secret    Secret
+	Secret    redacted.Text
 	// Credentials is the address of a service on this machine that issues temporary keys, like EC2's instance metadata
 	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911". With it AccessKey and Secret must be empty.
 	Credentials string
@@ -287,6 +275,10 @@ var (
 
 	errNow = errors.New("the object store cannot now")
 )
+
+// Refuses reports whether an error means that the store refuses the account or has no room: a retry does not help until
+// a person acts.
+func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
 // kinds maps the codes with a misleading HTTP status: from full stores that do not answer 507, and 400s that concern
 // only one attempt, such as bytes damaged in transit.

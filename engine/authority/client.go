@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -22,26 +20,16 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"dtegate/engine/authority/connpool"
+	"dtegate/engine/redacted"
 )
-
-// Password is MH's API password; it prints redacted.
-type Password string
-
-func (Password) String() string       { return "[redacted]" }
-func (Password) GoString() string     { return "[redacted]" }
-func (Password) LogValue() slog.Value { return slog.StringValue("[redacted]") }
-
-// MarshalText hides the password from encoders (JSON, TOML). Format hides it from verbs that do not call String.
-func (Password) MarshalText() ([]byte, error) { return []byte("[redacted]"), nil }
-func (Password) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, "[redacted]") }
 
 // Options of New.
 type Options struct {
-	BaseURL   string // "https://apitest.dtes.mh.gob.sv"
-	NIT       string // the user of the API: the issuer's NIT without hyphens
-	Password  Password
-	Ambiente  string // CAT-001
-	UserAgent string // MH requires one on every call (MT1 §4)
+	BaseURL   string        // "https://apitest.dtes.mh.gob.sv"
+	NIT       string        // the user of the API: the issuer's NIT without hyphens
+	Password  redacted.Text // of the API
+	Ambiente  string        // CAT-001
+	UserAgent string        // MH requires one on every call (MT1 §4)
 	// Transport of the requests. Default: a connpool.Link to BaseURL without its Run, which connects when a request
 	// comes.
 	Transport http.RoundTripper

@@ -202,12 +202,12 @@ const (
 	passwordLongest  = 25
 )
 
-// CheckForm returns an error if a password of MH's API misses a requirement (MT2: 13 to 25 characters; letters, digits
-// and other characters). The error does not quote the password. MH may still accept such a password if the account is
-// older than the requirement.
-func (p Password) CheckForm() error {
+// CheckPassword returns an error if a password of MH's API misses a requirement (MT2: 13 to 25 characters; letters,
+// digits and other characters). The error does not quote the password. MH may still accept such a password if the
+// account is older than the requirement.
+func CheckPassword(p string) error {
 	var letter, digit, other bool
-	for _, r := range string(p) {
+	for _, r := range p {
 		switch {
 		case unicode.IsLetter(r):
 			letter = true
@@ -217,7 +217,7 @@ func (p Password) CheckForm() error {
 			other = true
 		}
 	}
-	n := utf8.RuneCountInString(string(p))
+	n := utf8.RuneCountInString(p)
 	switch {
 	case n < passwordShortest:
 		return errors.New("it has fewer than 13 characters")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/engine/redacted"
 )
 
 // wireFunc is MH without a network, for fake time.
@@ -304,14 +305,14 @@ func TestClient_ShowsNoSecret(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "client", client, "options", client.options, "password",
 		client.options.Password)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "client", client, "password", client.options.Password)
-	j, err := json.Marshal(struct{ P Password }{client.options.Password})
+	j, err := json.Marshal(struct{ P redacted.Text }{client.options.Password})
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := log.String() + string(j)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
 		shown += fmt.Sprintf(verb, client) + fmt.Sprintf(verb, client.options.Password) + fmt.Sprintf(verb,
-			struct{ P Password }{client.options.Password})
+			struct{ P redacted.Text }{client.options.Password})
 	}
 	for _, secret := range []string{"secreto", "7365637265746f"} {
 		if strings.Contains(shown, secret) {

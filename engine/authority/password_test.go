@@ -11,12 +11,12 @@ import (
 // TestPassword_Form: the product's reading of MH's rule and the simulator's agree, and what is said of a password bears
 // none of it.
 func TestPassword_Form(t *testing.T) {
-	for password, want := range map[Password]string{
+	for password, want := range map[string]string{
 		"secreto-mh.2026": "", "abcdefghij.12": "", "abcdefghijklmnopqrstuv.12": "", "ñandú-áéíóú-1": "",
 		"abcdefghij.1": "fewer than 13", "abcdefghijklmnopqrstuvw.12": "more than 25", "1234567890.12": "no letter",
 		"abcdefghijk.-": "no digit", "abcdefghijk12": "letters and digits alone", "": "fewer than 13",
 	} {
-		if err := password.CheckForm(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
+		if err := CheckPassword(password); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
 			want) {
 			t.Errorf("%q: %v, want %q", string(password), err, want)
 		}
@@ -30,7 +30,7 @@ func TestPassword_Form(t *testing.T) {
 		for i := range password {
 			password[i] = some[r.IntN(len(some))]
 		}
-		ours, theirs := Password(password).CheckForm(), simulator.CheckPassword(string(password))
+		ours, theirs := CheckPassword(string(password)), simulator.CheckPassword(string(password))
 		if (ours == nil) != (theirs == nil) {
 			t.Fatalf("%q: %v, and the simulator: %v", string(password), ours, theirs)
 		}

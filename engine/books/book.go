@@ -52,9 +52,7 @@ func New(o Options) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is no month like 2026-11", o.Month)
 	}
-	if err := o.Settings.Check(); err != nil {
-		return nil, err
-	}
+	o.Settings = o.Settings.complete()
 	if o.Volume == 0 {
 		o.Volume = 10_000
 	}

@@ -30,6 +30,7 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
+	s = s.complete()
 	p := place(d, month, &s)
 	e := &Explanation{Month: month, Motive: p.motive, Notes: p.notes}
 	for _, r := range p.rows {

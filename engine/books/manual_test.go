@@ -49,8 +49,9 @@ const (
 // files, days of the month, NIT or DUI and never both, semicolons, no heading, no quotes; totals and percentages;
 // negative rows of annex 2; no document twice, none that was invalidated.
 func TestManual(t *testing.T) {
-	for seed, s := range []Settings{Defaults(), {Sale: SaleCodes{0, 12}, Purchase: PurchaseCodes{9, 9, 9, 9},
-		ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true, ByEstablishment: true}} {
+	for seed, s := range []Settings{Settings{}, {SaleCodes: SaleCodes{0, 12},
+		Purchases: []PurchaseRule{{PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}}, Returns: "annex2", DayHyphens: true,
+		CancelledHyphens: new(bool), ConsumerRows: "establishment"}} {
 		dir, b := madeBooks(t, "2026-11", s, newWorld(t, uint64(20+seed), "2026-11").documents(500))
 		files := make(map[*layout][][]string)
 		for l, columns := range manual {
@@ -285,7 +286,7 @@ func TestExport(t *testing.T) {
 		made("11", "2026-12-02", `,"tipoItemExpor":3`, guatemala, `"totalGravada":50`, "50"),
 		made("08", "2026-12-02", "", "", `"totalGravada":9`, "9"),
 	}
-	dir, _ := madeBooks(t, "2026-12", Defaults(), list)
+	dir, _ := madeBooks(t, "2026-12", Settings{}, list)
 	for file, want := range map[string]string{
 		"anexo02.csv": `02/12/2026;4;01;N/A;N/A;N/A;N/A;1;1;;0.00;0.00;0.00;113.00;0.00;0.00;0.00;0.00;0.00;113.00;1;3;2
 02/12/2026;4;11;N/A;N/A;N/A;N/A;2;4;;0.00;0.00;0.00;0.00;2592.73;200.00;0.00;0.00;0.00;2792.73;1;7;2
@@ -327,7 +328,7 @@ func TestWithheld_Rates(t *testing.T) {
 		"emisor":{"nit":"06141804941035"},"receptor":{"tipoDocumento":"36","numDocumento":"06142802901023"},"cuerpoDocumento":[
 		{"montoSujetoGrav":100,"codigoRetencionMH":"C4","ivaRetenido":13},{"montoSujetoGrav":250,"codigoRetencionMH":"22","ivaRetenido":2.5},
 		{"montoSujetoGrav":150,"codigoRetencionMH":"22","ivaRetenido":1.5}]}`)
-	dir, b := madeBooks(t, "2026-12", Defaults(), []Document{d})
+	dir, b := madeBooks(t, "2026-12", Settings{}, []Document{d})
 	raw, err := os.ReadFile(filepath.Join(dir, f930.Name))
 	if err != nil {
 		t.Fatal(err)

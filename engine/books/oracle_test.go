@@ -25,13 +25,13 @@ func TestOracle(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000
 	}
-	other := Settings{Sale: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002",
+	other := Settings{SaleCodes: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002",
 		SaleCodes: SaleCodes{Operation: 1, Income: 4}}, {Item: 2, SaleCodes: SaleCodes{Income: 2}},
 		{Establishment: "S003", Item: 1, SaleCodes: SaleCodes{Operation: 13, Income: 3}}},
-		Purchase: PurchaseCodes{1, 2, 4, 1}, Purchases: []PurchaseRule{{Establishment: "M001", Item: 1,
-			PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}},
-		ByEstablishment: true, ReturnsInAnnex: true, DayHyphens: true, PlainCancelled: true}
-	for i, s := range []Settings{Defaults(), other} {
+		Purchases: []PurchaseRule{{Establishment: "M001", Item: 1, PurchaseCodes: PurchaseCodes{9, 9, 9, 9}},
+			{PurchaseCodes: PurchaseCodes{1, 2, 4, 1}}},
+		ConsumerRows: "establishment", Returns: "annex2", DayHyphens: true, CancelledHyphens: new(bool)}
+	for i, s := range []Settings{Settings{}, other} {
 		month := []string{"2026-11", "2027-02"}[i]
 		list := newWorld(t, uint64(1+i), month).documents(n)
 		finer(list)
@@ -67,6 +67,7 @@ func finer(list []Document) {
 
 func oracle(t *testing.T, python, month string, s Settings, list []Document, out string) {
 	t.Helper()
+	s = s.complete()
 	settings, err := json.Marshal(s.forSummary())
 	if err != nil {
 		t.Fatal(err)

@@ -349,7 +349,7 @@ func (d *sealed) returnsInvoice() bool {
 
 // adjust places the amounts of a return, which lower the sales, or those of its invalidation, which restore them.
 func (p *placement) adjust(by *share, s *Settings) {
-	if s.ReturnsInAnnex {
+	if s.Returns == "annex2" {
 		p.daily = by
 		p.addFile(annex02)
 	} else {
@@ -371,7 +371,7 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 		return
 	}
 	control, code := d.ControlNumber, d.Code
-	if s.PlainCancelled {
+	if !*s.CancelledHyphens {
 		control, code = plain(control), plain(code)
 	}
 	if d.Type == "01" && !own {

@@ -43,7 +43,7 @@ func TestReceived(t *testing.T) {
 		return []byte(string(b[:i]) + string(b[i+strings.Index(string(b[i:]), `,"sello`):]))
 	}
 	seal := strings.Repeat("A", 40)
-	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: t.TempDir(), Received: true})
+	b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: t.TempDir(), Received: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func sampleMonth(t *testing.T) []Document {
 // TestSample: what the reference shows of a month is what the books make of it. -update writes it anew; DTE_SAMPLE=DIR
 // keeps the files.
 func TestSample(t *testing.T) {
-	dir, _ := madeBooks(t, "2026-11", Defaults(), sampleMonth(t))
+	dir, _ := madeBooks(t, "2026-11", Settings{}, sampleMonth(t))
 	if keep := os.Getenv("DTE_SAMPLE"); keep != "" {
 		if err := os.CopyFS(keep, os.DirFS(dir)); err != nil {
 			t.Fatal(err)

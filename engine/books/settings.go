@@ -1,108 +1,88 @@
 package books
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"slices"
 )
 
-// Settings are values that the documents do not contain and the manual leaves open.
+// Settings are values that the documents do not contain and the manual leaves open: [books] of dted.toml, with the
+// tags of config.Config.
 type Settings struct {
-	// The first rule of Sales that fits a document decides. Sale is for sales that no rule fits.
-	Sale  SaleCodes
-	Sales []SaleRule
-	// Purchase and Purchases are the same for purchases from excluded subjects (14).
-	Purchase  PurchaseCodes
-	Purchases []PurchaseRule
-	// ByEstablishment makes one row for each day and establishment in annex 2. Default: one row for each day, because
-	// the return is the taxpayer's and the manual says "agrupar por día" (p. 8).
-	ByEstablishment bool
-	// ReturnsInAnnex puts returns (18) of invoices into annex 2 as negative rows. Default: returns are only in the book
-	// of consumers (art. 87) and in resumen.json, because annex 2 accepts negative amounts "únicamente para los
-	// documentos anulados/invalidados" (p. 10) and its list of types (p. 8) has no 18.
-	ReturnsInAnnex bool
+	SaleCodes // of sales that no rule fits
+	// ConsumerRows is "taxpayer" (default) or "establishment": annex 2 has a row a day for the one or for each. The
+	// return is the taxpayer's, and the manual says "agrupar por día" (p. 8).
+	ConsumerRows string `toml:"consumer_rows" one:"taxpayer establishment"`
+	// Returns is "summary" (default) or "annex2", which has returns (18) of invoices as negative rows, besides the book
+	// of consumers (art. 87). By default they are in resumen.json, because annex 2 accepts negative amounts "únicamente
+	// para los documentos anulados/invalidados" (p. 10) and its list of types (p. 8) has no 18.
+	Returns string `toml:"returns" one:"summary annex2"`
 	// DayHyphens writes the codes of annex 2 with hyphens. Default: without, as in every other annex of sales.
-	DayHyphens bool
-	// PlainCancelled writes the control number and the code of invalidated documents without hyphens. Default: with
-	// hyphens, because column A says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
-	PlainCancelled bool
-	// Windows writes the annexes in Windows-1252, as Excel saves "CSV (delimitado por comas)" (p. 2). Default: UTF-8.
-	Windows bool
+	DayHyphens bool `toml:"day_hyphens"`
+	// CancelledHyphens (default true) writes the control number and the code of invalidated documents with hyphens,
+	// because column A says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
+	CancelledHyphens *bool `toml:"cancelled_hyphens"`
+	// Encoding of the annexes is "utf-8" (default) or "windows-1252", Excel's "CSV (delimitado por comas)" (p. 2).
+	Encoding  string         `toml:"encoding" one:"utf-8 windows-1252"`
+	Sales     []SaleRule     `toml:"sale"`     // the first rule that fits a document decides
+	Purchases []PurchaseRule `toml:"purchase"` // the same for purchases from excluded subjects (14)
 }
 
 // SaleCodes are a sale's codes for the income tax (pp. 3 and 4).
 type SaleCodes struct {
-	Operation int `json:"operation"` // tipo de operación: 1, 2, 3, 4, 12 or 13; 0: from each document's amounts
-	Income    int `json:"income"`    // tipo de ingreso: 1 to 10, 12 or 13
+	// Operation is the tipo de operación; default: from each document's amounts.
+	Operation int `toml:"operation" json:"operation" one:"1 2 3 4 12 13"`
+	// Income is the tipo de ingreso; default 3, commerce, and in a rule that of all sales.
+	Income int `toml:"income" json:"income" one:"1 2 3 4 5 6 7 8 9 10 12 13"`
 }
 
-// SaleRule gives codes to the sales of an establishment, of a kind of item, or of both together.
+// SaleRule gives codes to the sales of an establishment, of a kind of item (CAT-011), or of both together.
 type SaleRule struct {
-	Establishment string `json:"establishment"` // "S001"; "": any
-	Item          int    `json:"item"`          // CAT-011: 1 goods, 2 services, 3 both, 4 taxes; 0: any
+	Establishment string `toml:"establishment" json:"establishment" form:"establishment"` // "S001"; "": any
+	Item          int    `toml:"item" json:"item" one:"1 2 3 4"`                          // 0: any
 	SaleCodes
 }
 
 // PurchaseCodes are columns I to L of annex 5 (pp. 23 and 24).
 type PurchaseCodes struct {
-	Operation      int `json:"operation"`      // 1 to 4, 8 or 9
-	Classification int `json:"classification"` // 1 cost, 2 expense, 8 or 9
-	Sector         int `json:"sector"`         // 1 to 4, 8 or 9
-	Cost           int `json:"cost"`           // 1 to 9
+	Operation      int `toml:"operation" json:"operation" one:"1 2 3 4 8 9"`
+	Classification int `toml:"classification" json:"classification" one:"1 2 8 9"` // 1 cost, 2 expense
+	Sector         int `toml:"sector" json:"sector" one:"1 2 3 4 8 9"`
+	Cost           int `toml:"cost" json:"cost" one:"1 2 3 4 5 6 7 8 9"`
 }
 
 // PurchaseRule gives codes to the purchases of an establishment, of a kind of item, or of both together.
 type PurchaseRule struct {
-	Establishment string `json:"establishment"`
-	Item          int    `json:"item"`
+	Establishment string `toml:"establishment" json:"establishment" form:"establishment"`
+	Item          int    `toml:"item" json:"item" one:"1 2 3 4"`
 	PurchaseCodes
 }
 
-// Defaults returns the settings of a shop: sales are income of commerce (3); purchased goods are a cost, "artículos
-// comprados interno"; purchased services are an expense of administration.
-func Defaults() Settings {
-	return Settings{Sale: SaleCodes{Income: 3}, Purchase: PurchaseCodes{Operation: 1, Classification: 1, Sector: 2,
-		Cost: 5},
-		Purchases: []PurchaseRule{{Item: 2, PurchaseCodes: PurchaseCodes{Operation: 1, Classification: 2, Sector: 2,
-			Cost: 2}}}}
-}
-
+// purchaseDefault is for purchases that no rule fits: a cost, "artículos comprados interno". Purchased services are an
+// expense of administration.
 var (
-	operations = []int{1, 2, 3, 4, 12, 13}
-	incomes    = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13}
+	purchaseDefault = PurchaseCodes{Operation: 1, Classification: 1, Sector: 2, Cost: 5}
+	purchasedItem   = PurchaseRule{Item: 2, PurchaseCodes: PurchaseCodes{1, 2, 2, 2}}
 )
 
-// Check returns an error for each value that the manual does not list. The error names the setting.
-func (s *Settings) Check() error {
-	var faults []error
-	one := func(name string, value int, of []int) {
-		if !slices.Contains(of, value) {
-			faults = append(faults, fmt.Errorf("%s: is %d, must be one of %v", name, value, of))
-		}
+// complete returns the settings with the defaults of what is not set, which are a shop's.
+func (s Settings) complete() Settings {
+	s.ConsumerRows, s.Returns = cmp.Or(s.ConsumerRows, "taxpayer"), cmp.Or(s.Returns, "summary")
+	s.Encoding, s.Income = cmp.Or(s.Encoding, "utf-8"), cmp.Or(s.Income, 3)
+	if s.CancelledHyphens == nil {
+		s.CancelledHyphens = new(bool)
+		*s.CancelledHyphens = true
 	}
-	sale := func(name string, c SaleCodes) {
-		one(name+"operation", c.Operation, append([]int{0}, operations...))
-		one(name+"income", c.Income, incomes)
+	s.Sales = slices.Clone(s.Sales)
+	for i := range s.Sales {
+		s.Sales[i].Income = cmp.Or(s.Sales[i].Income, s.Income)
 	}
-	purchase := func(name string, c PurchaseCodes) {
-		one(name+"operation", c.Operation, []int{1, 2, 3, 4, 8, 9})
-		one(name+"classification", c.Classification, []int{1, 2, 8, 9})
-		one(name+"sector", c.Sector, []int{1, 2, 3, 4, 8, 9})
-		one(name+"cost", c.Cost, []int{1, 2, 3, 4, 5, 6, 7, 8, 9})
+	s.Purchases = append(slices.Clone(s.Purchases), purchasedItem)
+	for i := range s.Purchases {
+		c, d := &s.Purchases[i].PurchaseCodes, purchaseDefault
+		*c = PurchaseCodes{cmp.Or(c.Operation, d.Operation), cmp.Or(c.Classification, d.Classification),
+			cmp.Or(c.Sector, d.Sector), cmp.Or(c.Cost, d.Cost)}
 	}
-	sale("books.", s.Sale)
-	for i, r := range s.Sales {
-		name := fmt.Sprintf("books.sale[%d].", i)
-		sale(name, r.SaleCodes)
-		one(name+"item", r.Item, []int{0, 1, 2, 3, 4})
-	}
-	purchase("books.", s.Purchase)
-	for i, r := range s.Purchases {
-		name := fmt.Sprintf("books.purchase[%d].", i)
-		purchase(name, r.PurchaseCodes)
-		one(name+"item", r.Item, []int{0, 1, 2, 3, 4})
-	}
-	return errors.Join(faults...)
+	return s
 }
 
 func fits(establishment string, item int, ofEstablishment string, ofItem int) bool {
@@ -111,7 +91,7 @@ func fits(establishment string, item int, ofEstablishment string, ofItem int) bo
 
 // sale returns the codes of a sale. If the settings leave the operation open, it follows from the sale's amounts.
 func (s *Settings) sale(d *sealed) (operation, income int) {
-	codes := s.Sale
+	codes := s.SaleCodes
 	for _, r := range s.Sales {
 		if fits(r.Establishment, r.Item, d.establishment, d.item) {
 			codes = r.SaleCodes
@@ -142,5 +122,5 @@ func (s *Settings) purchase(d *sealed) PurchaseCodes {
 			return r.PurchaseCodes
 		}
 	}
-	return s.Purchase
+	return purchaseDefault
 }

@@ -48,7 +48,7 @@ func (d *sealed) share(s *Settings) *share {
 		operation: operation, income: income}
 }
 
-// dayKey is a row of annex 2: one day and one type of income, and one establishment with Settings.ByEstablishment.
+// dayKey is a row of annex 2: one day and one type of income, and one establishment if Settings.ConsumerRows says so.
 type dayKey struct {
 	date, establishment string
 	income              int
@@ -110,7 +110,7 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 	if s.operation == 3 || s.operation > mixed {
 		key.apart = s.operation
 	}
-	if b.o.Settings.ByEstablishment {
+	if b.o.Settings.ConsumerRows == "establishment" {
 		key.establishment = d.establishment
 	}
 	l := b.days[key]

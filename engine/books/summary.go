@@ -218,19 +218,9 @@ func (b *Book) Files() []FileSum {
 
 // forSummary returns the settings in the form of resumen.json.
 func (s *Settings) forSummary() map[string]any {
-	rows, returns, encoding := "taxpayer", "summary", "utf-8"
-	if s.ByEstablishment {
-		rows = "establishment"
-	}
-	if s.ReturnsInAnnex {
-		returns = "annex2"
-	}
-	if s.Windows {
-		encoding = "windows-1252"
-	}
-	return map[string]any{"operation": s.Sale.Operation, "income": s.Sale.Income, "sale": s.Sales,
-		"purchase": s.Purchases, "purchase_default": s.Purchase, "consumer_rows": rows, "returns": returns,
-		"day_hyphens": s.DayHyphens, "cancelled_hyphens": !s.PlainCancelled, "encoding": encoding}
+	return map[string]any{"operation": s.Operation, "income": s.Income, "sale": s.Sales, "purchase": s.Purchases,
+		"purchase_default": purchaseDefault, "consumer_rows": s.ConsumerRows, "returns": s.Returns,
+		"day_hyphens": s.DayHyphens, "cancelled_hyphens": s.CancelledHyphens, "encoding": s.Encoding}
 }
 
 // Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other

@@ -92,7 +92,7 @@ func (b *Book) write(l *layout) (err error) {
 			safe[i] = cell(c)
 		}
 		s := strings.Join(safe, ";") + "\r\n"
-		if !l.header && b.o.Settings.Windows {
+		if !l.header && b.o.Settings.Encoding == "windows-1252" {
 			s = string(windows1252(s))
 		}
 		_, err := out.WriteString(s)

@@ -29,7 +29,7 @@ func number(t *testing.T, s string) decimal.Decimal {
 // other.
 func TestPlaces(t *testing.T) {
 	list := newWorld(t, 3, "2026-11").documents(500)
-	dir, _ := madeBooks(t, "2026-11", Defaults(), list)
+	dir, _ := madeBooks(t, "2026-11", Settings{}, list)
 	files := make(map[string]string)
 	for _, l := range layouts {
 		text, err := os.ReadFile(filepath.Join(dir, l.Name))
@@ -40,7 +40,7 @@ func TestPlaces(t *testing.T) {
 	}
 	s := summaryOf(t, dir)
 	for _, d := range list {
-		e, err := Explain(d, "2026-11", Defaults())
+		e, err := Explain(d, "2026-11", Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestPlaces(t *testing.T) {
 // sums are those of its rows.
 func TestSummary(t *testing.T) {
 	list := newWorld(t, 4, "2026-11").documents(500)
-	dir, b := madeBooks(t, "2026-11", Defaults(), list)
+	dir, b := madeBooks(t, "2026-11", Settings{}, list)
 	s := summaryOf(t, dir)
 	counts, totals := make(map[string]int), make(map[string]decimal.Decimal)
 	for _, d := range list {
@@ -158,7 +158,7 @@ func TestBook_Refuses(t *testing.T) {
 		"no JSON":          {[]Document{{Code: list[0].Code, JSON: []byte("{")}}, list[0].Code},
 		"no amount at all": {[]Document{func() Document { d := list[0]; d.Total = "x"; return d }()}, "total"},
 	} {
-		b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: t.TempDir()})
+		b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,8 +175,7 @@ func TestBook_Refuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, o := range []Options{{Month: "2026-13", Settings: Defaults()}, {Month: "11/2026", Settings: Defaults()},
-		{Month: "2026-11"}} {
+	for _, o := range []Options{{Month: "2026-13", Settings: Settings{}}, {Month: "11/2026", Settings: Settings{}}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -185,7 +184,7 @@ func TestBook_Refuses(t *testing.T) {
 
 // TestBook_Empty: a month without documents has every file, and each is empty.
 func TestBook_Empty(t *testing.T) {
-	dir, _ := madeBooks(t, "2026-11", Defaults(), nil)
+	dir, _ := madeBooks(t, "2026-11", Settings{}, nil)
 	for _, l := range layouts {
 		text, err := os.ReadFile(filepath.Join(dir, l.Name))
 		if err != nil || !l.header && len(text) > 0 {
@@ -208,7 +207,7 @@ func TestBook_Volumes(t *testing.T) {
 	w := newWorld(t, 9, "2026-11")
 	var printed []pdf.Book
 	dir := t.TempDir()
-	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir, Volume: 40, Print: func(_ io.Writer,
+	b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: dir, Volume: 40, Print: func(_ io.Writer,
 		t pdf.Book) (int, error) {
 		t.Rows = slices.Clone(t.Rows)
 		printed = append(printed, t)
@@ -296,7 +295,7 @@ func TestCell(t *testing.T) {
 // and a day whose sum is too wide has two lines.
 func TestWide(t *testing.T) {
 	dir := t.TempDir()
-	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: dir})
+	b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

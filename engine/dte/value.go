@@ -314,9 +314,9 @@ const (
 
 // Fault describes one breach of a rule, for the sender of the facts.
 type Fault struct {
-	Path    string // where, in fact form: "cuerpoDocumento[3].precioUni"; "" is the whole
-	Code    string // a constant such as FaultRequired
-	Message string // Spanish: the fault, and the permitted values
+	Path    string `json:"path"`    // where, in fact form: "cuerpoDocumento[3].precioUni"; "" is the whole
+	Code    string `json:"code"`    // a constant such as FaultRequired
+	Message string `json:"message"` // Spanish: the fault, and the permitted values
 }
 
 // Error returns the fault in one line, for logs.

@@ -195,3 +195,13 @@ func (b Bell) Ring() {
 	default:
 	}
 }
+
+// Sleep waits for d. It returns ctx's error if ctx ends first.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

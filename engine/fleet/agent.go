@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -307,13 +308,13 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	for seen, linked := taken, true; fault == nil || !now.Before(a.ahead); {
 		version := seen.Version + 1
 		o, err := a.get(ctx, fleetproto.DesiredKey(a.o.Group, version), fleetproto.MaxJWS)
-		if errors.Is(err, fleetproto.ErrNotFound) {
+		if errors.Is(err, archive.ErrNotFound) {
 			if fault != nil {
 				a.ahead = now.Add(aheadEvery)
 			}
 			break
 		}
-		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			fault = errors.Join(fault, fmt.Errorf("asking for version %d: %w", version, err))
 			break
 		}

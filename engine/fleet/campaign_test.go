@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -68,18 +69,18 @@ func (b *campaignBox) disturbed() bool {
 }
 
 // Get fails, or answers what was there before, as the store's moods are.
-func (b *campaignBox) Get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
+func (b *campaignBox) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
 	if !b.disturbed() {
-		return b.Store.Get(ctx, key, limit)
+		return b.Store.Fetch(ctx, key, limit)
 	}
 	old := b.c.past[key]
 	switch at := b.c.rnd.IntN(len(old) + 2); {
 	case b.cut || at == len(old):
-		return fleetproto.Object{}, errCut
+		return archive.Held{}, errCut
 	case at > len(old) || len(old[at]) == 0:
-		return fleetproto.Object{}, fleetproto.ErrNotFound
+		return archive.Held{}, archive.ErrNotFound
 	default:
-		return fleetproto.Object{Data: old[at], Modified: b.c.now, Now: b.c.now}, nil
+		return archive.Held{Data: old[at], Modified: b.c.now, Now: b.c.now}, nil
 	}
 }
 
@@ -87,8 +88,8 @@ func (b *campaignBox) Create(ctx context.Context, key string, data []byte) error
 	return b.write(func() error { return b.Store.Create(ctx, key, data) })
 }
 
-func (b *campaignBox) Put(ctx context.Context, key string, data []byte) error {
-	return b.write(func() error { return b.Store.Put(ctx, key, data) })
+func (b *campaignBox) Overwrite(ctx context.Context, key string, data []byte) error {
+	return b.write(func() error { return b.Store.Overwrite(ctx, key, data) })
 }
 
 // write fails, or is carried out though the box hears that it failed, or is carried out twice.
@@ -163,7 +164,7 @@ func (c *campaign) put(key string, data []byte) {
 	c.past[key] = append(c.past[key], c.store.Held(key))
 	if len(data) == 0 {
 		c.store.Lose(key)
-	} else if err := c.store.Put(context.Background(), key, data); err != nil {
+	} else if err := c.store.Overwrite(context.Background(), key, data); err != nil {
 		c.t.Fatal(err)
 	}
 	for _, b := range c.boxes {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
@@ -42,13 +43,13 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	after, highest := int64(0), int64(0)
 	for epoch, foreign := first, 0; foreign < maxForeign; epoch++ {
 		o, err := a.get(ctx, fleetproto.BoxKey(a.o.Branch, epoch), fleetproto.MaxJWS)
-		if errors.Is(err, fleetproto.ErrNotFound) {
+		if errors.Is(err, archive.ErrNotFound) {
 			if epoch <= before.Highest { // the store has lost an enrolment that the box has seen
 				continue
 			}
 			break
 		}
-		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			answered, fault = false, fmt.Errorf("asking for epoch %d: %w", epoch, err)
 			break
 		}

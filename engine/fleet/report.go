@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -77,7 +78,7 @@ func (a *Agent) Look() Look {
 	defer a.mu.Unlock()
 	l.Version, l.Asked = a.state.Version, a.asked
 	for _, err := range a.troubles {
-		l.Refused = l.Refused || errors.Is(err, fleetproto.ErrRefused)
+		l.Refused = l.Refused || archive.Refuses(err)
 	}
 	return l
 }
@@ -99,7 +100,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 		return fmt.Errorf("the status cannot be written: %w", err)
 	}
 	err = a.ask(ctx, "put", askFor, func(ctx context.Context) error {
-		return a.o.Store.Put(ctx, fleetproto.StatusKey(a.o.Branch, status.Epoch), data)
+		return a.o.Store.Overwrite(ctx, fleetproto.StatusKey(a.o.Branch, status.Epoch), data)
 	})
 	if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
@@ -115,7 +116,7 @@ func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
 		held, err := a.get(ctx, fleetproto.StatusKey(a.o.Branch, epoch), fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, fleetproto.ErrNotFound) {
+		if err != nil && !errors.Is(err, archive.ErrNotFound) {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
@@ -165,9 +166,9 @@ func (a *Agent) sendActs(ctx context.Context) error {
 		key := fleetproto.ActKey(a.o.Branch, act.Number)
 		err = a.ask(ctx, "create", askFor, func(ctx context.Context) error { return a.o.Store.Create(ctx, key, data) })
 		mine := err == nil
-		if errors.Is(err, fleetproto.ErrExists) {
+		if errors.Is(err, archive.ErrExists) {
 			held, e := a.get(ctx, key, fleetproto.MaxJWS)
-			if e != nil && !errors.Is(e, fleetproto.ErrTooLarge) {
+			if e != nil && !errors.Is(e, archive.ErrTooLarge) {
 				return fmt.Errorf("reading act %d: %w", act.Number, e)
 			}
 			mine, err = bytes.Equal(held.Data, data), nil
@@ -210,8 +211,8 @@ func newMetrics() *metrics {
 
 func (m *metrics) count(verb string, err error) {
 	result := "ok"
-	if err != nil && !errors.Is(err, fleetproto.ErrNotFound) && !errors.Is(err, fleetproto.ErrExists) &&
-		!errors.Is(err, fleetproto.ErrTooLarge) {
+	if err != nil && !errors.Is(err, archive.ErrNotFound) && !errors.Is(err, archive.ErrExists) &&
+		!errors.Is(err, archive.ErrTooLarge) {
 		result = "failed"
 	}
 	m.requests.WithLabelValues(verb, result).Inc()

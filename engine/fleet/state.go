@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -220,13 +221,13 @@ func (a *Agent) ask(ctx context.Context, verb string, within time.Duration, requ
 }
 
 // get reads an object.
-func (a *Agent) get(ctx context.Context, key string, limit int64) (o fleetproto.Object, err error) {
+func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Held, err error) {
 	within := askFor
 	if limit > fleetproto.MaxJWS {
 		within = fetchFor
 	}
 	err = a.ask(ctx, "get", within, func(ctx context.Context) error {
-		o, err = a.o.Store.Get(ctx, key, limit)
+		o, err = a.o.Store.Fetch(ctx, key, limit)
 		return err
 	})
 	return o, err

@@ -141,7 +141,7 @@ func (w *world) put(key string, data []byte) {
 	fault, seen := w.store.Fault, w.store.Seen
 	w.store.Fault, w.store.Seen = nil, nil
 	defer func() { w.store.Fault, w.store.Seen = fault, seen }()
-	if err := w.store.Put(context.Background(), key, data); err != nil {
+	if err := w.store.Overwrite(context.Background(), key, data); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/textproto"
 	"slices"
@@ -23,20 +22,9 @@ import (
 	"unicode"
 
 	"github.com/wneessen/go-mail/smtp"
+
+	"dtegate/engine/redacted"
 )
-
-// Secret is a password; it prints redacted.
-type Secret string
-
-const redacted = "[redacted]"
-
-func (Secret) String() string       { return redacted }
-func (Secret) GoString() string     { return redacted }
-func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText hides the secret from encoders (JSON, TOML), Format from the verbs that String does not reach.
-func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-func (Secret) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, redacted) }
 
 // Security is the protection of the connection to the mail server.
 type Security string
@@ -58,7 +46,7 @@ type Options struct {
 	Security Security // default Mandatory
 
 	User     string // empty: no login
-	Password Secret
+	Password redacted.Text
 
 	From     string // address of the sender, to which bounces return
 	FromName string // the emisor's name; may be empty

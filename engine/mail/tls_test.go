@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"dtegate/engine/redacted"
 )
 
 // recorded keeps what goes over a connection in the clear, and may change what comes.
@@ -143,7 +145,7 @@ func TestSend_ImplicitTLS(t *testing.T) {
 func TestSend_Login(t *testing.T) {
 	const password = "clave-del-buzon.2026"
 	for name, c := range map[string]struct {
-		password Secret
+		password redacted.Text
 		security Security
 		users    map[string]string
 		sent     bool

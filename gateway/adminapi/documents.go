@@ -21,39 +21,6 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Recalled is the answer about a document that is to be invalidated.
-type Recalled struct {
-	Code         string         `json:"codigoGeneracion"`
-	Document     string         `json:"tipoDte"`
-	Control      string         `json:"numeroControl"`
-	Date         string         `json:"fecEmi"`
-	Total        string         `json:"total"`
-	Estado       string         `json:"estado"`
-	Verdict      string         `json:"verdict"` // engine.RecallPossible or another Recall constant
-	Until        string         `json:"until"`
-	Held         int64          `json:"held"`
-	Faults       []RecallFault  `json:"errors"`
-	Invalidation *RecalledEvent `json:"invalidacion"`
-}
-
-// RecallFault is a fault of a request to invalidate.
-type RecallFault struct {
-	Path    string `json:"path"`
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-// RecalledEvent is the last requested event of invalidation, and MH's answer.
-type RecalledEvent struct {
-	Code        string   `json:"codigoGeneracion"`
-	Estado      string   `json:"estado"`
-	Replacement string   `json:"codigoGeneracionReemplazo"`
-	Sello       string   `json:"selloRecibido"`
-	CodigoMsg   string   `json:"codigoMsg"`
-	Descripcion string   `json:"descripcionMsg"`
-	Remarks     []string `json:"observaciones"`
-}
-
 // recallDocument answers POST /admin/invalidation?code= with the outcome; the body is the same as in the tills' route.
 // ?again=1 sends another event for a document if MH has refused its first event.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
@@ -94,24 +61,9 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 	if a.Verdict != engine.RecallInvalidated {
 		concerns(ctx, code.String(), req.Reason+" ("+a.Verdict+")")
 	}
-	return shownRecall(a), nil
-}
-
-func shownRecall(a *engine.Appraisal) *Recalled {
-	r := &Recalled{Code: a.Code, Document: a.Document, Control: a.Control, Date: a.Date, Total: a.Total,
-		Estado: a.Estado, Verdict: a.Verdict, Until: a.Until, Held: a.Held, Faults: []RecallFault{}}
-	for _, f := range (&problem.Problem{Type: refusal.CodeValidation,
-		Faults: form.OfInvalidation(a.Faults)}).InEnglish().Faults {
-		r.Faults = append(r.Faults, RecallFault{f.Path, f.Code, f.Message})
-	}
-	if i := a.Invalidation; i != nil {
-		r.Invalidation = &RecalledEvent{Code: i.Code, Estado: i.Estado, Replacement: i.Replacement}
-		if m := i.Response; m != nil {
-			r.Invalidation.Sello, r.Invalidation.CodigoMsg, r.Invalidation.Descripcion, r.Invalidation.Remarks =
-				m.SelloRecibido, m.CodigoMsg, m.DescripcionMsg, m.Observaciones
-		}
-	}
-	return r
+	p := problem.Problem{Type: refusal.CodeValidation, Faults: form.OfInvalidation(a.Faults)}
+	a.Faults = p.InEnglish().Faults
+	return a, nil
 }
 
 // declare answers POST /admin/contingency: the operator declares that the branch is in contingency, with a reason.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/audit"
+	"dtegate/engine/fairqueue"
 )
 
 // loginActs is how often failed logins of one address become an act of the trail. maxLogins is how many addresses have
@@ -32,7 +33,7 @@ type Logins struct {
 
 	mu   sync.Mutex
 	wait map[string]*loginFailures // failures not yet in the trail, by address
-	wake chan struct{}
+	wake fairqueue.Bell
 }
 
 type loginFailures struct {
@@ -42,8 +43,8 @@ type loginFailures struct {
 
 // NewLogins returns a counter that writes into the trail with record; with a nil record it only counts.
 func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
-	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures), wake: make(chan struct{},
-		1),
+	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures),
+		wake: fairqueue.NewBell(),
 		count: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_admin_login_failures_total",
 			Help: "Requests to the operators' listener with a wrong admin token."})}
 }
@@ -64,10 +65,7 @@ func (l *Logins) Failed(address string) {
 		}
 	}
 	f.n++
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	l.wake.Ring()
 }
 
 // Run writes the trail until ctx ends: the first failure at once, and later failures once a minute.
@@ -80,12 +78,7 @@ func (l *Logins) Run(ctx context.Context) {
 		case <-l.wake:
 		}
 		l.tell()
-		pause := time.NewTimer(loginActs)
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		_ = fairqueue.Sleep(ctx, loginActs) // an end of ctx is seen above
 	}
 }
 

@@ -295,21 +295,21 @@ func (b *board) box() {
 	add(copied)
 	if c := b.o.Chain; c != nil {
 		f := fact{Name: b.t("chain"), Value: c.Branch, Note: b.t("chain.unasked"), Level: "ok"}
-		if !c.Asked.IsZero() {
-			f.Note = b.t("chain.asked") + " " + b.ago(c.Asked) + " · " + b.t("version") + " " +
-				strconv.FormatInt(c.Version, 10)
+		if !c.Look.Asked.IsZero() {
+			f.Note = b.t("chain.asked") + " " + b.ago(c.Look.Asked) + " · " + b.t("version") + " " +
+				strconv.FormatInt(c.Look.Version, 10)
 		}
 		switch {
-		case c.Replaced:
+		case c.Look.Standing.Replaced:
 			f.Note, f.Level = b.t("chain.replaced"), "bad"
-		case len(c.Unbound) > 0:
-			f.Note, f.Level = b.t("chain.unbound")+" "+strings.Join(c.Unbound, " "), "bad"
+		case len(c.Look.Unbound) > 0:
+			f.Note, f.Level = b.t("chain.unbound")+" "+strings.Trim(fmt.Sprint(c.Look.Unbound), "[]"), "bad"
 		case c.Lacks != "":
 			f.Note, f.Level, f.Raw = b.t("chain.lacks"), "bad", masked(c.Lacks)
-		case c.Refused:
-			f.Note, f.Level, f.Raw = b.t("chain.refused"), "warn", masked(c.Trouble)
-		case c.Trouble != "":
-			f.Note, f.Level, f.Raw = b.t("chain.trouble"), "warn", masked(c.Trouble)
+		case c.Look.Refused:
+			f.Note, f.Level, f.Raw = b.t("chain.refused"), "warn", masked(c.Look.Trouble)
+		case c.Look.Trouble != "":
+			f.Note, f.Level, f.Raw = b.t("chain.trouble"), "warn", masked(c.Look.Trouble)
 		}
 		add(f)
 	}
@@ -330,8 +330,8 @@ func (b *board) box() {
 		add(f)
 	}
 	for _, e := range b.o.Expires {
-		add(fact{Name: b.t("expires." + e.Name), Value: day(b.lang, e.At.In(dte.Zone).Format(time.DateOnly)),
-			Note: remaining(b.lang, e.At, b.o.At), Level: urgency(e.At.Sub(b.o.At), soon[e.Name], "ok")})
+		add(fact{Name: b.t("expires." + e.Name), Value: day(b.lang, e.Ends.In(dte.Zone).Format(time.DateOnly)),
+			Note: remaining(b.lang, e.Ends, b.o.At), Level: urgency(e.Ends.Sub(b.o.At), soon[e.Name], "ok")})
 	}
 	if b.o.Rules != nil {
 		add(fact{Name: b.t("engine"), Value: b.t("engine." + b.o.Rules.Engine)})

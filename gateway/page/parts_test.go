@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dtegate/engine/documents"
+	"dtegate/engine/fleet"
 )
 
 // TestParts: small pieces of the pages, to the letter.
@@ -36,7 +37,7 @@ func TestParts(t *testing.T) {
 	o := overviews()["normal"]
 	for want, asked := range map[string]time.Time{"asked 13:41": o.At.Add(-51 * time.Minute),
 		"the centre has not answered yet": {}} {
-		o.Chain = &Chain{Branch: "centro", Version: 7, Asked: asked}
+		o.Chain = &Chain{Branch: "centro", Look: fleet.Look{Version: 7, Asked: asked}}
 		if page := string(renderStatus("en", o)); !strings.Contains(page, want) ||
 			strings.Contains(page, "Version 7") == asked.IsZero() {
 			t.Errorf("asked %v: the page lacks %q", asked, want)

@@ -17,7 +17,10 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/rulestore"
+	"dtegate/storage"
 )
 
 //go:embed status.css
@@ -193,7 +196,7 @@ type Overview struct {
 	// Month is nil while it is counted for the first time.
 	Month *Month
 	// SecondCopy is nil if no second copy is configured. Mail and Archive are false if they are not configured.
-	SecondCopy    *SecondCopy
+	SecondCopy    *storage.SecondCopy
 	Mail, Archive bool
 	// Chain is nil if the branch belongs to no chain.
 	Chain *Chain
@@ -201,7 +204,7 @@ type Overview struct {
 	Free, Reserve int64
 	// Skew is the box's clock minus MH's, nil before MH's first answer.
 	Skew    *time.Duration
-	Expires []Expiry
+	Expires []fleetproto.Certificate
 	Trouble []Trouble // the newest first
 }
 
@@ -216,7 +219,6 @@ type Reach struct {
 	Asked bool // there has been a call
 	Up    bool
 	Since time.Time // when Up last changed
-	Last  time.Time // when MH last answered
 	Why   string    // why MH is not up
 	// Refused is MH's refusal of the user or the password, an authority.ErrCredentials; nil: not refused.
 	Refused error
@@ -224,28 +226,9 @@ type Reach struct {
 
 // Chain is the state of the box's connection to the chain's centre.
 type Chain struct {
-	Branch   string
-	Version  int64     // the version of the desired state
-	Asked    time.Time // when the chain's store last answered; zero: not since the start
-	Trouble  string    // empty: no trouble
-	Refused  bool      // Trouble means that the chain's store refuses this box's account, or is full
-	Replaced bool      // another box has the branch
-	Unbound  []string  // points of sale without an enrolment of the box: they issue no numbers
-	Lacks    string    // the part of the second copy that the chain's store has lost; empty: none
-}
-
-// SecondCopy is the state of the second copy.
-type SecondCopy struct {
-	Live  bool
-	Since time.Time
-	Why   string
-}
-
-// Expiry is the end of a certificate. Name is signing (MH's certificate of the key), api or ops (of a listener), or ca
-// (the box's own authority).
-type Expiry struct {
-	Name string
-	At   time.Time
+	Branch string
+	Look   fleet.Look
+	Lacks  string // the part of the second copy that the chain's store has lost; empty: none
 }
 
 // Trouble is a warning or an error of the log, with the number of times that it was logged.

@@ -17,10 +17,12 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
+	"dtegate/storage"
 )
 
 // overviews are the states of a branch that the page is looked at in.
@@ -47,8 +49,7 @@ func overviews() map[string]*Overview {
 		coming.State, coming.From = "coming", "2027-01-01"
 		return &Overview{At: now, Started: now.Add(-75 * time.Hour), Version: "1.4.0", Ambiente: "01", Branch: 3,
 			Name: "La Ceiba <Santa Ana>", Today: day, Month: month,
-			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute),
-				Last: now.Add(-4 * time.Second)}, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now,
+			MH: Reach{Asked: true, Up: true, Since: now.Add(-6*time.Hour - 21*time.Minute)}, Owed: &engine.Backlog{Backlog: contingency.Backlog{At: now,
 				Waiting: map[string]int{}}},
 			Rules: &rulestore.Listing{Engine: "compiler", Rules: []rulestore.ShownBundle{live("document", "01",
 				"2.0.3"), coming, live("document", "03", "2.0.3"), live("document", "05", "2.0.1"),
@@ -56,9 +57,9 @@ func overviews() map[string]*Overview {
 				live("document", "18", "1.0.0"),
 				live("catalogue", "catalogues", "2026.8.11"), live("event", "contingencia", "3.0.0"),
 				live("event", "invalidacion", "2.0.0")}},
-			SecondCopy: &SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true,
+			SecondCopy: &storage.SecondCopy{Live: true, Since: now.Add(-75 * time.Hour)}, Mail: true, Archive: true,
 			Free: 41 << 30, Reserve: 512 << 20, Skew: &skew,
-			Expires: []Expiry{{"api", now.AddDate(0, 5, 0)}, {"ca", now.AddDate(1, 2, 0)}}}
+			Expires: []fleetproto.Certificate{{Name: "api", Ends: now.AddDate(0, 5, 0)}, {Name: "ca", Ends: now.AddDate(1, 2, 0)}}}
 	}
 	offline := normal()
 	offline.Ambiente = "00"
@@ -66,7 +67,7 @@ func overviews() map[string]*Overview {
 		Kinds: []documents.Sealed{{Kind: "01", Wanted: 90, Sealed: 61, Waiting: 187, Refused: 3},
 			{Kind: "03", Wanted: 75, Sealed: 80}, {Kind: "18", Wanted: 5}, {Kind: "invalidacion", Wanted: 5, Sealed: 5},
 			{Kind: "contingencia", Wanted: 5, Sealed: 4}}}
-	offline.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Last: now.Add(-53 * time.Minute), Why: "timeout"}
+	offline.MH = Reach{Asked: true, Since: now.Add(-52 * time.Minute), Why: "timeout"}
 	offline.Owed = &engine.Backlog{Backlog: contingency.Backlog{At: now,
 		Contingency: &contingency.Period{Began: now.Add(-51 * time.Minute), Cause: 1},
 		Oldest:      now.Add(-51 * time.Minute),
@@ -88,9 +89,9 @@ func overviews() map[string]*Overview {
 		Refused:         "[contingencia.fInicio] la fecha de inicio es mayor que la fecha de transmisión"},
 		Delivery: outbox.Undelivered{MailTrouble: "535 5.7.8 authentication failed for dte@tienda.example", Mail: 2043,
 			GivenUp: 3}}
-	late.SecondCopy = &SecondCopy{Since: now.Add(-2 * time.Hour),
+	late.SecondCopy = &storage.SecondCopy{Since: now.Add(-2 * time.Hour),
 		Why: "write /media/copia/second.log: no space left on device"}
-	late.Free, late.Expires[0].At = 700<<20, now.AddDate(0, 0, 11)
+	late.Free, late.Expires[0].Ends = 700<<20, now.AddDate(0, 0, 11)
 	late.Rules.Rules[0].Expires, late.Rules.Rules[0].Expired = "2026-11-30", true
 	late.Rules.Return = &rulestore.StepBack{At: now.Add(-26 * time.Hour), To: record.RuleRef{Name: "dte01",
 		Version: "2.0.2"}, Reason: "dte01 2.0.3: failed 3 times in a minute at 2 points of sale"}

@@ -12,6 +12,8 @@ import (
 
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/gateway/problem"
@@ -35,24 +37,25 @@ var ailments = []struct {
 	{"archive blocked", "red", func(o *Overview) { o.Owed.Delivery.ArchiveTrouble = "403" }},
 	{"given up", "red", func(o *Overview) { o.Owed.Delivery.GivenUp = 1 }},
 	{"chain out of step", "yellow", func(o *Overview) {
-		o.Chain = &Chain{Branch: "centro",
-			Trouble: "rules: refused"}
+		o.Chain = &Chain{Branch: "centro", Look: fleet.Look{Trouble: "rules: refused"}}
 	}},
 	{"point of sale not enrolled", "red", func(o *Overview) {
-		o.Chain = &Chain{Branch: "centro",
-			Unbound: []string{"M001P001"}}
+		o.Chain = &Chain{Branch: "centro", Look: fleet.Look{
+			Unbound: []fleetproto.Point{{Establishment: "M001", Point: "P001"}}}}
 	}},
 	{"copy of the chain incomplete", "red", func(o *Overview) {
 		o.Chain = &Chain{Branch: "centro",
 			Lacks: "pieces 2 to 3"}
 	}},
-	{"box replaced", "red", func(o *Overview) { o.Chain = &Chain{Branch: "centro", Replaced: true} }},
+	{"box replaced", "red", func(o *Overview) {
+		o.Chain = &Chain{Branch: "centro", Look: fleet.Look{Standing: fleet.Standing{Replaced: true}}}
+	}},
 	{"second copy stopped", "red", func(o *Overview) { o.SecondCopy.Live = false }},
 	{"disk low", "yellow", func(o *Overview) { o.Free = o.Reserve + 1 }},
 	{"disk full", "red", func(o *Overview) { o.Free = o.Reserve - 1 }},
 	{"clock off", "yellow", func(o *Overview) { skew := -2 * time.Minute; o.Skew = &skew }},
-	{"certificate ends", "yellow", func(o *Overview) { o.Expires[0].At = o.At.AddDate(0, 0, 3) }},
-	{"certificate over", "red", func(o *Overview) { o.Expires[1].At = o.At.Add(-time.Hour) }},
+	{"certificate ends", "yellow", func(o *Overview) { o.Expires[0].Ends = o.At.AddDate(0, 0, 3) }},
+	{"certificate over", "red", func(o *Overview) { o.Expires[1].Ends = o.At.Add(-time.Hour) }},
 	{"rule ends", "yellow", func(o *Overview) { o.Rules.Rules[0].Expires = "2026-12-20" }},
 	{"rule over", "red", func(o *Overview) { o.Rules.Rules[0].Expires, o.Rules.Rules[0].Expired = "2026-11-30", true }},
 	{"rule damaged", "red", func(o *Overview) { o.Rules.Rules[0].Trouble = &rulestore.Trouble{Why: "damaged"} }},

@@ -30,7 +30,7 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 		}
 	}
 	dir = b.t.TempDir()
-	book, err := books.New(books.Options{Month: of, Settings: books.Defaults(), Dir: dir, Made: "now"})
+	book, err := books.New(books.Options{Month: of, Settings: books.Settings{}, Dir: dir, Made: "now"})
 	must(err)
 	defer book.Close()
 	var lines bytes.Buffer

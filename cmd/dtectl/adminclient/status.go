@@ -121,15 +121,6 @@ func SettleDeliveries(ctx context.Context, f Flags, top *Options, do string, cod
 	return nil
 }
 
-// Pause waits, or returns why ctx ended.
-func Pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-	return ctx.Err()
-}
-
 // Local writes a time as people of El Salvador read it, with the zone, whatever the box's own zone is:
 // 2026-12-01 08:00:00 -06:00.
 func Local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04:05 -07:00") }

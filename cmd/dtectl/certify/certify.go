@@ -15,6 +15,7 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
 )
@@ -176,7 +177,7 @@ func (r *Runner) look(ctx context.Context) error {
 		if time.Duration(tries)*time.Second > r.o.Patience {
 			return err
 		}
-		if err := adminclient.Pause(ctx, time.Second); err != nil {
+		if err := fairqueue.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/engine/fairqueue"
 	"dtegate/rules/bundle"
 )
 
@@ -46,13 +47,13 @@ func (r *Runner) send(ctx context.Context) error {
 					waited.Round(time.Second))
 			}
 			r.say(r.waitsFor())
-			if err := adminclient.Pause(ctx, poll); err != nil {
+			if err := fairqueue.Sleep(ctx, poll); err != nil {
 				return err
 			}
 			continue
 		}
 		since = time.Time{}
-		if err := adminclient.Pause(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
+		if err := fairqueue.Sleep(ctx, max(0, r.o.Pace-r.o.Now().Sub(r.sent))); err != nil {
 			return err
 		}
 		r.sent = r.o.Now()

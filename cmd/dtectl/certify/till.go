@@ -12,6 +12,7 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 )
 
 // record is a document in an answer of the tills' API.
@@ -92,7 +93,7 @@ func (t *till) insist(ctx context.Context, method, path, key string, body []byte
 			return fmt.Errorf("no answer for %v: %w", t.o.Patience, err)
 		}
 		t.say(err.Error() + "; asking again")
-		if err := adminclient.Pause(ctx, pause); err != nil {
+		if err := fairqueue.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

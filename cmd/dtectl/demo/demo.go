@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/term"
+	"dtegate/engine/fairqueue"
 )
 
 type Command struct {
@@ -136,7 +136,7 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 			}
 			term.Fprintf(term.Err, "%s ended (%v), starting it again\n", filepath.Base(cmd.Path), err)
 		}
-		if adminclient.Pause(ctx, pause) != nil {
+		if fairqueue.Sleep(ctx, pause) != nil {
 			return nil
 		}
 		pause = min(2*pause, 5*time.Second)
@@ -157,7 +157,7 @@ func await(ctx context.Context, try func() error) error {
 		if err == nil {
 			return nil
 		}
-		if adminclient.Pause(ctx, 50*time.Millisecond) != nil {
+		if fairqueue.Sleep(ctx, 50*time.Millisecond) != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/redacted"
 	"dtegate/storage"
 )
 
@@ -63,7 +64,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	way := cfg.Authority.Link()
 	defer way.Close()
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
-		Password: authority.Password(password), Ambiente: cfg.Ambiente, UserAgent: "dtectl recover", Transport: way,
+		Password: redacted.Text(password), Ambiente: cfg.Ambiente, UserAgent: "dtectl recover", Transport: way,
 		Now: cfg.Now, Rehearsal: cfg.Authority.Rehearsal})
 	asked := 0
 	for _, l := range list {

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -33,11 +34,11 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	defer cancel()
 	var last *fleetproto.Enrolment
 	for epoch := int64(1); ; epoch++ {
-		held, err := in.Store.Get(ctx, fleetproto.BoxKey(c.Branch, epoch), fleetproto.MaxJWS)
-		if errors.Is(err, fleetproto.ErrNotFound) {
+		held, err := in.Store.Fetch(ctx, fleetproto.BoxKey(c.Branch, epoch), fleetproto.MaxJWS)
+		if errors.Is(err, archive.ErrNotFound) {
 			break
 		}
-		if errors.Is(err, fleetproto.ErrRefused) {
+		if archive.Refuses(err) {
 			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the "+
 				"bucket's "+
 				"policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint, err)

@@ -24,7 +24,6 @@ import (
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
 	"dtegate/engine/fleet"
-	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/bundle"
@@ -58,17 +57,17 @@ type simulated struct {
 	took            map[string]time.Time // when a version of the rule was admitted
 }
 
-// Create, Put and Get implement wire.Store on the real one, counted.
+// Create, Overwrite and Fetch implement fleetproto.Store on the real one, counted.
 func (b *simulated) Create(ctx context.Context, key string, data []byte) error {
 	return b.ask(len(data), func() error { return b.s.remote.Create(ctx, key, data) })
 }
 
-func (b *simulated) Put(ctx context.Context, key string, data []byte) error {
-	return b.ask(len(data), func() error { return b.s.remote.Put(ctx, key, data) })
+func (b *simulated) Overwrite(ctx context.Context, key string, data []byte) error {
+	return b.ask(len(data), func() error { return b.s.remote.Overwrite(ctx, key, data) })
 }
 
-func (b *simulated) Get(ctx context.Context, key string, limit int64) (o fleetproto.Object, err error) {
-	err = b.ask(0, func() error { o, err = b.s.remote.Get(ctx, key, limit); return err })
+func (b *simulated) Fetch(ctx context.Context, key string, limit int64) (o archive.Held, err error) {
+	err = b.ask(0, func() error { o, err = b.s.remote.Fetch(ctx, key, limit); return err })
 	b.bytes += int64(len(o.Data))
 	if n, ok := fleetproto.NumberOf(key); ok && err == nil &&
 		strings.HasPrefix(key, fleetproto.DesiredFolder("tiendas")) {
@@ -185,7 +184,7 @@ func newSimulation(t *testing.T, n int) *simulation {
 	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: archivetest.Access,
 		Secret: archivetest.Secret, PathStyle: true, Connections: config.StoreConnections})
 	s.must(err)
-	s.remote = bucket.New(a)
+	s.remote = a
 	s.chain.Store = s.remote
 	keys := bundle.Keys{Pinned: []bundle.Key{{ID: "reglas", Public: s.rules.Private.Public().(ed25519.PublicKey)}}}
 	for i := range n {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -123,18 +124,18 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 			return 0, err
 		}
 		if w.again {
-			return epoch, c.Store.Put(ctx, fleetproto.BoxKey(w.branch, epoch), data)
+			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
 		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment.
-		if _, err := c.Store.Get(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS); !errors.Is(err,
-			fleetproto.ErrNotFound) {
-			if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		if _, err := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS); !errors.Is(err,
+			archive.ErrNotFound) {
+			if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 				return 0, fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
 			}
 			continue
 		}
 		err = c.CreateOnce(ctx, fleetproto.BoxKey(w.branch, epoch), data)
-		if !errors.Is(err, fleetproto.ErrExists) {
+		if !errors.Is(err, archive.ErrExists) {
 			return epoch, err
 		}
 		if _, err := newEnrolments(c).get(ctx, w.branch, epoch); !foreign(err) {

@@ -11,14 +11,13 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
-	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -69,9 +68,8 @@ func (c *Command) ProvideChain() (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Chain{Store: bucket.New(a),
-		Identity: settings.Identity(), Director: fleetproto.Key{ID: directorID, Public: public}, Cache: settings.Cache,
-		Now: time.Now, Who: adminclient.Who(), Config: settings, Sign: func() (fleetproto.Signer, error) {
+	return &Chain{Store: a, Identity: settings.Identity(), Director: fleetproto.Key{ID: directorID, Public: public},
+		Cache: settings.Cache, Now: time.Now, Who: adminclient.Who(), Config: settings, Sign: func() (fleetproto.Signer, error) {
 			private, err := settings.Director.Open()
 			return fleetproto.Signer{ID: directorID, Private: private}, err
 		}}, nil
@@ -95,7 +93,7 @@ func (c *Chain) Groups(ctx context.Context) ([]string, error) {
 
 // object is an object in a folder of branches or groups.
 type object struct {
-	fleetproto.Entry
+	archive.Object
 	owner  string // the branch or the group
 	number int64
 }
@@ -105,7 +103,7 @@ func (c *Chain) objects(ctx context.Context, prefix string, form func(owner stri
 ) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
 		for e, err := range c.Store.List(ctx, prefix) {
-			o := object{Entry: e}
+			o := object{Object: e}
 			if parts := strings.Split(e.Key, "/"); len(parts) == 5 { // fleet/v1/FOLDER/OWNER/NUMBER.jws
 				o.owner = parts[3]
 				o.number, _ = fleetproto.NumberOf(e.Key)
@@ -121,29 +119,17 @@ func (c *Chain) objects(ctx context.Context, prefix string, form func(owner stri
 // foreign reports whether an error means that neither the director nor its box wrote an object.
 func foreign(err error) bool {
 	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
-		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, fleetproto.ErrTooLarge) ||
-		errors.Is(err, fleetproto.ErrNotFound)
-}
-
-// wait returns after a time, or when ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
+		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, archive.ErrTooLarge) ||
+		errors.Is(err, archive.ErrNotFound)
 }
 
 // table writes rows of cells in columns.
 func table(out io.Writer, rows [][]string) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	w := term.Columns(out)
 	for _, row := range rows {
-		for i, cell := range row {
-			term.Fprintf(w, "%s", cell)
-			if i < len(row)-1 {
-				term.Fprintf(w, "\t")
-			}
+		term.Fprintf(w, "%s", row[0])
+		for _, cell := range row[1:] {
+			term.Fprintf(w, "\t%s", cell)
 		}
 		term.Fprintf(w, "\n")
 	}

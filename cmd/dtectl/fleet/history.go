@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -20,7 +21,6 @@ import (
 type Log struct {
 	JSON     bool     `help:"Write JSON lines."`
 	Since    Moment   `help:"From when on; default: the last 7 days." placeholder:"T"`
-	Group    string   `help:"Only what was published for this group; acts of branches are left out." `
 	Branches []string `arg:"" optional:"" help:"Only these branches; default: all, and what was published."`
 }
 
@@ -61,25 +61,21 @@ func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err err
 	if since.IsZero() {
 		since = chain.Now().AddDate(0, 0, -7)
 	}
-	if len(c.Branches) == 0 {
-		if events, err = chain.orders(ctx, c.Group, since); err != nil {
-			return nil, err
-		}
-	}
 	var folders []string
 	for _, b := range c.Branches {
 		folders = append(folders, fleetproto.ActsFolder+b+"/")
 	}
-	if len(folders) == 0 && c.Group == "" {
+	if len(folders) == 0 {
 		folders = []string{fleetproto.ActsFolder}
-	}
-	if c.Group == "" && len(folders) > 0 {
-		acts, err := chain.acts(ctx, folders, since)
-		if err != nil {
+		if events, err = chain.orders(ctx, since); err != nil {
 			return nil, err
 		}
-		events = append(events, acts...)
 	}
+	acts, err := chain.acts(ctx, folders, since)
+	if err != nil {
+		return nil, err
+	}
+	events = append(events, acts...)
 	slices.SortStableFunc(events, func(a, b event) int {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Branch, b.Branch), cmp.Compare(a.Number, b.Number))
 	})
@@ -87,12 +83,10 @@ func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err err
 }
 
 // orders returns the versions that were published since a time.
-func (c *Chain) orders(ctx context.Context, group string, since time.Time) (events []event, err error) {
-	groups := []string{group}
-	if group == "" {
-		if groups, err = c.Groups(ctx); err != nil {
-			return nil, err
-		}
+func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, err error) {
+	groups, err := c.Groups(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for _, g := range groups {
 		v, err := c.Head(ctx, g)
@@ -154,8 +148,8 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 // act reads an act. Any box of the branch, past or present, may have signed it.
 func (c *Chain) act(ctx context.Context, held *enrolments, at object, epoch int64) (event, error) {
 	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
-	o, err := c.Store.Get(ctx, at.Key, fleetproto.MaxJWS)
-	if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+	o, err := c.Store.Fetch(ctx, at.Key, fleetproto.MaxJWS)
+	if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 		return e, fmt.Errorf("reading act %d of %s: %w", at.number, at.owner, err)
 	}
 	var boxes []fleetproto.Key

@@ -23,7 +23,7 @@ func (b *box) put(branch string, st fleetproto.Status) {
 	}
 	text, err := signed.Sign(payload, b.signer)
 	b.w.must(err)
-	b.w.must(b.w.store.Put(b.w.t.Context(), fleetproto.StatusKey(branch, b.epoch()), []byte(text)))
+	b.w.must(b.w.store.Overwrite(b.w.t.Context(), fleetproto.StatusKey(branch, b.epoch()), []byte(text)))
 }
 
 // spoil sets one member of a status to what nobody expects.
@@ -228,7 +228,7 @@ func TestStore_PutsBack(t *testing.T) {
 	if got := w.codes("centro"); !slices.Contains(got, "closed") {
 		t.Fatal(got)
 	}
-	w.must(w.store.Put(t.Context(), place, old))
+	w.must(w.store.Overwrite(t.Context(), place, old))
 	if n := w.survey().Counts(); n.Selling != 2 || !strings.Contains(w.text(), "its status was put back: number") {
 		t.Errorf("%+v\n%s", n, w.text())
 	}
@@ -236,7 +236,7 @@ func TestStore_PutsBack(t *testing.T) {
 	w.now = w.now.Add(2 * time.Hour)
 	for _, cache := range []string{w.chain.Cache, w.at("other")} {
 		w.chain.Cache = cache
-		w.must(w.store.Put(t.Context(), place, old))
+		w.must(w.store.Overwrite(t.Context(), place, old))
 		if err := w.roll(); err != nil || w.head().Rollout.Share != 0 || w.survey().Counts().Selling > 2 {
 			t.Errorf("%v: %+v", err, w.head().Rollout)
 		}
@@ -256,7 +256,7 @@ func TestStore_PutsBack(t *testing.T) {
 	// Neither the same one for ever, nor none at all.
 	for range 3 {
 		w.now = w.now.AddDate(0, 0, 10)
-		w.must(w.store.Put(t.Context(), fleetproto.StatusKey("norte", 1), w.store.Held(fleetproto.StatusKey("norte",
+		w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("norte", 1), w.store.Held(fleetproto.StatusKey("norte",
 			1))))
 		if got := w.codes("norte"); !slices.Contains(got, "lost") {
 			t.Errorf("%v", got)
@@ -456,7 +456,7 @@ func TestEnrol_Remembers(t *testing.T) {
 		"lost the enrolment of centro") {
 		t.Errorf("centro's points of sale are given away: %v", err)
 	}
-	w.must(w.store.Put(t.Context(), fleetproto.BoxKey("centro", 1), held))
+	w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), held))
 	other := w.add("centro")
 	other.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
 	other.report()

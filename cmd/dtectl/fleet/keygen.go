@@ -132,7 +132,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 		if slices.Contains(c.Except, fmt.Sprintf("%s/%d", o.owner, o.number)) {
 			continue
 		}
-		held, err := chain.Store.Get(ctx, o.Key, fleetproto.MaxJWS)
+		held, err := chain.Store.Fetch(ctx, o.Key, fleetproto.MaxJWS)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", o.Key, err)
 		}
@@ -158,7 +158,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 			e.Highest, e.At, e.By = list[0].Epoch, chain.Now().UTC().Truncate(time.Second), chain.Who
 			data, err := chain.Identity.Seal(e, director)
 			if err == nil {
-				err = chain.Store.Put(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
+				err = chain.Store.Overwrite(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("signing epoch %d of %s again: %w", e.Epoch, branch, err)

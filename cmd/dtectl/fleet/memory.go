@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -196,8 +197,8 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	}
 	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil && (!kept ||
 		len(data) > 0) { // an object of the file that fails is read from the store
-		o, err := e.c.Store.Get(ctx, key, fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		o, err := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
+		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
 		}
 		kept, data = false, o.Data

@@ -181,14 +181,3 @@ func (s *site) targets(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(list)
 }
-
-// json serves the whole survey.
-func (s *site) json(w http.ResponseWriter, r *http.Request) {
-	found := s.latest.Load()
-	if found == nil {
-		http.Error(w, "the chain's store was not read yet", http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(found.Report(func(*Branch) bool { return true }))
-}

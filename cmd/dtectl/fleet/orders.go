@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -65,11 +66,11 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		last = head.Last
 	}
 	for skipped := 0; skipped < maxForeignVersions; {
-		o, err := c.Store.Get(ctx, fleetproto.DesiredKey(group, last.Version+1), fleetproto.MaxJWS)
-		if errors.Is(err, fleetproto.ErrNotFound) {
+		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, last.Version+1), fleetproto.MaxJWS)
+		if errors.Is(err, archive.ErrNotFound) {
 			break
 		}
-		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, err
 		}
 		last = fleetproto.Verified{Version: last.Version + 1, Digest: fleetproto.Digest(o.Data)}
@@ -85,7 +86,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 
 // Version reads a version that the director has signed.
 func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, error) {
-	o, err := c.Store.Get(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
+	o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, n), fleetproto.MaxJWS)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	if v.Version == 1 {
 		return nil, nil
 	}
-	o, err := c.Store.Get(ctx, fleetproto.DesiredKey(v.Group, v.Version-1), fleetproto.MaxJWS)
+	o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, v.Version-1), fleetproto.MaxJWS)
 	var b *fleetproto.Desired
 	if err == nil {
 		b, err = c.Identity.ReadDesired(o.Data, v.Group, v.Version-1)
@@ -223,7 +224,7 @@ func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetp
 		return "", err
 	}
 	if err := c.CreateOnce(ctx, fleetproto.DesiredKey(d.Group, d.Version), data); err != nil {
-		if errors.Is(err, fleetproto.ErrExists) {
+		if errors.Is(err, archive.ErrExists) {
 			return "", fmt.Errorf("version %d of %s was published by somebody else at this moment: look at dtectl "+
 				"fleet status, then try again", d.Version, d.Group)
 		}
@@ -244,12 +245,12 @@ func (c *Chain) CreateOnce(ctx context.Context, key string, data []byte) error {
 	if err == nil {
 		return nil
 	}
-	held, failed := c.Store.Get(ctx, key, int64(len(data)))
+	held, failed := c.Store.Fetch(ctx, key, int64(len(data)))
 	switch {
 	case failed == nil && bytes.Equal(held.Data, data):
 		return nil
-	case failed == nil, errors.Is(failed, fleetproto.ErrTooLarge):
-		return fmt.Errorf("%w: %s", fleetproto.ErrExists, key)
+	case failed == nil, errors.Is(failed, archive.ErrTooLarge):
+		return fmt.Errorf("%w: %s", archive.ErrExists, key)
 	}
 	return err
 }

@@ -14,7 +14,6 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
-	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/plugins/plugintest"
 )
@@ -43,13 +42,13 @@ func TestPolicy(t *testing.T) {
 	if err := root.SetBucketPolicy(t.Context(), archivetest.Bucket, granted); err != nil {
 		t.Fatalf("%v\n%s", err, granted)
 	}
-	centre := bucket.New(openStore(t, endpoint))
+	centre := openStore(t, endpoint)
 	a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, AccessKey: "centro",
 		Secret: archivetest.Secret, PathStyle: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := bucket.New(a)
+	box := a
 
 	digest := fleetproto.Digest([]byte("x"))
 	reads := []string{fleetproto.RuleKey(digest), fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1),
@@ -60,22 +59,22 @@ func TestPolicy(t *testing.T) {
 	never := []string{fleetproto.StatusKey("norte", 1), fleetproto.ActKey("norte", 1), fleetproto.BoxKey("norte", 1),
 		fleetproto.SegmentKey("norte", 1, 1), "otros/x"}
 	for _, key := range reads {
-		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, fleetproto.ErrNotFound) {
+		if _, err := box.Fetch(t.Context(), key, 10); !errors.Is(err, archive.ErrNotFound) {
 			t.Errorf("%s, which is not there: %v", key, err)
 		}
-		must(t, centre.Put(t.Context(), key, []byte("x")))
-		if o, err := box.Get(t.Context(), key, 10); err != nil || string(o.Data) != "x" {
+		must(t, centre.Overwrite(t.Context(), key, []byte("x")))
+		if o, err := box.Fetch(t.Context(), key, 10); err != nil || string(o.Data) != "x" {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
 	for _, key := range creates {
 		must(t, box.Create(t.Context(), key, []byte("x")))
-		if err := box.Create(t.Context(), key, []byte("y")); !errors.Is(err, fleetproto.ErrExists) {
+		if err := box.Create(t.Context(), key, []byte("y")); !errors.Is(err, archive.ErrExists) {
 			t.Errorf("%s, again: %v", key, err)
 		}
 	}
-	must(t, box.Put(t.Context(), fleetproto.StatusKey("centro", 1), []byte("y")))
-	writes := []func(context.Context, string, []byte) error{box.Create, box.Put}
+	must(t, box.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), []byte("y")))
+	writes := []func(context.Context, string, []byte) error{box.Create, box.Overwrite}
 	for _, key := range append(never, fleetproto.RuleKey(fleetproto.Digest([]byte("y"))),
 		fleetproto.SettingsKey(digest), fleetproto.DesiredKey("tiendas", 1), fleetproto.DesiredKey("tiendas", 2),
 		fleetproto.BoxKey("centro", 2)) {
@@ -86,8 +85,8 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 	for _, key := range never {
-		must(t, centre.Put(t.Context(), key, []byte("x")))
-		if _, err := box.Get(t.Context(), key, 10); !errors.Is(err, archive.ErrSetup) {
+		must(t, centre.Overwrite(t.Context(), key, []byte("x")))
+		if _, err := box.Fetch(t.Context(), key, 10); !errors.Is(err, archive.ErrSetup) {
 			t.Errorf("%s is read: %v", key, err)
 		}
 	}

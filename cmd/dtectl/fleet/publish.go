@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/bundle"
 )
@@ -188,7 +189,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 		if c.FewerCases || r.Bundle != "document" {
 			continue
 		}
-		held, err := chain.Store.Get(ctx, fleetproto.RuleKey(l.File), fleetproto.MaxRule)
+		held, err := chain.Store.Fetch(ctx, fleetproto.RuleKey(l.File), fleetproto.MaxRule)
 		if err != nil {
 			return fmt.Errorf("reading %s, which %s replaces: %w", l, r.Version, err)
 		}
@@ -265,7 +266,7 @@ func FirstDay(ctx context.Context, settings string, boxes int, group string, fil
 			}
 			break
 		}
-		if err := wait(ctx, time.Second); err != nil { // the store may still be starting
+		if err := fairqueue.Sleep(ctx, time.Second); err != nil { // the store may still be starting
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -36,7 +37,7 @@ func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	for {
 		underWay, err := c.once(ctx, chain, surveyor)
 		if err == nil && c.Follow && underWay {
-			err = wait(ctx, followEvery)
+			err = fairqueue.Sleep(ctx, followEvery)
 		}
 		if err != nil || !c.Follow || !underWay {
 			return err

@@ -12,8 +12,8 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/fairqueue"
+	"dtegate/gateway/door"
 )
 
 // Serve is dtectl fleet serve.
@@ -102,7 +104,7 @@ func serve(ctx context.Context, ln net.Listener, s *site, every time.Duration) e
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for s.read(ctx); wait(ctx, every) == nil; {
+		for s.read(ctx); fairqueue.Sleep(ctx, every) == nil; {
 			s.read(ctx)
 		}
 	}()
@@ -127,7 +129,7 @@ type site struct {
 	routes   *http.ServeMux
 	// certificate holds further names of the server; nil: no certificate.
 	certificate *x509.Certificate
-	guesses     guesses
+	guesses     *door.Buckets // wrong passwords, by address
 	wrong       prometheus.Counter
 	latest      atomic.Pointer[Survey]
 	trouble     atomic.Pointer[string] // why the last reading failed; nil: it succeeded
@@ -137,6 +139,7 @@ type site struct {
 func newSite(c *Chain, password, scheme string) *site {
 	s := &site{surveyor: NewSurveyor(c), password: sha256.Sum256([]byte(password)), open: password == "",
 		scheme: scheme, names: []string{"localhost"}, routes: http.NewServeMux(),
+		guesses: door.NewBuckets(mostGuesses, time.Minute, mostGuesses),
 		wrong: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_wrong_passwords_total",
 			Help: "Requests to dtectl fleet serve that bore a wrong password."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_survey_failures_total",
@@ -144,7 +147,6 @@ func newSite(c *Chain, password, scheme string) *site {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.failures, s.wrong, &collector{site: s})
 	s.routes.HandleFunc("GET /{$}", s.page)
-	s.routes.HandleFunc("GET /status.json", s.json)
 	s.routes.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	s.routes.HandleFunc("GET /metrics/branch/{branch}", s.branchMetrics)
 	s.routes.HandleFunc("GET /targets", s.targets)
@@ -184,17 +186,21 @@ func (s *site) named(host string) bool {
 func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	from, _, _ := net.SplitHostPort(r.RemoteAddr)
 	now := s.surveyor.Chain.Now()
-	if !s.guesses.room(from, now) {
-		w.Header().Set("Retry-After", "60")
+	if wait := s.guesses.Take(from, now); wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
 		http.Error(w, "too many wrong passwords", http.StatusTooManyRequests)
 		return false
 	}
 	_, password, asked := r.BasicAuth()
-	if given := sha256.Sum256([]byte(password)); subtle.ConstantTimeCompare(given[:], s.password[:]) == 1 {
+	given := sha256.Sum256([]byte(password))
+	right := subtle.ConstantTimeCompare(given[:], s.password[:]) == 1
+	if right || !asked { // a browser asks without a password first
+		s.guesses.GiveBack(from)
+	}
+	if right {
 		return true
 	}
-	if asked { // a browser asks without a password first
-		s.guesses.count(from)
+	if asked {
 		s.wrong.Inc()
 		term.Fprintf(term.Err, "%s: a wrong password from %s\n", local(now), from)
 	}
@@ -206,30 +212,6 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 // mostGuesses is how many wrong passwords one address may send in a minute. After that, even the right password is
 // refused.
 const mostGuesses = 10
-
-// guesses counts the wrong passwords of the running minute, by address.
-type guesses struct {
-	mu     sync.Mutex
-	minute time.Time
-	wrong  map[string]int
-}
-
-func (g *guesses) room(from string, now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now.Sub(g.minute).Abs() >= time.Minute {
-		g.minute, g.wrong = now, make(map[string]int)
-	}
-	return g.wrong[from] < mostGuesses
-}
-
-func (g *guesses) count(from string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.wrong != nil {
-		g.wrong[from]++
-	}
-}
 
 func (s *site) read(ctx context.Context) {
 	found, err := s.surveyor.Read(ctx)

@@ -290,7 +290,7 @@ func TestServe_Closed(t *testing.T) {
 	}
 	unread := httptest.NewServer(newSite(w.chain, "", "http"))
 	defer unread.Close()
-	for path, want := range map[string]int{"/": 200, "/targets": 503, "/status.json": 503, "/metrics": 200,
+	for path, want := range map[string]int{"/": 200, "/targets": 503, "/metrics": 200,
 		"/metrics/branch/centro": 503, "/x": 404} {
 		if code, _ := get(t, unread.URL+path); code != want {
 			t.Errorf("%s: %d", path, code)

@@ -130,13 +130,13 @@ func TestStatus_Forged(t *testing.T) {
 		w.survey().Counts().Closed != 0 {
 		t.Errorf("%v\n%s", got, w.text())
 	}
-	w.must(w.store.Put(t.Context(), fleetproto.StatusKey("centro", 1), []byte("{}")))
+	w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), []byte("{}")))
 	if got := w.codes("centro"); !slices.Equal(got, []string{"forged", "stranger"}) {
 		t.Error(got)
 	}
 	// One box's word under another's name.
 	w = newWorld(t, "centro", "norte")
-	w.must(w.store.Put(t.Context(), fleetproto.StatusKey("centro", 1), w.store.Held(fleetproto.StatusKey("norte", 1))))
+	w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), w.store.Held(fleetproto.StatusKey("norte", 1))))
 	if got := w.codes("centro"); !slices.Equal(got, []string{"forged"}) {
 		t.Error(got)
 	}

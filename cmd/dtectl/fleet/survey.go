@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -110,10 +111,10 @@ type Surveyor struct {
 // last status of a replaced box.
 type written struct {
 	enrolled             int64 // the epoch of the branch's box; 0: no box is enrolled
-	own, waiting, former fleetproto.Entry
+	own, waiting, former archive.Object
 }
 
-func (w *written) add(e fleetproto.Entry, epoch int64) {
+func (w *written) add(e archive.Object, epoch int64) {
 	switch {
 	case epoch == w.enrolled:
 		w.own = e
@@ -397,7 +398,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = v.Digest
 		case held.Version > v.Last.Version || known:
 		default:
-			o, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS)
+			o, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 			if err != nil && !foreign(err) {
 				return fmt.Errorf("reading version %d of %s: %w", held.Version, v.Group, err)
 			}
@@ -453,7 +454,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		for n := m.Acts + 1; n <= b.Status.Acts && len(m.Missing) < maxMissing; n++ {
 			if key := fleetproto.ActKey(b.Name, n); !listed[key] {
 				// if the store has the act, the list lags
-				if _, err := s.Chain.Store.Get(ctx, key, fleetproto.MaxJWS); errors.Is(err, fleetproto.ErrNotFound) {
+				if _, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS); errors.Is(err, archive.ErrNotFound) {
 					m.Missing = append(m.Missing, n)
 				}
 			}
@@ -470,14 +471,14 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 }
 
 // status reads a status that was written; it returns the zero known if none was.
-func (s *Surveyor) status(ctx context.Context, e fleetproto.Entry, enrolled int64, box ...fleetproto.Key) (k known,
+func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64, box ...fleetproto.Key) (k known,
 	err error) {
 	if e.Key == "" {
 		return k, nil
 	}
 	if k = s.before[e.Key]; e.Tag == "" || k.tag != e.Tag || k.enrolled != enrolled {
-		o, err := s.Chain.Store.Get(ctx, e.Key, fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, fleetproto.ErrTooLarge) {
+		o, err := s.Chain.Store.Fetch(ctx, e.Key, fleetproto.MaxJWS)
+		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return k, fmt.Errorf("reading %s: %w", e.Key, err)
 		}
 		k = known{tag: e.Tag, enrolled: enrolled}

@@ -108,7 +108,7 @@ func (b *box) report() {
 	b.status.At, b.status.Epoch = b.w.now, b.epoch()
 	data, err := b.w.chain.Identity.Seal(&b.status, b.signer)
 	b.w.must(err)
-	b.w.must(b.w.store.Put(b.w.t.Context(), fleetproto.StatusKey(b.status.Branch, b.status.Epoch), data))
+	b.w.must(b.w.store.Overwrite(b.w.t.Context(), fleetproto.StatusKey(b.status.Branch, b.status.Epoch), data))
 }
 
 // epoch is the highest that names a box's key, 0: none.

@@ -198,7 +198,7 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 // DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if they have its
 // form.
 func DoubtPassword(file, password string) error {
-	if err := authority.Password(password).CheckForm(); err != nil {
+	if err := authority.CheckPassword(password); err != nil {
 		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to "+
 			"25 characters with letters, digits and others: %w", file, err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/audit"
+	"dtegate/engine/fleet/fleetproto"
 	"dtegate/gateway/certificate"
-	"dtegate/gateway/page"
 )
 
 // Acts of the trail about the box's own authority.
@@ -167,19 +167,22 @@ func (a *Control) TLS(listener string) *tls.Config {
 	return nil
 }
 
-// Expiries returns when each certificate ends.
-func (a *Control) Expiries() (list []page.Expiry) {
-	if !a.signing.IsZero() {
-		list = append(list, page.Expiry{Name: "signing", At: a.signing})
+// Certificates returns when each certificate ends.
+func (a *Control) Certificates() (list []fleetproto.Certificate) {
+	add := func(name string, ends time.Time) {
+		list = append(list, fleetproto.Certificate{Name: name, Ends: ends.UTC()})
 	}
-	for _, name := range []string{"api", "ops"} {
+	if !a.signing.IsZero() {
+		add("signing", a.signing)
+	}
+	for name := range a.cfg.Listeners() {
 		if k := a.lan.keepers[name]; k != nil {
-			list = append(list, page.Expiry{Name: name, At: k.Expiry()})
+			add(name, k.Expiry())
 		}
 	}
 	if a.lan.own != nil {
 		if authority, err := a.lan.own.Authority(); err == nil {
-			list = append(list, page.Expiry{Name: "ca", At: authority.NotAfter})
+			add("ca", authority.NotAfter)
 		}
 	}
 	return list

@@ -6,6 +6,8 @@ package config
 import (
 	"slices"
 	"time"
+
+	"dtegate/engine/books"
 )
 
 // Config is the content of dted.toml. Its tags define what the loader does with a setting (see load.go):
@@ -49,7 +51,7 @@ type Config struct {
 	Webhook  *Webhook          `toml:"webhook"` // optional: without it the tills must ask for late results
 	Fleet    *Fleet            `toml:"fleet"`   // optional: without it the branch belongs to no chain
 	Access   Access            `toml:"access"`
-	Books    Books             `toml:"books"`
+	Books    books.Settings    `toml:"books"` // what dtectl books cannot read from the documents
 }
 
 // Listener is an address on which the appliance listens, and its encryption.
@@ -299,43 +301,6 @@ type Fleet struct {
 	// Ship copies the second copy to the chain's store. "async": seconds after the sales. "sync": before a sale is
 	// answered; the sale waits at most two seconds for it. Default: nothing is shipped.
 	Ship string `toml:"ship" one:"async sync"`
-}
-
-// Books is what dtectl books cannot read from the documents (F-07 v14). Zero values mean the defaults in brackets.
-type Books struct {
-	// Operation (from the document's amounts) and Income (3) are the types of operation and income for the income tax.
-	Operation int `toml:"operation" one:"1 2 3 4 12 13"`
-	Income    int `toml:"income" one:"1 2 3 4 5 6 7 8 9 10 12 13"`
-	// ConsumerRows is "taxpayer" (default) or "establishment": annex 2 has a row a day for the one or for each.
-	ConsumerRows string `toml:"consumer_rows" one:"taxpayer establishment"`
-	// Returns is "summary" (default) or "annex2": where returns of invoices go, besides the book of consumers.
-	Returns string `toml:"returns" one:"summary annex2"`
-	// DayHyphens (false) hyphenates annex 2's codes, CancelledHyphens (true) the codes of invalidated documents.
-	DayHyphens       bool  `toml:"day_hyphens"`
-	CancelledHyphens *bool `toml:"cancelled_hyphens"`
-	// Encoding is "utf-8" (default) or "windows-1252", for the annexes.
-	Encoding string `toml:"encoding" one:"utf-8 windows-1252"`
-	// Sale and Purchase give other codes to some documents; the first entry that matches decides.
-	Sale     []BooksSale     `toml:"sale"`
-	Purchase []BooksPurchase `toml:"purchase"`
-}
-
-// BooksSale gives codes to the sales of one establishment, of one kind of item (CAT-011), or of both together.
-type BooksSale struct {
-	Establishment string `toml:"establishment" form:"establishment"`
-	Item          int    `toml:"item" one:"1 2 3 4"`
-	Operation     int    `toml:"operation" one:"1 2 3 4 12 13"`
-	Income        int    `toml:"income" one:"1 2 3 4 5 6 7 8 9 10 12 13"`
-}
-
-// BooksPurchase gives codes to purchases from excluded subjects, as BooksSale does to sales.
-type BooksPurchase struct {
-	Establishment  string `toml:"establishment" form:"establishment"`
-	Item           int    `toml:"item" one:"1 2 3 4"`
-	Operation      int    `toml:"operation" one:"1 2 3 4 8 9"`
-	Classification int    `toml:"classification" one:"1 2 8 9"`
-	Sector         int    `toml:"sector" one:"1 2 3 4 8 9"`
-	Cost           int    `toml:"cost" one:"1 2 3 4 5 6 7 8 9"`
 }
 
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that signs its orders. No box has

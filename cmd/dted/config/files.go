@@ -66,6 +66,32 @@ func ReadSecret(name, file string) (string, error) {
 	return secret, nil
 }
 
+// readAs reads the file that the setting name gives, and parses it.
+func readAs[T any](name, file string, parse func([]byte) (T, error)) (v T, err error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return v, fmt.Errorf("%s: %w", name, err)
+	}
+	if v, err = parse(b); err != nil {
+		err = fmt.Errorf("%s: %s: %w", name, file, err)
+	}
+	return v, err
+}
+
+// readOrMake reads a key of the box, or makes it and writes its file if there is none. A file that cannot be read stays
+// as it is.
+func readOrMake[T any](file string, read func() (T, error), make func() (T, []byte, error)) (k T, made bool,
+	err error) {
+	if k, err = read(); !errors.Is(err, fs.ErrNotExist) {
+		return k, false, err
+	}
+	k, text, err := make()
+	if err == nil {
+		err = WriteFile(file, text)
+	}
+	return k, true, err
+}
+
 // Keeper is the path of a small file of the appliance; each Save replaces the whole file.
 type Keeper string
 

@@ -8,11 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"dtegate/engine/archive"
-	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
@@ -24,66 +21,50 @@ func (c *Config) Chain() fleetproto.Chain {
 }
 
 // Open returns the chain's store and sends no request to it.
-func (f *Fleet) Open() (bucket.Bucket, error) {
-	a, err := f.Store.open("fleet.store", 0)
-	if err != nil {
-		return bucket.Bucket{}, err
-	}
-	return bucket.New(a), nil
-}
+func (f *Fleet) Open() (*archive.Archive, error) { return f.Store.open("fleet.store", 0) }
 
 // Directors reads the keys that may sign the desired state. The ID of each key is its fingerprint.
-func (f *Fleet) Directors() (keys []fleetproto.Key, err error) {
-	rest, err := os.ReadFile(f.DirectorKey)
-	if err != nil {
-		return nil, fmt.Errorf("fleet.director_key: %w", err)
-	}
-	for len(bytes.TrimSpace(rest)) > 0 {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return nil, fmt.Errorf("fleet.director_key: %s: not PEM", f.DirectorKey)
+func (f *Fleet) Directors() ([]fleetproto.Key, error) {
+	return readAs("fleet.director_key", f.DirectorKey, func(rest []byte) (keys []fleetproto.Key, err error) {
+		for len(bytes.TrimSpace(rest)) > 0 {
+			var block *pem.Block
+			if block, rest = pem.Decode(rest); block == nil {
+				return nil, errors.New("not PEM")
+			}
+			public, err := bundle.ParsePublic(pem.EncodeToMemory(block))
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, fleetproto.Key{ID: fleetproto.Fingerprint(public), Public: public})
 		}
-		public, err := bundle.ParsePublic(pem.EncodeToMemory(block))
-		if err != nil {
-			return nil, fmt.Errorf("fleet.director_key: %s: %w", f.DirectorKey, err)
+		if len(keys) == 0 {
+			err = errors.New("holds no key")
 		}
-		keys = append(keys, fleetproto.Key{ID: fleetproto.Fingerprint(public), Public: public})
-	}
-	if len(keys) == 0 {
-		return nil, fmt.Errorf("fleet.director_key: %s holds no key", f.DirectorKey)
-	}
-	return keys, nil
+		return keys, err
+	})
 }
 
 // Box reads the box's own key. The error is fs.ErrNotExist if the key does not exist yet.
 func (f *Fleet) Box() (fleetproto.Signer, error) {
-	b, err := os.ReadFile(f.Key)
-	if err != nil {
-		return fleetproto.Signer{}, fmt.Errorf("fleet.key: %w", err)
-	}
-	k, err := bundle.ParsePrivate(b)
-	if err != nil {
-		return fleetproto.Signer{}, fmt.Errorf("fleet.key: %s: %w; put it back, or take it away and have the box "+
-			"enrolled anew", f.Key, err)
-	}
-	return fleetproto.Signer{ID: f.Branch, Private: k}, nil
+	return readAs("fleet.key", f.Key, func(b []byte) (fleetproto.Signer, error) {
+		k, err := bundle.ParsePrivate(b)
+		if err != nil {
+			err = fmt.Errorf("%w; put it back, or take it away and have the box enrolled anew", err)
+		}
+		return fleetproto.Signer{ID: f.Branch, Private: k}, err
+	})
 }
 
 // MakeBox reads the box's own key, or makes the key if it does not exist.
 func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
-	s, err = f.Box()
-	if !errors.Is(err, fs.ErrNotExist) {
-		return s, false, err
-	}
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return s, false, fmt.Errorf("fleet.key: %w", err)
-	}
-	text, err := bundle.MarshalPrivate(private)
-	if err != nil {
-		return s, false, fmt.Errorf("fleet.key: %w", err)
-	}
-	return fleetproto.Signer{ID: f.Branch, Private: private}, true, WriteFile(f.Key, text)
+	return readOrMake(f.Key, f.Box, func() (fleetproto.Signer, []byte, error) {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			return fleetproto.Signer{}, nil, fmt.Errorf("fleet.key: %w", err)
+		}
+		text, err := bundle.MarshalPrivate(private)
+		return fleetproto.Signer{ID: f.Branch, Private: private}, text, err
+	})
 }
 
 // Shipping returns the file that records how much of the second copy was shipped.
@@ -140,15 +121,7 @@ func (c *Centre) Pinned() (bundle.Keys, error) {
 
 // Known returns the public half of the director's key.
 func (d *Director) Known() (ed25519.PublicKey, error) {
-	b, err := os.ReadFile(d.Public)
-	if err != nil {
-		return nil, fmt.Errorf("director.public: %w", err)
-	}
-	k, err := bundle.ParsePublic(b)
-	if err != nil {
-		return nil, fmt.Errorf("director.public: %s: %w", d.Public, err)
-	}
-	return k, nil
+	return readAs("director.public", d.Public, bundle.ParsePublic)
 }
 
 // Open opens the private half of the director's key, which takes about 0.4 s.
@@ -156,17 +129,15 @@ func (d *Director) Open() (ed25519.PrivateKey, error) {
 	if d.Key == "" {
 		return nil, errors.New("director.key: is missing: this verb signs an order")
 	}
-	sealed, err := os.ReadFile(d.Key)
-	if err != nil {
-		return nil, fmt.Errorf("director.key: %w", err)
-	}
 	passphrase, err := ReadSecret("director.passphrase_file", d.PassphraseFile)
 	if err != nil {
 		return nil, err
 	}
-	k, err := sign.OpenPrivate(sealed, []byte(passphrase))
+	k, err := readAs("director.key", d.Key, func(sealed []byte) (ed25519.PrivateKey, error) {
+		return sign.OpenPrivate(sealed, []byte(passphrase))
+	})
 	if err != nil {
-		return nil, fmt.Errorf("director.key: %s: %w", d.Key, err)
+		return nil, err
 	}
 	public, err := d.Known()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"dtegate/engine/books"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/plugins"
 )
@@ -64,7 +65,7 @@ func (c *Config) presets() {
 }
 
 // LoadBooks reads and checks only [books] of a configuration: somebody who makes books from backups has no box.
-func LoadBooks(path string) (*Books, error) {
+func LoadBooks(path string) (*books.Settings, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {
 		return nil, err

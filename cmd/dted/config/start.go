@@ -16,13 +16,13 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/authority/connpool"
-	"dtegate/engine/fleet/bucket"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/mail"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
+	"dtegate/engine/redacted"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/rules/bundle"
@@ -58,10 +58,10 @@ const StoreConnections = 64
 
 // open returns the object store of a section. It keeps this many connections for later calls; 0 means a few.
 func (a *Archive) open(section string, connections int) (*archive.Archive, error) {
-	var secret string
+	var key string
 	if a.Credentials == "" || a.SecretFile != "" {
 		var err error
-		if secret, err = ReadSecret(section+".secret_file", a.SecretFile); err != nil {
+		if key, err = ReadSecret(section+".secret_file", a.SecretFile); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +71,7 @@ func (a *Archive) open(section string, connections int) (*archive.Archive, error
 		Bucket:      a.Bucket,
 		Prefix:      a.Prefix,
 		AccessKey:   a.AccessKey,
-		Secret:      archive.Secret(secret),
+		Secret:      redacted.Text(key),
 		PathStyle:   a.PathStyle,
 		Credentials: a.Credentials,
 		Connections: connections,
@@ -97,18 +97,12 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 	keys := bundle.Keys{Threshold: r.Threshold}
 	var faults []error
 	for _, k := range r.Keys {
-		key := bundle.Key{ID: k.ID}
-		b, err := os.ReadFile(k.File)
-		if err == nil {
-			if key.Public, err = bundle.ParsePublic(b); err != nil {
-				err = fmt.Errorf("%s: %w", k.File, err)
-			}
-		}
+		public, err := readAs("rules.key: "+k.ID, k.File, bundle.ParsePublic)
 		if err != nil {
-			faults = append(faults, fmt.Errorf("rules.key: %s: %w", k.ID, err))
+			faults = append(faults, err)
 			continue
 		}
-		keys.Pinned = append(keys.Pinned, key)
+		keys.Pinned = append(keys.Pinned, bundle.Key{ID: k.ID, Public: public})
 	}
 	if faults == nil {
 		faults = append(faults, keys.Check())
@@ -118,25 +112,21 @@ func (r *Rules) Pinned() (bundle.Keys, error) {
 
 // Box reads the box's key. The error is fs.ErrNotExist if the key does not exist yet.
 func (c *Config) Box() (*recordmac.Key, error) {
-	b, err := os.ReadFile(c.BoxKey)
-	if err != nil {
-		return nil, fmt.Errorf("reading the box's key: %w", err)
-	}
-	k, err := recordmac.Parse(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w; put it back, or take it away: the next start makes another", c.BoxKey, err)
-	}
-	return k, nil
+	return readAs("box_key", c.BoxKey, func(b []byte) (*recordmac.Key, error) {
+		k, err := recordmac.Parse(b)
+		if err != nil {
+			err = fmt.Errorf("%w; put it back, or take it away: the next start makes another", err)
+		}
+		return k, err
+	})
 }
 
-// MakeBox reads the box's key, or makes the key if it does not exist. A key file that cannot be read stays as it is.
+// MakeBox reads the box's key, or makes the key if it does not exist.
 func (c *Config) MakeBox() (k *recordmac.Key, made bool, err error) {
-	k, err = c.Box()
-	if errors.Is(err, fs.ErrNotExist) {
-		k = recordmac.New()
-		return k, true, WriteFile(c.BoxKey, k.Text())
-	}
-	return k, false, err
+	return readOrMake(c.BoxKey, c.Box, func() (*recordmac.Key, []byte, error) {
+		k := recordmac.New()
+		return k, k.Text(), nil
+	})
 }
 
 // Inputs is the content of the files that a start reads.
@@ -148,7 +138,7 @@ type Inputs struct {
 	Delivery outbox.Delivery
 	Hook     string // secret of the webhook; "": no webhook
 	// Store is the object store of the branch's chain, Directors the keys that may sign what it runs; zero: no chain.
-	Store     bucket.Bucket
+	Store     *archive.Archive
 	Directors []fleetproto.Key
 	Rules     bundle.Keys       // keys that may sign rules
 	Shipped   map[string][]byte // bundles of the rules folder, by path
@@ -223,17 +213,18 @@ func Refusal(faults []Fault) error {
 
 // key opens the sealed key and tests it with a signature.
 func key(c Key, open func(sealed, passphrase []byte) (*sign.Key, error)) (*sign.Key, error) {
-	sealed, err := os.ReadFile(c.File)
-	if err != nil {
-		return nil, fmt.Errorf("key.file: %w", err)
-	}
 	passphrase, err := ReadSecret("key.passphrase_file", c.PassphraseFile)
 	if err != nil {
 		return nil, err
 	}
-	k, err := open(sealed, []byte(passphrase))
+	k, err := readAs("key.file, key.passphrase_file", c.File, func(sealed []byte) (k *sign.Key, err error) {
+		if k, err = open(sealed, []byte(passphrase)); err != nil {
+			err = fmt.Errorf("opening signing key: %w", err)
+		}
+		return k, err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("key.file, key.passphrase_file: %s: opening signing key: %w", c.File, err)
+		return nil, err
 	}
 	if err := k.Check(); err != nil {
 		return nil, fmt.Errorf("key.file: %s: testing signing key: %w", c.File, err)
@@ -364,7 +355,7 @@ func mailer(m *Mail, i *Issuer) (*mail.Sender, error) {
 		if err != nil {
 			return nil, err
 		}
-		o.Password = mail.Secret(password)
+		o.Password = redacted.Text(password)
 	}
 	s, err := mail.New(o)
 	return s, inSettings(err, "mail: Host", "mail.host", "mail: Port", "mail.port", "mail: Security", "mail.security",

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/refusal"
 	"dtegate/storage"
 )
@@ -135,19 +136,7 @@ type scrubber struct {
 }
 
 func NewScrubber(store *storage.Store, log *slog.Logger) *scrubber {
-	return &scrubber{store: store, log: log, sleep: Sleep}
-}
-
-// Sleep waits for d. It returns ctx's error if ctx ends first.
-func Sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return &scrubber{store: store, log: log, sleep: fairqueue.Sleep}
 }
 
 // Run reads the store again and again until ctx ends.
@@ -189,7 +178,7 @@ type markWatch struct {
 }
 
 func NewMarkWatch(store *storage.Store, log *slog.Logger) *markWatch {
-	return &markWatch{store: store, log: log, sleep: Sleep}
+	return &markWatch{store: store, log: log, sleep: fairqueue.Sleep}
 }
 
 // Run checks the mark until ctx ends. A medium that hangs delays only the check, not the end of the process.

@@ -19,6 +19,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/record"
@@ -150,7 +151,7 @@ func (g *Gate) Run(ctx context.Context) error {
 			}
 			g.clock.answered()
 		}
-		if Sleep(ctx, tendEvery) != nil {
+		if fairqueue.Sleep(ctx, tendEvery) != nil {
 			return nil
 		}
 	}
@@ -173,40 +174,25 @@ func (g *Gate) ask(ctx context.Context) {
 	}
 }
 
-var (
-	skewDesc = prometheus.NewDesc("dte_clock_skew_seconds",
-		"The box's clock less MH's, by MH's latest answer; absent before the first.", nil, nil)
-	doubtedDesc = prometheus.NewDesc("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is "+
-		"issued.", nil, nil)
-	fullDesc    = prometheus.NewDesc("dte_store_full", "1 while nothing new is issued for want of space.", nil, nil)
-	reserveDesc = prometheus.NewDesc("dte_store_reserve_bytes", "Free space below which nothing new is issued.", nil,
-		nil)
-)
+// Gauge returns the value of a metric without labels.
+func Gauge(name, help string, value float64) prometheus.Metric {
+	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
+}
 
 // Describe and Collect make the gate a collector.
-func (g *Gate) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{skewDesc, doubtedDesc, fullDesc, reserveDesc} {
-		ch <- d
-	}
-}
+func (g *Gate) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(g, ch) }
 
 // Collect implements prometheus.Collector.
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64) { ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v) }
-	flag := func(d *prometheus.Desc, set bool) {
-		v := 0.0
-		if set {
-			v = 1
-		}
-		gauge(d, v)
-	}
+	set := map[bool]float64{true: 1}
 	doubted, skew, known := g.clock.state()
-	flag(doubtedDesc, doubted)
+	ch <- Gauge("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", set[doubted])
 	if known {
-		gauge(skewDesc, skew.Seconds())
+		ch <- Gauge("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.",
+			skew.Seconds())
 	}
-	flag(fullDesc, g.disk.check() != nil)
-	gauge(reserveDesc, float64(g.disk.reserve))
+	ch <- Gauge("dte_store_full", "1 while nothing new is issued for want of space.", set[g.disk.check() != nil])
+	ch <- Gauge("dte_store_reserve_bytes", "Free space below which nothing new is issued.", float64(g.disk.reserve))
 }
 
 // behindRetry is how long a till waits before it tries again: a person has to decide.

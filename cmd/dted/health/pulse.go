@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"dtegate/engine/fairqueue"
 	"dtegate/gateway/page"
 	"dtegate/gateway/problem"
 	"dtegate/storage"
@@ -100,7 +101,7 @@ func (p *Pulse) Run(ctx context.Context) error {
 		if !ready {
 			wait = min(wait, time.Second)
 		}
-		if Sleep(ctx, wait) != nil {
+		if fairqueue.Sleep(ctx, wait) != nil {
 			return nil
 		}
 	}
@@ -134,13 +135,10 @@ func (r *Reach) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
 	if up := why == ""; !r.state.Asked || r.state.Up != up {
-		r.state.Asked, r.state.Up, r.state.Since = true, up, now
+		r.state.Asked, r.state.Up, r.state.Since = true, up, r.now()
 	}
-	if r.state.Why = why; why == "" {
-		r.state.Last = now
-	}
+	r.state.Why = why
 	return resp, err
 }
 

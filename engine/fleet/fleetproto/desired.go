@@ -5,14 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Whole is the Share of a Rollout that covers all boxes of a group.
@@ -22,18 +18,18 @@ const Whole = 10000
 // version that it missed, to detect inserted versions, and applies only the latest version.
 type Desired struct {
 	Head    Head   `json:"head"`
-	Group   string `json:"group"`
-	Version int64  `json:"version"` // 1, 2, 3 … without a gap
+	Group   string `json:"group" is:"name"`
+	Version int64  `json:"version" is:"set"` // 1, 2, 3 … without a gap
 	// Previous is the Digest of the object of the version before, empty for the first. With this digest a box detects
 	// that the store lost or replaced a version.
-	Previous string `json:"previous,omitempty"`
+	Previous string `json:"previous,omitempty" is:"digest?"`
 	// Mends are versions that boxes verified and that the store has lost or replaced. A box whose latest version is in
 	// this list applies this version next and skips the versions between. Mends names the box's digest, Previous the
 	// store's.
-	Mends   []Verified `json:"mends,omitempty"`
-	Issued  time.Time  `json:"issued"`
-	Expires time.Time  `json:"expires"` // after this time a box alarms and sells on with its current state
-	By      string     `json:"by"`      // the person's name on the director's machine
+	Mends   []Verified `json:"mends,omitempty" most:"1000"`
+	Issued  time.Time  `json:"issued" is:"set"`
+	Expires time.Time  `json:"expires"`     // after this time a box alarms and sells on with its current state
+	By      string     `json:"by" is:"set"` // the person's name on the director's machine
 	Reason  string     `json:"reason,omitempty"`
 	// Live is the state of every box outside the roll-out. Boxes do not touch a bundle that is neither in Live nor in
 	// the roll-out.
@@ -42,7 +38,7 @@ type Desired struct {
 	Rollout *Rollout `json:"rollout,omitempty"`
 	// Closed are the points of sale that issue no more numbers in the year: their box was lost with numbers that it had
 	// not shipped. The branch's boxes refuse sales there.
-	Closed []ClosedPoint `json:"closed,omitempty"`
+	Closed []ClosedPoint `json:"closed,omitempty" most:"5000"`
 
 	// SignedBy is the ID of the key that signed the object. OpenDesired sets it.
 	SignedBy string `json:"-"`
@@ -50,25 +46,25 @@ type Desired struct {
 
 // Verified is a version that a box has verified.
 type Verified struct {
-	Version int64  `json:"version"`
-	Digest  string `json:"digest"` // of the object
+	Version int64  `json:"version" is:"set"`
+	Digest  string `json:"digest" is:"digest"` // of the object
 }
 
 // State is a set of bundles, at most one for a document and generation, and a settings file.
 type State struct {
-	Rules    []Rule `json:"rules,omitempty"`
-	Settings string `json:"settings,omitempty"` // Digest of a settings file; empty: each box's own configuration
+	Rules    []Rule `json:"rules,omitempty" most:"1000"`
+	Settings string `json:"settings,omitempty" is:"digest?"` // Digest of a file; empty: each box's own configuration
 }
 
 // Rule is a signed bundle.
 type Rule struct {
-	File   string `json:"file"`   // Digest of the bundle's file, see RuleKey
-	Digest string `json:"digest"` // SHA-256 of the signed manifest, as in the records of rules and documents
-	Name   string `json:"name"`
+	File   string `json:"file" is:"digest"`   // Digest of the bundle's file, see RuleKey
+	Digest string `json:"digest" is:"digest"` // SHA-256 of the signed manifest, as records have it
+	Name   string `json:"name" is:"set"`
 	// Version, Bundle, Document and Schema repeat the manifest. A box uses the values in the bundle itself.
-	Version  string `json:"version"`
-	Bundle   string `json:"bundle"` // document, event or catalogue
-	Document string `json:"document"`
+	Version  string `json:"version" is:"set"`
+	Bundle   string `json:"bundle" is:"set"` // document, event or catalogue
+	Document string `json:"document" is:"set"`
 	Schema   int    `json:"schema,omitempty"`
 	// AmountsChange: the bundle may change the amounts of sales that a branch has made. FewerCases: the bundle may
 	// carry fewer golden cases than the bundle that it replaces.
@@ -81,30 +77,30 @@ func (r Rule) String() string { return r.Name + " " + r.Version }
 // Rollout is a state that boxes apply ring by ring, before it becomes Live. Name, Rules and Settings do not change
 // during the roll-out: widening the roll-out changes only the ring.
 type Rollout struct {
-	Name  string `json:"name"`
+	Name  string `json:"name" is:"name"`
 	State State  `json:"state"`
 	// Pilots are the first branches that apply it. Share is how many of 10,000 boxes apply it besides them, see InRing.
-	Pilots    []string  `json:"pilots,omitempty"`
-	Share     int       `json:"share,omitempty"`
+	Pilots    []string  `json:"pilots,omitempty" is:"name?" most:"5000"`
+	Share     int       `json:"share,omitempty" most:"10000"`
 	NotBefore time.Time `json:"not_before,omitzero"` // no box applies the state before this time
 	// Opened is when this ring was opened: the soak time begins then.
-	Opened time.Time `json:"opened"`
+	Opened time.Time `json:"opened" is:"set"`
 	// Held: no further box applies the state; boxes that have applied it keep it.
 	Held bool `json:"held,omitempty"`
 	// The centre requires these values before it opens the next ring. Boxes ignore them.
 	SoakSeconds int64 `json:"soak_seconds,omitempty"`
-	MinSuccess  int   `json:"min_success,omitempty"`  // boxes
-	MaxFailures int   `json:"max_failures,omitempty"` // of 10,000 boxes that tried
+	MinSuccess  int   `json:"min_success,omitempty"`               // boxes
+	MaxFailures int   `json:"max_failures,omitempty" most:"10000"` // of 10,000 boxes that tried
 }
 
 // ClosedPoint is a branch's point of sale at which no box issues further numbers in a year.
 type ClosedPoint struct {
-	Branch        string `json:"branch"`
-	Establishment string `json:"establishment"` // "M001"
-	Point         string `json:"point"`         // "P001"
-	Year          int    `json:"year"`          // its series are closed (El Salvador's year); another year begins at 1
+	Branch        string `json:"branch" is:"name"`
+	Establishment string `json:"establishment" is:"set"` // "M001"
+	Point         string `json:"point" is:"set"`         // "P001"
+	Year          int    `json:"year" is:"set"`          // El Salvador's year, whose series are closed
 	// the epoch of the box that issues numbers instead; for people only, because every box obeys
-	Since int64 `json:"since"`
+	Since int64 `json:"since" is:"set"`
 }
 
 // InRing reports whether a branch is in a roll-out's ring: it is a pilot, or its place among 10,000 is below the share.
@@ -188,56 +184,28 @@ func StillTrusted(keys []Key, id string) []Key {
 	return keys[max(0, slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })):]
 }
 
-// maxMends is how many versions Mends may hold.
-const maxMends = 1000
-
 func (d *Desired) check() error {
-	var f faults
-	f.in("group", CheckName(d.Group))
-	f.unless(d.Version >= 1 && (d.Version == 1) == (d.Previous == "") && emptyOrDigest(d.Previous),
-		"version %d, previous %q", d.Version, d.Previous)
-	for i, m := range d.Mends {
-		f.unless(m.Version >= 1 && m.Version < d.Version && digestForm.MatchString(m.Digest) && i < maxMends,
-			"mends[%d]: %+v", i, m)
+	switch {
+	case (d.Version == 1) != (d.Previous == ""):
+		return fmt.Errorf("version %d, previous %q", d.Version, d.Previous)
+	case slices.ContainsFunc(d.Mends, func(m Verified) bool { return m.Version >= d.Version }):
+		return fmt.Errorf("mends: a version of them does not come before version %d", d.Version)
+	case !d.Expires.After(d.Issued):
+		return errors.New("expires: it is not after issued")
 	}
-	f.unless(!d.Issued.IsZero() && d.Expires.After(d.Issued), "expires: it is not after issued")
-	f.unless(d.By != "", "by: is missing")
-	f.in("live", d.Live.check())
+	states := []State{d.Live}
 	if d.Rollout != nil {
-		f.in("rollout", d.Rollout.check())
+		states = append(states, d.Rollout.State)
 	}
-	for i, c := range d.Closed {
-		f.unless(CheckName(c.Branch) == nil && c.Establishment != "" && c.Point != "" && c.Year >= 2000 && c.Since >= 1,
-			"closed[%d]: %+v", i, c)
+	for _, s := range states {
+		for i, r := range s.Rules {
+			if slices.ContainsFunc(s.Rules[:i], r.SameGeneration) {
+				return fmt.Errorf("rules[%d]: a second bundle of %s %s, generation %d", i, r.Bundle, r.Document,
+					r.Schema)
+			}
+		}
 	}
-	return f.joined()
-}
-
-func (s *State) check() error {
-	var f faults
-	f.unless(emptyOrDigest(s.Settings), "settings: %q is no digest", s.Settings)
-	for i, r := range s.Rules {
-		f.unless(digestForm.MatchString(r.File) && digestForm.MatchString(r.Digest),
-			"rules[%d]: file %q or digest %q is no digest", i, r.File, r.Digest)
-		f.unless(r.Name != "" && r.Version != "" && r.Bundle != "" && r.Document != "",
-			"rules[%d]: name, version, bundle and document are needed", i)
-		f.unless(!slices.ContainsFunc(s.Rules[:i], r.SameGeneration),
-			"rules[%d]: a second bundle of %s %s, generation %d", i, r.Bundle, r.Document, r.Schema)
-	}
-	return f.joined()
-}
-
-func (r *Rollout) check() error {
-	var f faults
-	f.in("name", CheckName(r.Name))
-	f.in("state", r.State.check())
-	for i, p := range r.Pilots {
-		f.in(fmt.Sprintf("pilots[%d]", i), CheckName(p))
-	}
-	f.unless(min(r.Share, r.MaxFailures, r.MinSuccess) >= 0 && max(r.Share, r.MaxFailures) <= Whole &&
-		r.SoakSeconds >= 0, "share, max_failures: of 10,000; min_success, soak_seconds: not negative")
-	f.unless(!r.Opened.IsZero(), "opened: is missing")
-	return f.joined()
+	return nil
 }
 
 // Enrolment names the box of a branch from an epoch on. The director signs it: the store's credentials alone cannot
@@ -247,14 +215,14 @@ func (r *Rollout) check() error {
 // compares its Fingerprint with the Fingerprint on the box's screen, and enrols the box.
 type Enrolment struct {
 	Head   Head   `json:"head"`
-	Branch string `json:"branch"`
-	Epoch  int64  `json:"epoch"` // 1, 2, 3 …: one for each box that the branch has had
-	Key    string `json:"key"`   // the box's public key: Ed25519, base64url
+	Branch string `json:"branch" is:"name"`
+	Epoch  int64  `json:"epoch" is:"set"` // 1, 2, 3 …: one for each box that the branch has had
+	Key    string `json:"key" is:"key"`   // the box's public key: Ed25519, base64url
 	// Group is the branch's group; empty: no group. The group in the branch's status does not count.
-	Group  string    `json:"group,omitempty"`
+	Group  string    `json:"group,omitempty" is:"name?"`
 	Points []Point   `json:"points,omitempty"`
-	At     time.Time `json:"at"`
-	By     string    `json:"by"`
+	At     time.Time `json:"at" is:"set"`
+	By     string    `json:"by" is:"set"`
 	// After is the version of its group's desired state that the box must verify before it issues numbers, because that
 	// version closes points of sale. 0: no such version.
 	After int64 `json:"after,omitempty"`
@@ -265,17 +233,15 @@ type Enrolment struct {
 
 // Point is a point of sale: the two codes in the middle of its control numbers.
 type Point struct {
-	Establishment string `json:"establishment"` // "M001"
-	Point         string `json:"point"`         // "P001"
+	Establishment string `json:"establishment" is:"establishment"` // "M001"
+	Point         string `json:"point" is:"point"`                 // "P001"
 }
 
 func (p Point) String() string { return p.Establishment + p.Point }
 
 // OpenEnrolment reads the enrolment of a branch at an epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenEnrolment(data []byte, director []Key, branch string, epoch int64) (*Enrolment, error) {
-	e := new(Enrolment)
-	_, err := c.open(data, director, address{kind: "enrolment", owner: branch, epoch: epoch}, e)
-	return opened(e, err)
+	return open(c, data, director, address{kind: "enrolment", owner: branch, epoch: epoch}, new(Enrolment))
 }
 
 func (e *Enrolment) at() (*Head, address) {
@@ -303,19 +269,10 @@ func DecodeKey(text string) (ed25519.PublicKey, error) {
 }
 
 func (e *Enrolment) check() error {
-	var f faults
-	_, err := DecodeKey(e.Key)
-	f.in("key", err)
-	f.in("branch", CheckName(e.Branch))
-	f.unless(e.Epoch >= 1 && e.After >= 0 && (e.Highest == 0 || e.Highest >= e.Epoch) && !e.At.IsZero() && e.By != "",
-		"epoch, at and by are needed")
-	if e.Group != "" {
-		f.in("group", CheckName(e.Group))
+	if e.Highest != 0 && e.Highest < e.Epoch {
+		return fmt.Errorf("highest: %d is below the epoch %d", e.Highest, e.Epoch)
 	}
-	for i, p := range e.Points {
-		f.in(fmt.Sprintf("points[%d]", i), p.check())
-	}
-	return f.joined()
+	return nil
 }
 
 // Settings are all values that the centre may set on its boxes. Other values (addresses, keys, tokens, the taxpayer,
@@ -325,26 +282,24 @@ type Settings struct {
 	Kind string `json:"kind"` // "settings"
 	// Poll and Report are how often the box asks for the desired state, 15s to 1h, and writes its status, 1m to 6h.
 	// Both apply at once; all other settings apply from the next start of the appliance.
-	Poll   string `json:"poll,omitempty"`
-	Report string `json:"report,omitempty"`
+	Poll   string `json:"poll,omitempty" is:"poll?"`
+	Report string `json:"report,omitempty" is:"report?"`
 	// Closed are days on which the shop is closed, "2026-12-25", in addition to the box's own.
-	Closed []string `json:"closed,omitempty"`
+	Closed []string `json:"closed,omitempty" is:"day?" most:"500"`
 	// Footer is the last line of printed documents, Greeting the line after the salutation of mails: each at most 200
 	// characters.
-	Footer   string `json:"print_footer,omitempty"`
-	Greeting string `json:"mail_greeting,omitempty"`
+	Footer   string `json:"print_footer,omitempty" most:"200"`
+	Greeting string `json:"mail_greeting,omitempty" most:"200"`
 	// Payments map the tills' own payment codes to CAT-017's, in addition to the box's own.
-	Payments map[string]string `json:"payment_codes,omitempty"`
+	Payments map[string]string `json:"payment_codes,omitempty" is:"code?" most:"500"`
 	// Types are document types of CAT-002 that the branches issue in addition to their configured types.
-	Types []string `json:"types,omitempty"`
+	Types []string `json:"types,omitempty" is:"code?"`
 }
 
 // Bounds of the times that can be set.
 const (
 	MinPoll, MaxPoll     = 15 * time.Second, time.Hour
 	MinReport, MaxReport = time.Minute, 6 * time.Hour
-	maxLine              = 200 // characters
-	maxSettings          = 500 // closed days, or payment codes
 )
 
 // EncodeSettings checks settings and returns the file.
@@ -372,37 +327,23 @@ func duration(text string) time.Duration {
 const kindSettings = "settings"
 
 func (s *Settings) check() error {
-	var f faults
-	f.unless(s.Kind == kindSettings, "kind: %q", s.Kind)
-	f.in("poll", checkDuration(s.Poll, MinPoll, MaxPoll))
-	f.in("report", checkDuration(s.Report, MinReport, MaxReport))
-	for _, line := range [][2]string{{"print_footer", s.Footer}, {"mail_greeting", s.Greeting}} {
-		f.unless(utf8.RuneCountInString(line[1]) <= maxLine && !strings.ContainsFunc(line[1], unicode.IsControl),
-			"%s: it is not one line of at most %d characters", line[0], maxLine)
-	}
-	f.unless(len(s.Closed) <= maxSettings && len(s.Payments) <= maxSettings, "closed, payment_codes: at most %d each",
-		maxSettings)
-	for _, day := range s.Closed {
-		_, err := time.Parse(time.DateOnly, day)
-		f.unless(err == nil, "closed: %q is not a date like 2026-12-25", day)
-	}
-	for _, till := range slices.Sorted(maps.Keys(s.Payments)) {
-		code := s.Payments[till]
-		f.unless(codeForm.MatchString(code), "payment_codes.%s: %q is no code of CAT-017", till, code)
+	if s.Kind != kindSettings {
+		return fmt.Errorf("kind: %q", s.Kind)
 	}
 	for i, document := range s.Types {
-		f.unless(codeForm.MatchString(document) && !slices.Contains(s.Types[:i], document),
-			"types: %q is no type of CAT-002, or stands twice", document)
-	}
-	return f.joined()
-}
-
-var codeForm = regexp.MustCompile(`^[0-9]{2}$`)
-
-// checkDuration returns what is wrong with a duration. An empty text is correct.
-func checkDuration(text string, least, most time.Duration) error {
-	if d, err := time.ParseDuration(text); text != "" && (err != nil || d < least || d > most) {
-		return fmt.Errorf("%q is not a time from %s to %s", text, least, most)
+		if slices.Contains(s.Types[:i], document) {
+			return fmt.Errorf("types: %q stands twice", document)
+		}
 	}
 	return nil
+}
+
+// checkDuration returns what is wrong with a duration.
+func checkDuration(least, most time.Duration) func(string) error {
+	return func(text string) error {
+		if d, err := time.ParseDuration(text); err != nil || d < least || d > most {
+			return fmt.Errorf("%q is not a time from %s to %s", text, least, most)
+		}
+		return nil
+	}
 }

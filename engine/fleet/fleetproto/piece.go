@@ -2,8 +2,8 @@ package fleetproto
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"regexp"
 	"time"
 )
 
@@ -14,15 +14,15 @@ import (
 // only the pieces that no part holds.
 type Piece struct {
 	Head     Head   `json:"head"`
-	Branch   string `json:"branch"`
-	Epoch    int64  `json:"epoch"`
-	First    int64  `json:"first,omitempty"`    // of a part: the number of its first piece; 0: this is a single piece
-	Number   int64  `json:"number"`             // of a part: the number of its last piece
-	Previous string `json:"previous,omitempty"` // Digest of the previous object; empty in the first and in a part
-	Last     string `json:"last,omitempty"`     // of a part: Digest of its last piece's object; empty: that was lost
-	File     string `json:"file"`               // "0000000001.copy"
-	Offset   int64  `json:"offset"`             // where the bytes begin in the file; older bytes from there on are void
-	Digest   string `json:"digest"`             // of the bytes
+	Branch   string `json:"branch" is:"name"`
+	Epoch    int64  `json:"epoch" is:"set"`
+	First    int64  `json:"first,omitempty"`                 // of a part: number of its first piece; 0: a single piece
+	Number   int64  `json:"number" is:"set"`                 // of a part: number of its last piece
+	Previous string `json:"previous,omitempty" is:"digest?"` // Digest of the object before; a part has none
+	Last     string `json:"last,omitempty" is:"digest?"`     // of a part: Digest of its last piece; "": lost
+	File     string `json:"file" is:"file"`                  // "0000000001.copy"
+	Offset   int64  `json:"offset"`                          // where the bytes begin in the file
+	Digest   string `json:"digest" is:"digest"`              // of the bytes
 }
 
 // MaxPart is how many bytes a part holds at most.
@@ -52,15 +52,11 @@ func (c Chain) OpenPiece(data []byte, branch string, epoch, first, number int64,
 
 func (p *Piece) at() (*Head, address) { return &p.Head, address{"piece", p.Branch, p.Epoch, p.Number} }
 
-var pieceFile = regexp.MustCompile(`^[0-9]{10}\.copy$`)
-
 func (p *Piece) check() error {
-	var f faults
-	f.in("branch", CheckName(p.Branch))
-	f.unless(p.Epoch >= 1 && p.Number >= 1 && p.Offset >= 0 && pieceFile.MatchString(p.File) &&
-		digestForm.MatchString(p.Digest) && p.First >= 0 && p.First <= p.Number && emptyOrDigest(p.Last) &&
-		(p.First > 0 || (p.Number == 1) == (p.Previous == "")), "it is no piece of a second copy")
-	return f.joined()
+	if p.First > p.Number || p.First == 0 && (p.Number == 1) != (p.Previous == "") {
+		return errors.New("it is no piece of a second copy")
+	}
+	return nil
 }
 
 // WholeCopy is the mark that the pieces of an epoch hold the box's whole store, at least up to a piece. A box that
@@ -68,26 +64,17 @@ func (p *Piece) check() error {
 // use the copy of the previous box.
 type WholeCopy struct {
 	Head   Head      `json:"head"`
-	Branch string    `json:"branch"`
-	Epoch  int64     `json:"epoch"`
-	Piece  int64     `json:"piece"` // 1 or more
-	At     time.Time `json:"at"`
+	Branch string    `json:"branch" is:"name"`
+	Epoch  int64     `json:"epoch" is:"set"`
+	Piece  int64     `json:"piece" is:"set"` // 1 or more
+	At     time.Time `json:"at" is:"set"`
 }
 
 // OpenWholeCopy reads and verifies the mark of a box's epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenWholeCopy(data []byte, branch string, epoch int64, box Key) (*WholeCopy, error) {
-	w := new(WholeCopy)
-	_, err := c.open(data, []Key{box}, address{kind: "whole", owner: branch, epoch: epoch}, w)
-	return opened(w, err)
+	return open(c, data, []Key{box}, address{kind: "whole", owner: branch, epoch: epoch}, new(WholeCopy))
 }
 
 func (w *WholeCopy) at() (*Head, address) {
 	return &w.Head, address{kind: "whole", owner: w.Branch, epoch: w.Epoch}
-}
-
-func (w *WholeCopy) check() error {
-	var f faults
-	f.in("branch", CheckName(w.Branch))
-	f.unless(w.Epoch >= 1 && w.Piece >= 1 && !w.At.IsZero(), "it does not say that a copy is whole")
-	return f.joined()
 }

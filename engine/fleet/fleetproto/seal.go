@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"dtegate/engine/archive"
 	"dtegate/rules/signed"
 )
 
@@ -27,7 +28,7 @@ var (
 	ErrOther = errors.New("signed for another place")
 )
 
-var envelopeFaults = signed.Faults{Format: ErrFormat, TooLarge: ErrTooLarge, Signature: ErrSignature}
+var envelopeFaults = signed.Faults{Format: ErrFormat, TooLarge: archive.ErrTooLarge, Signature: ErrSignature}
 
 // Fingerprint returns the text by which people compare a public key: the first half of its SHA-256 in hex.
 func Fingerprint(key ed25519.PublicKey) string {
@@ -51,34 +52,9 @@ type Chain struct {
 // Head is the first member of every signed object.
 type Head struct {
 	Kind     string `json:"kind"` // what the object is: "desired", "enrolment", …
-	Chain    string `json:"chain"`
-	Ambiente string `json:"ambiente"`
+	Chain    string `json:"chain" is:"name"`
+	Ambiente string `json:"ambiente" is:"ambiente"`
 }
-
-func (h *Head) check() error {
-	var f faults
-	f.in("head.chain", CheckName(h.Chain))
-	f.unless(h.Ambiente == "00" || h.Ambiente == "01", "head.ambiente: %q is not 00 or 01", h.Ambiente)
-	return f.joined()
-}
-
-// faults are the errors that a check found in a payload.
-type faults []error
-
-// unless adds a fault if the condition is false.
-func (f *faults) unless(holds bool, format string, args ...any) {
-	if !holds {
-		*f = append(*f, fmt.Errorf(format, args...))
-	}
-}
-
-// in adds the error of a field, if there is an error.
-func (f *faults) in(field string, err error) {
-	f.unless(err == nil, "%s: %w", field, err)
-}
-
-// joined returns all faults as one error; nil without faults.
-func (f *faults) joined() error { return errors.Join(*f...) }
 
 // address identifies an object: its kind, owner, epoch and number. The object's key in the store contains the same.
 type address struct {
@@ -91,25 +67,17 @@ func (p address) String() string {
 	return fmt.Sprintf("%s %d of %s, epoch %d", p.kind, p.number, p.owner, p.epoch)
 }
 
-// payload is the content of a file. check returns what is wrong with the content.
-type payload interface{ check() error }
-
-// Signed is a payload that is signed. It is only written and read for a chain and an address.
-type Signed interface {
-	payload
-	at() (*Head, address)
-}
+// Signed is a payload that is signed. It is only written and read for a chain and an address. The tags of its members
+// say what each may be, see bound; the method check, where it has one, says what else is wrong with it.
+type Signed interface{ at() (*Head, address) }
 
 // Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds: a long reason
 // must not keep a box from reporting.
 func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	head, at := object.at()
 	*head = Head{Kind: at.kind, Chain: c.Name, Ambiente: c.Ambiente}
-	if err := head.check(); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrFormat, at.kind, err)
-	}
 	if at.kind == "status" || at.kind == "act" {
-		_ = bound("", reflect.ValueOf(object).Elem(), true) // check reports the same error
+		_ = bound("", reflect.ValueOf(object).Elem(), "", true) // encode reports the same error
 	}
 	b, err := encode(at.kind, object)
 	if err != nil {
@@ -120,7 +88,8 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 		return nil, fmt.Errorf("signing %s: %w", at.kind, err)
 	}
 	if len(text) > MaxJWS {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", ErrTooLarge, at.kind, len(text), MaxJWS)
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", archive.ErrTooLarge, at.kind, len(text),
+			MaxJWS)
 	}
 	return []byte(text), nil
 }
@@ -144,6 +113,15 @@ func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer 
 		return "", errors.Join(fmt.Errorf("%w: %s", ErrSignature, want.kind), err)
 	}
 	return found[0].Key, c.parse(payload, want, into)
+}
+
+// open reads the object at an address, as Chain.open does, and returns it.
+func open[T Signed](c Chain, data []byte, keys []Key, want address, into T) (T, error) {
+	_, err := c.open(data, keys, want, into)
+	if err != nil {
+		into = *new(T)
+	}
+	return into, err
 }
 
 // opened returns the object if it was read without an error, otherwise nil and the error.
@@ -181,21 +159,24 @@ func (c Chain) parse(payload []byte, want address, into Signed) error {
 }
 
 // encode returns a payload as JSON, after parsing that JSON as the receiver does.
-func encode(name string, p payload) ([]byte, error) {
+func encode(name string, p any) ([]byte, error) {
 	b, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", name, err)
 	}
-	again, _ := reflect.New(reflect.TypeOf(p).Elem()).Interface().(payload)
-	return b, parse(name, b, again)
+	return b, parse(name, b, reflect.New(reflect.TypeOf(p).Elem()).Interface())
 }
 
 // parse reads a payload strictly and checks it.
-func parse(name string, data []byte, into payload) error {
+func parse(name string, data []byte, into any) error {
 	if _, err := (signed.Form{Name: name, Wrong: ErrFormat}).Parse(data, into); err != nil {
 		return err
 	}
-	if err := into.check(); err != nil {
+	err := bound("", reflect.ValueOf(into).Elem(), "", false)
+	if more, ok := into.(interface{ check() error }); ok && err == nil {
+		err = more.check()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
 	}
 	return nil

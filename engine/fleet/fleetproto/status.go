@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -18,15 +19,15 @@ import (
 // successor's status. The boxes that are not enrolled yet share the object of epoch 0.
 type Status struct {
 	Head     Head      `json:"head"`
-	Branch   string    `json:"branch"`
-	Group    string    `json:"group"`
-	Epoch    int64     `json:"epoch,omitempty"` // 0: not enrolled
-	Key      string    `json:"key"`             // the box's public key, in the form of Enrolment.Key
-	Sequence int64     `json:"sequence"`        // grows with every status of a box
-	At       time.Time `json:"at"`              // by the box's clock
-	Started  time.Time `json:"started"`         // when the process started
-	Program  string    `json:"program"`         // version of dted
-	Name     string    `json:"name,omitempty"`  // the shop's name among people
+	Branch   string    `json:"branch" is:"name"`
+	Group    string    `json:"group" is:"name"`
+	Epoch    int64     `json:"epoch,omitempty"`   // 0: not enrolled
+	Key      string    `json:"key" is:"key"`      // the box's public key, in the form of Enrolment.Key
+	Sequence int64     `json:"sequence" is:"set"` // grows with every status of a box
+	At       time.Time `json:"at" is:"set"`       // by the box's clock
+	Started  time.Time `json:"started"`           // when the process started
+	Program  string    `json:"program"`           // version of dted
+	Name     string    `json:"name,omitempty"`    // the shop's name among people
 	Points   []Point   `json:"points,omitempty"`
 
 	Desired Reached `json:"desired"`
@@ -34,7 +35,7 @@ type Status struct {
 	Rollout *Progress `json:"rollout,omitempty"`
 	Rules   []Running `json:"rules,omitempty"`
 	// Settings is the Digest of the settings file in force; empty: no file.
-	Settings string `json:"settings,omitempty"`
+	Settings string `json:"settings,omitempty" is:"digest?"`
 	// Acts is the number of the latest act that the box has written to the store.
 	Acts int64 `json:"acts,omitempty"`
 
@@ -54,10 +55,10 @@ type Status struct {
 
 // Reached is the version of its group's desired state that a box has reached.
 type Reached struct {
-	Version int64     `json:"version"`          // the latest verified version; 0: no version
-	Digest  string    `json:"digest,omitempty"` // of the version's object; if the store's differs, the store lost it
-	At      time.Time `json:"at,omitzero"`      // when the store was last asked with success
-	Expires time.Time `json:"expires,omitzero"` // of that version
+	Version int64     `json:"version"`                       // the latest verified version; 0: no version
+	Digest  string    `json:"digest,omitempty" is:"digest?"` // of its object; the store lost it where its own differs
+	At      time.Time `json:"at,omitzero"`                   // when the store was last asked with success
+	Expires time.Time `json:"expires,omitzero"`              // of that version
 	// Trouble is why the box does not apply, or cannot read, the desired state; empty: it applies the state.
 	Trouble string `json:"trouble,omitempty"`
 }
@@ -74,23 +75,21 @@ const (
 	StageReturned Stage = "returned" // it was in force, and the branch has gone back by itself
 )
 
-var stages = []Stage{StageOutside, StageWaiting, StageAdmitted, StageLive, StageRefused, StageReturned}
-
 // Succeeded reports whether the branch applied the roll-out, Failed whether it refused it or went back.
 func (s Stage) Succeeded() bool { return s == StageAdmitted || s == StageLive }
 func (s Stage) Failed() bool    { return s == StageRefused || s == StageReturned }
 
 // Progress is how far a branch has come with a roll-out.
 type Progress struct {
-	Name   string    `json:"name"`
-	Stage  Stage     `json:"stage"`
+	Name   string    `json:"name" is:"name"`
+	Stage  Stage     `json:"stage" is:"stage"`
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason,omitempty"`
 }
 
 // Running is a bundle in force, or the next bundle of its document.
 type Running struct {
-	Digest   string `json:"digest"` // of the signed manifest
+	Digest   string `json:"digest" is:"digest"` // of the signed manifest
 	Name     string `json:"name"`
 	Version  string `json:"version"`
 	Bundle   string `json:"bundle"` // document, event or catalogue
@@ -127,15 +126,12 @@ type Waiting struct {
 	Deadline  time.Time `json:"deadline,omitzero"` // the first legal deadline
 }
 
-// Certificate is the name of a certificate and when it ends.
+// Certificate is a certificate of a box and when it ends: for signing documents (signing), for the tills' port (api),
+// for the operators' port (ops), and the box's own authority (ca), which issues the two certificates of the ports.
 type Certificate struct {
-	Name string    `json:"name"` // of certificateNames
+	Name string    `json:"name" is:"certificate"`
 	Ends time.Time `json:"ends"`
 }
-
-// certificateNames are a box's certificates: for signing documents, for the tills' port, for the operators' port, and
-// the box's own authority, which issues the two certificates of the ports.
-var certificateNames = []string{"signing", "api", "ops", "ca"}
 
 // Shipped describes how much of the second copy's log is in the store.
 type Shipped struct {
@@ -151,7 +147,7 @@ type Shipped struct {
 	Lacks   string    `json:"lacks,omitempty"`
 	// Last is the last number of each series of the year in the box's own store. A rebuild that lacks one of these
 	// numbers is incomplete.
-	Last map[string]uint64 `json:"last,omitempty"`
+	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
 // OpenStatus reads the status of a branch at an epoch that one of the keys has signed. Without keys it uses the key in
@@ -165,67 +161,92 @@ func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key)
 		}
 		boxes = []Key{boxKey(named.Branch, named.Key)}
 	}
-	s := new(Status)
-	_, err := c.open(data, boxes, want, s)
-	return opened(s, err)
+	return open(c, data, boxes, want, new(Status))
 }
 
 func (s *Status) at() (*Head, address) {
 	return &s.Head, address{kind: "status", owner: s.Branch, epoch: s.Epoch}
 }
 
-// check accepts only values that the centre can show, count and compare: every text, list, number and time has bounds,
-// and a value that becomes a label or decides about a roll-out is from a closed list. The status of one box must not
-// spoil the centre's reports about other boxes.
+// check and the tags accept only values that the centre can show, count and compare: every text, list, number and time
+// has bounds, and a value that becomes a label or decides about a roll-out is from a closed list. The status of one box
+// must not spoil the centre's reports about other boxes.
 func (s *Status) check() error {
-	f := faults{bound("", reflect.ValueOf(s).Elem(), false)}
-	_, err := DecodeKey(s.Key)
-	f.in("key", err)
-	f.in("branch", CheckName(s.Branch))
-	f.in("group", CheckName(s.Group))
-	f.unless(emptyOrDigest(s.Desired.Digest), "desired.digest: is no digest")
-	f.unless(emptyOrDigest(s.Settings), "settings: is no digest")
-	f.unless(s.Sequence >= 1 && !s.At.IsZero(), "sequence and at are needed")
-	if p := s.Rollout; p != nil {
-		f.unless(slices.Contains(stages, p.Stage), "rollout.stage: %q is none", p.Stage)
-		f.in("rollout.name", CheckName(p.Name))
-	}
 	for i, c := range s.Certificates {
-		twice := slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name })
-		f.unless(slices.Contains(certificateNames, c.Name) && !twice,
-			"certificates[%d].name: %q is none, or stands twice", i, c.Name)
-	}
-	for i, p := range s.Points {
-		f.in(fmt.Sprintf("points[%d]", i), p.check())
+		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {
+			return fmt.Errorf("certificates[%d].name: %q stands twice", i, c.Name)
+		}
 	}
 	for i, r := range s.Rules {
-		f.unless(digestForm.MatchString(r.Digest), "rules[%d].digest: is no digest", i)
-		f.in(fmt.Sprintf("rules[%d].outcomes", i), r.Outcomes.Sound())
-	}
-	return f.joined()
-}
-
-var pointForm = regexp.MustCompile(`^[MSBP][0-9]{3}P[0-9]{3}$`)
-
-func (p Point) check() error {
-	if text := p.Establishment + p.Point; !pointForm.MatchString(text) {
-		return fmt.Errorf("%q is no point of sale like M001P001", text)
+		if err := r.Outcomes.Sound(); err != nil {
+			return fmt.Errorf("rules[%d].outcomes: %w", i, err)
+		}
 	}
 	return nil
 }
 
-// Bounds of the values that a box may write.
+// Bounds of the values of a signed object, unless a member's tag most says otherwise.
 const (
-	maxText = 500 // characters of a text: one line without control characters
-	maxList = 100 // elements of a list
-	// rows of a table, such as the last number of each series: types × points of sale × years
-	maxRows  = 5_000
-	maxCount = 1_000_000_000_000 // of any number
+	maxText  = 500 // characters of a text: one line without control characters
+	maxList  = 100 // elements of a list, or rows of a table
+	maxCount = 1_000_000_000_000
 )
 
-// bound returns an error for the first member outside its bounds. With cut, it first shortens texts and lists to their
-// bounds. It does not change data that the caller's payload points to.
-func bound(at string, v reflect.Value, cut bool) error {
+// forms are the forms of a text that the tag is names. After a form, a question mark means that the text may be
+// missing.
+var forms = map[string]func(string) error{
+	"act": oneOf(ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
+		ActReplaced),
+	"ambiente":      oneOf("00", "01"),
+	"certificate":   oneOf("signing", "api", "ops", "ca"),
+	"code":          pattern(`[0-9]{2}`, "a code of two digits"),
+	"day":           func(text string) error { _, err := time.Parse(time.DateOnly, text); return err },
+	"digest":        pattern(`[0-9a-f]{64}`, "a digest"),
+	"establishment": pattern(`[MSBP][0-9]{3}`, "an establishment like M001"),
+	"file":          pattern(`[0-9]{10}\.copy`, "a file of a second copy"),
+	"key":           func(text string) error { _, err := DecodeKey(text); return err },
+	"name":          CheckName,
+	"point":         pattern(`P[0-9]{3}`, "a point of sale like P001"),
+	"poll":          checkDuration(MinPoll, MaxPoll),
+	"report":        checkDuration(MinReport, MaxReport),
+	"set":           func(string) error { return nil },
+	"stage":         oneOf("outside", "waiting", "admitted", "live", "refused", "returned"),
+}
+
+func oneOf(words ...string) func(string) error {
+	return pattern(strings.Join(words, "|"), "one of "+strings.Join(words, ", "))
+}
+
+// pattern returns a check that the whole text matches a regular expression.
+func pattern(expression, what string) func(string) error {
+	whole := regexp.MustCompile(`^(?:` + expression + `)$`)
+	return func(text string) error {
+		if !whole.MatchString(text) {
+			return fmt.Errorf("%q is not %s", text, what)
+		}
+		return nil
+	}
+}
+
+// bound returns an error for the first member that its tag or the bounds of all values refuse. The tag is names the
+// form of a text, or of each text of a list; "set" alone means that the value is not zero. With cut, bound first
+// shortens texts and lists to their bounds. It does not change data that the caller's payload points to.
+func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
+	form, optional := strings.CutSuffix(tag.Get("is"), "?")
+	if form != "" && !optional && v.IsZero() {
+		return fmt.Errorf("%s: is missing", at)
+	}
+	most := func(preset int) int {
+		n, err := strconv.Atoi(tag.Get("most"))
+		if err != nil {
+			return preset
+		}
+		return n
+	}
+	each := reflect.StructTag("")
+	if form != "" {
+		each = reflect.StructTag(`is:"` + form + `"`)
+	}
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
 		if t, _ := v.Interface().(time.Time); !t.IsZero() && (t.Year() < 2000 || t.Year() > 2200) {
@@ -233,24 +254,26 @@ func bound(at string, v reflect.Value, cut bool) error {
 		}
 	case v.Kind() == reflect.String:
 		if cut {
-			v.SetString(oneLine(v.String()))
+			v.SetString(oneLine(v.String(), most(maxText)))
 		}
-		if text := v.String(); text != oneLine(text) {
-			return fmt.Errorf("%s: it is not one line of at most %d characters", at, maxText)
+		text := v.String()
+		if text != oneLine(text, most(maxText)) {
+			return fmt.Errorf("%s: it is not one line of at most %d characters", at, most(maxText))
 		}
-	case v.CanInt():
-		if n := v.Int(); n < 0 || n > maxCount {
-			return fmt.Errorf("%s: %d is not from 0 to %d", at, n, int64(maxCount))
+		if fits := forms[form]; fits != nil && text != "" {
+			if err := fits(text); err != nil {
+				return fmt.Errorf("%s: %w", at, err)
+			}
 		}
-	case v.CanUint():
-		if n := v.Uint(); n > maxCount {
-			return fmt.Errorf("%s: %d is above %d", at, n, int64(maxCount))
-		}
-	case v.Kind() == reflect.Map && v.Len() > maxRows:
-		return fmt.Errorf("%s: it has %d rows, at most %d are taken", at, v.Len(), maxRows)
+	case v.CanInt() && (v.Int() < 0 || v.Int() > int64(most(maxCount))):
+		return fmt.Errorf("%s: %d is not from 0 to %d", at, v.Int(), most(maxCount))
+	case v.CanUint() && v.Uint() > maxCount:
+		return fmt.Errorf("%s: %d is above %d", at, v.Uint(), int64(maxCount))
+	case v.Kind() == reflect.Map && v.Len() > most(maxList):
+		return fmt.Errorf("%s: it has %d rows, at most %d are taken", at, v.Len(), most(maxList))
 	case v.Kind() == reflect.Map:
 		for _, key := range v.MapKeys() {
-			if err := errors.Join(bound(at, key, false), bound(at, v.MapIndex(key), false)); err != nil {
+			if err := errors.Join(bound(at, key, "", false), bound(at, v.MapIndex(key), each, false)); err != nil {
 				return err
 			}
 		}
@@ -260,25 +283,27 @@ func bound(at string, v reflect.Value, cut bool) error {
 			copied.Elem().Set(v.Elem())
 			v.Set(copied)
 		}
-		return bound(at, v.Elem(), cut)
+		return bound(at, v.Elem(), "", cut)
 	case v.Kind() == reflect.Slice && !v.IsNil():
 		if cut {
-			copied := reflect.MakeSlice(v.Type(), min(v.Len(), maxList), min(v.Len(), maxList))
+			n := min(v.Len(), most(maxList))
+			copied := reflect.MakeSlice(v.Type(), n, n)
 			reflect.Copy(copied, v)
 			v.Set(copied)
 		}
-		if v.Len() > maxList {
-			return fmt.Errorf("%s: it has %d elements, at most %d are taken", at, v.Len(), maxList)
+		if v.Len() > most(maxList) {
+			return fmt.Errorf("%s: it has %d elements, at most %d are taken", at, v.Len(), most(maxList))
 		}
 		for i := range v.Len() {
-			if err := bound(fmt.Sprintf("%s[%d]", at, i), v.Index(i), cut); err != nil {
+			if err := bound(fmt.Sprintf("%s[%d]", at, i), v.Index(i), each, cut); err != nil {
 				return err
 			}
 		}
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			if err := bound(strings.TrimPrefix(at+"."+name, "."), v.Field(i), cut); err != nil {
+			f := v.Type().Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if err := bound(strings.TrimPrefix(at+"."+name, "."), v.Field(i), f.Tag, cut); err != nil {
 				return err
 			}
 		}
@@ -286,16 +311,16 @@ func bound(at string, v reflect.Value, cut bool) error {
 	return nil
 }
 
-// oneLine returns a text as one line of at most maxText characters.
-func oneLine(text string) string {
+// oneLine returns a text as one line of at most so many characters.
+func oneLine(text string, most int) string {
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?"))
-	if runes := []rune(line); len(runes) > maxText {
-		line = string(runes[:maxText-1]) + "…"
+	if runes := []rune(line); len(runes) > most {
+		line = string(runes[:most-1]) + "…"
 	}
 	return line
 }
@@ -312,17 +337,14 @@ const (
 	ActReplaced  = "replaced"  // another box has replaced this box, which issues no more numbers
 )
 
-var actions = []string{ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
-	ActReplaced}
-
 // Act is something that happened in a branch. A branch's acts are numbered without a gap across all its boxes.
 type Act struct {
 	Head     Head      `json:"head"`
-	Branch   string    `json:"branch"`
+	Branch   string    `json:"branch" is:"name"`
 	Epoch    int64     `json:"epoch,omitempty"`
-	Number   int64     `json:"number"`
-	At       time.Time `json:"at"`
-	What     string    `json:"what"`
+	Number   int64     `json:"number" is:"set"`
+	At       time.Time `json:"at" is:"set"`
+	What     string    `json:"what" is:"act"`
 	Version  int64     `json:"version,omitempty"` // of the desired state
 	Rollout  string    `json:"rollout,omitempty"`
 	Rule     string    `json:"rule,omitempty"`     // name and version
@@ -333,19 +355,9 @@ type Act struct {
 
 // OpenAct reads an act of a branch that one of its boxes has signed. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenAct(data []byte, branch string, number int64, boxes ...Key) (*Act, error) {
-	a := new(Act)
-	_, err := c.open(data, boxes, address{kind: "act", owner: branch, number: number}, a)
-	return opened(a, err)
+	return open(c, data, boxes, address{kind: "act", owner: branch, number: number}, new(Act))
 }
 
 func (a *Act) at() (*Head, address) {
 	return &a.Head, address{kind: "act", owner: a.Branch, number: a.Number}
-}
-
-func (a *Act) check() error {
-	f := faults{bound("", reflect.ValueOf(a).Elem(), false)}
-	f.in("branch", CheckName(a.Branch))
-	f.unless(a.Number >= 1 && !a.At.IsZero() && slices.Contains(actions, a.What), "act %d of kind %q at %v", a.Number,
-		a.What, a.At)
-	return f.joined()
 }

@@ -23,61 +23,34 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"iter"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
+
+	"dtegate/engine/archive"
 )
 
-var (
-	// ErrExists: the key already has an object, with the same or other bytes. An earlier attempt of the same caller,
-	// whose answer was lost, may have written it: a caller who needs to know reads the object.
-	ErrExists = errors.New("the store holds an object under this key")
-	// ErrNotFound: the key has no object.
-	ErrNotFound = errors.New("the store holds no object under this key")
-	// ErrTooLarge: the object is larger than the limit.
-	ErrTooLarge = errors.New("the object is larger than it may be")
-	// ErrRefused: the store refuses the account or has no room. A retry does not help until a person acts.
-	ErrRefused = errors.New("the chain's store refuses")
-)
-
-// Store holds the operations that a box needs from the object store. After any error other than those above the request
-// may or may not have been carried out. Safe for concurrent use.
+// Store holds the operations that a box needs from the object store; *archive.Archive has them. After any error other
+// than those named the request may or may not have been carried out. Safe for concurrent use.
 type Store interface {
-	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: ErrExists.
+	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: archive.ErrExists, also
+	// where an earlier attempt of the same caller, whose answer was lost, wrote the object.
 	Create(ctx context.Context, key string, data []byte) error
-	// Put writes an object and overwrites an existing object. Each key has one writer.
-	Put(ctx context.Context, key string, data []byte) error
-	// Get reads an object of at most limit bytes. Errors: ErrNotFound, ErrTooLarge.
-	Get(ctx context.Context, key string, limit int64) (Object, error)
+	// Overwrite writes an object in place of an existing object. Each key has one writer.
+	Overwrite(ctx context.Context, key string, data []byte) error
+	// Fetch reads an object of at most limit bytes. Errors: archive.ErrNotFound, archive.ErrTooLarge.
+	Fetch(ctx context.Context, key string, limit int64) (archive.Held, error)
 }
 
 // Lister is a Store that can list its objects. A box lists its own copy only.
 type Lister interface {
 	Store
 	// List yields the objects whose key begins with prefix, ordered by key.
-	List(ctx context.Context, prefix string) iter.Seq2[Entry, error]
+	List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error]
 	// ListAfter is List, but only for keys greater than after.
-	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Entry, error]
-}
-
-// Object is an object of the store.
-type Object struct {
-	Data []byte
-	// Modified is when the object was written, and Now when the store answered, both by the store's clock. Now is zero
-	// if the answer had no time.
-	Modified, Now time.Time
-}
-
-// Entry is an object of a List.
-type Entry struct {
-	Key      string
-	Size     int64     // in bytes
-	Modified time.Time // by the store's clock
-	Tag      string    // the store's name for these bytes (ETag): an equal tag means equal bytes
+	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error]
 }
 
 // Folders of the store, for List.
@@ -174,13 +147,7 @@ func NumberOf(key string) (int64, bool) {
 	return n, ok && err == nil && n > 0
 }
 
-var (
-	nameForm   = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
-	digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
-
-// emptyOrDigest reports whether a text that may be left out is a Digest.
-func emptyOrDigest(text string) bool { return text == "" || digestForm.MatchString(text) }
+var nameForm = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
 const maxName = 63
 

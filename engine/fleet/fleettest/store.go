@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -46,7 +47,7 @@ type Request struct {
 	Bytes  int // of the body that went either way
 }
 
-// Store is a wire.Lister in memory. Its zero value is not usable: see New.
+// Store is a fleetproto.Lister in memory. Its zero value is not usable: see New.
 type Store struct {
 	// Fault is asked before each request; nil lets everything pass.
 	Fault func(Request) Fault
@@ -61,7 +62,7 @@ type Store struct {
 }
 
 type object struct {
-	now, before *fleetproto.Object // before: what a stale Get sees; nil: nothing was there
+	now, before *archive.Held // before: what a stale Get sees; nil: nothing was there
 }
 
 var _ fleetproto.Lister = (*Store)(nil)
@@ -107,19 +108,19 @@ func (s *Store) request(ctx context.Context, verb, key string, size int, do func
 	return err
 }
 
-// Create implements wire.Store.
+// Create implements fleetproto.Store.
 func (s *Store) Create(ctx context.Context, key string, data []byte) error {
 	return s.request(ctx, "create", key, len(data), func(Fault) (int, error) {
 		if s.objects[key].now != nil {
-			return 0, fmt.Errorf("creating %s: %w", key, fleetproto.ErrExists)
+			return 0, fmt.Errorf("creating %s: %w", key, archive.ErrExists)
 		}
 		s.write(key, data)
 		return len(data), nil
 	})
 }
 
-// Put implements wire.Store.
-func (s *Store) Put(ctx context.Context, key string, data []byte) error {
+// Overwrite implements fleetproto.Store.
+func (s *Store) Overwrite(ctx context.Context, key string, data []byte) error {
 	return s.request(ctx, "put", key, len(data), func(Fault) (int, error) {
 		s.write(key, data)
 		return len(data), nil
@@ -127,53 +128,53 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) error {
 }
 
 func (s *Store) write(key string, data []byte) {
-	s.objects[key] = object{now: &fleetproto.Object{Data: bytes.Clone(data), Modified: s.now()},
+	s.objects[key] = object{now: &archive.Held{Data: bytes.Clone(data), Modified: s.now()},
 		before: s.objects[key].now}
 }
 
-// Get implements wire.Store.
-func (s *Store) Get(ctx context.Context, key string, limit int64) (held fleetproto.Object, err error) {
+// Fetch implements fleetproto.Store.
+func (s *Store) Fetch(ctx context.Context, key string, limit int64) (held archive.Held, err error) {
 	err = s.request(ctx, "get", key, 0, func(f Fault) (int, error) {
 		o := s.objects[key].now
 		if f == Stale {
 			o = s.objects[key].before
 		}
 		if o == nil {
-			return 0, fmt.Errorf("getting %s: %w", key, fleetproto.ErrNotFound)
+			return 0, fmt.Errorf("getting %s: %w", key, archive.ErrNotFound)
 		}
 		if int64(len(o.Data)) > limit {
-			return 0, fmt.Errorf("getting %s: %w: %d bytes", key, fleetproto.ErrTooLarge, len(o.Data))
+			return 0, fmt.Errorf("getting %s: %w: %d bytes", key, archive.ErrTooLarge, len(o.Data))
 		}
-		held = fleetproto.Object{Data: bytes.Clone(o.Data), Modified: o.Modified, Now: s.now()}
+		held = archive.Held{Data: bytes.Clone(o.Data), Modified: o.Modified, Now: s.now()}
 		return len(o.Data), nil
 	})
 	if err != nil {
-		return fleetproto.Object{}, err
+		return archive.Held{}, err
 	}
 	return held, nil
 }
 
-// List implements wire.Lister.
-func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[fleetproto.Entry, error] {
+// List implements fleetproto.Lister.
+func (s *Store) List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error] {
 	return s.ListAfter(ctx, prefix, "")
 }
 
 // ListAfter implements fleetproto.Lister.
-func (s *Store) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[fleetproto.Entry, error] {
-	return func(yield func(fleetproto.Entry, error) bool) {
-		var list []fleetproto.Entry
+func (s *Store) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error] {
+	return func(yield func(archive.Object, error) bool) {
+		var list []archive.Object
 		err := s.request(ctx, "list", prefix, 0, func(Fault) (int, error) {
 			list = nil
 			for _, key := range slices.Sorted(maps.Keys(s.objects)) {
 				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) && key > after {
-					list = append(list, fleetproto.Entry{Key: key, Size: int64(len(o.Data)), Modified: o.Modified,
+					list = append(list, archive.Object{Key: key, Size: int64(len(o.Data)), Modified: o.Modified,
 						Tag: fleetproto.Digest(o.Data)})
 				}
 			}
 			return 0, nil
 		})
 		if err != nil {
-			yield(fleetproto.Entry{}, err)
+			yield(archive.Object{}, err)
 			return
 		}
 		for _, e := range list {

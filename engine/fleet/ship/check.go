@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -134,7 +135,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 		if n, err := c.whole(ctx); err != nil && !disproved(err) {
 			return "", err
 		} else if n == 0 {
-			if err := s.putWhole(ctx, s.o.Store.Put); err != nil {
+			if err := s.putWhole(ctx, s.o.Store.Overwrite); err != nil {
 				return "", err
 			}
 		}
@@ -312,13 +313,13 @@ func (r *rollUp) flush(ctx context.Context) error {
 		return err
 	}
 	err = r.s.o.Store.Create(ctx, r.c.key(g), data)
-	again := errors.Is(err, fleetproto.ErrExists) // the object of that name may have other bytes
+	again := errors.Is(err, archive.ErrExists) // the object of that name may have other bytes
 	var l *load
 	if err == nil || again {
 		l, err = r.c.get(ctx, g)
 	}
 	if again && (disproved(err) || err == nil && !bytes.Equal(l.body, r.body)) {
-		if err = r.s.o.Store.Put(ctx, r.c.key(g), data); err == nil {
+		if err = r.s.o.Store.Overwrite(ctx, r.c.key(g), data); err == nil {
 			_, err = r.c.get(ctx, g)
 		}
 	}
@@ -337,7 +338,7 @@ func (r *rollUp) flush(ctx context.Context) error {
 // copy. If we crash before the state is saved, the next look finds the written object.
 func (s *Shipper) markWhole(ctx context.Context) error {
 	err := s.putWhole(ctx, s.o.Store.Create)
-	if errors.Is(err, fleetproto.ErrExists) {
+	if errors.Is(err, archive.ErrExists) {
 		_, err = s.chest(s.state.Epoch).whole(ctx)
 	}
 	if err != nil {

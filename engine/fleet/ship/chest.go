@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -56,7 +57,7 @@ func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))}
 
 // disproved reports whether an object is missing or invalid, so that asking again does not help.
 func disproved(err error) bool {
-	return slices.ContainsFunc([]error{fleetproto.ErrNotFound, fleetproto.ErrTooLarge, fleetproto.ErrFormat,
+	return slices.ContainsFunc([]error{archive.ErrNotFound, archive.ErrTooLarge, fleetproto.ErrFormat,
 		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }
 
@@ -73,8 +74,8 @@ func listsAny(ctx context.Context, store fleetproto.Lister, folder string) (bool
 
 // whole returns the piece up to which the copy is whole at least; 0: its box has not declared it whole.
 func (c chest) whole(ctx context.Context) (int64, error) {
-	held, err := c.store.Get(ctx, fleetproto.WholeKey(c.branch, c.epoch), fleetproto.MaxJWS)
-	if errors.Is(err, fleetproto.ErrNotFound) {
+	held, err := c.store.Fetch(ctx, fleetproto.WholeKey(c.branch, c.epoch), fleetproto.MaxJWS)
+	if errors.Is(err, archive.ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {
@@ -89,7 +90,7 @@ func (c chest) whole(ctx context.Context) (int64, error) {
 
 // status returns this box's last status in its epoch; nil: the store has no status that its key signed.
 func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
-	held, err := c.store.Get(ctx, fleetproto.StatusKey(c.branch, c.epoch), fleetproto.MaxJWS)
+	held, err := c.store.Fetch(ctx, fleetproto.StatusKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if err != nil && !disproved(err) {
 		return nil, fmt.Errorf("reading the last status: %w", err)
 	}
@@ -202,7 +203,7 @@ func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
 
 // get reads an object of the copy. If disproved(err), the store does not return what the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
-	held, err := c.store.Get(ctx, c.key(g), fleetproto.MaxSegment)
+	held, err := c.store.Fetch(ctx, c.key(g), fleetproto.MaxSegment)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", g, err)
 	}

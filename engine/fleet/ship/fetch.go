@@ -156,7 +156,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 		} else if !there {
 			continue
 		}
-		held, err := store.Get(ctx, fleetproto.BoxKey(branch, epoch), fleetproto.MaxJWS)
+		held, err := store.Fetch(ctx, fleetproto.BoxKey(branch, epoch), fleetproto.MaxJWS)
 		if err != nil && !disproved(err) {
 			return nil, stray, fmt.Errorf("reading epoch %d: %w", epoch, err)
 		}

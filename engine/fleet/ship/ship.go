@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 
@@ -318,7 +319,7 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 	began := s.o.Now()
 	err = s.o.Store.Create(ctx, key, data)
 	s.took = s.o.Now().Sub(began)
-	if errors.Is(err, fleetproto.ErrExists) {
+	if errors.Is(err, archive.ErrExists) {
 		return s.adopt(ctx, key, p)
 	}
 	if err != nil {
@@ -339,7 +340,7 @@ func (s *Shipper) noteTry(t try) error {
 }
 
 func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) error {
-	held, err := s.o.Store.Get(ctx, key, fleetproto.MaxSegment)
+	held, err := s.o.Store.Fetch(ctx, key, fleetproto.MaxSegment)
 	if err != nil {
 		return fmt.Errorf("reading piece %d: %w", p.Number, err)
 	}
@@ -393,8 +394,8 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		return err
 	}
 	for i, number := range slices.Backward(numbers) {
-		held, err := s.o.Store.Get(ctx, fleetproto.SegmentKey(c.branch, epoch, number), fleetproto.MaxSegment)
-		if errors.Is(err, fleetproto.ErrNotFound) || err != nil && !disproved(err) { // not found, yet listed
+		held, err := s.o.Store.Fetch(ctx, fleetproto.SegmentKey(c.branch, epoch, number), fleetproto.MaxSegment)
+		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // not found, yet listed
 			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
 		if i == len(numbers)-1 {

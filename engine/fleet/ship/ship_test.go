@@ -228,7 +228,7 @@ func TestShip_Forged(t *testing.T) {
 		Previous: fleetproto.Digest(w.store.Held(fleetproto.SegmentKey("centro", 1, 1))),
 		File:     "0000000001.copy", Offset: 4}, []byte("-more"), other)
 	if err == nil {
-		err = w.store.Put(t.Context(), key, forged)
+		err = w.store.Overwrite(t.Context(), key, forged)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -253,10 +253,10 @@ func TestFetch_Altered(t *testing.T) {
 		"altered": func(w *world, key func(int64) string) {
 			b := w.store.Held(key(2))
 			b[len(b)-1] ^= 1
-			_ = w.store.Put(t.Context(), key(2), b)
+			_ = w.store.Overwrite(t.Context(), key(2), b)
 		},
 		"exchanged": func(w *world, key func(int64) string) {
-			_ = w.store.Put(t.Context(), key(2),
+			_ = w.store.Overwrite(t.Context(), key(2),
 				w.store.Held(key(3)))
 		},
 		"lost": func(w *world, key func(int64) string) { w.store.Lose(key(2)) },
@@ -267,7 +267,7 @@ func TestFetch_Altered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = w.store.Put(t.Context(), key(2), b)
+			_ = w.store.Overwrite(t.Context(), key(2), b)
 		},
 	} {
 		w := newWorld(t)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
@@ -19,7 +20,7 @@ func (w *world) enrol(key fleetproto.Signer, epoch int64) {
 	data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
 		Key: fleetproto.EncodeKey(fleetproto.Public(key).Public), At: time.Now(), By: "ana"}, director)
 	if err == nil {
-		err = w.store.Put(w.t.Context(), fleetproto.BoxKey("centro", epoch), data)
+		err = w.store.Overwrite(w.t.Context(), fleetproto.BoxKey("centro", epoch), data)
 	}
 	if err != nil {
 		w.t.Fatal(err)
@@ -150,7 +151,7 @@ func TestFetch_WholeForged(t *testing.T) {
 			}
 			w.steps()
 			w.store.Fault = nil
-			if err := w.store.Put(t.Context(), fleetproto.WholeKey("centro", 2), c.put(t, w)); err != nil {
+			if err := w.store.Overwrite(t.Context(), fleetproto.WholeKey("centro", 2), c.put(t, w)); err != nil {
 				t.Fatal(err)
 			}
 			if _, f, err := w.fetch(); !errors.Is(err, c.want) {
@@ -172,7 +173,7 @@ func TestFetch_WholeForged(t *testing.T) {
 	w.grow("0000000002.copy", "more")
 	w.steps()
 	w.store.Lose(fleetproto.SegmentKey("centro", 1, 2))
-	if _, f, err := w.fetch(); err != nil || !errors.Is(f.Why, fleetproto.ErrNotFound) || !strings.Contains(f.Lacks(),
+	if _, f, err := w.fetch(); err != nil || !errors.Is(f.Why, archive.ErrNotFound) || !strings.Contains(f.Lacks(),
 		"piece 2") {
 		t.Errorf("%+v %v", f, err)
 	}

@@ -1,4 +1,4 @@
-package bucket
+package archive
 
 import (
 	"errors"
@@ -9,42 +9,40 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/engine/archive"
 	"dtegate/engine/archive/archivetest"
-	"dtegate/engine/fleet/fleetproto"
 )
 
-// Servers of both makes answer as wire says.
-func TestBucket(t *testing.T) {
+// Servers of both makes answer as a chain needs it.
+func TestChain(t *testing.T) {
 	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t),
 		"gofakes3": archivetest.StartOther(t).Endpoint()} {
-		a, err := archive.New(archive.Options{Endpoint: endpoint, Bucket: archivetest.Bucket, Prefix: "cadena",
+		a, err := New(Options{Endpoint: endpoint, Bucket: archivetest.Bucket, Prefix: "cadena",
 			AccessKey: archivetest.Access, Secret: archivetest.Secret, PathStyle: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, key := New(a), fleetproto.StatusKey("centro", 1)
-		if _, err := b.Get(t.Context(), key, 10); !errors.Is(err, fleetproto.ErrNotFound) {
+		b, key := a, "fleet/v1/status/centro/1.jws"
+		if _, err := b.Fetch(t.Context(), key, 10); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := b.Create(t.Context(), key, []byte("one")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := b.Create(t.Context(), key, []byte("two")); !errors.Is(err, fleetproto.ErrExists) {
+		if err := b.Create(t.Context(), key, []byte("two")); !errors.Is(err, ErrExists) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := b.Put(t.Context(), key, []byte("three")); err != nil {
+		if err := b.Overwrite(t.Context(), key, []byte("three")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if o, err := b.Get(t.Context(), key, 5); err != nil || string(o.Data) != "three" || o.Modified.IsZero() ||
+		if o, err := b.Fetch(t.Context(), key, 5); err != nil || string(o.Data) != "three" || o.Modified.IsZero() ||
 			o.Now.Before(o.Modified) {
 			t.Errorf("%s: %+v %v", name, o, err)
 		}
-		if _, err := b.Get(t.Context(), key, 4); !errors.Is(err, fleetproto.ErrTooLarge) {
+		if _, err := b.Fetch(t.Context(), key, 4); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
-		var listed []fleetproto.Entry
-		for e, err := range b.List(t.Context(), fleetproto.StatusFolder) {
+		var listed []Object
+		for e, err := range b.List(t.Context(), "fleet/v1/status/") {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -57,11 +55,11 @@ func TestBucket(t *testing.T) {
 	}
 }
 
-// TestBucket_Refused: a store that refuses is named as what it is, never as an archive, and never as a store that is
+// TestChain_Refused: a store that refuses is named as what it is, never as an archive, and never as a store that is
 // silent.
-func TestBucket_Refused(t *testing.T) {
+func TestChain_Refused(t *testing.T) {
 	for answer, want := range map[string]string{
-		"403 AccessDenied": "the chain's store refuses: reading fleet/v1/x: the object store does not " +
+		"403 AccessDenied": "reading fleet/v1/x: the object store does not " +
 			"take this appliance: the account may not do this",
 		"403 ExpiredToken":                 "the credentials have expired",
 		"400 ExpiredToken":                 "the credentials have expired",
@@ -70,7 +68,7 @@ func TestBucket_Refused(t *testing.T) {
 		"400 AuthorizationHeaderMalformed": "the region is wrong",
 		"301 PermanentRedirect":            "the region is wrong",
 		"404 NoSuchBucket":                 "there is no bucket of this name",
-		"507 XMinioStorageFull":            "the chain's store refuses: reading fleet/v1/x: the object store is full",
+		"507 XMinioStorageFull":            "reading fleet/v1/x: the object store is full",
 	} {
 		status, code, _ := strings.Cut(answer, " ")
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -78,23 +76,23 @@ func TestBucket_Refused(t *testing.T) {
 			w.WriteHeader(n)
 			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
 		}))
-		a, err := archive.New(archive.Options{Endpoint: store.URL, Bucket: archivetest.Bucket, AccessKey: "a",
+		a, err := New(Options{Endpoint: store.URL, Bucket: archivetest.Bucket, AccessKey: "a",
 			Secret: "b", PathStyle: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := New(a)
-		_, get := b.Get(t.Context(), "fleet/v1/x", 10)
-		if !errors.Is(get, fleetproto.ErrRefused) || !strings.Contains(get.Error(), want) {
+		b := a
+		_, get := b.Fetch(t.Context(), "fleet/v1/x", 10)
+		if !Refuses(get) || !strings.Contains(get.Error(), want) {
 			t.Errorf("%s: %v", answer, get)
 		}
-		errs := []error{get, b.Put(t.Context(), "fleet/v1/x", []byte("x")), b.Create(t.Context(), "fleet/v1/x",
+		errs := []error{get, b.Overwrite(t.Context(), "fleet/v1/x", []byte("x")), b.Create(t.Context(), "fleet/v1/x",
 			[]byte("x"))}
 		for _, err := range b.List(t.Context(), "fleet/v1/") {
 			errs = append(errs, err)
 		}
 		for _, err := range errs {
-			if !errors.Is(err, fleetproto.ErrRefused) || strings.Contains(err.Error(), "archive") {
+			if !Refuses(err) || strings.Contains(err.Error(), "archive") {
 				t.Errorf("%s: %v", answer, err)
 			}
 		}

@@ -1,0 +1,21 @@
+// Package redacted has a text that nothing prints.
+package redacted
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// Text is a password or the key of an account; it prints redacted.
+type Text string
+
+const shown = "[redacted]"
+
+func (Text) String() string       { return shown }
+func (Text) GoString() string     { return shown }
+func (Text) LogValue() slog.Value { return slog.StringValue(shown) }
+
+// MarshalText hides the secret from encoders (JSON, TOML), Format from the verbs that String does not reach.
+func (Text) MarshalText() ([]byte, error) { return []byte(shown), nil }
+func (Text) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, shown) }
