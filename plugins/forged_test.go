@@ -434,7 +434,7 @@ func (f *forge) rogue(t *testing.T, change func(*rogueAnswer)) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filler.Meets(rulestore.Required(f.manifest)); err != nil {
+	if err := filler.Meets(rulestore.Required(f.manifest, c.Type.Effect)); err != nil {
 		return nil, err
 	}
 	document, faults := filler.Fill(nil, a.facts, &answer, schema.FillOptions{})
@@ -580,6 +580,50 @@ func TestForged_Aimed(t *testing.T) {
 		"a global discount that nobody asked for": {"dte01/v2", func(a *rogueAnswer) {
 			raise(a, one, "descuGravada")
 			raise(a, -one, append([]string{"subTotal"}, paid...)...)
+		}},
+		"discounts that the lines do not have": {"dte01/v2", func(a *rogueAnswer) { raise(a, one, "totalDescu") }},
+		"a balance beside what is paid":        {"dte01/v2", func(a *rogueAnswer) { raise(a, -one, "saldoFavor") }},
+		"a charge that hides its line's price": {"dte01/v2", func(a *rogueAnswer) {
+			a.say(0, "noGravado", one)
+			amount := dte.Amount(a.column("ventaGravada")[0])
+			a.column("noGravado")[0], a.column("ventaGravada")[0] = int64(one), 0
+			raise(a, -amount, sold...)
+			raise(a, one, "totalNoGravado", "totalPagar")
+		}},
+		"a freight that nobody asked for": {"dte11/v3", func(a *rogueAnswer) { raise(a, one, append([]string{"flete"}, paid...)...) }},
+		"a return of a freight that its origin lacks": {"retorno/v1", func(a *rogueAnswer) {
+			a.column("flete")[0] += int64(one)
+			raise(a, one, append([]string{"totalFlete"}, paid...)...)
+		}},
+		"a liquidation of more than was sold": {"dte08/v2", func(a *rogueAnswer) {
+			a.column("ventaGravada")[0] += int64(one)
+			raise(a, one, "totalGravada", "subTotalVentas", "montoTotalOperacion", "total")
+		}},
+		"a liquidation of more exports than it lists": {"dte08/v2", func(a *rogueAnswer) {
+			raise(a, one, "exportacion", "subTotalVentas", "montoTotalOperacion", "total")
+		}},
+		"a liquidation of another total": {"dte08/v1", func(a *rogueAnswer) { raise(a, one, "total") }},
+		"a settlement of more than was sold": {"dte09/v2", func(a *rogueAnswer) {
+			value, _ := a.facts.Get("cuerpoDocumento").Index(0).Get("valorOperaciones").Amount()
+			a.column("valorOperaciones")[0] = int64(value + one)
+			for _, name := range []string{"subTotal", "iva", "liquidoApagar"} {
+				a.column(name)[0] += int64(one)
+			}
+			raise(a, one, "liquidoApagar")
+		}},
+		"another commission": {"dte09/v1", func(a *rogueAnswer) {
+			a.column("comision")[0] += int64(one)
+			a.column("liquidoApagar")[0] -= int64(one)
+			raise(a, -one, "liquidoApagar")
+		}},
+		"a settlement in other words": {"dte09/v2", func(a *rogueAnswer) { raise(a, one, "liquidoApagar") }},
+		"a donation of more": {"dte15/v2", func(a *rogueAnswer) {
+			a.column("valor")[0] += int64(one)
+			raise(a, one, "valorTotal")
+		}},
+		"less money than was given": {"dte15/v1", func(a *rogueAnswer) {
+			raise(a, -one, "efectivo")
+			a.from("resumen.pagos[].montoPago", `"amount":"efectivo"`)
 		}},
 		"a negative retention": {"dte03/v4", func(a *rogueAnswer) {
 			a.summary["ivaRete"] -= one

@@ -230,15 +230,12 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 			return c, nil // no document of an unknown type is signed
 		}
 	}
-	return c, filler.Meets(required(m, c.Type.Effect))
+	return c, filler.Meets(Required(m, c.Type.Effect))
 }
 
-// Required returns the places that the layout of a document or an event must have, for the box's own data about it.
-func Required(m bundle.Manifest) schema.Requirements {
-	return required(m, record.TypeOf(m.Document).Effect)
-}
-
-func required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
+// Required returns the places that the layout of a document with this effect, or of an event, must have for the box's
+// own data about it.
+func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
@@ -306,7 +303,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 				mostOfEvent)
 		}
 	}
-	return e, filler.Meets(Required(m))
+	return e, filler.Meets(Required(m, bundle.Nothing))
 }
 
 // Whole returns a parameter that is a whole number, 0 if the bundle does not have it.

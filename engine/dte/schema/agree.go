@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -41,11 +42,12 @@ func Said(name string) bool { return Priced(name) || slices.Contains(identity, n
 
 // Priced reports whether a fact of this name determines the amount of a line.
 func Priced(name string) bool {
-	return slices.Contains(saidOfLine, name) || slices.Contains(withheldOf, name) || slices.Contains(soldAs, name)
+	return slices.Contains(saidOfLine, name) || slices.Contains(soldAs, name)
 }
 
-// saidOfLine lists the amounts of a line that the till gives.
-var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado"}
+// saidOfLine lists the amounts of a line that the till gives: of a sale, a withholding, a donation or a liquidation.
+var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido", "valorUni",
+	"depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro", "flete"}
 
 // freeRoots lists the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}
@@ -231,6 +233,7 @@ const (
 // sumOf pairs each total of resumen with the amount of the lines that it sums.
 var sumOf = [][2]string{
 	{"totalNoSuj", "ventaNoSuj"}, {"totalExenta", "ventaExenta"}, {"totalGravada", "ventaGravada"},
+	{"totalExportacion", "exportaciones"}, {"exportacion", "exportaciones"},
 	{"totalCompra", "compra"}, {"totalCompraExcluidos", "compra"}, {"totalNoGravado", "noGravado"},
 	{"totalSeguro", "seguro"}, {"totalFlete", "flete"}, {"valorTotal", "valor"},
 	{"totalSujetoRetencion", "montoSujetoGrav"}, {"totalIvaRetenido", "ivaRetenido"}, {"totalIVAretenido",
@@ -238,14 +241,13 @@ var sumOf = [][2]string{
 }
 
 // soldAs lists the amounts that a line may be sold as: price times quantity, less the discount. One of them is not 0.
-var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
-
-// withheldOf lists the amounts of a withholding voucher's line. The till gives them; the module only adds them up.
-var withheldOf = []string{"montoSujetoGrav", "ivaRetenido"}
+// In a line without a price the till gives them.
+var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "valor"}
 
 // Amounts of resumen, by their effect on the amount to be paid.
 var (
 	totalsSold = []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "totalCompraExcluidos"}
+	exported   = []string{"totalExportacion", "exportacion"}
 	discounts  = []string{"descuNoSuj", "descuExenta", "descuGravada", "descu", "descuento"}
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
@@ -271,12 +273,15 @@ type arithmetic struct {
 	resumen, lines            int      // in the document
 	line                      int      // the first member of a line, among all fields
 	sums                      [][2]int // sumOf: in resumen, in a line
-	quantity, price, discount int      // in a line; price, discount and charge too
-	charge                    int      // noGravado
-	sold, withheld            []int
+	quantity, price, discount int      // in a line; price, discount, charge and kind too
+	charge, kind              int      // noGravado, tipoDonacion
+	said                      []given
+	sold                      []int
 	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal for which the layout has no place
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
-	equations                 []equation
+	totalDiscount             int            // totalDescu
+	carriage                  []given        // of resumen, and the sum of no lines
+	equations, settled        []equation     // of resumen, and of a body of one line
 	taxes, taxCode, taxValue  int
 	pagos, paid               int
 	strange                   []int // amounts that occur in no equation
@@ -284,9 +289,16 @@ type arithmetic struct {
 	total, output             int   // overlay.total: its place, and the module's answer for it
 }
 
-// equation is a total of resumen as the sum of other amounts, rounded to the cent and never below 0.
+// given is a member of a line or of resumen whose amount the till gives, and the name of the till's fact.
+type given struct {
+	position int
+	fact     string
+}
+
+// equation is a total as the sum of other amounts of its object, rounded to the cent and never below 0.
 type equation struct {
 	total       int // -1: the module's answer for what is paid, which the layout does not show
+	balance     int // saldoFavor, by which the sum is below 0; -1 if the total has none
 	plus, minus []int
 	taxed       bool
 	// otherwise lists amounts that MH has accepted both inside and outside the total: perception and retention.
@@ -311,11 +323,17 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		return found
 	}
 	resumen, line := c.layoutIndex(summaryName), c.layoutIndex(linesName+"[]")
+	body := c.layoutIndex(linesName)
+	if body >= 0 && !c.fields[body].item {
+		line = body
+	} else {
+		body = -1
+	}
 	tax, payment := c.layoutIndex(summaryName+".tributos[]"), c.layoutIndex(summaryName+".pagos[]")
 	a = arithmetic{resumen: position(0, summaryName), lines: position(0, linesName),
-		quantity: position(line, "cantidad"), price: position(line, "precioUni"),
-		discount: position(line, "montoDescu"), charge: position(line, "noGravado"), sold: find(line, soldAs...),
-		withheld: find(line, withheldOf...), discounts: make(map[int]string), taxes: position(resumen, "tributos"),
+		quantity: position(line, "cantidad"), price: position(line, "precioUni"), discount: position(line, "montoDescu"),
+		charge: position(line, "noGravado"), kind: position(line, "tipoDonacion"), sold: find(line, soldAs...),
+		discounts: make(map[int]string), totalDiscount: position(resumen, "totalDescu"), taxes: position(resumen, "tributos"),
 		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"), pagos: position(resumen, "pagos"),
 		paid: position(payment, "montoPago"), total: position(resumen, c.overlay.total),
 		output: slices.Index(c.out.Summary, c.overlay.total),
@@ -325,29 +343,50 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.sums = append(a.sums, [2]int{total, column})
 		}
 	}
-	whole := line >= 0 && resumen >= 0
-	for _, name := range slices.Concat(saidOfLine, withheldOf) {
-		if !whole || position(line, name) < 0 {
+	whole := line >= 0 && (resumen >= 0 || body >= 0)
+	for _, name := range saidOfLine {
+		i := position(line, name)
+		if i < 0 && line >= 0 { // under another name
+			members := c.fields[c.fields[line].first:][:c.fields[line].members]
+			i = slices.IndexFunc(members, func(x field) bool { return x.path == linesName+"[]."+name })
+		}
+		if i >= 0 {
+			a.said = append(a.said, given{i, name})
+		}
+		if i < 0 || !whole {
 			a.lineLacks = append(a.lineLacks, name)
 		}
+		switch name {
+		case "valorUni":
+			a.price = max(a.price, i)
+		case "depreciacion":
+			a.discount = max(a.discount, i)
+		}
 	}
-	var given []string
+	var known []string
 	for name, fact := range globalDiscounts {
 		if i := position(resumen, name); i >= 0 {
 			a.discounts[i] = fact
-			given = append(given, fact)
+			known = append(known, fact)
 		}
 	}
 	for _, fact := range globalDiscounts {
-		if !whole || !slices.Contains(given, fact) {
+		if !whole || !slices.Contains(known, fact) {
 			a.globalLacks = append(a.globalLacks, fact)
+		}
+	}
+	for _, name := range carriage {
+		i := position(resumen, name)
+		if i >= 0 && !slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == i }) {
+			a.carriage = append(a.carriage, given{i, name})
 		}
 	}
 	if line >= 0 {
 		a.line = c.fields[line].first
 	}
 	if resumen >= 0 {
-		known := slices.Concat(totalsSold, discounts, carriage, perceived, withheld, besides)
+		known := slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides,
+			[]string{c.overlay.total})
 		f := &c.fields[resumen]
 		for i, x := range c.fields[f.first : f.first+f.members] {
 			if x.types&(typeNumber|typeInteger) == 0 {
@@ -363,7 +402,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	}
 	gross, off := find(resumen, "subTotalVentas"), find(resumen, discounts...)
 	if gross == nil {
-		gross = find(resumen, totalsSold...)
+		gross = find(resumen, slices.Concat(totalsSold, exported)...)
 	}
 	equate := func(total string, e equation) {
 		e.total = position(resumen, total)
@@ -372,19 +411,41 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		}
 	}
 	if position(resumen, "subTotalVentas") >= 0 {
-		equate("subTotalVentas", equation{plus: find(resumen, totalsSold...)})
+		equate("subTotalVentas", equation{balance: -1, plus: find(resumen, slices.Concat(totalsSold, exported)...)})
 	}
-	equate("subTotal", equation{plus: gross, minus: off})
+	equate("subTotal", equation{balance: -1, plus: gross, minus: off})
 	if net := find(resumen, "subTotal"); net != nil {
 		gross, off = net, nil
 	}
 	net := slices.Concat(gross, find(resumen, carriage...))
-	equate("montoTotalOperacion", equation{plus: net, minus: off, taxed: true,
+	equate("montoTotalOperacion", equation{balance: -1, plus: net, minus: off, taxed: true,
 		otherwise: [2][]int{find(resumen, perceived...), find(resumen, withheld...)}})
-	equate("totalPagar", equation{plus: slices.Concat(net, find(resumen, "totalNoGravado"), find(resumen, perceived...)),
-		minus: slices.Concat(off, find(resumen, "reteRenta"), find(resumen, withheld...)), taxed: true})
-	if c.overlay.total != "" && c.overlay.total != "totalPagar" && position(resumen, "totalPagar") >= 0 {
+	paid := "totalPagar"
+	if c.overlay.total != "" && c.overlay.total != paid && position(resumen, paid) >= 0 {
 		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.totalPagar", c.overlay.total)
+	}
+	summed := a.total >= 0 && slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == a.total })
+	if !summed && c.overlay.total != "montoTotalOperacion" {
+		paid = cmp.Or(c.overlay.total, paid)
+	}
+	equate(paid, equation{balance: position(resumen, "saldoFavor"), taxed: true,
+		plus:  slices.Concat(net, find(resumen, "totalNoGravado"), find(resumen, perceived...)),
+		minus: slices.Concat(off, find(resumen, "reteRenta"), find(resumen, withheld...))})
+	settle := func(total int, plus, minus []int) {
+		if len(plus) > 0 {
+			a.settled = append(a.settled, equation{total: total, balance: -1, plus: plus, minus: minus})
+		}
+	}
+	if body >= 0 { // a liquidation
+		value, off := find(body, "valorOperaciones"), find(body, "ivaPercibido", "comision", "ivaComision")
+		settle(-1, value, off)
+		if i := position(body, "liquidoApagar"); i >= 0 {
+			settle(i, value, off)
+		}
+		if i := position(body, "subTotal"); i >= 0 {
+			settle(i, value, find(body, "montoSinPercepcion"))
+			settle(i, find(body, "iva", "montoSujetoPercepcion"), nil)
+		}
 	}
 	return a, nil
 }
@@ -407,12 +468,12 @@ func (r *run) addUp() {
 	if r.computed != nil {
 		r.hasPlaces()
 	}
-	if a.resumen < 0 || root.kind != dte.KindObject {
+	if root.kind != dte.KindObject {
 		return
 	}
-	resumen := &r.slots[root.first+int32(a.resumen)]
-	if resumen.kind != dte.KindObject {
-		return
+	resumen := new(slot)
+	if a.resumen >= 0 {
+		resumen = &r.slots[root.first+int32(a.resumen)]
 	}
 	name := func(position int) string {
 		return summaryName + "." + r.filler.fields[r.filler.fields[r.filler.fields[0].first+a.resumen].first+
@@ -428,11 +489,19 @@ func (r *run) addUp() {
 	if a.lines >= 0 {
 		r.addLines(&r.slots[root.first+int32(a.lines)], resumen, wrong)
 	}
-	for i, fact := range a.discounts {
-		given, n := r.facts.Get("descuentoGlobal").Get(fact), r.number(resumen, i)
-		if r.computed != nil && !isGiven(n, given, dte.Value{}) {
+	if resumen.kind != dte.KindObject {
+		return
+	}
+	asGiven := func(i int, fact dte.Value) {
+		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, dte.Value{}) {
 			r.contradict(name(i), "is "+n.String()+", which the sale does not say")
 		}
+	}
+	for i, fact := range a.discounts {
+		asGiven(i, r.facts.Get("descuentoGlobal").Get(fact))
+	}
+	for _, g := range a.carriage {
+		asGiven(g.position, r.facts.Get(summaryName).Get(g.fact))
 	}
 	for _, i := range a.unsigned {
 		if r.computed != nil && r.number(resumen, i) < 0 {
@@ -449,16 +518,43 @@ func (r *run) addUp() {
 	if a.pagos >= 0 && a.paid >= 0 {
 		var sum dte.Sum
 		pagos := &r.slots[resumen.first+int32(a.pagos)]
-		if pagos.kind != dte.KindArray || pagos.count == 0 || a.total < 0 {
+		total, known := r.paid(resumen, a.total)
+		if pagos.kind != dte.KindArray || pagos.count == 0 || !known {
 			return
 		}
 		for i := range pagos.count {
-			sum.Add(r.number(&r.slots[pagos.first+i], a.paid))
+			sum.Sub(r.number(&r.slots[pagos.first+i], a.paid))
 		}
-		sum.Sub(r.number(resumen, a.total))
-		// in a donation only money is paid, not goods
-		if inKind := r.filler.total == "valorTotal" && sum.Negative(); !inKind && !sum.Within(sumTolerance) {
-			r.contradict(name(a.pagos), "do not add up to "+r.number(resumen, a.total).String()+", what is paid")
+		if a.kind < 0 {
+			sum.Add(total)
+		} else {
+			r.addMoney(&sum, &r.slots[root.first+int32(a.lines)])
+		}
+		if !sum.Within(sumTolerance) {
+			r.contradict(name(a.pagos), "do not add up to what is paid")
+		}
+	}
+}
+
+// paid returns the total at a position of an object, and for -1 the module's answer for what is paid, if it has one.
+func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
+	if output := r.filler.amounts.output; position >= 0 {
+		return r.number(object, position), true
+	} else if r.computed != nil && output >= 0 {
+		return dte.Amount(r.computed.Summary[output]), true
+	}
+	return 0, false
+}
+
+// addMoney adds what a donation's lines give in money (CAT-026): goods and services are not paid.
+func (r *run) addMoney(sum *dte.Sum, lines *slot) {
+	a := &r.filler.amounts
+	for i := range lines.count {
+		line := &r.slots[lines.first+i]
+		for _, position := range a.sold {
+			if r.number(line, a.kind) == dte.Scale {
+				sum.Add(r.number(line, position))
+			}
 		}
 	}
 }
@@ -479,6 +575,8 @@ func (r *run) hasPlaces() {
 		lacks(lines.Index(i), a.lineLacks)
 	}
 }
+
+var noStrange = []dte.Sum{{}}
 
 // mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
@@ -508,27 +606,29 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 }
 
 // holds reports whether an equation is true with this sum of taxes and any one of the sums in strange.
-func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, strange []dte.Sum) bool {
-	total := r.number(resumen, e.total)
-	if e.total < 0 && (r.computed == nil || r.filler.amounts.output < 0) {
+func (r *run) holds(e *equation, object *slot, taxes dte.Sum, strange []dte.Sum) bool {
+	total, known := r.paid(object, e.total)
+	if !known {
 		return true
-	} else if e.total < 0 {
-		total = dte.Amount(r.computed.Summary[r.filler.amounts.output])
+	}
+	balance := r.number(object, e.balance)
+	if balance > 0 || balance < 0 && total != 0 {
+		return false
 	}
 	var sum dte.Sum
 	if e.taxed {
 		sum = taxes
 	}
 	for _, i := range e.plus {
-		sum.Add(r.number(resumen, i))
+		sum.Add(r.number(object, i))
 	}
 	for _, i := range e.minus {
-		sum.Sub(r.number(resumen, i))
+		sum.Sub(r.number(object, i))
 	}
 	near := func() bool {
-		return total == 0 && sum.Negative() || slices.ContainsFunc(strange, func(s dte.Sum) bool {
+		return total == 0 && e.balance < 0 && sum.Negative() || slices.ContainsFunc(strange, func(s dte.Sum) bool {
 			s.Merge(sum)
-			s.Sub(total)
+			s.Sub(total + balance) // one of them is 0
 			return s.Within(sumTolerance)
 		})
 	}
@@ -536,10 +636,10 @@ func (r *run) holds(e *equation, resumen *slot, taxes dte.Sum, strange []dte.Sum
 		return true
 	}
 	for _, i := range e.otherwise[0] {
-		sum.Add(r.number(resumen, i))
+		sum.Add(r.number(object, i))
 	}
 	for _, i := range e.otherwise[1] {
-		sum.Sub(r.number(resumen, i))
+		sum.Sub(r.number(object, i))
 	}
 	return near()
 }
@@ -564,71 +664,80 @@ func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 // addLines compares each line with its price and quantity, and the sums of the lines with the totals.
 func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	a := &r.filler.amounts
-	if lines.kind != dte.KindArray {
-		return
+	var all []slot
+	switch lines.kind {
+	case dte.KindArray:
+		all = r.slots[lines.first:][:lines.count]
+	case dte.KindObject:
+		all = []slot{*lines} // a body of one line
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
 		var off dte.Sum // a cent in each line, always in the same direction, is not rounding
-		for i := range lines.count {
-			line := &r.slots[lines.first+i]
-			var sold dte.Amount
-			for _, position := range a.sold {
-				sold |= r.number(line, position)
-			}
-			if sold != 0 || r.number(line, a.charge) == 0 {
-				r.priceLine(line, i, &off)
-			}
+		for i := range all {
+			r.priceLine(&all[i], i, &off)
 		}
-		if !off.Within(lineTolerance + dte.Amount(lines.count)*cent/2) {
+		if !off.Within(lineTolerance + dte.Amount(len(all))*cent/2) {
 			r.contradict(linesName, "do not add up to their prices times their quantities, less their discounts")
 		}
 	}
-	if r.computed != nil {
-		facts := r.facts.Get(linesName)
-		for i := range lines.count {
-			r.asGiven(&r.slots[lines.first+i], facts.Index(int(i)), i)
+	facts := r.facts.Get(linesName)
+	for i := range all {
+		if r.computed != nil {
+			r.asGiven(&all[i], facts.Index(i), i)
+		}
+		for j := range a.settled {
+			if !r.holds(&a.settled[j], &all[i], dte.Sum{}, noStrange) {
+				r.contradict(linesName, "does not add up to what is settled")
+			}
 		}
 	}
 	for _, s := range a.sums {
 		var sum dte.Sum
-		for i := range lines.count {
-			sum.Add(r.number(&r.slots[lines.first+i], s[1]))
+		for i := range all {
+			sum.Add(r.number(&all[i], s[1]))
 		}
 		if sum.Sub(r.number(resumen, s[0])); !sum.Within(sumTolerance) {
 			wrong(s[0])
 		}
 	}
+	if a.totalDiscount >= 0 {
+		var sum dte.Sum
+		for i := range all {
+			sum.Add(r.number(&all[i], a.discount))
+		}
+		for i := range a.discounts {
+			sum.Add(r.number(resumen, i))
+		}
+		if sum.Sub(r.number(resumen, a.totalDiscount)); !sum.Within(sumTolerance) {
+			wrong(a.totalDiscount)
+		}
+	}
 }
 
 // asGiven compares a module's answer for a line with the till's facts. A module must not raise a price or a quantity,
-// invent a discount or a charge, or withhold another amount. A return gives back a part of its origin's amounts.
-func (r *run) asGiven(line *slot, given dte.Value, i int32) {
+// invent a discount or a charge, or withhold or settle another amount. A return gives back a part of its origin's
+// amounts, and its discount includes its part of the global discount.
+func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	a := &r.filler.amounts
-	returned := given.Get("cantidadOrigen").Exists()
-	check := func(position int, back bool) {
-		if position < 0 {
-			return
+	returned := fact.Get("cantidadOrigen").Exists()
+	check := func(position int, name string) {
+		var origin dte.Value
+		if returned {
+			origin = fact.Get(name + "Origen")
 		}
-		name, origin := r.filler.fields[a.line+position].name, dte.Value{}
-		if back {
-			origin = given.Get(name + "Origen")
-		}
-		if n := r.number(line, position); !isGiven(n, given.Get(name), origin) {
+		if n := r.number(line, position); !isGiven(n, fact.Get(name), origin) {
 			r.contradict(fmt.Sprintf("%s[%d].%s", linesName, i, name), "is "+n.String()+", which the sale does not say")
 		}
 	}
-	check(a.quantity, false)
-	check(a.price, false)
-	check(a.charge, returned)
-	for _, position := range a.withheld {
-		check(position, false)
+	for _, g := range a.said {
+		if !returned || g.position != a.discount {
+			check(g.position, g.fact)
+		}
 	}
-	if !returned {
-		check(a.discount, false)
-		return
-	}
-	for _, position := range a.sold { // the discount of a return includes its part of the global discount
-		check(position, true)
+	if returned || a.price < 0 && !fact.Get("cantidad").Exists() {
+		for _, position := range a.sold {
+			check(position, r.filler.fields[a.line+position].name)
+		}
 	}
 }
 
@@ -642,9 +751,16 @@ func isGiven(n dte.Amount, fact, origin dte.Value) bool {
 }
 
 // priceLine compares a line's amount with price times quantity, less the discount.
-func (r *run) priceLine(line *slot, i int32, off *dte.Sum) {
+func (r *run) priceLine(line *slot, i int, off *dte.Sum) {
 	a := &r.filler.amounts
 	quantity, price := r.number(line, a.quantity), r.number(line, a.price)
+	var sold dte.Amount
+	for _, position := range a.sold {
+		sold |= r.number(line, position)
+	}
+	if charge := r.number(line, a.charge); sold == 0 && charge != 0 && price == charge {
+		return // MF2 p.47 shows the charge as the price too
+	}
 	high, low := bits.Mul64(uint64(max(quantity, -quantity)), uint64(max(price, -price)))
 	gross := uint64(dte.MaxAmount)
 	if high < dte.Scale {

@@ -72,7 +72,8 @@ func TestFill_StrangeAmount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := dte.Obj(dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(dte.Obj())}, dte.Member{Name: "resumen",
+	facts := dte.Obj(dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(dte.Obj(dte.Member{
+		Name: "ventaGravada", Value: dte.Int(100)}))}, dte.Member{Name: "resumen",
 		Value: dte.Obj()})
 	for _, c := range []struct {
 		levy, more float64 // in dollars; more is what the totals have beside the sale

@@ -162,10 +162,11 @@ func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	for i := range n {
 		lines = append(lines, line.With("numItem", dte.Int(int64(i+1))))
 	}
-	var total dte.Amount
+	var total, off dte.Amount
 	for range n {
 		sold, _ := line.Get("ventaGravada").Amount()
-		total += sold
+		less, _ := line.Get("montoDescu").Amount()
+		total, off = total+sold, off+less
 	}
 	resumen := document.Get("resumen").With("tributos", dte.Null()).
 		With("pagos", dte.Arr(document.Get("resumen").Get("pagos").Index(0).With("montoPago", dte.Num(total))))
@@ -177,6 +178,7 @@ func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	for _, name := range []string{"totalGravada", "subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar"} {
 		resumen = resumen.With(name, dte.Num(total))
 	}
+	resumen = resumen.With("totalDescu", dte.Num(off))
 	document = document.With("cuerpoDocumento", dte.Arr(lines...)).With("resumen", resumen)
 	out, c, facts := derive(compile(t, path, "", Outputs{}), document)
 	overlay := `{"total":"totalPagar","taxes":{"path":"resumen.tributos","catalogue":"CAT-015"},
