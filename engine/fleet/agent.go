@@ -286,6 +286,9 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
+// maxRefused is how many refused versions in a row the box reads: a store that lies may give an object of any version.
+const maxRefused = 10_000
+
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
 func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 	a.mu.Lock()
@@ -306,6 +309,10 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	var data []byte
 	var fault error
 	for seen, linked := taken, true; fault == nil || !now.Before(a.ahead); {
+		if seen.Version >= taken.Version+maxRefused {
+			a.ahead = now.Add(aheadEvery)
+			break
+		}
 		version := seen.Version + 1
 		o, err := a.get(ctx, fleetproto.DesiredKey(a.o.Group, version), fleetproto.MaxJWS)
 		if errors.Is(err, archive.ErrNotFound) {

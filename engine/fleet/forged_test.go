@@ -1,12 +1,15 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
 )
 
 // Whoever holds the store's credentials brings no rule, no version and no box.
@@ -148,4 +151,35 @@ func TestAgent_StolenBox(t *testing.T) {
 	w.pass(16 * time.Minute)
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "returned catalogos 1.0.0", "live catalogos 1.0.1")
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1")
+}
+
+// endless is a store that has an object of every version.
+type endless struct {
+	*fleettest.Store
+	asked *int
+}
+
+func (e endless) Get(ctx context.Context, key string, limit int64) (fleetproto.Object, error) {
+	if strings.Contains(key, "/desired/") && *e.asked < 100_000 { // then the test has failed
+		*e.asked++
+		return fleetproto.Object{Data: []byte("nothing")}, nil
+	}
+	return e.Store.Get(ctx, key, limit)
+}
+
+// A store that has an object of every version does not hold the agent: it looks at its enrolment and reports on.
+func TestAgent_VersionsWithoutEnd(t *testing.T) {
+	w, asked := newWorld(t), 0
+	o := *w.options()
+	o.Store = endless{w.store, &asked}
+	agent, err := fleet.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := w.now.Add(5 * time.Minute); w.now.Before(end); {
+		w.now = w.now.Add(agent.Step(t.Context()))
+	}
+	if len(w.store.Keys("fleet/v1/status/")) != 1 || asked >= 100_000 {
+		t.Errorf("%d versions were asked for, status %q", asked, w.store.Keys("fleet/v1/status/"))
+	}
 }

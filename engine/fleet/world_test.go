@@ -72,17 +72,21 @@ func (o orders) Admit(ctx context.Context, file []byte, by fleet.Order) (fleet.A
 	return o.Rules.Admit(ctx, file, by)
 }
 
-// start begins the agent, as a start of the appliance does.
-func (w *world) start() {
-	w.t.Helper()
-	var err error
-	w.agent, err = fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group,
+// options are those of the agent.
+func (w *world) options() *fleet.Options {
+	return &fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group,
 		Director: w.directors, Box: w.box,
 		Points: points, Poll: w.poll, Look: w.look, Rules: orders{w.gate, w}, State: w.disk,
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
-		Describe: func(s *fleetproto.Status) { s.Ready = true }})
-	if err != nil {
+		Describe: func(s *fleetproto.Status) { s.Ready = true }}
+}
+
+// start begins the agent, as a start of the appliance does.
+func (w *world) start() {
+	w.t.Helper()
+	var err error
+	if w.agent, err = fleet.New(*w.options()); err != nil {
 		w.t.Fatal(err)
 	}
 }
