@@ -29,7 +29,7 @@ func TestREADME(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(copied, "plugins"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"rules", "engine", "storage", "plugins/sdk", "plugins/plugintest"} {
+	for _, name := range []string{"rules", "engine", "storage", "cmd", "plugins/sdk", "plugins/plugintest"} {
 		if err := os.Symlink(filepath.Join(root, name), filepath.Join(copied, name)); err != nil {
 			t.Fatal(err)
 		}

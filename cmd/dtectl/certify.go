@@ -28,7 +28,7 @@ type certifyCommand struct {
 	Report      string        `type:"path" help:"Write how far it is, and what was refused, as JSON to this file, and as a page for printing beside it (.html)." placeholder:"FILE"`
 	PointOfSale int64         `help:"Id of the point of sale that issues; default: the configuration's first."`
 	Token       string        `type:"existingfile" help:"File with a till's token of that point of sale; default: one of its own, made for the run and revoked behind it." placeholder:"FILE"`
-	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of the API; default: made-up ones, which MH may refuse." placeholder:"FILE"`
+	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of the API; default: those of the examples, which MH may refuse." placeholder:"FILE"`
 	Seed        uint64        `help:"Which sales; default: of the issuer's NIT and the day."`
 	Every       time.Duration `default:"250ms" help:"The least time from one sending to the next: MH publishes no limit, and this is a till's."`
 	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`

@@ -54,7 +54,7 @@ func TestExamples_Issued(t *testing.T) {
 				bodies = append(bodies, string(e.Value))
 			}
 		}
-		if both := slices.Contains([]string{"dte05", "dte06", "dte07", "dte14"}, path); both && len(bodies) != 2 {
+		if both := slices.Contains([]string{"dte05", "dte06", "dte07", "dte14"}, path); both && len(bodies) < 2 {
 			t.Errorf("%s has %d shapes", path, len(bodies))
 		}
 		for _, body := range bodies {
