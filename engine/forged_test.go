@@ -114,10 +114,7 @@ func TestForged_Amounts(t *testing.T) {
 			honest.Out.Summary[i] += dte.Scale
 		}
 	}
-	o, err := w.shelfOptions()
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := w.shelfOptions()
 	o.OnFailure = map[string]string{rulestore.FailureTrap: rulestore.Refuse}
 	strict := rulestore.New(o)
 	for _, c := range []struct {

@@ -33,10 +33,7 @@ func TestRuleFailed(t *testing.T) {
 			w := newWorld(t)
 			defer w.close()
 			w.points = 2
-			o, err := w.shelfOptions()
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := w.shelfOptions()
 			o.OnFailure = map[string]string{rulestore.FailureTrap: c.policy}
 			s := rulestore.New(o)
 			all := shipped(t)

@@ -9,6 +9,7 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/rulestore"
+	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundletest"
 )
 
@@ -65,9 +66,5 @@ func heap() uint64 {
 
 // modules is how many compiled modules the host holds.
 func (w *world) modules(t *testing.T) int {
-	hosts, err := shelfHosts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return int(metrictest.Value(t, hosts[0], "dte_rule_modules"))
+	return int(metrictest.Value(t, plugintest.Host(t, "compiler"), "dte_rule_modules"))
 }

@@ -2,27 +2,13 @@ package engine
 
 import (
 	"context"
-	"path/filepath"
-	"sync"
 	"testing"
 
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
-	"dtegate/rules"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
 )
-
-// shelfHosts are those of the shelves of all tests: a compiler and an interpreter.
-var shelfHosts = sync.OnceValues(func() (hosts [2]*rules.Host, err error) {
-	for i, engine := range []string{"compiler", "interpreter"} {
-		if hosts[i], err = rules.NewHost(context.Background(), rules.Options{Engine: engine, Logger: quiet,
-			CacheDir: filepath.Join("..", "var", "build", "cache")}); err != nil {
-			return hosts, err
-		}
-	}
-	return hosts, nil
-})
 
 // shelf gives a world's engine a shelf: what the store has, and what the test ships.
 func (w *world) shelf(shipped map[string][]byte) *rulestore.Store {
@@ -36,19 +22,11 @@ func (w *world) shelf(shipped map[string][]byte) *rulestore.Store {
 }
 
 func (w *world) openShelf(shipped map[string][]byte) (*rulestore.Store, error) {
-	o, err := w.shelfOptions()
-	if err != nil {
-		return nil, err
-	}
-	s := rulestore.New(o)
+	s := rulestore.New(w.shelfOptions())
 	return s, s.Load(context.Background(), shipped)
 }
 
-func (w *world) shelfOptions() (o rulestore.Options, err error) {
-	hosts, err := shelfHosts()
-	if err != nil {
-		return o, err
-	}
+func (w *world) shelfOptions() rulestore.Options {
 	pinned, log := w.pinned, w.log
 	if pinned == nil {
 		pinned = []bundle.Key{plugintest.Key()}
@@ -56,9 +34,10 @@ func (w *world) shelfOptions() (o rulestore.Options, err error) {
 	if log == nil {
 		log = quiet
 	}
-	return rulestore.Options{Store: w.store, Host: hosts[0], Interpreter: hosts[1], Keys: bundle.Keys{Pinned: pinned},
+	return rulestore.Options{Store: w.store, Host: plugintest.Host(w.t, "compiler"),
+		Interpreter: plugintest.Host(w.t, "interpreter"), Keys: bundle.Keys{Pinned: pinned},
 		Box:      w.box,
-		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}, nil
+		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}
 }
 
 // shipped are the bundles that the tests of a shelf start with.

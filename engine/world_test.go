@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -62,12 +61,8 @@ func common(t testing.TB) shared {
 		if err != nil {
 			t.Fatal(err)
 		}
-		host, err := rules.NewHost(context.Background(), rules.Options{CacheDir: filepath.Join(plugintest.Root(t),
-			"var", "build", "cache")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sharedVal = shared{key, loadBook(t, host)}
+		plugintest.Rule(t, "dte01/v2", "interpreter") // held, as those of the book: tests push it again and again
+		sharedVal = shared{key, loadBook(t)}
 	})
 	if sharedVal.book == nil {
 		t.Fatal("the common parts of the tests could not be made")
@@ -75,19 +70,11 @@ func common(t testing.TB) shared {
 	return sharedVal
 }
 
-func loadBook(t testing.TB, host *rules.Host) *rulestore.Book {
+func loadBook(t testing.TB) *rulestore.Book {
 	t.Helper()
 	var loaded []*rules.Rule
 	for _, name := range plugins.Names {
-		b, err := bundle.Read(plugintest.Bundle(t, name), []bundle.Key{plugintest.Key()}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := host.LoadBundle(context.Background(), b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		loaded = append(loaded, r)
+		loaded = append(loaded, plugintest.Rule(t, name, "compiler"))
 	}
 	g, err := rules.NewGeneration(loaded...)
 	if err != nil {
