@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -324,6 +325,20 @@ func TestType_Further(t *testing.T) {
 		status, said = b.ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", invalidated)
 		if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {
 			t.Errorf("%s is not invalidated: %d %s", k.Path, status, said)
+		}
+	}
+	// dtectl certify sends as many of each as MH wants before it authorises an issuer.
+	var numbers, rows []string
+	for _, k := range further {
+		numbers = append(numbers, k.Document)
+		rows = append(rows, fmt.Sprintf("%s %d %d 0 0", k.Document, k.Tests, k.Tests))
+	}
+	said := o.does("certify --every 1ms --types " + strings.Join(numbers, ","))
+	for _, row := range rows {
+		if !slices.ContainsFunc(strings.Split(said, "\n"), func(line string) bool {
+			return strings.Join(strings.Fields(line), " ") == row
+		}) {
+			t.Errorf("certify has no line %s:\n%s", row, said)
 		}
 	}
 	b.stop()

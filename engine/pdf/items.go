@@ -198,6 +198,19 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 	return out
 }
 
+// rounded returns an amount of a line as a customer reads it, in whole steps; a smaller amount keeps its digits.
+func (b *builder) rounded(v dte.Value, step dte.Amount) string {
+	a, err := v.Amount()
+	if err != nil || max(a, -a) < step {
+		return b.number(v, 2)
+	}
+	half := step / 2
+	if a < 0 {
+		half = -half
+	}
+	return Printed(((a + half) / step * step).String(), 2)
+}
+
 // sale returns the line for a ticket: the text, the quantity and the price, and the line's amount.
 func (b *builder) sale(v dte.Value, related bool) Sale {
 	s := Sale{Text: b.text(v, "descripcion")}
@@ -214,7 +227,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 		s.Sum += " " + unit
 	}
 	if price := pick(v, "precioUni", "valorUni"); price.Exists() {
-		s.Sum += " × " + b.number(price, 2)
+		s.Sum += " × " + b.rounded(price, dte.Scale/10_000)
 	}
 	for _, c := range []struct{ name, label, mark string }{
 		{"montoDescu", "Descuento", ""}, {"ventaGravada", "Gravado", " G"}, {"ventaExenta", "Exento", " E"},
@@ -225,9 +238,9 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 		switch {
 		case a.Kind() != dte.KindNumber || isZero(a.Text()):
 		case s.Amount == "" && c.name != "montoDescu":
-			s.Amount = b.number(a, 2) + c.mark
+			s.Amount = b.rounded(a, dte.Scale/100) + c.mark
 		default:
-			s.More = append(s.More, Field{c.label, b.number(a, 2) + c.mark})
+			s.More = append(s.More, Field{c.label, b.rounded(a, dte.Scale/100) + c.mark})
 		}
 	}
 	if s.Amount == "" {
