@@ -160,7 +160,7 @@ func (b *builder) date(s string) string {
 	return b.Clean(s)
 }
 
-// view reads the sealed bytes. Amounts keep every digit of the document.
+// view reads the sealed bytes. Amounts keep every digit of the document, save on the lines of a ticket.
 func (p *Printer) view(d Document) (*View, error) {
 	doc, err := dte.Parse(d.JSON)
 	if err != nil {

@@ -266,7 +266,26 @@ func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 // facts; an error means that the bundle contradicts the box's data.
 func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
 	error) {
+	if i := slices.Index(r.Description().Summary, "saldoFavor"); i >= 0 && c != nil && c.Summary[i] < 0 {
+		facts = credited(facts)
+	}
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)
+}
+
+// credited returns the facts of a sale that leaves the buyer a credit. MH wants the payment code 99 (other) in the
+// place of cash, because nothing is paid. Only the rule knows the credit, so no till can send the code.
+func credited(facts dte.Value) dte.Value {
+	resumen := facts.Get("resumen")
+	payments := slices.Clone(resumen.Get("pagos").Items())
+	for i, p := range payments {
+		if p.Get("codigo").Text() == "01" {
+			payments[i] = p.With("codigo", dte.Str("99"))
+		}
+	}
+	if n, _ := resumen.Get("condicionOperacion").Int(); n != 1 || len(payments) == 0 {
+		return facts
+	}
+	return facts.With("resumen", resumen.With("pagos", dte.Arr(payments...)))
 }
 
 // Fill makes an event from its facts, like Rule.Fill.

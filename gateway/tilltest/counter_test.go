@@ -202,6 +202,21 @@ func TestCounter_NothingToPay(t *testing.T) {
 	}
 }
 
+// A sale that leaves the buyer a credit is paid with the code 99, as MH demands: only the rule knows that nothing is paid.
+func TestCounter_BuyersCredit(t *testing.T) {
+	for day, begin := range days {
+		b := Open(t, "00", begin)
+		for credit, code := range map[string]string{"-20": "99", "-1": "01"} {
+			a := b.Post("dte01", []byte(`{"receptor":{},"items":[{"descripcion":"Pan","cantidad":1,"precioUnitario":5},`+
+				`{"descripcion":"Vale","cantidad":1,"precioUnitario":0,"noGravado":`+credit+`}],"condicionOperacion":1}`))
+			if a.Estado != "PROCESSED" || !strings.Contains(a.Document, `"pagos":[{"codigo":"`+code+`"`) ||
+				strings.Contains(a.Document, `"saldoFavor":0,`) != (code == "01") {
+				t.Errorf("%s, %s: %v\n%s", day, credit, a, a.Document)
+			}
+		}
+	}
+}
+
 // A note goes to the taxpayer of its original, however that taxpayer is named.
 func TestCounter_NoteToAnotherTaxpayer(t *testing.T) {
 	for day, begin := range days {

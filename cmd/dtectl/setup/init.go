@@ -155,9 +155,19 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 
 // init and doctor report on MH's certificate file with the functions below, in the same words.
 
-// issuerKey returns the key of MH's certificate file or of a PEM, and the certificate's data. certificate is nil for a
+// ReadKey reads the signing key and the certificate's data from MH's certificate file or a PEM. certificate is nil for a
 // PEM, which has no such data.
-func issuerKey(data, password []byte) (key *sign.Key, certificate *sign.Certificate, err error) {
+func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certificate, err error) {
+	data, err := adminclient.ReadNamed(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading certificate: %w", err)
+	}
+	var password []byte
+	if passwordFile != "" {
+		if password, err = adminclient.ReadNamed(passwordFile); err != nil {
+			return nil, nil, fmt.Errorf("reading certificate password: %w", err)
+		}
+	}
 	if strings.HasPrefix(strings.TrimSpace(string(data)), "-----BEGIN") {
 		key, err = sign.ParsePEM(data)
 		return key, nil, err
@@ -208,21 +218,6 @@ func DoubtPassword(file, password string) error {
 // DoubtedPassword says what to do about a file that is probably not MH's API password.
 const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, " +
 	"and MH locks accounts after wrong ones"
-
-// ReadKey reads the signing key and the certificate's data in a file, see issuerKey.
-func ReadKey(path, passwordFile string) (*sign.Key, *sign.Certificate, error) {
-	data, err := adminclient.ReadNamed(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading certificate: %w", err)
-	}
-	var password []byte
-	if passwordFile != "" {
-		if password, err = adminclient.ReadNamed(passwordFile); err != nil {
-			return nil, nil, fmt.Errorf("reading certificate password: %w", err)
-		}
-	}
-	return issuerKey(data, password)
-}
 
 // TLS is dtectl tls.
 type TLS struct {
