@@ -3,8 +3,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -47,7 +49,7 @@ type cli struct {
 	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
 	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
 	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
-	Completion  completionCommand  `cmd:"" help:"Print the shell's completion: source <(dtectl completion bash)."`
+	Completion  completionCommand  `cmd:"" help:"Print the completion of bash, zsh or fish: source <(dtectl completion bash)."`
 	Demo        demo.Command       `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 
@@ -95,44 +97,56 @@ type shownError struct{ error }
 func (e shownError) Error() string { return term.Lines(e.error.Error()) }
 func (e shownError) Unwrap() error { return e.error }
 
+// ExitCode returns a verb's own exit status; 6 if something that the verb needs cannot be reached, else 1.
+func (e shownError) ExitCode() int {
+	var own kong.ExitCoder
+	var dial *net.OpError
+	switch {
+	case errors.As(e.error, &own):
+		return own.ExitCode()
+	case errors.As(e.error, &dial):
+		return 6
+	}
+	return 1
+}
+
 type completionCommand struct {
-	Shell string `arg:"" enum:"bash" help:"bash."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
 // Run prints the completion of the shell, made from the table of verbs that also reads the command line.
-func (*completionCommand) Run(k *kong.Context) error {
-	term.Printf("declare -A _dtectl_words=(\n")
-	describeVerbs(k.Model.Node, nil)
-	term.Printf(")\n")
-	for line := range strings.Lines(completer) {
+func (c *completionCommand) Run(k *kong.Context) error {
+	s := completions[c.Shell]
+	term.Printf("%s\n", s.begin)
+	describeVerbs(s.verb, k.Model.Node, nil)
+	for line := range strings.Lines(s.end) {
 		term.Printf("%s\n", strings.TrimSuffix(line, "\n"))
 	}
 	return nil
 }
 
-// describeVerbs prints, for each verb, a line of the words that may follow it.
-func describeVerbs(n *kong.Node, path []string) {
+// describeVerbs prints, for each verb, a line with the verb and the words that may follow it.
+func describeVerbs(format string, n *kong.Node, path []string) {
 	var words []string
 	for _, c := range n.Children {
-		if !c.Hidden {
-			words = append(words, c.Name)
-		}
+		words = append(words, c.Name)
 	}
 	for _, group := range n.AllFlags(true) {
 		for _, f := range group {
 			words = append(words, "--"+f.Name)
 		}
 	}
-	term.Printf("[_%s]=\"%s\"\n", strings.Join(path, " "), strings.Join(words, " "))
+	term.Printf(format, strings.Join(path, " "), strings.Join(words, " "))
 	for _, c := range n.Children {
-		if !c.Hidden {
-			describeVerbs(c, append(path, c.Name))
-		}
+		describeVerbs(format, c, append(path, c.Name))
 	}
 }
 
-// completer finds the verb on the line, and offers the words that may follow it, else files.
-const completer = `_dtectl() {
+// completions are the shells' scripts around the table of verbs. Each finds the verb on the line, and offers the words
+// that may follow it, or else files.
+var completions = map[string]struct{ begin, verb, end string }{
+	"bash": {"declare -A _dtectl_words=(", "[_%s]=\"%s\"\n", `)
+_dtectl() {
   local verb="" w
   for w in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     [[ -n ${_dtectl_words[_${verb:+$verb }$w]+x} ]] && verb="${verb:+$verb }$w"
@@ -141,4 +155,24 @@ const completer = `_dtectl() {
   [[ ${#COMPREPLY[@]} -eq 0 ]] && COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o filenames -F _dtectl dtectl
-`
+`},
+	"zsh": {"typeset -gA _dtectl_words=(", "'_%s' '%s'\n", `)
+_dtectl() {
+  local verb="" w
+  for w in ${words[2,CURRENT-1]}; do
+    (( ${+_dtectl_words[_${verb:+$verb }$w]} )) && verb="${verb:+$verb }$w"
+  done
+  compadd -- ${=_dtectl_words[_$verb]} || _files
+}
+compdef _dtectl dtectl
+`},
+	"fish": {"set -g _dtectl_verbs", "set -a _dtectl_verbs '%[1]s'; " +
+		"complete -c dtectl -n \"_dtectl_at '%[1]s'\" -a '%[2]s'\n", `function _dtectl_at
+  set -l verb ""
+  for w in (commandline -opc)[2..-1]
+    contains -- (string trim "$verb $w") $_dtectl_verbs; and set verb (string trim "$verb $w")
+  end
+  test "$verb" = "$argv[1]"
+end
+`},
+}

@@ -4,10 +4,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"dtegate/cmd/cmdtest/skip"
 )
 
 // mailed is the file of a supplier's document; change alters it after it was signed.
@@ -121,5 +127,109 @@ func TestReceived(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(b.o.Dir, SummaryName))
 	if err != nil || json.Unmarshal(data, &summary) != nil || len(summary.Received) != 18 {
 		t.Errorf("%v: %s", err, data)
+	}
+}
+
+// column is a row of a manual's table of columns: the letter, what it holds, and how many characters.
+var column = regexp.MustCompile(`^\s+([A-U])\s{3,}\S.*?\s{3,}([0-9]+|SIN LÍMITE)\s*$`)
+
+// columnsOf reads the table of columns of a section of MH's manual, "V.": the widths, 0 for no limit.
+func columnsOf(t *testing.T, manual, section string) (widths []int) {
+	t.Helper()
+	at := strings.LastIndex(manual, section) // the table of contents has it too
+	if at < 0 {
+		t.Fatalf("the manual has no section %s", section)
+	}
+	for line := range strings.Lines(manual[at:]) {
+		if m := column.FindStringSubmatch(line); m != nil && m[1] == string(rune('A'+len(widths))) {
+			n, _ := strconv.Atoi(m[2])
+			widths = append(widths, n)
+		} else if len(widths) > 0 {
+			return widths
+		}
+	}
+	return nil
+}
+
+// TestReceived_Manual: a hundred suppliers' documents by chance, each cell as the manual's own columns have it. What the
+// letters below hold was read from the manual, pp. 12-15, 28-29, 31-32, 34-35, and not from the Go.
+func TestReceived_Manual(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(skip.Folder(t), "manuals", "f07_v14_annexes.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manual := string(text)
+	widths := map[string][]int{"03": columnsOf(t, manual, "    V.        DETALLE DE COMPRAS"),
+		"06": columnsOf(t, manual, "VIII.        ANTICIPO"), "07": columnsOf(t, manual, "IX.       RETENCIÓN"),
+		"08": columnsOf(t, manual, "X.              PERCEPCIÓN")}
+	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: t.TempDir(), Received: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	rng := rand.New(rand.NewPCG(35, 37))
+	cents := func(n int) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
+	want := make(map[string][]string)
+	for i := range 100 {
+		kind := []string{"03", "05", "06", "07", "09"}[rng.IntN(5)]
+		suffix := fmt.Sprintf("%02d", i)
+		number, seal := "5B0C2A6E4D6F4F3C9C550A1B2C3D4E"+suffix, strings.Repeat("A", 40)
+		nit, dui, name := "06140101901011", "", "Proveedora, S.A."
+		if i%10 == 9 {
+			nit, dui, name = "", "012345678", "Persona Natural"
+		}
+		put := func(annex string, cells ...string) {
+			want[annex] = append(want[annex], strings.Join(cells, ";"))
+			for c, width := range widths[annex] {
+				if len(widths[annex]) != len(cells) || width > 0 && len(cells[c]) > width {
+					t.Fatalf("annex %s has the widths %v: %v", annex, widths[annex], cells)
+				}
+			}
+		}
+		taxed, exempt, other, off := 100+rng.IntN(999_999), rng.IntN(2)*rng.IntN(9_999), rng.IntN(2)*rng.IntN(9_999),
+			rng.IntN(100)
+		var body string
+		switch kind {
+		case "07":
+			held, more := (taxed+50)/100, rng.IntN(2)
+			body = fmt.Sprintf(`"cuerpoDocumento":[{"montoSujetoGrav":%s,"codigoRetencionMH":"22","ivaRetenido":%s}`,
+				cents(taxed), cents(held)) + strings.Repeat(
+				`,{"montoSujetoGrav":10.50,"codigoRetencionMH":"22","ivaRetenido":0.11}`, more) + `],"resumen":{}`
+			put("07", nit, "05/11/2026", "07", seal, number, cents(taxed+more*1050), cents(held+more*11), dui, "7")
+		case "09":
+			body = fmt.Sprintf(`"cuerpoDocumento":{"montoSujetoPercepcion":%s,"ivaPercibido":%s},"resumen":null`,
+				cents(taxed), cents((taxed+25)/50))
+			put("06", nit, "05/11/2026", seal, number, cents(taxed), cents((taxed+25)/50), dui, "6")
+		default:
+			base := taxed - off
+			vat, perceived := (base*13+50)/100, rng.IntN(2)*(base+50)/100
+			body = fmt.Sprintf(`"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":%s}],"resumen":{"totalGravada":%s,`+
+				`"totalExenta":%s,"totalNoSuj":%s,"descuGravada":%s,"tributos":[{"codigo":"20","valor":%s}],"ivaPerci":%s}`,
+				cents(taxed), cents(taxed), cents(exempt), cents(other), cents(off), cents(vat), cents(perceived))
+			put("03", "05/11/2026", "4", kind, number, nit, name, cents(exempt+other), "0.00", "0.00", cents(base), "0.00",
+				"0.00", "0.00", cents(vat), cents(exempt+other+base), dui, "1", "1", "2", "5", "3")
+			if perceived > 0 {
+				put("08", nit, "05/11/2026", kind, seal, number, cents(base), cents(perceived), dui, "8")
+			}
+		}
+		to := Addressee{NIT: "06141804941035", NRC: "2390516"}
+		if err := b.Receive(suffix+".json", mailed(t, kind, suffix, body), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	for annex, rows := range want {
+		got, err := os.ReadFile(filepath.Join(b.o.Dir, "anexo"+annex+".csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		have := strings.Split(strings.TrimSuffix(string(got), "\r\n"), "\r\n")
+		slices.Sort(have)
+		slices.Sort(rows)
+		if !slices.Equal(have, rows) {
+			t.Errorf("annex %s:\n%s\nthe manual's\n%s", annex, strings.Join(have, "\n"), strings.Join(rows, "\n"))
+		}
 	}
 }

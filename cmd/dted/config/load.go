@@ -101,7 +101,11 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	return prepare(into, "", filepath.Dir(path)), nil
+	folder, err := filepath.Abs(filepath.Dir(path)) // what is printed holds in every folder
+	if err != nil {
+		return nil, err
+	}
+	return prepare(into, "", folder), nil
 }
 
 // read decodes a TOML file strictly: an unknown name is an error with its line.
