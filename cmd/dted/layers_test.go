@@ -412,7 +412,7 @@ var numbers = map[string]string{
 	"cmd/dtectl/workshop/newtype.go":  "01: cash",
 	"engine/authority/contingency.go": "01: MH is asked for a document that does not exist, and wants some type",
 	"engine/dte/schema/message.go":    "01 03 04 07: terms, identity documents, establishments",
-	"engine/seller/seller.go":         "01 04 07: establishments",
+	"engine/record/caller.go":         "01 04 07: establishments",
 	"engine/rulestore/book.go":        "01: cash",
 	"gateway/form/form.go":            "01 03 04 05: payments",
 	"gateway/page/status.go":          "15: seconds",
