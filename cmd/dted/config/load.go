@@ -101,11 +101,7 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	folder, err := filepath.Abs(filepath.Dir(path)) // what is printed holds in every folder
-	if err != nil {
-		return nil, err
-	}
-	return prepare(into, "", folder), nil
+	return prepare(into, "", filepath.Dir(path)), nil
 }
 
 // read decodes a TOML file strictly: an unknown name is an error with its line.
