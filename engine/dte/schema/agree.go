@@ -46,8 +46,8 @@ func Priced(name string) bool {
 }
 
 // saidOfLine lists the amounts of a line that the till gives: of a sale, a withholding, a donation or a liquidation.
-var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido", "valorUni",
-	"depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro", "flete"}
+var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
+	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro", "flete"}
 
 // freeRoots lists the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}
@@ -277,7 +277,7 @@ type arithmetic struct {
 	charge, kind              int      // noGravado, tipoDonacion
 	said                      []given
 	sold                      []int
-	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal for which the layout has no place
+	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal without a place in the layout
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
 	carriage                  []given        // of resumen, and the sum of no lines
@@ -331,9 +331,11 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	}
 	tax, payment := c.layoutIndex(summaryName+".tributos[]"), c.layoutIndex(summaryName+".pagos[]")
 	a = arithmetic{resumen: position(0, summaryName), lines: position(0, linesName),
-		quantity: position(line, "cantidad"), price: position(line, "precioUni"), discount: position(line, "montoDescu"),
-		charge: position(line, "noGravado"), kind: position(line, "tipoDonacion"), sold: find(line, soldAs...),
-		discounts: make(map[int]string), totalDiscount: position(resumen, "totalDescu"), taxes: position(resumen, "tributos"),
+		quantity: position(line, "cantidad"), price: position(line, "precioUni"),
+		discount: position(line, "montoDescu"),
+		charge:   position(line, "noGravado"), kind: position(line, "tipoDonacion"), sold: find(line, soldAs...),
+		discounts: make(map[int]string), totalDiscount: position(resumen, "totalDescu"),
+		taxes:   position(resumen, "tributos"),
 		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"), pagos: position(resumen, "pagos"),
 		paid: position(payment, "montoPago"), total: position(resumen, c.overlay.total),
 		output: slices.Index(c.out.Summary, c.overlay.total),
