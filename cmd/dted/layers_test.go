@@ -406,16 +406,16 @@ func checkMains(t *testing.T, packages map[string]*product) {
 // numbers are the texts that look like the number of a document type and mean something else, by file, and the
 // few types that Go does name, with why.
 var numbers = map[string]string{
-	"cmd/dtectl/certify/sales.go":     "05 11: an address; 01 02 03 04 05: payments and terms",
-	"cmd/dtectl/demo/chain.go":        "dte01: the rule that the demonstration publishes",
-	"cmd/dtectl/demo/demo.go":         "dte01 dte03: the sales that the demonstration shows",
-	"cmd/dtectl/workshop/newtype.go":  "01: cash",
-	"engine/authority/contingency.go": "01: MH is asked for a document that does not exist, and wants some type",
-	"engine/dte/schema/message.go":    "01 03 04 07: terms, identity documents, establishments",
-	"engine/record/caller.go":         "01 04 07: establishments",
-	"engine/rulestore/book.go":        "01: cash",
-	"gateway/form/form.go":            "01 03 04 05: payments",
-	"gateway/page/status.go":          "15: seconds",
+	"cmd/dtectl/demo/chain.go":          "dte01: the rule that the demonstration publishes",
+	"cmd/dtectl/demo/demo.go":           "dte01 dte03: the sales that the demonstration shows",
+	"cmd/dtectl/workshop/newtype.go":    "01: cash",
+	"engine/authority/contingency.go":   "01: MH is asked for a document that does not exist, and wants some type",
+	"engine/dte/schema/message.go":      "01 03 04 07: terms, identity documents, establishments",
+	"engine/record/caller.go":           "01 04 07: establishments",
+	"engine/fleet/fleetproto/status.go": "01: an ambiente",
+	"engine/rulestore/book.go":          "01: cash",
+	"gateway/form/form.go":              "01 03 04 05: payments",
+	"gateway/page/status.go":            "15: seconds",
 }
 
 var (
