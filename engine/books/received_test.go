@@ -162,7 +162,7 @@ func TestReceived_Manual(t *testing.T) {
 	widths := map[string][]int{"03": columnsOf(t, manual, "    V.        DETALLE DE COMPRAS"),
 		"06": columnsOf(t, manual, "VIII.        ANTICIPO"), "07": columnsOf(t, manual, "IX.       RETENCIÓN"),
 		"08": columnsOf(t, manual, "X.              PERCEPCIÓN")}
-	b, err := New(Options{Month: "2026-11", Settings: Defaults(), Dir: t.TempDir(), Received: true})
+	b, err := New(Options{Month: "2026-11", Dir: t.TempDir(), Received: true})
 	if err != nil {
 		t.Fatal(err)
 	}
