@@ -70,7 +70,7 @@ type Options struct {
 // named fields: the issued documents (documents), the deliveries to receivers and the archive (outbox), the branch
 // without MH (contingency), the numbers that the store lacks (witness).
 type Engine struct {
-	documents   *documents.Register // and the lock of each document
+	documents   *documents.Register // also holds the lock of each document
 	outbox      *outbox.Outbox
 	contingency *contingency.Contingency
 	witness     *documents.Guard

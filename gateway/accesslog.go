@@ -30,7 +30,7 @@ const (
 )
 
 // accessLog writes a line for each request of a till that changes or sends something, and for each request that is
-// refused for want of a token. A line holds no body, no token, and no text of the request except its path.
+// refused because it has no valid token. A line holds no body, no token, and no text of the request except its path.
 type accessLog struct {
 	log      *slog.Logger // nil: nothing is written
 	now      func() time.Time

@@ -219,10 +219,10 @@ func (s *Store) series(name string) (Reach, error) {
 // journal's link and the series' row. was is the previous entry, nil for a new record.
 func (s *Store) change(b *pebble.Batch, series string, row *Reach, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
-		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // as a reader will get it, and a copy
+		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // a copy, in the form that a reader gets
 	}
 	if was != nil && was.Due != nil {
-		_ = b.Delete(was.due(), nil) // memory
+		_ = b.Delete(was.due(), nil) // cannot fail: the batch is in memory
 	}
 	e.leads(func(key, value []byte) {
 		if was == nil || key[0] == tableDue || !was.led(key, value) {

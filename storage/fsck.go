@@ -482,7 +482,7 @@ func (c *checker) checkMark(marked reached, err error) {
 	for _, l := range list {
 		_, known := here.Series[l.Series]
 		switch {
-		case l.There <= l.Here: // the store has more than the mark
+		case l.There <= l.Here: // the store has all numbers of the mark
 		case !known && c.seriesBlind:
 			c.problemAt(where, "says %d for series %s, whose row cannot be read", l.There, l.Series)
 		case !known:

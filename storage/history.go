@@ -161,9 +161,9 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 }
 
 // Witness is a medium, or a place outside of the box, that knows more of this store's history than the store, for
-// example after store and mark were put back to an earlier state. The store keeps it across restarts, and Settle ends
-// it. While there is a Witness of the box's media, the store takes no number. While there is one outside of the box,
-// the store's owner gives no number, and the store itself goes on. See Assemble and Settle.
+// example after store and mark were put back to an earlier state. The store keeps a Witness across restarts until
+// Settle ends it. While a Witness among the box's media exists, the store takes no number. While a Witness outside of
+// the box exists, the store's owner gives no number; the store itself continues. See Assemble and Settle.
 type Witness struct {
 	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
 	Path     string `json:"path"`   // outside of the box: its own words

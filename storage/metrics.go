@@ -13,7 +13,7 @@ type metrics struct {
 	appends, advances, mark, sync prometheus.Histogram
 	refused                       prometheus.Counter
 
-	copyWait     prometheus.Histogram // these are collected only where a second copy is configured
+	copyWait     prometheus.Histogram // copyWait and copyFailures are collected only if there is a second copy
 	copyFailures prometheus.Counter
 }
 

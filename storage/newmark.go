@@ -13,17 +13,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrMarkSound: the mark is this store's and agrees with it, so no new one is made.
+// ErrMarkSound means that NewMark makes no new mark: the mark in place is this store's and agrees with the store.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is the longest time since the store's last moment for which a second copy proves the store: a night. The
-// box beats while it runs: after a longer time the branch may have sold from another disk.
+// standstill is how old the store's last moment may be if a second copy is to prove the store: a night. A running box
+// beats; after a longer time without a beat, the branch may have sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.
 type MarkProof struct {
 	Mark      MarkState // the file at the mark's path
-	Moved     string    // the path from where the store's mark is brought to its place; empty: it is not there
+	Moved     string    // the path where the store's own mark was found, outside its place; empty: not found
 	Documents int
 	Series    int
 	Last      time.Time // the last moment that the store knows; zero: the store is empty
@@ -40,27 +40,27 @@ type MarkAim struct {
 	Second   string // the second copy's folder; "": there is none
 	Dry      bool   // change nothing
 	Possible Possible
-	// Accept decides about a store with doubts: nil if a person accepts all that is owed. After an error nothing
-	// happens.
+	// Accept decides about a store with doubts. It returns nil if a person accepts all that is owed. After an error,
+	// NewMark changes nothing.
 	Accept func(*MarkProof) error
 }
 
-// NewMark puts the mark of a store in order that is not in its place, or lost, unreadable, old, or another store's. The
-// store must not be open.
+// NewMark gives a store a sound mark again, if the mark is not in its place, lost, unreadable, old, or another store's.
+// The store must not be open.
 //
-// The store's own mark is brought from aim.From. At every moment one of the two files is the mark: the new file is
-// written completely, then the store notes it, and then the old file is renamed to aim.From + ".moved", if its medium
-// still allows that.
+// The store's own mark is moved from aim.From to its place. At every moment one of the two files is the mark: NewMark
+// writes the new file completely, notes it in the store, and then renames the old file to aim.From + ".moved", if the
+// old file's medium still allows that.
 //
 // If the mark cannot be found, NewMark proves the store: it checks every row and the chains of the journals, and the
 // second copy must end exactly where the store ends. A proven store gets a new mark and continues where it was. A store
-// with doubts that are accepted owes the same as one that was made of other media: it gives no number before Settle has
+// whose doubts are accepted owes the same as a store that was made of other media: it gives no number before Settle has
 // moved every series above the highest number that the series can have reached.
 //
-// A file in the mark's place is renamed, never deleted. ErrMarkSound; ErrMark if aim.From is not this store's newest
-// mark, or if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or use
-// Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse; the error of aim.Accept. After a
-// crash it can be repeated: until it is complete the store opens with its old mark, or not at all, or issues nothing.
+// A file in the mark's place is renamed, never deleted. Errors: ErrMarkSound; ErrMark if aim.From is not this store's
+// newest mark, or if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or
+// use Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse; the error of aim.Accept.
+// Repeat NewMark after a crash: until then the store opens with its old mark, or does not open, or issues nothing.
 func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (*MarkProof, error) {
 	p, err := newMark(ctx, &o, aim, progress)
 	if err != nil {
@@ -218,8 +218,8 @@ func (p *MarkProof) doubt(format string, args ...any) {
 	p.Doubts = append(p.Doubts, fmt.Sprintf(format, args...))
 }
 
-// proveByCopy compares the store with the second copy. Every change is in both before it is acknowledged, so a store
-// that ends exactly where its copy ends has lost nothing.
+// proveByCopy compares the store with the second copy. Store and copy have every change before it is acknowledged.
+// Therefore a store that ends exactly where its copy ends has lost nothing.
 func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]Reach,
 	second string) error {
 	if second == "" {
@@ -272,7 +272,7 @@ func (r *restoredRow) addWitness(w *Witness, series map[string]Reach) {
 	}
 }
 
-// lastMoment returns when the store last beat or changed; zero when it never did.
+// lastMoment returns when the store last beat or changed; zero: the store has never beaten or changed.
 func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	latest, err = latestChange(r)
 	if beat, bad := readJSON[time.Time](r, keyBeat); bad == nil && beat.After(latest) {
@@ -328,8 +328,8 @@ const (
 	MarkUnreadable = "unreadable" // neither slot is complete, or the medium cannot read it
 	MarkForeign    = "foreign"    // another store's
 	MarkOld        = "old"        // this store's, but old: the store knows a newer mark
-	MarkLater      = "later"      // of a store that was restored from this one: this store is the older of the two
-	MarkAhead      = "ahead"      // this store's, with higher numbers than the store's
+	MarkLater      = "later"      // of a store that was restored from this store: this store is the older store
+	MarkAhead      = "ahead"      // this store's, with numbers that the store lacks
 )
 
 // MarkState is the result of comparing a mark file with a store.
@@ -346,14 +346,14 @@ type MarkState struct {
 	said       reached
 }
 
-// markJudge is the rows of a store by which it judges marks.
+// markJudge compares marks with a store. It holds the store's rows for the comparison.
 type markJudge struct {
 	id       [16]byte
 	row      markRow
 	former   [][16]byte
 	series   map[string]Reach
 	restored *restoredRow // nil: not restored, or settled already
-	behind   []Witness    // of the box
+	behind   []Witness    // media of the box that know more than the store
 }
 
 func newMarkJudge(r pebble.Reader) (*markJudge, error) {
@@ -407,7 +407,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
 			"know the last numbers",
 			writesOf(m.generation), writesOf(j.row.Generation))
-	case j.restored != nil || len(j.behind) > 0: // it may have higher numbers, or a former identity
+	case j.restored != nil || len(j.behind) > 0: // the mark may have higher numbers, or a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
 		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+
@@ -426,7 +426,7 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	return is(MarkSound, "it is this store's, and the store holds all that it says")
 }
 
-// refuse returns why a store does not open with a mark: ErrMark, and the last path of its own mark.
+// refuse returns why a store does not open with a mark: ErrMark, and the last path of the store's own mark.
 func (j *markJudge) refuse(o *Options, m MarkState) error {
 	err := fmt.Errorf("%w: %s", ErrMark, m.What)
 	if j.row.Path == "" || j.row.Path == o.MarkPath {

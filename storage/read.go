@@ -153,7 +153,7 @@ func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 	}
 }
 
-// settled waits for the changes of a record that are under way.
+// settled waits until the started changes of a record are durable.
 func (s *Store) settled(code Code) { s.pending.wait(code) }
 
 func (s *Store) id(code Code) (uint64, error) {

@@ -35,15 +35,15 @@ type Scrub struct {
 // scrubber belongs to a session of the copy; its own goroutine runs it.
 type scrubber struct {
 	c      *second
-	orders chan *order // for the session
-	waits  *order      // of the session: an order that waits for the log to reach its rows
+	orders chan *order // from the scrubber to the session
+	waits  *order      // used by the session only: the order that is not done yet
 	one    sync.Mutex  // locked while a segment is being mended
 	stop   chan struct{}
 	done   sync.WaitGroup
 
-	mu       sync.Mutex // guards the result of view
+	mu       sync.Mutex // guards the fields below, which view sets
 	writing  uint64     // the segment that is being written
-	written  uint64     // its size so far
+	written  uint64     // the size of that segment so far
 	replaced map[uint64]replaced
 }
 
@@ -84,7 +84,7 @@ func (b *scrubber) run() {
 	}
 }
 
-// pass reads every segment once; it returns false when it was stopped.
+// pass reads every segment once. It returns false if it was stopped.
 func (b *scrubber) pass() bool {
 	s := b.c.s
 	var bad []string
@@ -126,7 +126,7 @@ func (b *scrubber) numbers() ([]uint64, error) {
 	}), err
 }
 
-// segments returns numbers, and the segments without a file from which the log continues.
+// segments returns the result of numbers, and the segments that have no file although a later segment follows them.
 func (b *scrubber) segments() ([]uint64, error) {
 	list, err := b.numbers()
 	b.mu.Lock()
@@ -154,7 +154,7 @@ func (b *scrubber) head(n uint64) (*segmentHead, error) {
 	return readHead(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
 }
 
-// check reads one segment, up to the place where it counts.
+// check reads and verifies one segment, up to the place after which its content no longer counts.
 func (b *scrubber) check(n uint64) (size int, err error) {
 	s, err := readSegment(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
 	if err != nil {
@@ -226,7 +226,7 @@ func (b *scrubber) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range slices.Backward(numbers) { // begin at its own head or, if that is bad, the last good head before
+	for _, m := range slices.Backward(numbers) { // from n's head or, if that head is bad, the last good head before
 		if head, err := b.head(m); err == nil && m <= n {
 			if now.From, now.After = head.begin(), head.After; m < n {
 				now.After = position{Segment: m}
@@ -284,9 +284,9 @@ func (b *scrubber) mend(n uint64) error {
 	})
 }
 
-// order is work of the scrubber that the session does: it alone writes the log.
+// order is work that the session does for the scrubber: only the session writes the log.
 type order struct {
-	do   func(l *copyLog) (done bool, err error) // done false: do it again when the log has grown
+	do   func(l *copyLog) (done bool, err error) // done false: call do again when the log has grown
 	done chan error
 }
 

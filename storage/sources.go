@@ -175,16 +175,16 @@ func (m *assembly) copyRows(ctx context.Context, row func(key, value []byte) err
 	return nil
 }
 
-// histories are the journals of a store that is being assembled, and the media's knowledge about its series.
+// histories collects the journals of a store that is being assembled, and what the media know about each series.
 type histories struct {
 	names    map[uint32]string
-	told     copyState         // how far each series got, by media of the same history
+	told     copyState         // how far each series got on the media with the same history
 	furthest map[uint32]uint64 // the highest number that any medium names, by sequence
 
-	// For the medium that is being read:
+	// The next five fields describe only the medium that is being read:
 	reached   copyState
-	gave      map[uint32][]uint64 // positions, by sequence
-	confirmed map[uint32]uint64   // up to where links of earlier media continue its links
+	gave      map[uint32][]uint64 // positions of the links that came only from this medium, by sequence
+	confirmed map[uint32]uint64   // the last position at which this medium agrees with earlier media, by sequence
 	diverged  map[uint32]bool
 	taken     int
 }
@@ -200,8 +200,8 @@ func (h *histories) begin() {
 		make(map[uint32]bool), 0
 }
 
-// end must be called after the rows. It returns the names of the series with another history on the medium. From such a
-// medium, in every series, only links count that another medium confirms: its ids may belong to other records here.
+// end must be called after the rows. It returns the names of the series with another history on the medium. With such a
+// series, no link of the medium counts unless another medium confirms it: the ids may belong to other records here.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))
@@ -245,7 +245,7 @@ func (h *histories) nameOf(sequence uint32) string {
 	return namelessSeries(sequence)
 }
 
-// series adds a series' row.
+// series adds the medium's row of a series.
 func (h *histories) series(db *pebble.DB, name string, row Reach) error {
 	if row.Sequence == 0 || row.Sequence > 1<<24 {
 		return nil
@@ -267,7 +267,7 @@ func (h *histories) link(db *pebble.DB, key, value []byte) error {
 	}
 	l, err := decodeLink(value)
 	if err != nil {
-		return nil // no link
+		return nil // the row is not a link
 	}
 	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
 	h.furthest[sequence] = max(h.furthest[sequence], l.Number)
@@ -339,8 +339,8 @@ func (a *assembly) expect() {
 	a.meter.total = 4 * total
 }
 
-// RepairRecord is a store's record of the repair that made it, kept until the trail of acts has it. It is written
-// before the new store gets its name. Therefore a crash never leaves a repaired store without this record.
+// RepairRecord describes the repair that made a store. The store keeps the record until the trail of acts has it. The
+// record is written before the new store gets its name: a crash never leaves a repaired store without this record.
 type RepairRecord struct {
 	At      time.Time `json:"at"`
 	Damaged string    `json:"damaged"` // the damaged store's folder

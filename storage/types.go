@@ -28,8 +28,8 @@ type Due struct {
 // Idempotency names a request. A repeated request finds the record of the first request. The key lives as long as the
 // record.
 type Idempotency struct {
-	Key    [32]byte // of the caller's key, in its own scope
-	Digest [32]byte // of the request's body
+	Key    [32]byte // digest of the caller's key and of the scope in which that key is unique
+	Digest [32]byte // digest of the request's body
 }
 
 // Keys are the locks of a new record while it is being made.

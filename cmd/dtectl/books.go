@@ -123,7 +123,7 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 			document: func(_ context.Context, code dte.Code) (*documents.MonthDocument, error) {
 				return reader.Document(code)
 			},
-			close: func() { _ = store.Close() }}) // it was only read
+			close: func() { _ = store.Close() }}) // the store was only read: an error loses nothing
 	}
 	return list, s, nil
 }

@@ -175,7 +175,7 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	return at
 }
 
-// lotsOutlive is how long after the restoration of a branch MH may still work on lots that were sent before.
+// lotsOutlive is how long MH may still work, after the restoration of a branch, on lots sent before the restoration.
 const lotsOutlive = 15 * time.Minute
 
 // RestoredUntil returns the time before which a document created before a restoration of the branch must not be sent:

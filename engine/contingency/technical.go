@@ -21,7 +21,7 @@ import (
 // reportNotice is how long in advance the box warns that a technical report is needed.
 const reportNotice = 24 * time.Hour
 
-// ReportNote records that, as the operator stated, MH has the technical report of a contingency.
+// ReportNote is the operator's statement that MH has the technical report of a contingency.
 type ReportNote struct {
 	At        time.Time `json:"at"`
 	Reference string    `json:"reference"` // MH's or the operator's name of the report
@@ -30,12 +30,12 @@ type ReportNote struct {
 // stretch is one contingency by MH's count: a period, or several periods if each gap between two periods is shorter
 // than the time that the law gives for an event.
 type stretch struct {
-	began, ended time.Time // ended is zero while it goes on
+	began, ended time.Time // ended is zero while the contingency continues
 	periods      []*Period // sorted by their beginning, at least one period
 }
 
-// needsReportFrom returns when the stretch has lasted, or would last, longer than the law allows without a technical
-// report.
+// needsReportFrom returns the time after which the stretch needs a technical report: then it is longer than the law
+// allows without a report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 // tooLong reports whether the stretch needs a technical report at a moment.
@@ -71,8 +71,8 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
-// waitingStretches returns, by their beginning, the stretches that continue or that have documents waiting for a sealed
-// event. unreported holds the codes of periods with waiting documents.
+// waitingStretches returns the stretches that continue, or have documents that wait for a sealed event, sorted by their
+// beginning. unreported holds the codes of the periods with waiting documents.
 func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {
@@ -96,12 +96,12 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	}
 	slices.SortFunc(all, func(a, b *Period) int { return a.Began.Compare(b.Began) })
 	return stretches(slices.DeleteFunc(all, func(p *Period) bool {
-		return !unreported[p.Code()] && !p.Ended.IsZero() // MH has its event: it needs no report
+		return !unreported[p.Code()] && !p.Ended.IsZero() // MH has the period's event: no report is needed
 	}), c.law().event), nil
 }
 
 // needingReport returns the oldest stretch that needs a technical report and has no report. Otherwise it returns the
-// last stretch that is long or continues; nil if there is neither.
+// last stretch that is too long or continues; nil if there is no such stretch.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -129,14 +129,14 @@ type TechnicalReport struct {
 	Needed     bool            `json:"needed"`      // the contingency exceeds the time allowed without a report
 	NeededFrom time.Time       `json:"needed_from"` // when the need begins or began
 	Began      time.Time       `json:"began"`
-	Ended      time.Time       `json:"ended,omitzero"`     // zero while it goes on
+	Ended      time.Time       `json:"ended,omitzero"`     // zero while the contingency continues
 	EventDue   time.Time       `json:"event_due,omitzero"` // when MH must have the event
 	Periods    []*Period       `json:"periods"`            // by their beginning
 	Issuer     json.RawMessage `json:"issuer"`             // emisor, as in documents
 	Ambiente   string          `json:"ambiente"`           // CAT-001
 	Who        record.Person   `json:"responsible"`        // the person who answers for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
-	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has it
+	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has the report
 }
 
 // ErrNone means that there is no contingency to report on.
@@ -193,7 +193,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	// The dates of the documents do not prove their period: the clock may have been set during it.
+	// The dates of the documents do not prove their period: the clock may have been set meanwhile.
 	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head,
 			[]byte(`"period":`)) {

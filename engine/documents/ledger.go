@@ -18,8 +18,8 @@ import (
 )
 
 // ledger holds, for each requested day, the documents for lists, their totals and the counts of the day. It is in
-// memory: a day is read from the store at its first use, and then updated record by record. As nothing in it is
-// durable, a crash, a restored backup or a rebuilt store leaves nothing to repair. It is safe for concurrent use and
+// memory: a day is read from the store at its first use, and then updated record by record. The ledger has no durable
+// data: a crash, a restored backup or a rebuilt store leaves nothing to repair in it. It is safe for concurrent use and
 // never delays a sale.
 type ledger struct {
 	store *storage.Store
@@ -28,14 +28,14 @@ type ledger struct {
 
 	mu   sync.Mutex
 	days map[string]*day // by date
-	tip  uint64          // records up to this id are in their days, if days has the day
+	tip  uint64          // the days in memory contain all their records up to this id
 
 	building chan struct{} // held by the goroutine that reads a day for the first time
 
 	changes sync.Mutex
 	touched map[uint64]struct{} // records that changed since they were read
 	lost    bool                // touched was full: some changes were dropped
-	builder map[uint64]struct{} // the same, for the day that is being read; nil if no day is
+	builder map[uint64]struct{} // as touched, for the day that build reads; nil: build reads no day
 }
 
 // maxTouched is the largest number of changes kept for the next query. After more changes, all days are dropped and
@@ -122,7 +122,7 @@ type query struct {
 	match func(group) bool
 	// amount, if not nil, selects documents of this amount; the totals ignore it.
 	amount *dte.Amount
-	after  uint64 // the last id of the page before
+	after  uint64 // the last id of the previous page
 	limit  int    // 1 or more
 }
 
@@ -172,7 +172,7 @@ func (p *page) gather(d *day, wanted []bool, q query) {
 	p.ids = p.ids[:min(len(p.ids), q.limit+1)]
 }
 
-// touch notes that a record has changed. The change must be in the store already. It does not wait for readers.
+// touch notes that a record has changed. The change must be in the store already. touch does not wait for readers.
 func (l *ledger) touch(id uint64) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
@@ -224,7 +224,7 @@ func (l *ledger) follow() error {
 	if err == nil {
 		err = l.refresh(l.days, touched)
 	}
-	if err != nil { // put the taken changes back
+	if err != nil { // the taken changes are lost: read the days again at their next use
 		clear(l.days)
 	}
 	return err
@@ -239,7 +239,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 		return ctx.Err()
 	}
 	l.mu.Lock()
-	known := l.days[name] != nil // another caller read it meanwhile
+	known := l.days[name] != nil // another caller read the day meanwhile
 	l.mu.Unlock()
 	if known {
 		return nil
@@ -283,7 +283,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 // chunk is how many records are read at once.
 const chunk = 256
 
-// catchUp reads records from a tip on, up to an id, into days.
+// catchUp puts the records above tip, up to an id, into days, and moves tip along.
 func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
 	for *tip < upTo {
 		entries, err := l.store.Page(*tip, chunk)

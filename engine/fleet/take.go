@@ -303,7 +303,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	}
 	if over || len(owed) != len(a.state.Owed) {
 		err := a.change(func(s *state) {
-			if s.Owed = owed; over { // otherwise the roll-out may still be taken back
+			if s.Owed = owed; over { // without over, the centre may still take the roll-out back
 				s.Taken = nil
 			}
 		})

@@ -37,8 +37,8 @@ type Head struct {
 	Doubtful bool `json:"doubtful,omitempty"`
 	// Why is the reason for deferring, for people. The names in JSON differ from those in Go.
 	Why string `json:"cause,omitempty"`
-	// Period is the branch's contingency; "" if the document was deferred alone. Until is when it was deferred: for MH,
-	// the cause of a document deferred alone ends then.
+	// Period is the branch's contingency; "" if the document was deferred alone. Until is when the document was
+	// deferred: if it was deferred alone, its contingency ends at this time for MH.
 	Period string    `json:"period,omitempty"`
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
@@ -73,7 +73,7 @@ const (
 	PartFacts       = "facts"       // the facts, JSON
 	FormNormal      = "normal"      // JWS of the document as issued online
 	FormContingency = "contingency" // JWS of the same document with the marks of contingency
-	// followed by n: JWS of the nth correction of a refused document; its facts are PartFacts-n
+	// a prefix, followed by n: JWS of the nth correction of a refused document; the correction's facts are PartFacts-n
 	FormCorrection = "correction-"
 	PartDraws      = "draws" // the document's draws on its origin's counters, JSON
 )
@@ -129,7 +129,7 @@ func (h *Head) FactsPart() string {
 	return PartFacts
 }
 
-// CorrectableUntil returns until when a refused document may be corrected under its own code: within after the refusal.
+// CorrectableUntil returns until when a refused document may be corrected under its own code: the refusal plus within.
 // It returns zero if the document may not be corrected: MH refused it at once (its customer has no document yet), MH
 // holds its code or number already, or it was issued against an origin (another document may have used the rest of the
 // origin meanwhile). Such a sale is issued again as a new document.
@@ -182,7 +182,7 @@ type Invalidation struct {
 	Version     int                 `json:"version"`
 	Rule        RuleRef             `json:"rule"`
 	Response    *authority.Response `json:"response,omitempty"`
-	// TokenID is the token that requested it; 0: an operator, named in the audit trail.
+	// TokenID is the token that requested the invalidation; 0: an operator, named in the audit trail.
 	TokenID int64 `json:"token_id,omitempty"`
 	// Doubtful: the event may have reached MH.
 	Doubtful bool `json:"doubtful,omitempty"`
@@ -275,8 +275,8 @@ func (s *Step) Pending() bool { return s != nil && s.Result == "" }
 // Failed reports whether the step was given up. It is false for nil.
 func (s *Step) Failed() bool { return s != nil && s.Result == StepFailed }
 
-// Postpone records a failed attempt and sets the next: after as long as the step has been tried, but at least one
-// minute and at most six hours. away: the server did not accept this box.
+// Postpone records a failed attempt and sets the time of the next attempt. The wait is as long as the step has been
+// tried so far, at least one minute and at most six hours. away: the server did not accept this box.
 func (s *Step) Postpone(now time.Time, why error, away bool) {
 	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
 	s.Error, s.Away = why.Error(), away
@@ -332,7 +332,7 @@ func Earliest(at *time.Time, t time.Time) {
 // OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil
 // if nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the
 // receiver if mail is set up and the document has an address, and to the archive if there is one. A record has only one
-// place in a queue. An invalidation uses that place meanwhile, and the delivery gets it back afterwards.
+// place in a queue: a pending invalidation uses this place, and the delivery gets it back after the invalidation.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

@@ -61,7 +61,7 @@ type LostRecords struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex
-	why  map[storage.Code]string // since this start
+	why  map[storage.Code]string // the errors of the records that were set aside since this start
 	rest []Lost                  // lost records that are in no queue
 }
 
@@ -132,7 +132,7 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 		case err != nil:
 			return err
 		default:
-			continue // its signed form is intact: other pieces are seldom needed
+			continue // the document's signed form is intact: other pieces are seldom needed
 		}
 		rest = append(rest, lost)
 	}

@@ -233,8 +233,8 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	return c, filler.Meets(Required(m, c.Type.Effect))
 }
 
-// Required returns the places that the layout of a document with this effect, or of an event, must have for the box's
-// own data about it.
+// Required returns the places for the box's own data that a layout must have. It is the layout of a document with this
+// effect, or of an event.
 func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}

@@ -16,22 +16,22 @@ import (
 
 // Limits of a request.
 const (
-	MaxFaults = 50 // the most that one answer lists
+	MaxFaults = 50 // one answer lists at most this many
 	maxItems  = 2000
 	maxCodes  = 100 // most codes of one look-up
 )
 
 // Form is the table of the members of one request.
 type Form struct {
-	Type     *bundle.Type // the type of document that it makes; nil: no document
+	Type     *bundle.Type // the type of document that the request makes; nil: no document
 	fields   []field
 	receptor []string // SPEC's requiredFields; if one is missing, the refusal has a special code
 	// either are pairs of members for one thing: its name in the payload and its name in the client library. One member
-	// of each pair is required. Both may come if they are equal.
+	// of each pair is required. A request may have both if their values are equal.
 	either [][2]string
 	pays   bool // a payment is due, cash by default (SPEC 2.7)
-	// origin is the member that names the document that this one is issued against. related is an object that may name
-	// that document instead.
+	// origin is the member that names the document against which the new document is issued. related is an object that
+	// may name the same document instead.
 	origin, related string
 	withholding     bool // the lines are those of a withholding voucher
 }
@@ -59,7 +59,7 @@ func (d *Filled) Refusal() *problem.Problem {
 // Filled holds the facts that a request was turned into, and all faults of the request.
 type Filled struct {
 	Facts           dte.Value
-	Origin          *engine.Origin // the document that this one is issued against
+	Origin          *engine.Origin // the document against which the new document is issued
 	TestContingency bool
 	Warnings        []string // about accepted values that may not be what the till means
 

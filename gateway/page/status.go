@@ -38,7 +38,7 @@ func policy(style string) string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// StatusLife is how long a status page is shown before a new one is made.
+// StatusLife is how long a status page is shown before it is made again.
 const StatusLife = 3 * time.Second
 
 // Status keeps the status page of each language for StatusLife. The zero value is ready.
@@ -244,15 +244,15 @@ type Trouble struct {
 // ErrNoRules means that the branch has no rule that is valid today.
 var ErrNoRules = errors.New("no rule is valid today")
 
-// Limits at which the page turns yellow. If an alert watches the same value, both have one limit (TestLimits_Alerts).
+// Limits at which the page turns yellow. An alert on the same value has the same limit (TestLimits_Alerts).
 
 const oneDay = 24 * time.Hour
 
-// soon is how long before a deadline, or before the end of a certificate, the page turns yellow; by name.
+// soon maps the name of a deadline or a certificate to the time before its end at which the page turns yellow.
 var soon = map[string]time.Duration{"event": 6 * time.Hour, "documents": 12 * time.Hour, "correction": 23 * time.Hour,
 	"refused": 6 * time.Hour, "signing": 30 * oneDay, "api": 21 * oneDay, "ops": 21 * oneDay, "ca": 21 * oneDay}
 
 const (
-	lowDisk = 2           // times the reserve of free bytes
+	lowDisk = 2           // free bytes, as a multiple of the reserve
 	skewed  = time.Minute // difference between the box's clock and MH's
 )

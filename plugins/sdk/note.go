@@ -60,7 +60,7 @@ var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1,
 	TaxBit: []int{TaxIVA, TaxTurismo, TaxSalida, TaxFovial, TaxCotrans}, Net: One, Default: 1 << TaxIVA, NoDiscounts: true}
 
 // Note computes a credit or debit note (MF2 pp.47-48): what is sold back, or added, at the original's net prices, with
-// its taxes. Both are the same arithmetic; which way the money goes is the document's type.
+// its taxes. Both notes have the same arithmetic; the document's type determines who pays.
 func Note(in *abi.Input, out *abi.Output) {
 	if in.Params[noteOrigin01+in.Scalars[NoteOrigen]] != One {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultOrigin, Line: -1, Column: NoteOrigen})
@@ -82,7 +82,7 @@ func Note(in *abi.Input, out *abi.Output) {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultBothRetentions, Line: -1, Column: NotePercepcion})
 		return
 	case retains:
-		// No warning below 100.00: the note follows its original, whose amount was the one to compare (art. 162 of the tax
+		// No warning below 100.00: the original's amount decides about retention, not the note's (art. 162 of the tax
 		// code; MF2 pp.47-48 retains 0.90 of 90.00).
 		rete = noteShare(out, s.Gravada, in.Params[noteRete], OutIvaRete)
 	case perceives:

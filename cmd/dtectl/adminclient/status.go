@@ -26,7 +26,7 @@ type Status struct {
 	Copy          *storage.SecondCopy `json:"second_copy"` // nil: no second copy
 	Backup        *time.Time          `json:"backup"`
 	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
-	Proved        *time.Time          `json:"mark_proved"` // when the mark last read back as it was written
+	Proved        *time.Time          `json:"mark_proved"` // the last time that the mark's file was read and right
 	// Refused is MH's refusal of the user or the password, and what to type; nil when MH accepts both.
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }
@@ -87,7 +87,7 @@ func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int)
 	if o.Refused != "" {
 		term.Fprintf(w, "MH refused the last event\t%s\n", o.Refused)
 	}
-	_ = w.Flush() // to a terminal
+	_ = w.Flush() // an error of the terminal is ignored
 	return total
 }
 

@@ -559,7 +559,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 
 // printMedia prints how far each medium reaches, and which parts of it cannot be read.
 func printMedia(out io.Writer, sources []storage.Source) {
-	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any { // to a terminal
+	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any { // out is a terminal
 		var reach []string
 		for _, series := range slices.Sorted(maps.Keys(s.Last)) {
 			reach = append(reach, fmt.Sprintf("%s %d", brief(series, &storage.Owed{}), s.Last[series]))
@@ -597,7 +597,7 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	begun := slices.DeleteFunc(slices.Clone(o.Series), func(n storage.Next) bool {
 		return n.Series == storage.Others || n.Here == 0 && n.Known == 0
 	})
-	_ = term.Table(out, "SERIES\tIN THE STORE\tKNOWN\tLOST", begun, func(n storage.Next) []any { // to a terminal
+	_ = term.Table(out, "SERIES\tIN THE STORE\tKNOWN\tLOST", begun, func(n storage.Next) []any { // out is a terminal
 		known := fmt.Sprint(n.Known)
 		if n.Open {
 			known += " or more"

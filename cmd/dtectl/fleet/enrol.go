@@ -62,7 +62,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: is of one branch whose box is replaced")
 	}
-	for _, b := range s.Branches { // nobody knows which box and points of sale that enrolment named
+	for _, b := range s.Branches { // a lost enrolment may name the same box or points of sale
 		if b.LostEpoch > 0 {
 			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
 				"versions, or dtectl fleet status --accept %s; nothing was enrolled", b.Name, b.LostEpoch, b.Name)

@@ -27,7 +27,7 @@ type Keygen struct {
 	Name string `arg:"" type:"path" help:"Files NAME.jwe (the key, sealed), NAME.pub (for every box) and NAME.passphrase (of 12 bytes or more; made where it is not there)."`
 }
 
-// Run never writes over a key.
+// Run never overwrites a key.
 func (c *Keygen) Run() error {
 	sealed, public, file := c.Name+".jwe", c.Name+".pub", c.Name+".passphrase"
 	for _, path := range []string{sealed, public} {
@@ -72,8 +72,8 @@ type Rekey struct {
 }
 
 // Run signs with the new key what the old key signed: each enrolment in its place, and one new version after each
-// group's last. From then on, boxes that pin the new key, alone or after the old one, accept nothing more that the old
-// key signs. After an interruption, the next run goes on.
+// group's last. From then on, a box that pins the new key, alone or after the old key, accepts nothing new that the old
+// key signs. After an interruption, the next run continues the work.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
@@ -168,8 +168,8 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 	return groups, nil
 }
 
-// group publishes the desired state once more after a group's last version, signed by the new key; if nothing was
-// published, an order that changes nothing. Objects that neither key signed do not count: they block nothing.
+// group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
+// it publishes an order that changes nothing. Objects that neither key signed are ignored: they block nothing.
 func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, group string, ofBranch bool) error {
 	before := *chain
 	before.Director = old
@@ -191,7 +191,7 @@ func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, gro
 		last = head.Last.Version
 		for n := head.Version + 1; n <= last; n++ {
 			if _, err := chain.Version(ctx, group, n); err == nil {
-				return nil // the group has moved
+				return nil // the new key has already signed a version of the group
 			} else if !foreign(err) {
 				return err
 			}

@@ -21,8 +21,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// A store may lose an object or bring an older one back, and every signature in it is still right. The centre therefore
-// keeps on its own disk what it has seen: the newest status of each branch, and each version that was published.
+// A store may lose an object, or return an older object in its place: the signatures do not show that. Therefore the
+// centre keeps on its own disk what it has seen: the newest status of each branch, and each published version.
 
 // seen is what the centre has seen of a branch.
 type seen struct {
@@ -30,7 +30,7 @@ type seen struct {
 	Sequence int64     `json:"sequence"`          // number of that epoch's newest status
 	At       time.Time `json:"at,omitzero"`       // when that status was signed
 	Twice    bool      `json:"twice,omitempty"`   // another status had the same number
-	Acts     int64     `json:"acts,omitempty"`    // all acts up to this number were looked for
+	Acts     int64     `json:"acts,omitempty"`    // the centre has looked for each act up to this number
 	Missing  []int64   `json:"missing,omitempty"` // the acts up to Acts that the store lacks
 }
 
@@ -80,8 +80,8 @@ func (c *Chain) versionsFolder(group string) string {
 	return filepath.Join(c.Cache, "desired-"+fleetproto.Fingerprint(c.Director.Public), group)
 }
 
-// keepVersion keeps the bytes of a version that the director has signed, the first that it sees under a number. If the
-// folder cannot be written, remember reports the error.
+// keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version. If it cannot
+// write the folder, remember reports the error.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	file := filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws")
 	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
@@ -140,7 +140,7 @@ type readEnrolment struct {
 	err error // nil, or foreign reports true
 }
 
-// enrolmentsFile is the cache file for enrolments. The store has all of its content.
+// enrolmentsFile is the cache file for enrolments. The store has the same enrolments.
 const enrolmentsFile = "enrolments"
 
 func newEnrolments(c *Chain) *enrolments {
@@ -177,7 +177,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.grown && e.c.remember(enrolmentsFile, e.objects) == nil { // else the file is made again from the store
+	if e.grown && e.c.remember(enrolmentsFile, e.objects) == nil { // after an error the next list tries again
 		e.grown = false
 	}
 	return epochs, nil
@@ -196,7 +196,7 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 		return r.Enrolment, r.err
 	}
 	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil && (!kept ||
-		len(data) > 0) { // an object of the file that fails is read from the store
+		len(data) > 0) { // an invalid object of the file is read from the store
 		o, err := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)

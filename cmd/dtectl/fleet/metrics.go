@@ -106,7 +106,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 		if b.Status != nil {
-			for _, e := range b.Status.Certificates { // names come from a closed list, each once: see Status
+			for _, e := range b.Status.Certificates { // a Status with an unknown or a repeated name is refused
 				gauge(branchEnds, seconds(e.Ends), b.Name, b.Group(), e.Name)
 			}
 		}

@@ -405,7 +405,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// a box that is away will accept the version that mends its own
+		// if a later version mends the box's version, the box accepts that later version as soon as it is back
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
@@ -418,7 +418,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// lookForActs looks for the acts that branches have written since the last survey. They are numbered without a gap.
+// lookForActs looks for the acts that branches have written since the last survey. A branch's acts have no gaps.
 func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	var grown []*Branch
 	for _, b := range out.Branches {
@@ -470,7 +470,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// status reads a status that was written; it returns the zero known if none was.
+// status reads a written status. If no status was written, it returns the zero known.
 func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64, box ...fleetproto.Key) (k known,
 	err error) {
 	if e.Key == "" {

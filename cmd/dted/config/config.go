@@ -112,7 +112,7 @@ type Access struct {
 	// bear; or "branch": every token does.
 	Mailing string `toml:"mailing" default:"permission" one:"permission branch"`
 	// Log "on" writes a line to the log for each till's request that changes or sends something, and for each request
-	// that is refused for want of a token.
+	// that is refused because it has no valid token.
 	Log string `toml:"log" default:"on" one:"on off"`
 }
 

@@ -117,12 +117,12 @@ func lay(path string, size int64) error {
 }
 
 // The store reads all its tables once a day. This finds a flipped bit on the disk while the second copy and the backups
-// still have the right bit, and not when somebody asks for the document.
+// still have the right bit, and not only when somebody asks for the document.
 const (
-	scrubFirst = 10 * time.Minute // after the start, which is busy enough
+	scrubFirst = 10 * time.Minute // after the start: the start itself keeps the disk busy
 	scrubEvery = 24 * time.Hour
 
-	// At most 4 MiB a second, a tenth of that during sales: a branch's year is read in an hour or two.
+	// At most 4 MiB a second, a tenth of that during sales: the records of a year are read in an hour or two.
 	scrubPiece = 256 << 10             // bytes between two rests
 	scrubRest  = 64 * time.Millisecond // after a piece
 	scrubBusy  = 10                    // factor for the rest during sales

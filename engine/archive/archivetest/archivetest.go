@@ -43,7 +43,7 @@ type program struct {
 
 var versitygw, gofakes3 program
 
-// build gives the path of a server. Where it cannot be built for want of a network or of time, the test is skipped.
+// build returns the path of a server. If there is no network or no time to build the server, it skips the test.
 func (built *program) build(t testing.TB, name string) string {
 	t.Helper()
 	built.once.Do(func() {

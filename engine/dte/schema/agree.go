@@ -92,7 +92,7 @@ func (e *fromEntry) checkHeld(own string, moved bool) error {
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
 	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
-		return nil // a part under another name
+		return nil // the same fact of a part that this generation renames, see heldRoots
 	}
 	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
 	if cut >= 0 && dot >= 0 && !slices.Contains(identity, last) &&

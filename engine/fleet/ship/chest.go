@@ -34,9 +34,9 @@ const (
 	patience = 100      // invalid objects at the end of a copy before find gives up
 )
 
-// load is bytes of a copy that the store returned: of one piece, or of the pieces of a part.
+// load holds bytes of a copy, as the store returned them: the bytes of one piece, or of all pieces of a part.
 type load struct {
-	number   int64 // of the last piece
+	number   int64 // the number of the last piece
 	file     string
 	offset   int64
 	body     []byte
@@ -47,7 +47,7 @@ type load struct {
 // cargo is an object with bytes of a copy: a part or a piece.
 type cargo struct {
 	part        bool
-	first, last int64 // pieces
+	first, last int64 // numbers of the first and the last piece
 	size        int64
 	tag         string // the store's own tag for the object's bytes
 }
@@ -55,7 +55,7 @@ type cargo struct {
 // end returns where a load ends.
 func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))} }
 
-// disproved reports whether an object is missing or invalid, so that asking again does not help.
+// disproved reports whether an error means that an object is missing or invalid: another try would not help.
 func disproved(err error) bool {
 	return slices.ContainsFunc([]error{archive.ErrNotFound, archive.ErrTooLarge, fleetproto.ErrFormat,
 		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
@@ -72,7 +72,7 @@ func listsAny(ctx context.Context, store fleetproto.Lister, folder string) (bool
 	return false, nil
 }
 
-// whole returns the piece up to which the copy is whole at least; 0: its box has not declared it whole.
+// whole returns the number of the piece up to which the box has declared the copy whole; 0: there is no declaration.
 func (c chest) whole(ctx context.Context) (int64, error) {
 	held, err := c.store.Fetch(ctx, fleetproto.WholeKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if errors.Is(err, archive.ErrNotFound) {
@@ -88,7 +88,7 @@ func (c chest) whole(ctx context.Context) (int64, error) {
 	return w.Piece, nil
 }
 
-// status returns this box's last status in its epoch; nil: the store has no status that its key signed.
+// status returns the box's last status in its epoch; nil: the store has no status that the box's key signed.
 func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	held, err := c.store.Fetch(ctx, fleetproto.StatusKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if err != nil && !disproved(err) {
@@ -231,8 +231,8 @@ func pieces(of Span) (list []cargo) {
 }
 
 // bring calls use with the content of the objects, in order. Other parts and pieces replace an invalid part; for an
-// invalid object, use gets the error and a nil load. previous is the digest of the piece before the first; empty: not
-// known.
+// invalid object, use gets the error and a nil load. previous is the digest of the piece before the first piece; empty:
+// not known.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {
