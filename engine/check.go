@@ -99,8 +99,7 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and, if it has an origin o, the amounts that it takes from o. The error names all faults:
-// the given faults, and the faults of rule, origin and layout.
+// amounts computes a draft and what it takes from an origin o, if any. The error names all faults, the given ones too.
 func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
 	faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)

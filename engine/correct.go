@@ -64,8 +64,7 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	return r, err
 }
 
-// correct computes and signs the corrected form, stores it in one batch, and returns the number of bytes stored. The
-// caller holds the document's lock.
+// correct computes, signs and stores the corrected form; it returns the bytes stored. The caller holds the lock.
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
 	digest string) (_ storage.Entry, stored int64, err error) {
 	var was dte.Value
@@ -120,9 +119,8 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
-// expireCorrections removes documents that can no longer be corrected from the queue. It queries MH a last time for
-// each document: MH may have accepted an unanswered sending since. After a restore from a backup it queries MH at once:
-// the document may have been corrected after the backup.
+// expireCorrections removes documents that can no longer be corrected from the queue, after a last query: MH may have
+// accepted a sending since. After a restoration it queries at once: a correction may be lost.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -40,8 +41,9 @@ type Options struct {
 	Shelf  *rulestore.Store
 	Rules  *rulestore.Book
 	Issuer record.Issuer
-	Policy authority.Policy
-	// Patience is how long a sale waits for MH if its till sets no wait; default 0: the policy's own time.
+	// DoubtFor is how long MH may work on a document after a sending, default 2 min: see authority.Sender.
+	DoubtFor time.Duration
+	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
 	// PassCodes sends codes to MH that its catalogues lack. Codes of payments and of their terms are always sent.
 	PassCodes bool
@@ -56,11 +58,9 @@ type Options struct {
 	Delivery outbox.Delivery
 	// Reachable receives a value when MH is reachable again: in a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Gate is called before a new document of a point of sale. Its error, preferably a *refusal.Error, becomes the
-	// answer. Default: always open.
+	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
 	Gate func(record.Point) error
-	// Open reports whether the branch may issue a type of document: a signed bundle alone opens no door. Default: every
-	// type.
+	// Open reports whether the branch may issue a type: a signed bundle alone opens no door. Default: every type.
 	Open func(document string) bool
 	// Acted is called after an Act is stored. Default: no call.
 	Acted func(Act)
@@ -120,13 +120,15 @@ func New(o Options) (e *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
+	slots := max(1, runtime.GOMAXPROCS(0)/2) // small sales find a free core
 	lost := make([]authority.Span, len(gaps))
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)
 	}
 	e = &Engine{o: o, store: o.Store, lost: record.NewLostRecords(o.Store, o.Logger), signer: o.Signer, shelf: o.Shelf,
-		rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer, large: newLarge(o.Now), log: o.Logger,
-		now: o.Now, metrics: newMetrics()}
+		rules: func() *rulestore.Book { return o.Rules }, issuer: o.Issuer, log: o.Logger,
+		large: fairqueue.New(fairqueue.Options{Slots: slots, Each: slots, Waiting: 16, Now: o.Now}),
+		now:   o.Now, metrics: newMetrics()}
 	giveWay := func() func() { return nil }
 	if e.shelf != nil {
 		e.rules, giveWay = e.shelf.Book, func() func() { return e.shelf.GiveWay(2) }
@@ -146,12 +148,12 @@ func New(o Options) (e *Engine, err error) {
 			Mailed: func(c record.Caller, code dte.Code, to string) { e.recordAct(c, ActMail, code, to) }},
 	})
 	e.witness = documents.NewGuard(e.store, e.issuer, e.outbox.Archive(), e.log)
-	e.sender = authority.NewSender(&authority.Sender{
-		Client: o.Authority, Policy: o.Policy, Lost: lost, Now: e.now,
+	e.sender = &authority.Sender{
+		Client: o.Authority, DoubtFor: cmp.Or(o.DoubtFor, 2*time.Minute), Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
 		Suspect: func() { e.contingency.Suspect() },
-	})
-	e.sender.Taken = e.witness.NumberTaken
+		Taken:   e.witness.NumberTaken,
+	}
 	e.contingency, err = contingency.New(contingency.Branch{
 		Documents: contingency.Documents{Settle: e.sweep, Move: e.move, AdoptHeld: e.adoptHeld,
 			JudgeEvent: e.shelf.JudgeEvent, ExpireCorrections: e.expireCorrections},
@@ -175,8 +177,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// TypeAt returns the type of document that is issued under a path, as the rules in force describe the type; nil if no
-// type has the path.
+// TypeAt returns the type of document that is issued under a path by the rules in force, or nil.
 func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
@@ -224,15 +225,12 @@ type Request struct {
 	// Origin is the document that a note or return is issued against. Each line of a return's cuerpoDocumento then
 	// holds numItem, a line of the origin, and cantidad, the quantity given back.
 	Origin *Origin
-	// IdempotencyKey, if not empty, makes the request repeatable: the same key from the same point of sale
-	// returns the document that the first request made.
+	// IdempotencyKey, if not empty, makes the request repeatable: the point of sale gets the first request's document.
 	IdempotencyKey string
-	// Digest is the digest of the request's body as a JSON value (dte.Value.Digest); the same key with another digest
-	// is refused.
+	// Digest is that of the body as a JSON value (dte.Value.Digest); the same key with another digest is refused.
 	Digest [32]byte
 	Caller record.Caller
-	// Wait, if not 0, is how long the caller waits for MH. After it the document is issued in contingency, and the
-	// outcome of its normal form is found later.
+	// Wait, if not 0, is how long the caller waits for MH. After it the document is issued in contingency.
 	Wait time.Duration
 	// Warnings are the gateway's messages to the till, for analisisHacienda.observaciones.
 	Warnings []string
@@ -319,19 +317,14 @@ func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.C
 	if err != nil {
 		return entry, refusal.Internal(fmt.Errorf("recording the outcome: %w", err))
 	}
-	e.afterMove(entry, next, h)
-	return next, nil
-}
-
-// afterMove notifies the register, the outbox and the shelf of a changed document.
-func (e *Engine) afterMove(before, now storage.Entry, h *record.Head) {
-	e.documents.Touch(now.ID)
-	if now.Due != nil && now.Due.Queue == record.QueueDeliver {
+	e.documents.Touch(next.ID)
+	if next.Due != nil && next.Due.Queue == record.QueueDeliver {
 		e.outbox.Ring()
 	}
-	if before.State != now.State {
-		e.shelf.Judge(before, h, now.State)
+	if entry.State != next.State {
+		e.shelf.Judge(entry, h, next.State)
 	}
+	return next, nil
 }
 
 // counterChanges returns the changes that a stored document's move makes to its origin's counters.
@@ -393,8 +386,7 @@ func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change f
 	return err
 }
 
-// CloseDay closes a day of the caller's point of sale: see documents.Register. A box that may not number sales cannot
-// close a day.
+// CloseDay closes a day of the caller's point of sale. A box that may not number sales cannot close a day.
 func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*documents.Closing, bool, error) {
 	if err := e.o.Gate(c.Point); err != nil {
 		return nil, false, err
@@ -405,8 +397,7 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*d
 	return e.documents.CloseDay(ctx, date, c, e.now())
 }
 
-// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), from the rules in force; false if
-// there is no such code.
+// Catalogue returns the text of a code of MH's catalogues in force, such as ("CAT-017", "01"); false if unknown.
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }

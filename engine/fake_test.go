@@ -136,7 +136,7 @@ type box struct {
 	skew     atomic.Int64 // of the branch's clock, ns
 	log      *slog.Logger
 	policy   contingency.Options
-	doubtFor time.Duration // authority.Policy
+	doubtFor time.Duration // Options.DoubtFor
 	rand     *rand.Rand
 	// password is what the branch logs in with; MH knows "secreto-mh.2026".
 	password redacted.Text
@@ -211,10 +211,10 @@ func (b *box) start() {
 	b.wire = &wire{under: b.link}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00",
 		UserAgent: "test", Now: b.now, Transport: b.wire})
-	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key, 0), Authority: client,
+	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key), Authority: client,
 		Rules:  cmp.Or(b.book, common(b.t).book),
 		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(),
-		Policy: authority.Policy{DoubtFor: b.doubtFor}, Contingency: b.policy, RecoverEvery: cmp.Or(b.every,
+		DoubtFor: b.doubtFor, Contingency: b.policy, RecoverEvery: cmp.Or(b.every,
 			time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.t.Fatal(err)

@@ -24,7 +24,7 @@ func TestIssue_GenerationByDate(t *testing.T) {
 	client := authority.New(authority.Options{BaseURL: w.server.URL, NIT: testNIT, Password: "secreto-mh.2026",
 		Ambiente: "01", UserAgent: "test", Now: w.now})
 	var err error
-	if w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(t).key, 0), Authority: client,
+	if w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(t).key), Authority: client,
 		Rules:  common(t).book,
 		Issuer: issuer, Logger: quiet, Now: w.now}); err != nil {
 		t.Fatal(err)

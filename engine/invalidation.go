@@ -155,8 +155,7 @@ func (e *Engine) abandonInvalidation(ctx context.Context, entry storage.Entry, h
 	return e.move(ctx, entry, storage.Change{To: record.Accepted}, &next)
 }
 
-// sendInvalidation sends a pending event and records MH's answer. late: no caller waits, so the answer is announced.
-// The caller holds the document's lock.
+// sendInvalidation sends a pending event and records MH's answer. late: no caller waits. The caller holds the lock.
 func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *record.Head, late bool) (storage.Entry,
 	error) {
 	jws, err := record.Part(e.store, entry.Code, record.PartInvalidation(h.Invalidation.Code))
@@ -170,8 +169,8 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 	event.Response = o.Response
 	switch {
 	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == authority.CodeRegistered:
-		// Already registered: MH holds this event from an earlier sending without an answer, or it holds another event
-		// from a time that this store has lost.
+		// Already registered: MH holds this event from an earlier sending, or another one of a time that the store
+		// lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
 		e.shelf.JudgeEvent(event.Rule, true)
 		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
@@ -234,8 +233,7 @@ func forbidden(format string, args ...any) error {
 	return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalidable returns an error if the invalidation is forbidden (MF2 pp.9-17): its time is over, or a note, a return or
-// a later credit depends on the document.
+// invalidable returns an error if the time is over or a note, return or later credit depends on it (MF2 pp.9-17).
 func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
 	if end := window(rule, o.head); !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
@@ -342,8 +340,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 requires a customer's name and number even if the sale lacks them: then the applicant's
-	// are sent.
+	// The layout before DTE 2.0 requires a customer's name and number: without them the applicant's are sent.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
 			receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento",
@@ -521,8 +518,7 @@ type Recall struct {
 // NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
-// giveWayFor is the longest wait of one invalidation for the sales that are being sent: a branch that sells without a
-// pause must still finish its list.
+// giveWayFor is the longest wait of one invalidation for sales: a list must end in a branch that sells without a pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.
@@ -569,10 +565,8 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 		return refusal.Internal(err)
 	}
 	end := window(rule, o.head)
-	if !end.IsZero() {
-		a.Until = dte.Date(end.Add(-time.Second))
-	}
-	if !end.IsZero() && !now.Before(end) {
+	a.Until = dte.Date(end.Add(-time.Second))
+	if !now.Before(end) {
 		a.Verdict = RecallLate
 		return nil
 	}

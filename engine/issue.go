@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -102,7 +101,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		return made.noteBytes(shown), pathContingency, err
 	}
 
-	// 5 and 6. Transmit under the policy, settle, and answer from the stored document.
+	// 5 and 6. Transmit, settle, and answer from the stored document.
 	if now, err = e.conclude(ctx, now, sending{wait: cmp.Or(req.Wait, e.o.Patience)}); err != nil {
 		return nil, pathOnline, err
 	}
@@ -514,16 +513,8 @@ func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Reque
 	return e.public(entry)
 }
 
-// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines need some 60 ms of processor time,
-// 500 lines a quarter of that.
+// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines need some 60 ms of the processor.
 const manyLines = 500
-
-// newLarge returns the queue of sales with many lines. They use at most half of the cores at once, so that small sales
-// find a free core. Tokens take turns.
-func newLarge(now func() time.Time) *fairqueue.Queue {
-	slots := max(1, runtime.GOMAXPROCS(0)/2)
-	return fairqueue.New(fairqueue.Options{Slots: slots, Each: slots, Waiting: 16, Now: now})
-}
 
 // turn waits for the turn of a sale with many lines and returns the function that ends the turn; a smaller sale does
 // not wait. Call turn before any lock but the idempotency key's, and end it before waiting for MH.

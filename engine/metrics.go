@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"dtegate/engine/contingency"
-	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 
@@ -61,57 +59,44 @@ func newMetrics() *metrics {
 	return m
 }
 
+// refusalCode returns the code of an error for a metric.
+func refusalCode(err error) string {
+	var refused *refusal.Error
+	if errors.As(err, &refused) {
+		return refused.Code
+	}
+	return refusal.CodeInternal
+}
+
 func (m *metrics) issued(document, path string, r *record.View, err error, took time.Duration) {
 	m.latency.WithLabelValues(path).Observe(took.Seconds())
-	var refused *refusal.Error
 	switch {
-	case errors.As(err, &refused):
-		m.refusals.WithLabelValues(document, refused.Code).Inc()
 	case err != nil:
-		m.refusals.WithLabelValues(document, refusal.CodeInternal).Inc()
+		m.refusals.WithLabelValues(document, refusalCode(err)).Inc()
 	case path != pathReplay:
 		m.documents.WithLabelValues(document, r.Estado).Inc()
 	}
 }
 
 func (m *metrics) invalidated(r *record.View, err error) {
-	var refused *refusal.Error
-	switch {
-	case errors.As(err, &refused):
-		m.events.WithLabelValues(refused.Code).Inc()
-	case err != nil:
-		m.events.WithLabelValues(refusal.CodeInternal).Inc()
-	default:
+	if err != nil {
+		m.events.WithLabelValues(refusalCode(err)).Inc()
+	} else {
 		m.events.WithLabelValues(r.Invalidation.Estado).Inc()
 	}
 }
 
-// own returns the metrics that the engine updates at each event.
-func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events, m.corrections, m.adopted}
-}
-
-func (e *Engine) collectors() []prometheus.Collector {
-	return slices.Concat(e.metrics.own(), []prometheus.Collector{e.witness.Gauge()}, e.outbox.Counters(),
-		e.contingency.Counters())
-}
-
 // Describe makes the engine its own collector.
-func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range e.collectors() {
-		c.Describe(ch)
-	}
-	e.documents.Describe(ch)
-	contingency.Describe(ch)
-	outbox.Describe(ch)
-}
+func (e *Engine) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(e, ch) }
 
 // Collect implements prometheus.Collector.
 func (e *Engine) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range e.collectors() {
+	m := e.metrics
+	for _, c := range slices.Concat([]prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events,
+		m.corrections, m.adopted, e.witness.Gauge(), e.documents.Counter()}, e.outbox.Counters(),
+		e.contingency.Counters()) {
 		c.Collect(ch)
 	}
-	e.documents.Collect(ch)
 	o := e.CountBacklog()
 	o.Collect(ch)
 	o.Delivery.Collect(ch)

@@ -36,8 +36,7 @@ type origin struct {
 var creditableNames = [len(bundle.CreditableNames)]string{"Lo gravado de la nota", "Lo exento de la nota",
 	"Lo no sujeto de la nota"}
 
-// findOrigin returns the origin of a request, or the error that forbids its use. The result stays valid only while the
-// caller holds the origin's lock.
+// findOrigin returns the origin of a request, or its refusal. The result is valid while the origin is locked.
 func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	o := &origin{}
 	var err error
@@ -114,19 +113,11 @@ func (e *Engine) readOrigin(o *origin) error {
 	if err == nil {
 		o.facts, err = dte.Parse(facts)
 	}
-	if err != nil {
-		return lostOrigin(o.head, fmt.Errorf("reading origin: %w", err))
+	if errors.Is(err, record.ErrLost) {
+		return &refusal.Error{Code: refusal.CodeInternal, Err: err, Message: "El equipo perdió los datos de " +
+			o.head.ControlNumber + ": no admite notas, devoluciones ni invalidación en esta caja"}
 	}
-	return nil
-}
-
-// lostOrigin returns the error for an unreadable document; it names a document that the store has lost.
-func lostOrigin(h *record.Head, err error) error {
-	if !errors.Is(err, record.ErrLost) {
-		return refusal.Internal(err)
-	}
-	return &refusal.Error{Code: refusal.CodeInternal, Err: err, Message: "El equipo perdió los datos de " +
-		h.ControlNumber + ": no admite notas, devoluciones ni invalidación en esta caja"}
+	return refusal.Internal(err)
 }
 
 // amount returns a member of v as an amount, or 0 if v lacks the member.
@@ -238,8 +229,7 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 // receptorPairs are members of a receptor that have a meaning only together, such as an activity's code and text.
 var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
 
-// completeReceptor adds the members that a note's receptor omits, from the original's receptor. It never mixes parts of
-// two addresses or of two pairs.
+// completeReceptor adds the members that a note's receptor omits, but never mixes parts of an address or of a pair.
 func completeReceptor(said, was dte.Value) dte.Value {
 	said = identified(said)
 	complete := said
@@ -315,17 +305,17 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	for i := range asked.Len() {
 		at := fmt.Sprintf("cuerpoDocumento[%d].", i)
 		number, _ := asked.Index(i).Get("numItem").Int()
-		line := lineNumbered(sold, number)
-		switch {
-		case !line.Exists():
+		if number < 1 || number > int64(sold.Len()) { // lines are numbered from 1, in order
 			fault(refusal.CodeItemNotFound, at+"numItem", fmt.Sprintf("El documento de origen no tiene el ítem %d",
 				number))
 			continue
-		case seen[number]:
+		}
+		if seen[number] {
 			fault(dte.FaultDuplicate, at+"numItem", fmt.Sprintf("El ítem %d está dos veces", number))
 			continue
 		}
 		seen[number] = true
+		line := sold.Index(int(number - 1))
 		back, err := e.store.Counter(o.entry.Code, uint32(number))
 		if err != nil {
 			return refusal.Internal(err)
@@ -368,8 +358,7 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	return nil
 }
 
-// amountsOfLine are the members that can hold a line's amount: only one member is not 0. The counters from
-// record.LineReturned have the same order.
+// amountsOfLine are the members that can hold a line's amount, in the order of the counters from record.LineReturned.
 var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
 // returnedBefore returns the amounts that earlier returns of an origin gave back, by kind of amount.
@@ -418,16 +407,7 @@ func sumsAbove(lines dte.Value) []dte.Amount {
 	return list
 }
 
-// lineNumbered returns the line with a numItem: lines are numbered from 1, in order.
-func lineNumbered(lines dte.Value, number int64) dte.Value {
-	if number < 1 || number > int64(lines.Len()) {
-		return dte.Value{}
-	}
-	return lines.Index(int(number - 1))
-}
-
-// returned makes a line of the event from the origin's line: the quantity given back, and the amounts that the rule
-// prorates.
+// returned makes a line of the event from the origin's line: its quantity, and the amounts that the rule prorates.
 func returned(line dte.Value, number int64, origin dte.Value, quantity, before dte.Amount) dte.Value {
 	members := []dte.Member{
 		{Name: "numItem", Value: dte.Int(number)}, {Name: "codigoGeneracion", Value: origin},
@@ -458,8 +438,7 @@ func (o *origin) totals() dte.Value {
 
 // The checks below need data that layouts and rules lack: the day of issue, and the people of another document.
 
-// laterThanIssue returns a fault for each related document that is dated after the day of issue: tax cannot be withheld
-// on a document that does not exist yet.
+// laterThanIssue returns a fault for each related document that is dated after the day of issue.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
 	lines := d.facts.Get("cuerpoDocumento")
@@ -516,8 +495,7 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 // nothingToPay is the warning on a document of 0.00. MH accepts such a document if its layout allows 0.00.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex is the warning on a document whose total is too large for the annexes of F-07: the books list the
-// document apart and leave it out of the annexes.
+// beyondAnnex is the warning on a total that is too large for the annexes of F-07: the books list it apart.
 const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
 	"lo declara a mano"
 

@@ -22,13 +22,12 @@ type sending struct {
 	doubtful bool          // the document may have been sent before
 	sent     time.Time     // if doubtful: the latest time of that sending
 	late     bool          // no caller waits: the outcome is announced
-	wait     time.Duration // how long the till waits; 0: the policy's own time
+	wait     time.Duration // how long the till waits; 0: as long as the sender tries
 }
 
 const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
 
-// settleDocument settles a Signed document, even after a crash or a loss: it queries MH first. It returns a document in
-// any other state unchanged.
+// settleDocument settles a Signed document, even after a crash or a loss: it queries MH first.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {
@@ -81,8 +80,7 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
-// errPutOff means that a document is settled later: MH does not answer, or MH may still decide on a sending from before
-// a restoration.
+// errPutOff means that a document is settled later: MH does not answer, or may still decide on an earlier sending.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
 // putOff makes Recover settle a signed document later.
@@ -135,9 +133,8 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
-// postpone makes the contingency form of a document when MH has not decided on the normal form. It probes MH: if MH
-// does not answer, the branch enters contingency; otherwise only this document is affected. An impatient till does not
-// wait for the probe.
+// postpone makes the contingency form of a document that MH has not decided. If MH does not answer a probe, the branch
+// enters contingency. An impatient till does not wait for the probe.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
@@ -196,15 +193,14 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 	return signed, nil
 }
 
-// settleAfter is how long a request may hold a document before the recovery takes over: longer than the policy's
+// settleAfter is how long a request may hold a document before the recovery takes over: longer than the sender's
 // three transmissions and three queries of 8 s.
 const settleAfter = 2 * time.Minute
 
 // settleAgain is the wait before a document that MH does not accept in contingency is settled again.
 const settleAgain = time.Minute
 
-// Recover settles, once, every signed document that was due before the given time. It ends at the first error of the
-// store or of a document that cannot be settled.
+// Recover settles, once, every signed document that was due before a time. It ends at the first error.
 func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
 		open, err := e.store.Due(record.QueueSettle, before, 100)
@@ -235,8 +231,7 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 // A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. MH's query
 // returns the seal and its time, but not the form (MT1 §4.3). The functions below find the form.
 
-// adoptHeld records the form that MH holds as the document's form. It replaces any form that this store recorded
-// before. held is MH's answer to a query or a lot.
+// adoptHeld records the form that MH holds as the document's form. held is MH's answer to a query or a lot.
 func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 	doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)
@@ -299,8 +294,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm corrects the form that was found by the times of the sendings, because sendings of the lost time are not
-// recorded. It returns false if another form is possible.
+// correctForm corrects the form found by recorded sendings alone. It returns false if another form is possible.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {
@@ -310,7 +304,7 @@ func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time
 		return true
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
-	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.Policy.DoubtFor)):
+	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.DoubtFor)):
 		return true // before the other form can have been sent
 	}
 	next.Form = last

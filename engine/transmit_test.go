@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/authority"
 	"dtegate/engine/record"
 	"dtegate/storage/disktest"
 )
@@ -45,7 +46,7 @@ func TestTransmit_FailedQuery(t *testing.T) {
 		t.Errorf("it is %s after %d sendings and %d queries without an answer", r.Estado, n, queries.Load())
 	}
 	// Those of the policy, and the probe that tells one document's trouble from everybody's.
-	if n, most := queries.Load(), int64(w.engine.sender.Policy.Queries+2); n > most {
+	if n, most := queries.Load(), int64(authority.Queries+2); n > most {
 		t.Errorf("%d queries, want %d at most", n, most)
 	}
 }

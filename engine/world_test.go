@@ -237,7 +237,7 @@ func (w *world) start(seen vfs.FS) (err error) {
 	if w.store, err = storage.Open(w.storeOptions(seen)); err != nil {
 		return fmt.Errorf("opening store: %w", err)
 	}
-	return w.client(authority.NewTransport(time.Second), w.server.URL)
+	return w.client(new(http.Transport), w.server.URL)
 }
 
 // client starts the engine over a way to MH.
@@ -246,7 +246,7 @@ func (w *world) client(way http.RoundTripper, url string) (err error) {
 	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "00",
 		UserAgent: "test",
 		Now:       func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
-	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key, 0), Authority: client,
+	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key), Authority: client,
 		Rules:  common(w.t).book,
 		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})
 	if err != nil {

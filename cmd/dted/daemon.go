@@ -161,10 +161,10 @@ func warnExposed(cfg *config.Config, log *slog.Logger) {
 }
 
 func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *authority.Client) engine.Options {
-	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key, 0), Authority: client,
+	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key), Authority: client,
 		Shelf:    d.shelf,
 		Issuer:   cfg.Seller(),
-		Policy:   authority.Policy{DoubtFor: 2 * time.Minute / time.Duration(max(1, cfg.Contingency.Hurry))},
+		DoubtFor: 2 * time.Minute / time.Duration(max(1, cfg.Contingency.Hurry)),
 		Patience: time.Duration(cfg.Authority.Patience), PassCodes: cfg.API.UnknownCodes == "pass",
 		Contingency: contingency.Options{Responsible: records.Person(cfg.Contingency.Responsible),
 			Internet: cfg.Contingency.Internet, Hurry: cfg.Contingency.Hurry}, Reachable: d.link.Ready(), Gate: d.admit,

@@ -109,7 +109,7 @@ var layers = map[string][]string{
 		"engine/archive", "engine/authority/connpool", "engine/sign", "engine/recordmac", "rules/bundle", "storage",
 		"plugins", "rules/suggest", "engine/record", "engine/outbox", "engine/rulestore", "engine/dte",
 		"engine/mail", "engine/pdf"},
-	"cmd/dted/health": {"engine/fairqueue", "gateway/page", "gateway/problem", "engine/authority/connpool", "engine/authority",
+	"cmd/dted/health": {"engine/fairqueue", "gateway/page", "gateway/problem", "engine/authority/connpool",
 		"cmd/dted/config", "engine/record", "engine/fleet/fleetproto", "engine/fleet", "engine/dte", "storage",
 		"engine/refusal"},
 	"cmd/dted/access": {"gateway/certificate", "engine/fleet/fleetproto", "gateway/adminapi", "gateway",
@@ -187,7 +187,7 @@ var several = map[string]string{
 // others time is a field.
 var clocks = map[string]string{
 	"engine/rulestore/backtest.go":       took,
-	"engine/authority/client.go":         "the age of an answer, by the clock that the kernel's connections have",
+	"engine/authority/ask.go":            "the age of an answer, by the clock that the kernel's connections have",
 	"engine/authority/connpool/dial.go":  "deadlines of connections are the kernel's",
 	"engine/authority/connpool/names.go": "ages of looked-up names, beside deadlines of connections",
 	"engine/authority/connpool/pool.go":  "ages of connections, whose deadlines are the kernel's",

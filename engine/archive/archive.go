@@ -185,14 +185,12 @@ func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte)
 type Held struct {
 	Data []byte
 	Tag  string // see Object
-	// Modified is when the object was written, and Now when the store answered, both by the store's own clock, in whole
-	// seconds. Now is zero if the answer had no date.
+	// Modified is when the object was written, Now (may be zero) when the store answered, both by its clock in seconds.
 	Modified, Now time.Time
 }
 
-// Create writes an object, in one request, if there is none under the key. Errors: ErrExists if the key has an object
-// with any bytes; ErrSetup, ErrFull, ErrInvalid. After any other error the object may be there; another attempt may
-// succeed.
+// Create writes an object, in one request, if there is none under the key. Errors: ErrExists, ErrSetup, ErrFull,
+// ErrInvalid. After any other error the object may be there; another attempt may succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, true)
 }
@@ -232,8 +230,7 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 	return nil
 }
 
-// Fetch returns an object of at most limit bytes, and its time, in one request. Errors: ErrNotFound, ErrSetup,
-// ErrTooLarge.
+// Fetch returns an object of at most limit bytes, in one request. Errors: ErrNotFound, ErrSetup, ErrTooLarge.
 func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -261,8 +258,7 @@ var (
 	ErrConflict = errors.New("the object store holds another object under this key")
 	// ErrNotFound: there is no object under the key.
 	ErrNotFound = errors.New("the object store holds no such object")
-	// ErrSetup: the store refuses this box, not this object: credentials, bucket, region, certificate, clock. This
-	// lasts until somebody changes the configuration or the store.
+	// ErrSetup: the store refuses this box (credentials, bucket, certificate, clock), until somebody changes it.
 	ErrSetup = errors.New("the object store does not take this appliance")
 	// ErrFull: the store has no room until somebody makes room.
 	ErrFull = errors.New("the object store is full")
@@ -294,8 +290,7 @@ var kinds = map[string]error{
 	"XAmzContentChecksumMismatch": errNow,
 }
 
-// classify wraps a library error with its kind. An error without a kind concerns only one attempt: no connection, no
-// answer in time, an overloaded or broken store.
+// classify wraps a library error with its kind. An error without a kind concerns only one attempt.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -377,8 +372,7 @@ func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: int64(len(h.Data)), Tag: h.Tag, Sum: base64.StdEncoding.EncodeToString(sum[:])}, err
 }
 
-// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid if the object is too large for a
-// document.
+// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid for one larger than a document.
 func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
 	h, err := a.Fetch(ctx, key, maxObject)
 	if errors.Is(err, ErrTooLarge) {
@@ -387,8 +381,7 @@ func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
 	return h.Data, err
 }
 
-// List iterates over the objects whose keys begin with a prefix, in the order of the keys. An error is the last
-// element; a list without an error is complete.
+// List iterates over the objects with a prefix, by key. An error is the last element.
 func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return a.ListAfter(ctx, prefix, "")
 }
@@ -416,9 +409,8 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 	}
 }
 
-// Presign returns a link to an object that works without credentials for the time life, from a second to a week. The
-// store answers the link with this Content-Disposition; empty leaves it out. No request is made, therefore the object
-// need not exist.
+// Presign returns a link to an object that works without credentials for life, a second to a week, and is answered with
+// this Content-Disposition, if any. No request is made.
 func (a *Archive) Presign(ctx context.Context, key string, life time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", fmt.Errorf("archive: %w", err)

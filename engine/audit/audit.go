@@ -48,8 +48,7 @@ type Act struct {
 	Authenticity string `json:"authenticity,omitempty"`
 }
 
-// storedAct is the stored form of an act. Its mark also covers the code of the previous act: no act can be removed or
-// inserted between two marked acts.
+// storedAct is an act as stored. Its mark covers the previous act's code: no act can be removed or put between.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -79,8 +78,7 @@ type Open struct {
 	previous string
 }
 
-// Begin records that an act begins, and returns once the record is on the disk. After an error the act must not be
-// done.
+// Begin records that an act begins. After an error the act must not be done.
 func (t *Trail) Begin(ctx context.Context, a Act) (*Open, error) {
 	o := &Open{Act: a}
 	return o, t.append(ctx, o, record.ActBegun)
@@ -138,8 +136,7 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
-// recentActs is how many of the newest acts, by time, are searched for the highest number: the clock may have been set
-// back between acts.
+// recentActs is how many of the newest acts are searched for the highest number: the clock may have been set back.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {
@@ -231,8 +228,7 @@ func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 	return box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
 }
 
-// Authenticity is what the marks prove about the acts of a store. Marks cannot show that the newest acts were removed:
-// such a trail looks like an older trail.
+// Authenticity is what the marks prove about the acts. Marks cannot show that the newest acts were removed.
 type Authenticity struct {
 	Acts map[string]int // by Own, None, Other and Altered
 	// Problems are the contradictions, in the order of the acts: acts that were rewritten, inserted or removed.

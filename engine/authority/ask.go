@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // maxAnswer is the largest answer that the client reads, in bytes.
@@ -27,8 +27,7 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends one request with a token. It renews a refused token once: MH checks the token first, therefore a
-// request with a refused token was not received.
+// exchange sends one request with a token, and renews a refused token once: MH did not receive the request.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte
@@ -57,8 +56,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, body any) (s
 	}
 }
 
-// request sends one request and returns the answer. sent is false only if MH certainly received nothing: no byte of the
-// request was written.
+// request sends one request. sent is false only if no byte of the request was written.
 func (c *Client) request(ctx context.Context, method, path, contentType, token string, payload []byte) (status int,
 	answer []byte, sent bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.AnswerTimeout)
@@ -85,7 +83,11 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 		return 0, nil, wrote.Load(), fmt.Errorf("asking MH: %w", err)
 	}
 	defer resp.Body.Close()
-	c.noteServerDate(resp.Header.Get("Date"))
+	if said, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		c.mu.Lock()
+		c.said, c.heard = said, time.Now()
+		c.mu.Unlock()
+	}
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil || len(answer) > maxAnswer {
 		return 0, nil, true, fmt.Errorf("reading MH's answer: %w", errors.Join(err, ErrAnswer))
@@ -93,42 +95,21 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 	return resp.StatusCode, answer, true, nil
 }
 
-// wire is a Response as MH writes it. The members that decide (estado, codigoGeneracion, selloRecibido) must be
-// strings; the other members may have any type.
-type wire struct {
-	Version          json.RawMessage `json:"version"`
-	VersionApp       json.RawMessage `json:"versionApp"`
-	Ambiente         text            `json:"ambiente"`
-	Estado           string          `json:"estado"`
-	CodigoGeneracion string          `json:"codigoGeneracion"`
-	SelloRecibido    string          `json:"selloRecibido"`
-	FhProcesamiento  text            `json:"fhProcesamiento"`
-	ClasificaMsg     text            `json:"clasificaMsg"`
-	CodigoMsg        text            `json:"codigoMsg"`
-	DescripcionMsg   text            `json:"descripcionMsg"`
-	Observaciones    texts           `json:"observaciones"`
-}
-
 // sello is the form of every seal seen so far: a year, a UUID without hyphens, four characters.
 var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 
-// decide reads an answer. MH rejects over HTTP 400. An answer that is not MH's, or is about another document, leaves
-// the outcome unknown.
+// decide reads an answer. An answer that is not MH's, or is about another document, leaves the outcome unknown.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
-	undecided := func(format string, args ...any) Outcome {
-		return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: "+format, append([]any{ErrAnswer, status},
-			args...)...)}
-	}
-	// A 404 is MH's answer if its body is empty or JSON. A page of a proxy, a portal, or MH's front end without its
-	// service is not MH's answer.
+	undecided := func(format string, args ...any) Outcome { return undecided(status, fmt.Sprintf(format, args...)) }
+	// A 404 is MH's answer if its body is empty or JSON; the page of a proxy is not.
 	if status == http.StatusNotFound && len(bytes.TrimSpace(answer)) == 0 {
 		return Outcome{Kind: NotFound}
 	}
-	var w wire
-	if err := json.Unmarshal(answer, &w); err != nil {
+	a, err := readAnswer(answer)
+	if err != nil {
 		return undecided("%.60q", answer)
 	}
-	r := w.response()
+	r := a.response()
 	if status == http.StatusNotFound && r.CodigoGeneracion == "" {
 		return Outcome{Kind: NotFound}
 	}
@@ -148,8 +129,12 @@ func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	return undecided("estado %.60q", r.Estado)
 }
 
-// accepted returns the outcome of an answer with a seal. In production a simulated seal is an error, except in a
-// rehearsal.
+// undecided returns the outcome of an answer that is not MH's.
+func undecided(status int, why string) Outcome {
+	return Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %s", ErrAnswer, status, why)}
+}
+
+// accepted returns the outcome of an answer with a seal. In production a simulated seal is an error.
 func (c *Client) accepted(seal string, r *Response) Outcome {
 	if c.options.Ambiente == "01" && !c.options.Rehearsal && strings.HasSuffix(seal, "SIMU") {
 		return Outcome{Sent: true, Err: ErrSimulated}
@@ -157,20 +142,13 @@ func (c *Client) accepted(seal string, r *Response) Outcome {
 	return Outcome{Kind: Accepted, Response: r}
 }
 
-func (w *wire) response() *Response {
-	number := func(b json.RawMessage) int {
-		n, _ := strconv.Atoi(strings.Trim(string(b), `"`)) // 0 for any other text: it decides nothing
-		return n
+// response returns MH's answer about a document.
+func (a answer) response() *Response {
+	return &Response{
+		Version: a.number("version"), VersionApp: a.number("versionApp"), Ambiente: a.text("ambiente"),
+		Estado: a.text("estado"), CodigoGeneracion: a.text("codigoGeneracion"), SelloRecibido: a.text("selloRecibido"),
+		FhProcesamiento: a.text("fhProcesamiento"), ClasificaMsg: a.text("clasificaMsg"),
+		CodigoMsg: a.text("codigoMsg"), DescripcionMsg: a.text("descripcionMsg"),
+		Observaciones: a.texts("observaciones"),
 	}
-	r := &Response{
-		Version: number(w.Version), VersionApp: number(w.VersionApp), Ambiente: string(w.Ambiente), Estado: w.Estado,
-		CodigoGeneracion: w.CodigoGeneracion, SelloRecibido: w.SelloRecibido,
-		FhProcesamiento: string(w.FhProcesamiento),
-		ClasificaMsg:    string(w.ClasificaMsg), CodigoMsg: string(w.CodigoMsg), DescripcionMsg: string(w.DescripcionMsg),
-		Observaciones: w.Observaciones,
-	}
-	if r.Observaciones == nil {
-		r.Observaciones = []string{}
-	}
-	return r
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,14 +69,6 @@ func (c *Client) Time() time.Time {
 	return c.said.Add(time.Since(c.heard))
 }
 
-func (c *Client) noteServerDate(date string) {
-	if said, err := http.ParseTime(date); err == nil {
-		c.mu.Lock()
-		c.said, c.heard = said, time.Now()
-		c.mu.Unlock()
-	}
-}
-
 // Format prints MH's address. fmt would otherwise print the fields, which hold the password and the token.
 func (c *Client) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "authority %s", c.options.BaseURL)
@@ -94,19 +87,6 @@ func New(o Options) *Client {
 		// A redirect could carry a document to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-}
-
-// NewTransport returns a plain transport for one server. Its requests wait for a connection for at most connect. It
-// uses no proxy from the environment.
-func NewTransport(connect time.Duration) *http.Transport {
-	d := &net.Dialer{Timeout: connect, KeepAlive: 15 * time.Second}
-	return &http.Transport{
-		DialContext:         d.DialContext,
-		TLSHandshakeTimeout: 10 * connect,
-		MaxIdleConnsPerHost: 32,
-		IdleConnTimeout:     30 * time.Second,
-		DisableCompression:  true,
-	}
 }
 
 // Kind is the result of a call.
@@ -133,8 +113,7 @@ type Outcome struct {
 // CodeRegistered is the codigoMsg with which MH refuses a document whose code or number it already holds.
 const CodeRegistered = "004"
 
-// Response is MH's answer about a document (SPEC 2.3). Texts that are null in MH's answer are empty; Observaciones is
-// never nil.
+// Response is MH's answer about a document (SPEC 2.3). Null texts are empty; Observaciones is never nil.
 type Response struct {
 	Version          int      `json:"version"`
 	Ambiente         string   `json:"ambiente"`
@@ -167,8 +146,7 @@ var (
 	ErrQuery = errors.New("MH refuses the query")
 )
 
-// Submit sends a document once. If there is no token, it logs in first. If MH refuses the token, it logs in and sends
-// the document again, once.
+// Submit sends a document once, and once more after a new login if MH refuses the token.
 func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	defer c.observe("submit", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version,
@@ -225,22 +203,35 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// text is a member that MH should write as a string and that decides nothing. Null becomes ""; any other value keeps
-// its literal. Therefore the type of codigoMsg cannot make the outcome of a sealed document unknown.
-type text string
+// answer is an answer of MH: its members by their names in small letters. The type of a member is never an error, so
+// that the type of codigoMsg cannot make the outcome of a sealed document unknown.
+type answer map[string]json.RawMessage
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *text) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*t = ""
-		return nil
+func readAnswer(b []byte) (answer, error) {
+	var members map[string]json.RawMessage
+	err := json.Unmarshal(b, &members)
+	a := make(answer, len(members))
+	for name, value := range members {
+		a[strings.ToLower(name)] = value
 	}
-	var s string
-	if json.Unmarshal(b, &s) != nil {
+	return a, err
+}
+
+// text returns a member as text: null and a missing member are "", a value that is not a string is its literal.
+func (a answer) text(name string) string { return textOf(a[strings.ToLower(name)]) }
+
+func textOf(b json.RawMessage) string {
+	s := ""
+	if len(b) > 0 && json.Unmarshal(b, &s) != nil { // null leaves s empty
 		s = string(b)
 	}
-	*t = text(bounded(s))
-	return nil
+	return bounded(s)
+}
+
+// number returns a member as a number; 0 for any other text: it decides nothing.
+func (a answer) number(name string) int {
+	n, _ := strconv.Atoi(a.text(name))
+	return n
 }
 
 // Limits of MH's texts: every record keeps these texts, and tills and operators' terminals show them.
@@ -249,8 +240,7 @@ const (
 	maxTexts = 100  // texts of one list
 )
 
-// bounded returns MH's text in the form that records keep: one line without control characters, at most maxText
-// characters.
+// bounded returns MH's text as records keep it: one line without control characters, at most maxText characters.
 func bounded(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -264,29 +254,23 @@ func bounded(s string) string {
 	return s
 }
 
-// texts is a list of texts, a single text, or null. MH pads its list with empty texts, which are dropped.
-type texts []string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *texts) UnmarshalJSON(b []byte) error {
-	var list []text
-	if json.Unmarshal(b, &list) != nil {
-		var one text
-		if err := one.UnmarshalJSON(b); err != nil {
-			return err
-		}
-		list = []text{one}
+// texts returns a member that is a list of texts, a text or null, without the empty texts that MH adds.
+func (a answer) texts(name string) []string {
+	member := a[strings.ToLower(name)]
+	var list []json.RawMessage
+	if json.Unmarshal(member, &list) != nil {
+		list = []json.RawMessage{member}
 	}
-	*t = texts{}
-	for _, s := range list {
-		if s := strings.TrimSpace(string(s)); s != "" {
-			*t = append(*t, s)
+	texts := []string{}
+	for _, one := range list {
+		if s := strings.TrimSpace(textOf(one)); s != "" {
+			texts = append(texts, s)
 		}
 	}
-	if more := len(*t) - maxTexts; more > 0 {
-		*t = append((*t)[:maxTexts:maxTexts], fmt.Sprintf("y %d observaciones más", more))
+	if more := len(texts) - maxTexts; more > 0 {
+		texts = append(texts[:maxTexts:maxTexts], fmt.Sprintf("y %d observaciones más", more))
 	}
-	return nil
+	return texts
 }
 
 // Unreachable reports whether the outcome is Unknown and MH certainly has not received the document.

@@ -48,7 +48,7 @@ func mh(t *testing.T, answer http.HandlerFunc, change func(*Options)) (*Client, 
 }
 
 // patient is of a client whose limits are not what is tested: a busy machine is no outcome.
-func patient(o *Options) { o.AnswerTimeout, o.Transport = time.Minute, NewTransport(time.Minute) }
+func patient(o *Options) { o.AnswerTimeout, o.Transport = time.Minute, new(http.Transport) }
 
 func body(estado, seal, codigo string) string {
 	return fmt.Sprintf(`{"version":2,"ambiente":"00","versionApp":2,"estado":%q,"codigoGeneracion":%q,"selloRecibido":%s,"fhProcesamiento":null,"clasificaMsg":null,"codigoMsg":%q,"descripcionMsg":"x","observaciones":null}`,

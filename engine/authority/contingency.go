@@ -29,8 +29,7 @@ func (r *Receipt) Text() string {
 	return strings.TrimSpace(strings.Join(append([]string{r.Mensaje}, r.Observaciones...), " "))
 }
 
-// Report sends a contingency event once. Kind is Accepted, Rejected or Unknown; the receipt is nil only if Kind is
-// Unknown.
+// Report sends a contingency event once. The receipt is nil only if Kind is Unknown.
 func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt) {
 	defer c.observe("event", &o)()
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/contingencia",
@@ -38,35 +37,25 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, nil
 	}
-	var w struct {
-		Estado        string `json:"estado"`
-		FechaHora     text   `json:"fechaHora"`
-		Mensaje       text   `json:"mensaje"`
-		SelloRecibido string `json:"selloRecibido"`
-		Observaciones texts  `json:"observaciones"`
-	}
-	undecided := Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)}
-	if err := json.Unmarshal(answer, &w); err != nil {
-		return undecided, nil
-	}
-	r = &Receipt{Estado: w.Estado, FechaHora: string(w.FechaHora), Mensaje: string(w.Mensaje),
-		SelloRecibido: w.SelloRecibido, Observaciones: w.Observaciones}
-	r.At = ParseTime(r.FechaHora)
+	a, err := readAnswer(answer)
+	r = &Receipt{Estado: a.text("estado"), FechaHora: a.text("fechaHora"), Mensaje: a.text("mensaje"),
+		SelloRecibido: a.text("selloRecibido"), Observaciones: a.texts("observaciones"),
+		At: ParseTime(a.text("fechaHora"))}
 	switch {
-	case status == http.StatusOK && w.Estado == "RECIBIDO" && sello.MatchString(w.SelloRecibido):
-		if o = c.accepted(w.SelloRecibido, nil); o.Kind != Accepted {
+	case err != nil:
+	case status == http.StatusOK && r.Estado == "RECIBIDO" && sello.MatchString(r.SelloRecibido):
+		if o = c.accepted(r.SelloRecibido, nil); o.Kind != Accepted {
 			return o, nil
 		}
 		return o, r
-	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO" &&
-		w.SelloRecibido == "":
+	case (status == http.StatusOK || status == http.StatusBadRequest) && r.Estado == "RECHAZADO" &&
+		r.SelloRecibido == "":
 		return Outcome{Kind: Rejected}, r
 	}
-	return undecided, nil
+	return undecided(status, fmt.Sprintf("%.60q", answer)), nil
 }
 
-// Lot is a set of documents that are sent together (MT1 §4.4): at most 100 signatures, under a UUID that the sender
-// chooses.
+// Lot is documents that are sent together (MT1 §4.4): at most 100, under a UUID that the sender chooses.
 type Lot struct {
 	SendID string // idEnvio, a UUID version 4 in capitals
 	JWS    []string
@@ -83,26 +72,17 @@ func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason 
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, "", ""
 	}
-	var w struct {
-		Estado         string `json:"estado"`
-		IDEnvio        text   `json:"idEnvio"`
-		CodigoLote     string `json:"codigoLote"`
-		CodigoMsg      text   `json:"codigoMsg"`
-		DescripcionMsg text   `json:"descripcionMsg"`
-		Observaciones  texts  `json:"observaciones"`
-	}
-	undecided := Outcome{Sent: true, Err: fmt.Errorf("%w: HTTP %d: %.60q", ErrAnswer, status, answer)}
-	if json.Unmarshal(answer, &w) != nil || w.IDEnvio != "" && string(w.IDEnvio) != l.SendID {
-		return undecided, "", ""
-	}
+	a, err := readAnswer(answer)
+	id, estado := a.text("idEnvio"), a.text("estado")
 	switch {
-	case status == http.StatusOK && w.Estado == "RECIBIDO" && w.CodigoLote != "":
-		return Outcome{Kind: Accepted}, w.CodigoLote, ""
-	case (status == http.StatusOK || status == http.StatusBadRequest) && w.Estado == "RECHAZADO":
-		return Outcome{Kind: Rejected}, "", strings.TrimSpace(strings.Join(append([]string{string(w.CodigoMsg),
-			string(w.DescripcionMsg)}, w.Observaciones...), " "))
+	case err != nil, id != "" && id != l.SendID:
+	case status == http.StatusOK && estado == "RECIBIDO" && a.text("codigoLote") != "":
+		return Outcome{Kind: Accepted}, a.text("codigoLote"), ""
+	case (status == http.StatusOK || status == http.StatusBadRequest) && estado == "RECHAZADO":
+		return Outcome{Kind: Rejected}, "", strings.TrimSpace(strings.Join(append([]string{a.text("codigoMsg"),
+			a.text("descripcionMsg")}, a.texts("observaciones")...), " "))
 	}
-	return undecided, "", ""
+	return undecided(status, fmt.Sprintf("%.60q", answer)), "", ""
 }
 
 // QueryLot asks MH for the results of a lot. done is false while MH works on the lot; known is false if MH has no such
@@ -156,8 +136,7 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 // nobody is a code that no document has.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer. MH does a look-up
-// and stores nothing.
+// Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer.
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01",
 		"codigoGeneracion": nobody}, nobody)

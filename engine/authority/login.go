@@ -15,8 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrCredentials means that MH refuses the user or the password: it is wrong, has expired, or must be changed. A retry
-// does not help.
+// ErrCredentials means that MH refuses the user or the password. A retry does not help.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
 // The refusals that name a remedy. Both are ErrCredentials.
@@ -67,8 +66,7 @@ func (c *Client) authorize(ctx context.Context) (string, error) {
 	}
 }
 
-// Refused returns MH's latest refusal of the user or the password ([ErrCredentials]); nil if MH has not refused a
-// login, or has accepted a login since.
+// Refused returns MH's latest refusal of the credentials ([ErrCredentials]), nil after a good login.
 func (c *Client) Refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,45 +106,35 @@ func (c *Client) login(ctx context.Context) (string, error) {
 	}
 	c.metrics.logins.WithLabelValues("ok").Inc()
 	c.refusal = nil
-	c.token, c.expires = token, now.Add(tokenLife(token, longestToken(c.options.Ambiente)))
+	longest := 47 * time.Hour // an hour less than MH grants (MT1 §3)
+	if c.options.Ambiente == "01" {
+		longest = 23 * time.Hour
+	}
+	c.token, c.expires = token, now.Add(tokenLife(token, longest))
 	c.metrics.expiry.Set(float64(c.expires.Unix()))
 	return token, nil
 }
 
 // readLogin reads MH's answer to a login. MH sends errors over HTTP 200 with status ERROR, or over 401.
 func readLogin(status int, answer []byte) (token string, err error) {
-	var r struct {
-		Status    text            `json:"status"`
-		Error     text            `json:"error"`
-		Message   text            `json:"message"`
-		Codigo    text            `json:"codigo"`
-		CodigoMsg text            `json:"codigoMsg"`
-		Body      json.RawMessage `json:"body"`
-	}
-	var body struct {
-		Token   string `json:"token"`
-		Codigo  text   `json:"codigo"`
-		Mensaje text   `json:"mensaje"`
-	}
-	if json.Unmarshal(answer, &r) == nil && len(r.Body) > 0 {
-		_ = json.Unmarshal(r.Body, &body) // an unreadable body has no token
-	}
-	if status == http.StatusOK && r.Status == "OK" && body.Token != "" {
+	r, _ := readAnswer(answer)
+	body, _ := readAnswer(r["body"])          // an unreadable body has no token
+	_ = json.Unmarshal(body["token"], &token) // whole, however long
+	if status == http.StatusOK && r.text("status") == "OK" && token != "" {
 		// MH's token begins with "Bearer "; sending the word twice is refused.
-		return "Bearer " + strings.TrimPrefix(body.Token, "Bearer "), nil
+		return "Bearer " + strings.TrimPrefix(token, "Bearer "), nil
 	}
-	said := strings.Join(strings.Fields(fmt.Sprint(r.Codigo, " ", r.CodigoMsg, " ", body.Codigo, " ", r.Error, " ",
-		r.Message, " ", body.Mensaje)), " ")
+	said := strings.Join(strings.Fields(fmt.Sprint(r.text("codigo"), " ", r.text("codigoMsg"), " ",
+		body.text("codigo"), " ", r.text("error"), " ", r.text("message"), " ", body.text("mensaje"))), " ")
 	if len(said) > 200 {
 		said = strings.ToValidUTF8(said[:200], "")
 	}
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden ||
-		(status == http.StatusOK && r.Status == "ERROR" && r.Error == "Unauthorized")
+		(status == http.StatusOK && r.text("status") == "ERROR" && r.text("error") == "Unauthorized")
 	return "", fmt.Errorf("%w: HTTP %d: %s", refusal(said, refused), status, said)
 }
 
-// authCode finds one of the service's codes (MT2, codes of authentication) anywhere in the answer: the manuals print
-// the codes, but not the body that carries them.
+// authCode finds a code of MT2 anywhere in the answer: the manuals do not print the body that carries it.
 var authCode = regexp.MustCompile(`\b1(?:0[0-9]|1[01])\b`)
 
 func refusal(said string, refused bool) error {
@@ -164,14 +152,6 @@ func refusal(said string, refused bool) error {
 		return ErrCredentials
 	}
 	return ErrAnswer
-}
-
-// longestToken is how long a token is used in an ambiente: an hour less than MH grants (MT1 §3).
-func longestToken(ambiente string) time.Duration {
-	if ambiente == "01" {
-		return 23 * time.Hour
-	}
-	return 47 * time.Hour
 }
 
 // tokenLife returns how long a token is used: up to the limit, or less if the token itself ends sooner (MT2: the life

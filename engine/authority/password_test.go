@@ -18,7 +18,7 @@ func TestPassword_Form(t *testing.T) {
 	} {
 		if err := CheckPassword(password); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
 			want) {
-			t.Errorf("%q: %v, want %q", string(password), err, want)
+			t.Errorf("%q: %v, want %q", password, err, want)
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))

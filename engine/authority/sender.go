@@ -1,7 +1,6 @@
 package authority
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,36 +10,24 @@ import (
 	"time"
 )
 
-// Policy sets how often and how long the sender tries a document (MT1 §3.3: 8 s, then query, at most two resends). Zero
-// values become the defaults.
-type Policy struct {
-	// Resends is how often a document is sent after the first time, default 2.
-	Resends int
-	// Queries is how many unanswered queries leave the outcome open, default 1 more than Resends.
-	Queries int
-	// DoubtFor is how long MH may work on a document after its last sending, default 2 min. During this time a query
-	// that does not find the document proves nothing.
-	DoubtFor time.Duration
-}
-
-func (p Policy) withDefaults() Policy {
-	p.Resends = cmp.Or(p.Resends, 2)
-	p.Queries = cmp.Or(p.Queries, p.Resends+1)
-	p.DoubtFor = cmp.Or(p.DoubtFor, 2*time.Minute)
-	return p
-}
+// How often the sender tries a document (MT1 §3.3: 8 s, then query, at most two resends).
+const (
+	resends = 2
+	Queries = resends + 1 // unanswered queries that leave the outcome open
+)
 
 // Span is a period whose records the store has lost, because the branch was restored from an earlier backup.
 type Span struct{ From, To time.Time }
 
-// Sender sends documents under the policy and finds out the result of each: accepted, rejected, or unknown. A document
-// that MH may have received is sent again only after a query does not find it. It is safe for concurrent use. The
-// caller sets every field but Policy and Lost, and completes the sender with NewSender.
+// Sender sends documents and finds out the result of each: accepted, rejected, or unknown. A document that MH may have
+// received is sent again only after a query does not find it. It is safe for concurrent use.
 type Sender struct {
 	Client *Client
-	Policy Policy
-	Lost   []Span
+	Lost   []Span // may be nil
 	Now    func() time.Time
+	// DoubtFor is how long MH may work on a document after its last sending. During this time a query that does not
+	// find the document proves nothing.
+	DoubtFor time.Duration
 	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may not answer.
 	Away    func() bool
 	Suspect func()
@@ -50,14 +37,8 @@ type Sender struct {
 	asked sync.Map // codes for which this process has queried MH
 }
 
-// NewSender gives a sender the defaults of its policy, and returns it.
-func NewSender(s *Sender) *Sender {
-	s.Policy = s.Policy.withDefaults()
-	return s
-}
-
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the
-// document, it sends again, at most Policy.Resends times. doubtful: the document may have been sent before; sent is
+// document, it sends again, at most twice. doubtful: the document may have been sent before; sent is
 // when it was last sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
@@ -67,7 +48,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			break // the branch has found in the meantime that MH is unreachable
 		}
 		if doubtful {
-			if queries > s.Policy.Queries {
+			if queries > Queries {
 				break
 			}
 			queries++
@@ -85,7 +66,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 				continue
 			}
 		}
-		if sends > s.Policy.Resends {
+		if sends > resends {
 			break
 		}
 		sends++
@@ -126,7 +107,7 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 	if again {
 		why = "MH holds the code or number and does not answer the query"
 	}
-	for range s.Policy.Queries {
+	for range Queries {
 		switch o := s.Query(ctx, code, document); o.Kind {
 		case Accepted:
 			return o
@@ -134,7 +115,7 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 			switch {
 			case again && strings.Contains(refused.Response.DescripcionMsg, "codigoGeneracion"):
 				continue // MH's two answers about the code contradict each other
-			case sent.IsZero() || s.Now().Sub(sent) >= s.Policy.DoubtFor:
+			case sent.IsZero() || s.Now().Sub(sent) >= s.DoubtFor:
 				if again {
 					s.Taken(code, refused.Response.DescripcionMsg)
 				}
@@ -165,10 +146,9 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable returns the time from which a query that does not find a document proves that MH does not hold it. created
-// is when the document was made, sent when it was last sent.
+// Decidable returns the time from which a query proves that MH does not hold a document made and sent at these times.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
-	at := sent.Add(s.Policy.DoubtFor)
+	at := sent.Add(s.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {
 		return restored
 	}

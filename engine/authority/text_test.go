@@ -16,11 +16,11 @@ func TestTexts_Bounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var w wire
-	if err := json.Unmarshal(answer, &w); err != nil {
+	a, err := readAnswer(answer)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r := w.response()
+	r := a.response()
 	if len(r.Observaciones) != maxTexts+1 || r.Observaciones[maxTexts] != "y 4900 observaciones más" ||
 		r.Observaciones[0] != "a b" {
 		t.Errorf("%d observations, the last %.80q", len(r.Observaciones), r.Observaciones[len(r.Observaciones)-1])

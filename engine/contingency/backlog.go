@@ -16,8 +16,7 @@ import (
 type Backlog struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: not in contingency
-	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct. It counts at most
-	// record.MaxCounted of a queue.
+	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct.
 	Waiting map[string]int `json:"waiting"`
 	// Lost counts the records that are set aside because the store lacks a piece of them, and the waiting records that
 	// will be set aside. The deadlines here ignore lost records. LostRecords are the first hundred. If the queues
@@ -26,15 +25,13 @@ type Backlog struct {
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
-	// EventDeadline is when the first contingency event is due at MH: 24 h from the end of its cause. It is set while a
-	// document waits for an event and its contingency is over.
+	// EventDeadline is when the first event is due: 24 h from the end of a cause that is over.
 	EventDeadline time.Time `json:"event_deadline,omitzero"`
 	// DocumentDeadline is when the first document is due: 72 h from the seal of its event.
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
 	// CorrectionDeadline is when the first event that MH refused must be right: 24 h from the refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
-	// RefusedDeadline is when the first document that MH refused after the fact can no longer be corrected under its
-	// own code: 24 h from the refusal.
+	// RefusedDeadline is when the first document refused after the fact can no longer be corrected: after 24 h.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
 	// TechnicalReport is the moment from which MH requires a technical report (Informe Técnico) before the event of a
 	// long contingency that no sealed event reports yet. It is set from a day before that moment until MH has the
@@ -56,14 +53,12 @@ type count struct {
 	of   *Contingency
 	owed *Backlog
 	law  law
-	// unreported holds the periods with documents that wait for an event. ends holds the end of each period; zero:
-	// still open.
+	// unreported holds the periods with documents that wait for an event, ends the end of each period; zero: open.
 	unreported map[string]bool
 	ends       map[string]time.Time
 }
 
-// CountBacklog reads the queues and returns the backlog. A record that cannot be read counts as Lost. Errors: the
-// store's.
+// CountBacklog returns the backlog. A record that cannot be read counts as Lost. Errors: the store's.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
 	n := count{c, o, c.law(), make(map[string]bool), make(map[string]time.Time)}
@@ -103,8 +98,7 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a waiting record to the backlog. Documents have deadlines if no sealed event lists them, or once their event
-// is sealed.
+// add adds a waiting record. Documents have deadlines if no sealed event lists them, or once it is sealed.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:
@@ -205,81 +199,36 @@ func (c *Contingency) Counters() []prometheus.Collector {
 	return []prometheus.Collector{c.metrics.periods, c.metrics.eventResults, c.metrics.lots, c.metrics.lateRejections}
 }
 
-// gauge is a metric that is computed from the backlog.
-type gauge struct {
-	desc    *prometheus.Desc
-	collect func(*Backlog, chan<- prometheus.Metric)
-}
-
-var owedGauges = func() []gauge {
-	var gauges []gauge
-	add := func(name, help string, value func(*Backlog) float64) {
-		d := prometheus.NewDesc(name, help, nil, nil)
-		gauges = append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value(o))
-		}})
-	}
-	deadline := func(name, help string, at func(*Backlog) time.Time) {
-		add(name, help+" As Unix time; 0 when there is none.", func(o *Backlog) float64 {
-			if t := at(o); !t.IsZero() {
-				return float64(t.Unix())
-			}
-			return 0
-		})
-	}
-	add("dte_contingency_active", "1 while the branch is in contingency.", func(o *Backlog) float64 {
-		if o.Contingency != nil {
-			return 1
-		}
-		return 0
-	})
-	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", func(o *Backlog) time.Time {
-		if o.Contingency == nil {
-			return time.Time{}
-		}
-		return o.Contingency.Began
-	})
-	deadline("dte_contingency_event_deadline_timestamp_seconds",
-		"When the first contingency event is due at MH: 24 h from the end of its cause.",
-		func(o *Backlog) time.Time { return o.EventDeadline })
-	deadline("dte_contingency_documents_deadline_timestamp_seconds",
-		"When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
-		func(o *Backlog) time.Time { return o.DocumentDeadline })
-	deadline("dte_contingency_correction_deadline_timestamp_seconds",
-		"When the first event that MH refused must be right: 24 h from the refusal.",
-		func(o *Backlog) time.Time { return o.CorrectionDeadline })
-	deadline("dte_contingency_technical_report_timestamp_seconds",
-		"When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report "+
-			"first; set from a day before until MH has the report or the event.",
-		func(o *Backlog) time.Time { return o.TechnicalReport })
-	deadline("dte_refused_documents_deadline_timestamp_seconds",
-		"When the first document that MH refused after the fact can no longer be corrected under its own code: 24 h from the refusal.",
-		func(o *Backlog) time.Time { return o.RefusedDeadline })
-	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
-		func(o *Backlog) time.Time { return o.Oldest })
-	add("dte_lost_records", "Records that are set aside, or will be, because the store lacks a piece of them after a "+
-		"repair or a rebuild with losses: the others go on, and no deadline counts these. 1 at least while nothing "+
-		"can be counted.",
-		func(o *Backlog) float64 { return float64(o.Lost) })
-	d := prometheus.NewDesc("dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, "+
-		"invalidate, correct.", []string{"queue"}, nil)
-	return append(gauges, gauge{d, func(o *Backlog, ch chan<- prometheus.Metric) {
-		for _, queue := range owedQueues {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(o.Waiting[queue]), queue)
-		}
-	}})
-}()
-
-// Describe sends the descriptions of the metrics that Collect sends.
-func Describe(ch chan<- *prometheus.Desc) {
-	for _, g := range owedGauges {
-		ch <- g.desc
-	}
-}
-
 // Collect sends the backlog as metrics.
 func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
-	for _, g := range owedGauges {
-		g.collect(o, ch)
+	var began time.Time
+	if o.Contingency != nil {
+		began = o.Contingency.Began
+	}
+	record.SendGauge(ch, "dte_contingency_active", "1 while the branch is in contingency.", o.Contingency != nil)
+	deadline := func(name, help string, at time.Time) {
+		record.SendGauge(ch, name, help+" As Unix time; 0 when there is none.", at)
+	}
+	deadline("dte_contingency_since_timestamp_seconds", "When the contingency began.", began)
+	deadline("dte_contingency_event_deadline_timestamp_seconds",
+		"When the first contingency event is due at MH: 24 h from the end of its cause.", o.EventDeadline)
+	deadline("dte_contingency_documents_deadline_timestamp_seconds",
+		"When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
+		o.DocumentDeadline)
+	deadline("dte_contingency_correction_deadline_timestamp_seconds",
+		"When the first event that MH refused must be right: 24 h from the refusal.", o.CorrectionDeadline)
+	deadline("dte_contingency_technical_report_timestamp_seconds",
+		"When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report "+
+			"first; set from a day before until MH has the report or the event.", o.TechnicalReport)
+	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the "+
+		"fact can no longer be corrected under its own code: 24 h from the refusal.", o.RefusedDeadline)
+	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
+		o.Oldest)
+	record.SendGauge(ch, "dte_lost_records", "Records that are set aside, or will be, because the store lacks a "+
+		"piece of them after a repair or a rebuild with losses: the others go on, and no deadline counts these. 1 at "+
+		"least while nothing can be counted.", o.Lost)
+	for _, queue := range owedQueues {
+		record.SendGauge(ch, "dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, "+
+			"invalidate, correct.", o.Waiting[queue], "queue", queue)
 	}
 }

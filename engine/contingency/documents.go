@@ -29,12 +29,10 @@ type document struct {
 // code returns the document's codigoGeneracion.
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp reports whether the normal form of a document was sent, and its contingency form not yet: MH may seal the
-// normal form however late.
+// mayTurnUp reports whether the normal form alone was sent: MH may seal it however late.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
-// newlyCorrected reports whether the last correction of a document was not sent yet: MH may have accepted an earlier
-// form after all.
+// newlyCorrected reports whether the last correction was not sent yet: MH may have accepted an earlier form.
 func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
@@ -94,6 +92,24 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 	return g.Wait()
 }
 
+// eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
+// reports whether it did something.
+func (c *Contingency) eachDue(ctx context.Context, queue string,
+	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
+	due, err := c.branch.Store.Due(queue, c.branch.Now(), 100)
+	if err != nil {
+		return false, fmt.Errorf("reading queue %s: %w", queue, err)
+	}
+	for _, entry := range due {
+		done, err := fn(ctx, entry)
+		if err := c.branch.Lost.Skip(ctx, entry, err); err != nil {
+			return progress, err
+		}
+		progress = progress || done
+	}
+	return progress, nil
+}
+
 // picked returns the documents of a list that are to be kept.
 func picked(list []document, keep []bool) (kept []document) {
 	for i, o := range list {
@@ -111,8 +127,7 @@ func (c *Contingency) move(ctx context.Context, o document, to storage.State, qu
 	return err
 }
 
-// listed returns the documents that the records of a queue name, for records in the given states. The list of a record
-// may be lost: MH recognises a document that is sent twice.
+// listed returns the documents that records of a queue name. A lost list is left out: MH recognises duplicates.
 func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {

@@ -50,8 +50,7 @@ func decode[T any](entry storage.Entry) (*T, error) {
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet. It first queries MH about the documents in doubt: a
-// document that MH holds needs no event.
+// makeEvents makes events of the documents that no event lists yet and that MH, when asked, does not hold.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
 	all, err := c.waiting(ctx, record.QueueReport, record.Whenever, 20_000)
 	if err != nil || len(all) == 0 {
@@ -71,8 +70,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.entry.Due.At.After(now):
-			// One event a period, if possible: it waits for the documents in doubt half of the time that the law gives,
-			// but not for documents that MH has refused.
+			// One event a period, if possible: it waits for documents in doubt half of the law's time, but not for
+			// refused ones.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
@@ -93,8 +92,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	return progress, nil
 }
 
-// unripePeriods returns the periods that are open, or that ended so recently that they may resume. Periods that ended
-// long ago leave the queue.
+// unripePeriods returns the periods that are open or may resume. Those that ended long ago leave the queue.
 func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	periods, err := c.periods()
 	if err != nil {
@@ -131,21 +129,17 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			unripe[o.head.Period] = true
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
-			return c.forwardKnown(ctx, o)
+			// MH lists it in an event that this store does not know. That event was sealed after the document was
+			// deferred: MH's time for the document does not begin before then.
+			next := *o.head
+			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
+			return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 		case err == nil && found == absent:
 			keep[i] = true
 		}
 		return err
 	})
 	return picked(list, keep), err
-}
-
-// forwardKnown queues a document for forwarding that MH does not hold, but lists in an event unknown to this store. The
-// event was sealed after the document was deferred, therefore MH's time for the document does not begin before then.
-func (c *Contingency) forwardKnown(ctx context.Context, o document) error {
-	next := *o.head
-	next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
-	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
 // group is the content of one event: documents with the same period (or no period), cause, motive and establishment.
@@ -297,17 +291,9 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 
 // sendEvents sends the events that are due, and moves their documents by MH's answers.
 func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error) {
-	due, err := c.branch.Store.Due(record.QueueEvent, c.branch.Now(), 100)
-	if err != nil {
-		return false, fmt.Errorf("reading queue %s: %w", record.QueueEvent, err)
-	}
-	for _, entry := range due {
-		if err := c.branch.Lost.Skip(ctx, entry, c.advance(ctx, entry)); err != nil {
-			return progress, err
-		}
-		progress = true
-	}
-	return progress, nil
+	return c.eachDue(ctx, record.QueueEvent, func(ctx context.Context, entry storage.Entry) (bool, error) {
+		return true, c.advance(ctx, entry)
+	})
 }
 
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
@@ -359,19 +345,16 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// ours reports whether MH already holds this event from an earlier sending after which the answer was lost. No other
-// event has the event's code.
+// ours reports whether MH already holds this event: the answer to an earlier sending was lost.
 func ours(r *authority.Receipt) bool {
 	s := strings.ToUpper(r.Text())
 	return strings.Contains(s, "IDENTIFICACION.CODIGOGENERACION") && strings.Contains(s, known)
 }
 
-// known is MH's phrase for a code that it already has. Its published texts differ in upper and lower case ("YA EXISTE",
-// "codigo generacion ya existe").
+// known is MH's phrase for a code that it already has, in capitals.
 const known = "YA EXISTE"
 
-// namesKnownCode reports whether MH refused an event because it already has a document's code: MH names the code, or
-// the event lists no other document.
+// namesKnownCode reports whether MH refused an event because of this document's code, which it already has.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false

@@ -23,37 +23,20 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes holds, for each document of a lot that MH refused as a whole, the size of its largest next lot: half of the
-// refused lot. A restart clears it.
-type lotSizes struct {
-	mu   sync.Mutex
-	size map[storage.Code]int
-}
+// lotSizes limits the next lot of a document whose lot MH refused: to half of that lot. A restart clears it.
+type lotSizes struct{ sync.Map }
 
 func (l *lotSizes) sizeFor(code storage.Code, most int) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n, ok := l.size[code]; ok {
-		return min(n, most)
+	if n, ok := l.Load(code); ok {
+		return min(n.(int), most)
 	}
 	return most
 }
 
 func (l *lotSizes) shrink(codes []storage.Code) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.size == nil {
-		l.size = make(map[storage.Code]int)
-	}
 	for _, c := range codes {
-		l.size[c] = max(1, (len(codes)+1)/2)
+		l.Store(c, max(1, (len(codes)+1)/2))
 	}
-}
-
-func (l *lotSizes) forget(code storage.Code) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.size, code)
 }
 
 // forwardDocuments sends the documents whose event is sealed: in lots, or a single document alone.
@@ -141,7 +124,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 	switch out.Kind {
 	case authority.Accepted:
 		next.Response = out.Response
-		c.sizes.forget(o.entry.Code)
+		c.sizes.Delete(o.entry.Code)
 		_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: record.Accepted, Announce: true}, &next)
 		return err
 	case authority.Rejected:
@@ -157,7 +140,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 		if until := next.CorrectableUntil(c.law().correction); !until.IsZero() {
 			change.Due = &storage.Due{Queue: record.QueueCorrect, At: until}
 		}
-		c.sizes.forget(o.entry.Code)
+		c.sizes.Delete(o.entry.Code)
 		c.metrics.lateRejections.WithLabelValues(o.head.Document).Inc()
 		c.branch.Logger.Error("MH refuses a document issued in contingency", "code", o.code(), "text",
 			record.RefusalText(out.Response))
@@ -183,7 +166,7 @@ func (c *Contingency) doubt(ctx context.Context, o document) error {
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
-	return c.move(ctx, o, o.entry.State, record.QueueForward, next.Sent.Add(c.branch.Sender.Policy.DoubtFor), &next)
+	return c.move(ctx, o, o.entry.State, record.QueueForward, next.Sent.Add(c.branch.Sender.DoubtFor), &next)
 }
 
 // forwardOne sends one document alone.
@@ -323,18 +306,7 @@ func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotH
 
 // pollLots asks MH for the results of the lots that are due.
 func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
-	due, err := c.branch.Store.Due(record.QueueLot, c.branch.Now(), 100)
-	if err != nil {
-		return false, fmt.Errorf("reading queue %s: %w", record.QueueLot, err)
-	}
-	for _, entry := range due {
-		done, err := c.pollLot(ctx, entry)
-		if err := c.branch.Lost.Skip(ctx, entry, err); err != nil {
-			return progress, err
-		}
-		progress = progress || done
-	}
-	return progress, nil
+	return c.eachDue(ctx, record.QueueLot, c.pollLot)
 }
 
 func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {

@@ -84,8 +84,8 @@ func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time
 		Now:    clock,
 		SendID: func() int64 { return 1 },
 		Rules:  func() *rulestore.Book { return book }, Logger: slog.New(slog.DiscardHandler),
-		Sender: authority.NewSender(&authority.Sender{Client: client, Now: clock, Away: func() bool { return false },
-			Suspect: func() {}})}}
+		Sender: &authority.Sender{DoubtFor: 2 * time.Minute, Client: client, Now: clock, Away: func() bool { return false },
+			Suspect: func() {}}}}
 	c.branch.Issuer.Ambiente = "00"
 	return c
 }
@@ -220,7 +220,7 @@ func TestLotSizes(t *testing.T) {
 		100) != 100 {
 		t.Error("of a half that was not sent, of a smaller bound, of another document")
 	}
-	if l.forget(codes[0]); l.sizeFor(codes[0], 100) != 100 {
+	if l.Delete(codes[0]); l.sizeFor(codes[0], 100) != 100 {
 		t.Error("a decided document is remembered")
 	}
 }

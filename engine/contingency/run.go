@@ -34,8 +34,7 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale reads the period and is stored under mu. Therefore no document of a period is stored after the period's
-	// end.
+	// A sale reads the period and is stored under mu: no document of a period is stored after its end.
 	mu        sync.RWMutex
 	period    *Period        // nil: MH is there
 	begun     []time.Time    // the periods of the last hour
@@ -46,7 +45,8 @@ type Contingency struct {
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
 // Errors: the store's, or a period's record that cannot be read.
 func New(b Branch, o Options) (*Contingency, error) {
-	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(), suspicion: fairqueue.NewBell()}
+	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(),
+		suspicion: fairqueue.NewBell()}
 	return c, c.restorePeriod()
 }
 
@@ -133,7 +133,7 @@ func (c *Contingency) Wake() { c.work.Ring() }
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
 // Settled must be called when MH has decided a document: it clears the document's lot size.
-func (c *Contingency) Settled(code storage.Code) { c.sizes.forget(code) }
+func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
 // ErrAway means that MH cannot be reached now: the backlog waits.
 var ErrAway = errors.New("MH is away")
@@ -219,13 +219,11 @@ const (
 	// up to stableMax: an unstable connection does not cause a period every minute.
 	stableFor = 2 * time.Second
 	stableMax = 5 * time.Minute
-	// reportAfter is the time from the end of a period to its event. Trouble that returns within this time resumes the
-	// same period.
+	// reportAfter is the time from a period's end to its event. Trouble within this time resumes the period.
 	reportAfter  = 15 * time.Second
 	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
 	lotPoll      = 5 * time.Second // how often MH is asked about a lot
-	// lotPatience is the wait for a lot's results before its documents are queried one by one (MT1 §3.4: MH needs three
-	// minutes for a lot).
+	// lotPatience is the wait for a lot's results before its documents are queried (MT1 §3.4: MH needs 3 min).
 	lotPatience  = 15 * time.Minute
 	lotsInFlight = 4 // lots on which MH works at once
 )
@@ -259,8 +257,7 @@ type law struct {
 	lotDocuments   int           // the most documents in one lot
 }
 
-// law returns today's law. The manuals of 2026 give the values that the bundle lacks (MF2 pp.19-20, MT1 §4.4, Normativa
-// 2.0 p.31).
+// law returns today's law. The manuals of 2026 give what the bundle lacks (MF2 pp.19-20, MT1 §4.4, Normativa 2.0 p.31).
 func (c *Contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour,
 		eventDocuments: 1000, lotDocuments: 100}

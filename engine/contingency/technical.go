@@ -27,15 +27,13 @@ type ReportNote struct {
 	Reference string    `json:"reference"` // MH's or the operator's name of the report
 }
 
-// stretch is one contingency by MH's count: a period, or several periods if each gap between two periods is shorter
-// than the time that the law gives for an event.
+// stretch is one contingency by MH's count: periods with gaps shorter than the law's time for an event.
 type stretch struct {
 	began, ended time.Time // ended is zero while the contingency continues
 	periods      []*Period // sorted by their beginning, at least one period
 }
 
-// needsReportFrom returns the time after which the stretch needs a technical report: then it is longer than the law
-// allows without a report.
+// needsReportFrom returns when the stretch lasts longer than the law allows without a technical report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 // tooLong reports whether the stretch needs a technical report at a moment.

@@ -90,8 +90,7 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH. If MH does not answer, the branch is in contingency from began on. If the branch is in contingency
-// already, MH is not probed. Errors: the store's.
+// Check probes MH unless the branch is in contingency; without an answer it is, from began on.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -170,8 +169,7 @@ func (c *Contingency) noteReport(ctx context.Context, period string, n *ReportNo
 }
 
 // Declare puts the branch in contingency by an operator's order, until Lift. cause is 1 to 5 (CAT-005); reason has 1 to
-// 500 characters. If the branch is in contingency already, later documents get this cause. Errors: CodeValidation, or
-// the store's.
+// 500 characters. Later documents get this cause. Errors: CodeValidation, or the store's.
 func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) error {
 	var faults []dte.Fault
 	if cause < 1 || cause > 5 {
@@ -187,8 +185,7 @@ func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) e
 	return c.enter(ctx, Period{Began: c.branch.Now(), Cause: cause, Motive: reason, Declared: true})
 }
 
-// Lift ends the operator's declaration. The contingency ends when MH answers the probes. Errors: CodeNoContingency if
-// no operator has declared one, or the store's.
+// Lift ends the operator's declaration. Errors: CodeNoContingency if there is none, or the store's.
 func (c *Contingency) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -222,8 +219,7 @@ func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	return 3
 }
 
-// watch probes MH when a sale or a step suspects that MH is away, and while the branch is in contingency. It ends with
-// ctx.
+// watch probes MH on suspicion and while the branch is in contingency, until ctx ends.
 func (c *Contingency) watch(ctx context.Context) {
 	first := c.hurried(probeEvery)
 	wait, up := first, time.Time{} // up: the time of MH's first answer in a period
@@ -368,8 +364,7 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause. If a cause could not be reported in time because the next cause began, MH
-// counts both as one cause that ended with the last.
+// extendCause returns the end of a cause, with the causes that began before it could be reported: MH counts one.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

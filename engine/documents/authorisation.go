@@ -13,21 +13,14 @@ import (
 	"dtegate/storage"
 )
 
-// Requirement is the number of records of a kind that MH requires in the test ambiente before it authorises an issuer
-// (Manual Funcional 2.0, XXIV).
-type Requirement struct {
-	Kind   string // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion for an event
-	Wanted int
-}
-
 // Requirements returns the minimums of Manual Funcional 2.0, XXIV, for all known types of documents and for the events.
-func Requirements() (list []Requirement) {
+func Requirements() (list []Sealed) {
 	for _, t := range record.Known() {
 		if t.Tests > 0 {
-			list = append(list, Requirement{t.Document, t.Tests})
+			list = append(list, Sealed{Kind: t.Document, Wanted: t.Tests})
 		}
 	}
-	return append(list, Requirement{"invalidacion", 5}, Requirement{"contingencia", 5})
+	return append(list, Sealed{Kind: "invalidacion", Wanted: 5}, Sealed{Kind: "contingencia", Wanted: 5})
 }
 
 // TestDays is the time for the tests, in days: MH allows two months.
@@ -41,10 +34,9 @@ type Progress struct {
 	Partial bool `json:"partial"`
 }
 
-// Sealed counts the records of a kind that MH requires (Wanted), has sealed (Sealed), has not decided (Waiting) and has
-// refused (Refused).
+// Sealed counts the records of a kind that MH wants, has sealed, has not decided (Waiting) and has refused.
 type Sealed struct {
-	Kind    string `json:"kind"`
+	Kind    string `json:"kind"` // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion
 	Wanted  int    `json:"wanted"`
 	Sealed  int    `json:"sealed"`
 	Waiting int    `json:"waiting"`
@@ -54,8 +46,7 @@ type Sealed struct {
 // Missing returns the number still to be sent.
 func (s Sealed) Missing() int { return max(0, s.Wanted-s.Sealed-s.Waiting) }
 
-// Tally counts the branch's own records towards MH's authorisation. To count events, each call reads the records since
-// the previous call, at most mostEvents.
+// Tally counts the branch's records towards MH's authorisation. A call reads at most mostEvents new records.
 type Tally struct {
 	documents *Register
 	branch    int64
@@ -82,11 +73,10 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 		return nil, err
 	}
 	first := today.AddDate(0, 0, 1-TestDays)
-	a := &Progress{Since: first.Format(time.DateOnly)}
-	wanted := Requirements()
-	counts := make(map[string]*Sealed, len(wanted))
-	for _, r := range wanted {
-		counts[r.Kind] = &Sealed{Kind: r.Kind, Wanted: r.Wanted}
+	a := &Progress{Since: first.Format(time.DateOnly), Kinds: Requirements()}
+	counts := make(map[string]*Sealed, len(a.Kinds))
+	for i := range a.Kinds {
+		counts[a.Kinds[i].Kind] = &a.Kinds[i]
 	}
 	for day := first; !day.After(today); day = day.AddDate(0, 0, MaxDays) {
 		l, err := t.documents.List(ctx, Filter{From: day.Format(time.DateOnly), To: day.AddDate(0, 0,
@@ -111,9 +101,6 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	events := counts["contingencia"]
 	events.Sealed, events.Waiting, events.Refused = countSince(t.received, a.Since), len(t.open), countSince(t.refused,
 		a.Since)
-	for _, r := range wanted {
-		a.Kinds = append(a.Kinds, *counts[r.Kind])
-	}
 	return a, nil
 }
 

@@ -92,7 +92,7 @@ const (
 
 // closingKey returns the idempotency key of a Z. The store has at most one Z for a point of sale and a day.
 func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
-	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.ambiente, point, date))}
+	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.issuer.Ambiente, point, date))}
 }
 
 // CloseDay closes a day of the caller's point of sale, and reports whether it was open until now. A day is closed once:
@@ -112,7 +112,7 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 		return nil, false, err
 	}
 	z.Kind = closingZ
-	series := strings.Join([]string{r.ambiente, "cierre", c.Point.Establishment, c.Point.PointOfSale}, "/")
+	series := strings.Join([]string{r.issuer.Ambiente, "cierre", c.Point.Establishment, c.Point.PointOfSale}, "/")
 	a, err := r.store.Begin(ctx, storage.Keys{Series: series, Idempotency: key})
 	if err != nil {
 		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
@@ -131,16 +131,14 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	if err != nil {
 		return nil, false, refusal.Internal(err)
 	}
-	// If we crash before the record is durable, the day is still open and the next call closes it. After a later crash,
-	// the next call finds the Z.
+	// If we crash before the record is durable, the next call closes the day; later, it finds the Z.
 	if _, err := a.Append(storage.Draft{Code: storage.Code(code), State: record.DayClosed, Head: head}); err != nil {
 		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
 	}
 	return z, true, nil
 }
 
-// Closing returns the Z of a day of a point of sale of the caller's branch, or an X if the day is open or asX is true.
-// Errors: *refusal.Error.
+// Closing returns the Z of a day of a point of sale of the caller's branch; an X if the day is open or asX is set.
 func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 	now time.Time) (*Closing, error) {
 	if !asX {
@@ -209,9 +207,9 @@ func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
 // count sums the documents of a day of a point of sale. It gives way to sales, and waits for documents being settled.
 func (r *Register) count(ctx context.Context, date string, at record.Point, now time.Time) (*Closing, error) {
 	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
-		Issuer: r.issuer, Ambiente: record.AmbienteName(r.ambiente), PointID: at.ID, Establishment: at.Establishment,
-		PointOfSale: at.PointOfSale,
-		Groups:      []ClosingGroup{}, Series: []ClosingSeries{}, Payments: []ClosingPayment{}}
+		Issuer: r.issuer.Facts.Get("nombre").Text(), Ambiente: record.AmbienteName(r.issuer.Ambiente), PointID: at.ID,
+		Establishment: at.Establishment, PointOfSale: at.PointOfSale,
+		Groups: []ClosingGroup{}, Series: []ClosingSeries{}, Payments: []ClosingPayment{}}
 	d := dayCount{groups: make(map[[2]string]*tallyOf), payments: make(map[string]*tallyOf),
 		series: make(map[string]*ClosingSeries), net: make(map[string]*tallyOf)}
 	rest := r.rest()
@@ -288,8 +286,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number updates the first and the last control number of a document's type. Control numbers of a series have the same
-// length and sort as text.
+// number updates the first and last control number of a type. Those of a series have one length and sort as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {
@@ -428,36 +425,36 @@ func (x *Closing) Slip() pdf.Slip {
 		day = at.Format("02/01/2006")
 	}
 	s := pdf.Slip{Title: title, Issuer: x.Issuer, Made: x.At, Trial: x.Ambiente == record.AmbienteName("00")}
-	s.Head = []pdf.Pair{{Left: "Día", Right: day}, {Left: "Establecimiento y punto de venta", Right: x.Establishment +
-		" " + x.PointOfSale}, {Left: "Preparado", Right: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
-	var groups, series, payments []pdf.Pair
+	s.Head = pdf.Fields{{Label: "Día", Value: day}, {Label: "Establecimiento y punto de venta", Value: x.Establishment +
+		" " + x.PointOfSale}, {Label: "Preparado", Value: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
+	var groups, series, payments pdf.Fields
 	for _, g := range x.Groups {
-		groups = append(groups, pdf.Pair{Left: fmt.Sprintf("%s %s × %d", g.Document, g.Estado, g.Count), Right: "$" +
+		groups = append(groups, pdf.Field{Label: fmt.Sprintf("%s %s × %d", g.Document, g.Estado, g.Count), Value: "$" +
 			g.Total})
 	}
 	for _, n := range x.Series {
-		series = append(series, pdf.Pair{Left: "Primero", Right: n.First}, pdf.Pair{Left: "Último", Right: n.Last})
+		series = append(series, pdf.Field{Label: "Primero", Value: n.First}, pdf.Field{Label: "Último", Value: n.Last})
 	}
 	for _, p := range x.Payments {
 		if p.Received != "0.00" {
-			payments = append(payments, pdf.Pair{Left: p.Method + " " + p.Text, Right: "$" + p.Received})
+			payments = append(payments, pdf.Field{Label: p.Method + " " + p.Text, Value: "$" + p.Received})
 		}
 		if p.Paid != "0.00" {
-			payments = append(payments, pdf.Pair{Left: p.Method + " " + p.Text + " (pagado)", Right: "-$" + p.Paid})
+			payments = append(payments, pdf.Field{Label: p.Method + " " + p.Text + " (pagado)", Value: "-$" + p.Paid})
 		}
 	}
-	net := []pdf.Pair{
-		{Left: "Ventas", Right: "$" + x.Net.Sales},
-		{Left: "Notas de débito", Right: "$" + x.Net.Debits},
-		{Left: "Notas de crédito", Right: "-$" + x.Net.Credits},
-		{Left: "Retornos", Right: "-$" + x.Net.Returns},
-		{Left: "IVA neto", Right: "$" + x.Net.VAT},
-		{Left: "Compras a sujetos excluidos", Right: "$" + x.Net.Purchases},
-		{Left: "IVA retenido a otros", Right: "$" + x.Net.Withheld},
+	net := pdf.Fields{
+		{Label: "Ventas", Value: "$" + x.Net.Sales},
+		{Label: "Notas de débito", Value: "$" + x.Net.Debits},
+		{Label: "Notas de crédito", Value: "-$" + x.Net.Credits},
+		{Label: "Retornos", Value: "-$" + x.Net.Returns},
+		{Label: "IVA neto", Value: "$" + x.Net.VAT},
+		{Label: "Compras a sujetos excluidos", Value: "$" + x.Net.Purchases},
+		{Label: "IVA retenido a otros", Value: "$" + x.Net.Withheld},
 	}
 	s.Blocks = []pdf.Block{{Title: "Documentos", Rows: groups}, {Title: "Números de control", Rows: series},
 		{Title: "Formas de pago", Rows: payments}, {Title: "Neto del día, sin rechazados ni invalidados", Rows: net}}
-	s.Total = pdf.Pair{Left: "TOTAL NETO", Right: "$" + x.Net.Total}
+	s.Total = pdf.Field{Label: "TOTAL NETO", Value: "$" + x.Net.Total}
 	if x.Later > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("Después del cierre se emitieron más documentos de este día: %d",
 			x.Later))

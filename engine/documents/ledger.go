@@ -38,8 +38,7 @@ type ledger struct {
 	builder map[uint64]struct{} // as touched, for the day that build reads; nil: build reads no day
 }
 
-// maxTouched is the largest number of changes kept for the next query. After more changes, all days are dropped and
-// read again at their next use.
+// maxTouched is the most changes kept for the next query. After more, all days are read again at their next use.
 const maxTouched = 1 << 15
 
 func newLedger(store *storage.Store, rest func() func()) *ledger {
@@ -133,8 +132,7 @@ type page struct {
 	totals map[group]total // of all documents that the query selects, on any page
 }
 
-// page answers a query from the store's present contents. Its cost grows with the page and the number of groups: page
-// skips the rows of groups that the query does not select.
+// page answers a query from the store's present contents. It skips the rows of groups that the query does not select.
 func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	p := &page{totals: make(map[group]total)}
 	err := l.look(ctx, q.days, func(d *day) {
@@ -349,8 +347,7 @@ type Today struct {
 	Partial bool
 }
 
-// Hour counts the documents that were issued in an hour, by their first result. A document that was issued in
-// contingency stays under Contingency if MH refuses it later.
+// Hour counts the documents issued in an hour, by their first result: a later refusal changes nothing.
 type Hour struct{ Normal, Contingency, Rejected int }
 
 // Today counts the day's documents so far, without those that MH has not decided. If ctx ends early, Partial is set.

@@ -53,15 +53,13 @@ func (r *Register) Infos(ctx context.Context, codes []dte.Code, c record.Caller)
 	return infos, nil
 }
 
-// Filter selects documents of a branch. From and To are days of fecEmi (yyyy-mm-dd, inclusive, at most MaxDays).
-// PointID, Documents and Estado, if empty, select all.
+// Filter selects documents of a branch. From and To are days of fecEmi, inclusive. Empty members select all.
 type Filter struct {
 	From, To  string
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// What a search compares; empty selects all. Key is an Idempotency-Key of the point of sale PointID, or of the
-	// caller's; it ignores From and To.
+	// What a search compares; empty selects all. Key is an Idempotency-Key of PointID or the caller's, on any day.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
 	// After is the id of the last document of the page before, 0 for the first page; Limit 1 to 500.
@@ -80,8 +78,7 @@ type Line struct {
 	CreatedAt                                                       time.Time
 }
 
-// Total is the number of documents of a type in a state, and the sum of their amounts. Rejected documents have an
-// amount too, but it is not payable.
+// Total is the number and amount of the documents of a type in a state. A rejected document's amount is not payable.
 type Total struct {
 	Tipo, Estado string
 	Count        int
@@ -95,8 +92,7 @@ type Listing struct {
 	Totals []Total
 }
 
-// List returns a page of the documents that a filter selects. It reads only the records of the page: the ledger has
-// their ids and the totals.
+// List returns a page of the documents that a filter selects. It reads only the records of the page.
 func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listing, error) {
 	days, err := f.days()
 	if err != nil {
@@ -141,7 +137,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
 		}
-		if read += len(entries); !f.searches() {
+		if read += len(entries); f.ControlNumber == "" && f.Receiver == "" && f.Amount == nil {
 			l.Totals = publicTotals(page.totals)
 		}
 		if full || page.more && (len(l.Lines) == f.Limit || read >= searchMost) {
@@ -159,10 +155,6 @@ const (
 	searchChunk = 256
 	searchMost  = 20_000
 )
-
-func (f *Filter) searches() bool {
-	return f.ControlNumber != "" || f.Receiver != "" || f.Key != "" || f.Amount != nil
-}
 
 // finds reports whether a document matches the filter's search.
 func (f *Filter) finds(h *record.Head) bool {
@@ -256,16 +248,14 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that this store announced no result with the cursor: the cursor comes from another box, or from this
-// box before a restoration.
+// ErrCursor means that this store announced no result with the cursor: it is another box's, or a restored store's.
 var ErrCursor = storage.ErrCursor
 
 // maxChanges is the largest number of changes in one answer.
 const maxChanges = 500
 
-// Changes returns the late results of the caller's branch after a cursor, in order, and the cursor for the next call.
-// No result is missed and no result comes twice, also after restarts. If there is no result, it waits for one until ctx
-// ends. Errors: ErrCursor, or the store's.
+// Changes returns the late results of the caller's branch after a cursor, each once and in order, and the next cursor.
+// If there is none, it waits for one until ctx ends. Errors: ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) ([]Late, uint64, error) {
 	for {
 		rung := r.store.Announced()

@@ -128,9 +128,8 @@ func (g *Guard) NumberTaken(code, words string) {
 // maxUnknown is the most archived files of unknown documents that are read: some may belong to other branches.
 const maxUnknown = 500
 
-// AskArchive looks in the archive for documents of these points of sale, dated from from to to (days, both inclusive),
-// with higher numbers than the store has. If it finds such a document, the numbering stops. It returns an error if the
-// archive cannot be read.
+// AskArchive looks in the archive for documents of these points of sale, dated from from to to (both inclusive), with
+// numbers that the store lacks. If it finds one, the numbering stops. Errors: the archive's.
 func (g *Guard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil

@@ -26,12 +26,10 @@ import (
 // Register reads the documents of one store. Make it with New; it is safe for concurrent use.
 type Register struct {
 	store  *storage.Store
-	slug   string        // of the issuer, in addresses of files
+	issuer record.Issuer
 	codes  storage.Locks // documents being settled
 	ledger *ledger
 
-	issuer    string // its name
-	ambiente  string // CAT-001
 	catalogue Catalogue
 	rest      func() func() // returns a function that a long read calls after every few records to give way to sales
 }
@@ -39,11 +37,9 @@ type Register struct {
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
 type Catalogue func(list, code string) (string, bool)
 
-// New returns the register of a store. The shelf, which may be nil, knows when tills sell; long reads then give way to
-// them.
+// New returns the register of a store. Long reads give way to tills, of which shelf, if not nil, knows.
 func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, catalogue Catalogue) *Register {
-	r := &Register{store: store, slug: issuer.Slug, issuer: issuer.Facts.Get("nombre").Text(),
-		ambiente: issuer.Ambiente, catalogue: catalogue}
+	r := &Register{store: store, issuer: issuer, catalogue: catalogue}
 	r.rest = func() func() {
 		if shelf == nil {
 			return func() {}
@@ -137,8 +133,8 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 	if h.Response != nil {
 		v.Sello = h.Response.SelloRecibido
 	}
-	v.JSONURL = outbox.ArchivePath(r.slug, h, "json", v.Code)
-	v.PDFURL = outbox.ArchivePath(r.slug, h, "pdf", v.Code)
+	v.JSONURL = outbox.ArchivePath(r.issuer.Slug, h, "json", v.Code)
+	v.PDFURL = outbox.ArchivePath(r.issuer.Slug, h, "pdf", v.Code)
 	return v, nil
 }
 
@@ -180,11 +176,8 @@ func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.E
 // Touch must be called after a document has changed.
 func (r *Register) Touch(id uint64) { r.ledger.touch(id) }
 
-// Describe implements prometheus.Collector.
-func (r *Register) Describe(ch chan<- *prometheus.Desc) { r.ledger.read.Describe(ch) }
-
-// Collect implements prometheus.Collector.
-func (r *Register) Collect(ch chan<- prometheus.Metric) { r.ledger.read.Collect(ch) }
+// Counter returns the metric of the records that were read.
+func (r *Register) Counter() prometheus.Collector { return r.ledger.read }
 
 // StoredBefore returns a function that sums, by token, the bytes stored by sales and corrections of a day (yyyy-mm-dd
 // in El Salvador) up to this call. The function gives way to sales.

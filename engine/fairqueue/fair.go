@@ -27,8 +27,7 @@ type Allowance struct {
 	Share float64
 }
 
-// House is the id of the program's own work. House takes turns like other ids, but has no allowance and no limit on
-// waiting callers.
+// House is the program itself. It takes turns, without an allowance or a limit on waiting callers.
 const House = 0
 
 // Busy is the error for a caller that has used up its share.
@@ -91,8 +90,7 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy that Enter would return for who now, or nil. It is for callers with expensive preparations.
-// It takes no turn, and does not reserve one.
+// Refusal returns the *Busy that Enter would return now, or nil, for callers with expensive preparations.
 func (q *Queue) Refusal(who int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,21 +102,16 @@ func (q *Queue) Refusal(who int64) error {
 
 // refusal returns a *Busy if a claimant may not wait now, otherwise nil. The caller holds mu.
 func (q *Queue) refusal(c *claim) error {
-	if wait := q.owed(c); wait > 0 {
-		return &Busy{wait}
+	if a := q.o.Allowance; a != (Allowance{}) && c.who != House {
+		burst := time.Duration(float64(a.Burst) / a.Share)
+		if wait := max(0, c.debt.Sub(q.o.Now())) - burst; wait > 0 {
+			return &Busy{wait} // until its work is within its allowance again
+		}
 	}
 	if len(c.waiting) >= q.o.Waiting && c.who != House {
 		return &Busy{time.Second}
 	}
 	return nil
-}
-
-// owed returns the wait until a claimant's work is within its allowance again.
-func (q *Queue) owed(c *claim) time.Duration {
-	if q.o.Allowance == (Allowance{}) || c.who == House {
-		return 0
-	}
-	return max(0, c.debt.Sub(q.o.Now())) - time.Duration(float64(q.o.Allowance.Burst)/q.o.Allowance.Share)
 }
 
 // next gives free slots to the next claimants in turn. The caller holds mu.

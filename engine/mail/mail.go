@@ -132,8 +132,7 @@ type Outcome struct {
 	Kind Kind
 	// Doubtful, for Later: the whole message was sent, but no answer came. The server may have accepted it.
 	Doubtful bool
-	// Setup, for Later: the server refuses this box, not the message (login, certificate, encryption, sender), until
-	// somebody changes the configuration or the server.
+	// Setup, for Later: the server refuses this box, not the message, until somebody changes the settings.
 	Setup bool
 	// Code is the deciding reply code (RFC 5321 §4.2). 0: no reply.
 	Code int
@@ -143,8 +142,7 @@ type Outcome struct {
 // errSetup marks an error for which Outcome.Setup is set.
 var errSetup = errors.New("the mail server does not take this sender")
 
-// Send makes one attempt, with a connection of its own. It returns when the result is known, at the latest when ctx
-// ends or the timeout passes.
+// Send makes one attempt, with a connection of its own, within the timeout.
 func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 	text, err := s.render(m)
 	if err != nil {
@@ -191,8 +189,7 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	if _, err := w.Write(raw); err != nil {
 		return failed("handing over the message", 0, err) // the server must drop a message without its last line
 	}
-	// Between the last line and its reply, the server may have accepted the message. Close does not report whether the
-	// line was sent.
+	// Between the last line and its reply, the server may have accepted the message.
 	if err := w.Close(); err != nil {
 		o := refused("handing over the message", err)
 		o.Doubtful = o.Code == 0 && !conn.broken
@@ -202,14 +199,19 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 }
 
 // failed returns the outcome of an attempt that failed for a reason other than the message. Reply codes of at least
-// setup (0: no code) concern the setup.
+// setup (0: no code) concern the setup. The server's reply becomes one line of limited length, for a log and a record.
 func failed(doing string, setup int, err error) Outcome {
-	code := replyCode(err)
 	var certificate *tls.CertificateVerificationError
-	return Outcome{
-		Kind: Later, Code: code, Err: fmt.Errorf("%s: %w", doing, replyText(err)),
-		Setup: setup > 0 && code >= setup || errors.Is(err, errSetup) || errors.As(err, &certificate),
+	o := Outcome{Setup: errors.Is(err, errSetup) || errors.As(err, &certificate)}
+	var reply *textproto.Error
+	if errors.As(err, &reply) {
+		if reply.Code >= 400 && reply.Code <= 599 {
+			o.Code = reply.Code
+		}
+		err = fmt.Errorf("%d %s", reply.Code, cut(flat(reply.Msg), maxHeader))
 	}
+	o.Err, o.Setup = fmt.Errorf("%s: %w", doing, err), o.Setup || setup > 0 && o.Code >= setup
+	return o
 }
 
 // refused returns the outcome of an attempt at which the server refused the message, if it answered 5xx.
@@ -221,26 +223,7 @@ func refused(doing string, err error) Outcome {
 	return o
 }
 
-// replyCode returns the server's reply code in an error, or 0 if it has no valid SMTP error code.
-func replyCode(err error) int {
-	var reply *textproto.Error
-	if errors.As(err, &reply) && reply.Code >= 400 && reply.Code <= 599 {
-		return reply.Code
-	}
-	return 0
-}
-
-// replyText shortens a server's reply to one line of limited length, for a log and a record.
-func replyText(err error) error {
-	var reply *textproto.Error
-	if errors.As(err, &reply) {
-		return fmt.Errorf("%d %s", reply.Code, cut(flat(reply.Msg), maxHeader))
-	}
-	return err
-}
-
-// flat returns a text on one line: each run of spaces and control characters becomes a space, and invalid UTF-8 becomes
-// U+FFFD.
+// flat returns a text on one line, with one space between words; invalid UTF-8 becomes U+FFFD.
 func flat(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "\uFFFD"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)

@@ -22,8 +22,7 @@ const maxHeader = 500
 
 // Message is one message to one receiver.
 type Message struct {
-	// ID becomes the Message-ID, without its brackets: something@domain. It is the same in every attempt at this
-	// message.
+	// ID becomes the Message-ID, without its brackets: something@domain, the same in every attempt.
 	ID          string
 	To          string // address, without a name
 	Subject     string
@@ -93,8 +92,7 @@ func attach(msg *mail.Msg, a Attachment) {
 	})
 }
 
-// check refuses unusable fields, because they come from a document: no field may inject a header. The program itself
-// chooses the names of files.
+// check refuses unusable fields: they come from a document, and no field may inject a header.
 func (m *Message) check() error {
 	if err := checkID(m.ID); err != nil {
 		return err
@@ -205,8 +203,7 @@ type Look struct {
 	Phone    string // the emisor's telephone, as people write it; may be empty
 	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
 	Greeting string // one line after the salutation; may be empty
-	// Logo is the ContentID of a picture in the message's Inline, shown with LogoWidth × LogoHeight pixels; empty: no
-	// logo.
+	// Logo is the ContentID of a picture in Inline, shown with these pixels; empty: no logo.
 	Logo                  string
 	LogoWidth, LogoHeight int
 }
@@ -378,8 +375,7 @@ func (f *Facts) page() string {
 	return b.String()
 }
 
-// head returns the emisor's logo and name above a bar of its colour. The logo has a white background in every mail
-// program.
+// head returns the emisor's logo, on white, and name above a bar of its colour.
 func (f *Facts) head() string {
 	l := &f.Look
 	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))

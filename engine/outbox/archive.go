@@ -24,8 +24,8 @@ import (
 // archiveOne puts both files of a document into the archive and records the result in s. Both show the document as MH
 // sealed it, even if it was invalidated since: an object is written once.
 func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
-	now := box.now()
-	if box.options.Archive == nil {
+	now := box.o.Now()
+	if box.o.Delivery.Archive == nil {
 		s.Postpone(now, errors.New("no archive is configured"), false)
 		return
 	}
@@ -51,11 +51,11 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 		box.delivery.archive.reset()
 	case result == "conflict", result == "invalid":
 		s.End(record.StepFailed, err)
-		box.log.Error("the archive does not take a document", "code", dte.Code(entry.Code).String(), "error", err)
+		box.o.Logger.Error("the archive does not take a document", "code", dte.Code(entry.Code).String(), "error", err)
 	default:
-		s.Postpone(box.now(), err, true)
-		box.delivery.archive.fail(box.now(), err)
-		box.log.Warn("archiving a document", "code", dte.Code(entry.Code).String(), "error", err)
+		s.Postpone(box.o.Now(), err, true)
+		box.delivery.archive.fail(box.o.Now(), err)
+		box.o.Logger.Warn("archiving a document", "code", dte.Code(entry.Code).String(), "error", err)
 	}
 	box.metrics.archived.WithLabelValues(result).Inc()
 }
@@ -63,15 +63,15 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 // putBoth puts a document's files into the archive, unless the archive still has them unchanged.
 func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.Head,
 	held [2]record.ArchivedObject) ([2]record.ArchivedObject, error) {
-	r, err := box.docs.View(entry)
+	r, err := box.o.Documents.View(entry)
 	if err != nil {
 		return held, err
 	}
 	for i, ext := range ArchiveFiles {
-		key := ArchivePath(box.issuer.Slug, h, ext, r.Code)
+		key := ArchivePath(box.o.Issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
 			// The archive may have lost only the other file. A PDF printed today may differ from this one.
-			if o, err := box.options.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
+			if o, err := box.o.Delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
 				held[i].Tag = o.Tag
 				continue
 			}
@@ -84,7 +84,7 @@ func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 				return held, err
 			}
 		}
-		o, err := box.options.Archive.Put(ctx, key, kind, data)
+		o, err := box.o.Delivery.Archive.Put(ctx, key, kind, data)
 		if err != nil {
 			return held, err
 		}
@@ -104,8 +104,7 @@ type ArchiveCheck struct {
 	Archive  *archive.Archive
 	Slug     string // of the issuer
 	Ambiente string // CAT-001
-	// Read makes the check read every object. Otherwise an object with the same tag as at its storing is accepted; for
-	// another tag the archive is asked for the SHA-256.
+	// Read makes the check read every object. Otherwise the store's tag, or the archive's SHA-256, is enough.
 	Read bool
 	// Shared: other branches of the issuer use the same prefix; unknown documents may belong to them.
 	Shared   bool
@@ -237,8 +236,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	return nil
 }
 
-// owner returns the document in an object's name, or nil if the store lacks it; file is -1 if the name is not that of a
-// document's file.
+// owner returns the document in an object's name, or nil; file is -1 if it is not the name of a document's file.
 func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
 	for i, ext := range ArchiveFiles {
@@ -317,9 +315,10 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 // CheckArchive makes an ArchiveCheck of this branch while the appliance runs. It sets the other fields of c, except
 // Read, Shared, Progress and Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
 func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
-	if box.options.Archive == nil {
+	if box.o.Delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
 	}
-	c.Store, c.Archive, c.Slug, c.Ambiente = box.store, box.options.Archive, box.issuer.Slug, box.issuer.Ambiente
+	c.Store, c.Archive = box.o.Store, box.o.Delivery.Archive
+	c.Slug, c.Ambiente = box.o.Issuer.Slug, box.o.Issuer.Ambiente
 	return c.Run(ctx)
 }

@@ -23,8 +23,7 @@ func Recipient(document dte.Value) string {
 	return strings.TrimSpace(record.Party(document).Get("correo").Text())
 }
 
-// messageID returns the left side of a Message-ID. It never changes for a document's own message or for a resend, so
-// that a server can drop a duplicate.
+// messageID returns the left side of a Message-ID. It never changes, so that a server can drop a duplicate.
 func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code).String()) }
 
 var (
@@ -33,11 +32,10 @@ var (
 	errSetup = errors.New("the mail server does not take this box")
 )
 
-// mailTo makes one attempt to mail a document and records the result in s. If ctx ends before the result is known, s is
-// unchanged.
+// mailTo makes one attempt to mail a document and records the result in s, unless ctx ends before it is known.
 func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, to, id string) {
-	now := box.now()
-	if box.options.Mail == nil {
+	now := box.o.Now()
+	if box.o.Delivery.Mail == nil {
 		box.mailLater(s, now, errNoMail, false, false)
 		return
 	}
@@ -48,13 +46,13 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	m, err := box.message(ctx, entry, to, id, s.Since)
 	if err != nil {
 		if ctx.Err() == nil {
-			box.log.Error("composing a message", "code", dte.Code(entry.Code).String(), "error", err)
+			box.o.Logger.Error("composing a message", "code", dte.Code(entry.Code).String(), "error", err)
 			box.mailLater(s, now, err, false, false)
 		}
 		return
 	}
-	o := box.options.Mail.Send(ctx, m)
-	now = box.now()
+	o := box.o.Delivery.Mail.Send(ctx, m)
+	now = box.o.Now()
 	switch {
 	case o.Kind == mail.Sent:
 		s.End(record.StepDone, nil)
@@ -66,7 +64,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 		if o.Code > 0 {
 			box.delivery.mail.reset()
 		}
-		box.log.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code,
+		box.o.Logger.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code,
 			refusal.LogAttr(o.Err))
 	case ctx.Err() != nil:
 	default:
@@ -84,16 +82,15 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 			result = "setup"
 		}
 		box.metrics.mailed.WithLabelValues(result).Inc()
-		box.log.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful",
+		box.o.Logger.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful",
 			o.Doubtful, "setup", o.Setup, refusal.LogAttr(o.Err))
 		box.mailLater(s, now, o.Err, away, o.Setup)
 	}
 }
 
-// mailLater postpones a message, or gives it up when its time is over. A message that waits for a correction of the
-// mail settings is never given up.
+// mailLater postpones a message, or gives it up when its time is over and the mail settings are right.
 func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
-	if now.Sub(s.Since) < box.options.GiveUpAfter || setup {
+	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || setup {
 		s.Postpone(now, why, away)
 		return
 	}
@@ -104,7 +101,7 @@ func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, set
 // message returns the mail message of a document: the text, the readable version and the legal file.
 func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id string, written time.Time) (mail.Message,
 	error) {
-	r, err := box.docs.View(entry)
+	r, err := box.o.Documents.View(entry)
 	if err != nil {
 		return mail.Message{}, err
 	}
@@ -116,13 +113,13 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 	if err != nil {
 		return mail.Message{}, fmt.Errorf("printing: %w", err)
 	}
-	m := mail.Message{ID: id + "@" + box.options.Domain, To: to, Date: written.In(dte.Zone),
+	m := mail.Message{ID: id + "@" + box.o.Delivery.Domain, To: to, Date: written.In(dte.Zone),
 		Attachments: []mail.Attachment{
 			{Name: r.Code + ".pdf", ContentType: "application/pdf", Data: printed},
 			{Name: r.Code + ".json", ContentType: "application/json", Data: archivo(r)},
 		}}
 	f := box.facts(r, document)
-	if picture, w, h := box.options.Printer.Logo(); picture != nil {
+	if picture, w, h := box.o.Delivery.Printer.Logo(); picture != nil {
 		f.Look.Logo, f.Look.LogoWidth, f.Look.LogoHeight = logoName, w, h
 		m.Inline = []mail.Attachment{{Name: logoName, ContentType: "image/png", Data: picture}}
 	}
@@ -139,10 +136,10 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 		Total:  thousands(r.Total),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: record.Party(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
-	f.Look = box.options.Look
+	f.Look = box.o.Delivery.Look
 	f.Look.Tax = dte.FormatNIT(document.Get("emisor").Get("nit").Text())
 	f.Look.Phone = dte.FormatPhone(document.Get("emisor").Get("telefono").Text())
-	if word, ok := box.docs.Catalogue("CAT-002", f.Document); ok {
+	if word, ok := box.o.Documents.Catalogue("CAT-002", f.Document); ok {
 		f.Document = word
 	}
 	day := id.Get("fecEmi").Text()
@@ -177,8 +174,7 @@ func thousands(amount string) string {
 	return sign + whole
 }
 
-// Mailing is a message about a document that is sent besides the document's own message: a resend, or a message before
-// the seal.
+// Mailing is a message about a document besides the document's own: a resend, or a message before the seal.
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
@@ -217,7 +213,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 		return nil, refusal.Of([]dte.Fault{{Path: "email", Code: dte.FaultFormat,
 			Message: "No es una dirección de correo"}})
 	}
-	_, h, err := record.Read(box.store, storage.Code(code))
+	_, h, err := record.Read(box.o.Store, storage.Code(code))
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -232,7 +228,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 	case !other:
 		to = h.Mail // in the document's spelling: a server may distinguish upper and lower case
 	}
-	if box.options.Mail == nil {
+	if box.o.Delivery.Mail == nil {
 		return nil, refusal.Unavailable(errNoMail, "El envío de correo no está configurado")
 	}
 	done := make(chan string, 1)
@@ -240,7 +236,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 		return nil, refusal.Unavailable(err, "El correo no pudo guardarse para su envío")
 	}
 	if other {
-		box.docs.Mailed(c, code, to)
+		box.o.Documents.Mailed(c, code, to)
 	}
 	out := &Resent{Code: r.Code, To: to, Tipo: r.Tipo, Estado: r.Estado}
 	select {
@@ -255,14 +251,13 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 // Mailable reports whether mail can be sent to a receiver's address, by the address's form alone.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
-// post puts a letter into the outbox, before the waiting records. done, if not nil, receives the result of the first
-// attempt.
+// post puts a letter into the outbox, before the waiting records. done may be nil; it gets the first result.
 func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error {
-	code, err := dte.NewCode(box.rand)
+	code, err := dte.NewCode(box.o.Rand)
 	if err != nil {
 		return err
 	}
-	now := box.now().UTC().Truncate(time.Millisecond)
+	now := box.o.Now().UTC().Truncate(time.Millisecond)
 	l.Step = record.Step{Since: now, Next: now}
 	head, err := json.Marshal(l)
 	if err != nil {
@@ -273,7 +268,7 @@ func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error 
 		box.delivery.waiting[storage.Code(code)] = done
 		box.delivery.mu.Unlock()
 	}
-	_, err = box.store.Append(ctx, storage.Keys{Series: box.issuer.Ambiente + "/correo"},
+	_, err = box.o.Store.Append(ctx, storage.Keys{Series: box.o.Issuer.Ambiente + "/correo"},
 		storage.Draft{Code: storage.Code(code), State: record.LetterOpen, Head: head,
 			Due: &storage.Due{Queue: record.QueueDeliver, At: time.Unix(0, 0)}})
 	if err != nil {
@@ -300,14 +295,14 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if err != nil {
 		return err
 	}
-	if away && !stepWanted(&l.Step, box.now(), away, &box.delivery.mail) {
+	if away && !stepWanted(&l.Step, box.o.Now(), away, &box.delivery.mail) {
 		return nil
 	}
 	code, err := dte.ParseCode(l.Document)
 	if err != nil {
 		return err
 	}
-	document, h, err := record.Read(box.store, storage.Code(code))
+	document, h, err := record.Read(box.o.Store, storage.Code(code))
 	if errors.Is(err, storage.ErrNotFound) {
 		return fmt.Errorf("%w: its document %s", record.ErrLost, l.Document)
 	}
@@ -318,7 +313,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if document.State == record.Rejected {
 		l.Step.End(record.StepFailed, errors.New("MH refused the document"))
 	} else {
-		if _, err := record.SignedForm(box.store, document.Code, h); err != nil {
+		if _, err := record.SignedForm(box.o.Store, document.Code, h); err != nil {
 			return err
 		}
 		box.mailTo(ctx, &l.Step, document, l.To, messageID(entry.Code))
@@ -338,7 +333,8 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	case record.StepFailed:
 		change.To, change.Due = record.LetterFailed, &storage.Due{Queue: record.QueueUndelivered, At: l.Step.Since}
 	}
-	if _, err := record.Move(context.WithoutCancel(ctx), box.store, entry.Code, record.LetterOpen, change); err != nil {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := record.Move(ctx, box.o.Store, entry.Code, record.LetterOpen, change); err != nil {
 		return err
 	}
 	box.answerWaiting(entry.Code, l.Step.Result)
@@ -350,7 +346,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 
 // clearGivenUp removes a document from the list of given-up documents after a late successful mailing.
 func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
-	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, deliverMany)
+	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, deliverMany)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
@@ -359,13 +355,13 @@ func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 			if entry.Code != storage.Code(code) {
 				continue
 			}
-			err = box.docs.ChangeDelivery(ctx, entry.Code, func(d *record.Delivery) {
+			err = box.o.Documents.ChangeDelivery(ctx, entry.Code, func(d *record.Delivery) {
 				if d.Mail.Failed() {
 					d.Mail = &record.Step{Result: record.StepDone, Since: d.Mail.Since}
 				}
 			})
 		} else if l, bad := decodeLetter(entry); bad == nil && l.Document == code.String() {
-			_, err = record.Move(ctx, box.store, entry.Code, record.LetterFailed,
+			_, err = record.Move(ctx, box.o.Store, entry.Code, record.LetterFailed,
 				storage.Change{To: record.LetterFailed})
 		}
 		if err != nil {
@@ -375,10 +371,9 @@ func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	return nil
 }
 
-// MailBeforeSeal mails a document that was issued in contingency, if Delivery.Contingency is set. A crash may lose this
-// message; the message with the seal is never lost.
+// MailBeforeSeal mails a document that was issued in contingency, if Delivery.Contingency is set. A crash may lose it.
 func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
-	if !box.options.Contingency || box.options.Mail == nil {
+	if !box.o.Delivery.Contingency || box.o.Delivery.Mail == nil {
 		return
 	}
 	document, err := dte.Parse(r.JSON)
@@ -390,6 +385,6 @@ func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
 		return
 	}
 	if err := box.post(ctx, Mailing{Document: r.Code, To: to, TokenID: r.TokenID}, nil); err != nil {
-		box.log.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
+		box.o.Logger.Error("mailing a document issued in contingency", "code", r.Code, "error", err)
 	}
 }

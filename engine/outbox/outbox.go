@@ -1,9 +1,9 @@
-// Package outbox delivers documents: it mails them to their receivers, archives them, mails letters about them, and
-// prints them. Begin reading at Run. Pending deliveries are in the store; a restart forgets only the pauses between
-// attempts.
+// Package outbox delivers documents: it mails and archives them, mails letters about them, and prints them. Begin at
+// Run. Pending deliveries are in the store; a restart forgets only the pauses between attempts.
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,15 +26,7 @@ import (
 
 // Outbox delivers the documents of one branch. Make it with New; it is safe for concurrent use.
 type Outbox struct {
-	options  Delivery
-	docs     Documents
-	store    *storage.Store
-	lost     *record.LostRecords
-	issuer   record.Issuer
-	log      *slog.Logger
-	now      func() time.Time
-	rand     io.Reader // source of the letters' codes
-	giveWay  func() (rest func())
+	o        Options
 	metrics  *metrics
 	delivery deliveries
 }
@@ -69,17 +61,11 @@ type Options struct {
 
 // New returns an outbox; it starts nothing.
 func New(o Options) *Outbox {
-	box := &Outbox{
-		options: o.Delivery.withDefaults(),
-		docs:    o.Documents,
-		store:   o.Store,
-		lost:    o.Lost,
-		issuer:  o.Issuer,
-		log:     o.Logger,
-		now:     o.Now,
-		rand:    o.Rand,
-		giveWay: o.GiveWay,
-		metrics: newMetrics(),
+	box := &Outbox{o: o, metrics: newMetrics()}
+	d := &box.o.Delivery
+	d.GiveUpAfter = cmp.Or(d.GiveUpAfter, 5*24*time.Hour)
+	if d.Printer == nil {
+		d.Mail, d.Archive = nil, nil
 	}
 	box.delivery.init(o.Now)
 	return box
@@ -89,13 +75,13 @@ func New(o Options) *Outbox {
 func (box *Outbox) Ring() { box.delivery.bell.Ring() }
 
 // Mails reports whether documents are mailed.
-func (box *Outbox) Mails() bool { return box.options.Mail != nil }
+func (box *Outbox) Mails() bool { return box.o.Delivery.Mail != nil }
 
 // Printing returns the queue in which callers wait to print.
 func (box *Outbox) Printing() *fairqueue.Queue { return box.delivery.printing }
 
 // Archive returns the archive of the documents, or nil if no archive is configured.
-func (box *Outbox) Archive() *archive.Archive { return box.options.Archive }
+func (box *Outbox) Archive() *archive.Archive { return box.o.Delivery.Archive }
 
 type metrics struct{ mailed, archived *prometheus.CounterVec }
 
@@ -148,17 +134,6 @@ type deliveries struct {
 	waiting map[storage.Code]chan string // channels of tills that wait for a resend, by the letter's code
 }
 
-// withDefaults returns the settings with their defaults. Without a printer nothing is mailed or archived.
-func (d Delivery) withDefaults() Delivery {
-	if d.GiveUpAfter == 0 {
-		d.GiveUpAfter = 5 * 24 * time.Hour
-	}
-	if d.Printer == nil {
-		d.Mail, d.Archive = nil, nil
-	}
-	return d
-}
-
 func (d *deliveries) init(now func() time.Time) {
 	d.bell = fairqueue.NewBell()
 	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds: printing
@@ -173,13 +148,13 @@ func (d *deliveries) init(now func() time.Time) {
 
 // Run makes due deliveries until ctx ends.
 func (box *Outbox) Run(ctx context.Context) {
-	if box.options.Printer == nil {
+	if box.o.Delivery.Printer == nil {
 		return
 	}
 	for ctx.Err() == nil {
 		next, err := box.deliverDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			box.log.Error("delivering", "error", err)
+			box.o.Logger.Error("delivering", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -202,8 +177,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 		if err := box.retryAway(ctx); err != nil {
 			return next, err
 		}
-		now := box.now()
-		due, err := box.store.Due(record.QueueDeliver, now, deliverBatch)
+		now := box.o.Now()
+		due, err := box.o.Store.Due(record.QueueDeliver, now, deliverBatch)
 		if err != nil {
 			return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
@@ -214,8 +189,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 			return next, err
 		}
 	}
-	now := box.now()
-	first, err := box.store.Due(record.QueueDeliver, now.Add(next), 1)
+	now := box.o.Now()
+	first, err := box.o.Store.Due(record.QueueDeliver, now.Add(next), 1)
 	if err != nil {
 		return next, fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
@@ -234,10 +209,10 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 // another record each time: a record that breaks a server must not block other records.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
-		if !b.mayRetry(box.now()) {
+		if !b.mayRetry(box.o.Now()) {
 			continue
 		}
-		all, err := box.store.Due(record.QueueDeliver, record.Whenever, deliverMany)
+		all, err := box.o.Store.Due(record.QueueDeliver, record.Whenever, deliverMany)
 		if err != nil {
 			return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 		}
@@ -256,7 +231,8 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 			b.reset()
 			continue
 		}
-		i := b.turn(len(waiting))
+		b.turns++
+		i := b.turns % len(waiting)
 		if err := box.deliverEach(ctx, waiting[i:i+1], true); err != nil {
 			return err
 		}
@@ -300,7 +276,7 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 			if ctx.Err() != nil {
 				return nil
 			}
-			if err := box.lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
+			if err := box.o.Lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
 				return fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err)
 			}
 			return nil
@@ -318,8 +294,7 @@ func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	return s.Pending() && !s.Next.After(now)
 }
 
-// deliverOne makes the delivery steps of a document that are due now. It records the results in the document's latest
-// record.
+// deliverOne makes the delivery steps of a document that are due now, and records the results.
 func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away bool) error {
 	if !record.IsDocument(entry.State) {
 		return box.deliverLetter(ctx, entry, away)
@@ -328,13 +303,13 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 	if err != nil || h.Delivery == nil {
 		return err
 	}
-	d, now := *h.Delivery, box.now()
+	d, now := *h.Delivery, box.o.Now()
 	mails := stepWanted(d.Mail, now, away, &box.delivery.mail)
 	archives := stepWanted(d.Archive, now, away, &box.delivery.archive)
 	if !mails && !archives {
 		return nil
 	}
-	if _, err := record.SignedForm(box.store, entry.Code, h); err != nil {
+	if _, err := record.SignedForm(box.o.Store, entry.Code, h); err != nil {
 		return err
 	}
 	if mails {
@@ -347,7 +322,7 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 		box.archiveOne(ctx, &next, entry, h)
 		d.Archive = &next
 	}
-	return box.docs.ChangeDelivery(ctx, entry.Code, func(kept *record.Delivery) {
+	return box.o.Documents.ChangeDelivery(ctx, entry.Code, func(kept *record.Delivery) {
 		if mails && (ctx.Err() == nil || d.Mail.Result != "") {
 			kept.Mail = d.Mail
 		}
@@ -369,7 +344,7 @@ type breaker struct {
 	until time.Time // when the server is tried again; zero if nothing is wrong
 	pause time.Duration
 	why   error
-	turns int
+	turns int // of retryAway, which alone uses it
 }
 
 // leftAlone reports whether the server is in a pause now, and returns the cause.
@@ -414,12 +389,4 @@ func (b *breaker) resume() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.until = time.Unix(0, 0)
-}
-
-// turn returns a number below n that cycles: 0, 1, … n-1, 0, ….
-func (b *breaker) turn(n int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.turns++
-	return b.turns % n
 }

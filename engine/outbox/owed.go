@@ -15,8 +15,7 @@ import (
 	"dtegate/storage"
 )
 
-// Undelivered counts the pending and failed deliveries to receivers and archive. At most record.MaxCounted records of
-// each kind are counted.
+// Undelivered counts pending and failed deliveries, at most record.MaxCounted records of each kind.
 type Undelivered struct {
 	Mail    int `json:"mail"`    // waiting messages
 	Archive int `json:"archive"` // waiting documents
@@ -46,7 +45,7 @@ const maxFailures = 100
 
 // CountUndelivered counts the waiting and the given-up deliveries into u. Errors: the store's.
 func (box *Outbox) CountUndelivered(u *Undelivered) error {
-	due, err := box.store.Due(record.QueueDeliver, record.Whenever, record.MaxCounted)
+	due, err := box.o.Store.Due(record.QueueDeliver, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return fmt.Errorf("reading queue %s: %w", record.QueueDeliver, err)
 	}
@@ -64,10 +63,10 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 			record.Earliest(&u.ArchiveOldest, s.Archive.Since)
 		}
 	}
-	if _, why := box.delivery.mail.leftAlone(box.now()); why != nil {
+	if _, why := box.delivery.mail.leftAlone(box.o.Now()); why != nil {
 		u.MailTrouble = why.Error()
 	}
-	if _, why := box.delivery.archive.leftAlone(box.now()); why != nil {
+	if _, why := box.delivery.archive.leftAlone(box.o.Now()); why != nil {
 		u.ArchiveTrouble = why.Error()
 	}
 	u.GivenUp, u.Failures, err = box.failures(maxFailures)
@@ -76,7 +75,7 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 
 // failures counts the deliveries that were given up, and returns at most limit of them.
 func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
-	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
+	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return 0, nil, fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err)
 	}
@@ -97,49 +96,24 @@ func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 	return len(failed), list, nil
 }
 
-// Metrics that are computed from Undelivered, by step: mail, archive.
-var (
-	backlogDesc = prometheus.NewDesc("dte_delivery_backlog", "What waits to be mailed and to be archived.",
-		[]string{"step"}, nil)
-	oldestDesc = prometheus.NewDesc("dte_delivery_oldest_timestamp_seconds",
-		"Since when the oldest of it waits. As Unix time; 0 when there is none.", []string{"step"}, nil)
-	blockedDesc = prometheus.NewDesc("dte_delivery_blocked",
-		"1 while the server does not take this box and is left alone: see /status for the reason.", []string{"step"},
-		nil)
-	givenUpDesc = prometheus.NewDesc("dte_delivery_given_up",
-		"Documents and letters that were refused for good or given up: /status lists them; dtectl delivery retry and "+
-			"forget, and a resend that succeeds, clear them.", nil, nil)
-)
-
-// Describe sends the descriptions of the metrics that Undelivered.Collect sends.
-func Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{backlogDesc, oldestDesc, blockedDesc, givenUpDesc} {
-		ch <- d
-	}
-}
-
 // Collect sends the counts as metrics.
 func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
-	bySteps := func(d *prometheus.Desc, mail, archive float64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, mail, "mail")
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, archive, "archive")
+	for _, s := range []struct {
+		step    string
+		waiting int
+		oldest  time.Time
+		trouble string
+	}{{"mail", u.Mail, u.MailOldest, u.MailTrouble}, {"archive", u.Archive, u.ArchiveOldest, u.ArchiveTrouble}} {
+		record.SendGauge(ch, "dte_delivery_backlog", "What waits to be mailed and to be archived.", s.waiting, "step",
+			s.step)
+		record.SendGauge(ch, "dte_delivery_oldest_timestamp_seconds",
+			"Since when the oldest of it waits. As Unix time; 0 when there is none.", s.oldest, "step", s.step)
+		record.SendGauge(ch, "dte_delivery_blocked",
+			"1 while the server does not take this box and is left alone: see /status for the reason.", s.trouble != "",
+			"step", s.step)
 	}
-	unix := func(t time.Time) float64 {
-		if t.IsZero() {
-			return 0
-		}
-		return float64(t.Unix())
-	}
-	set := func(s string) float64 {
-		if s == "" {
-			return 0
-		}
-		return 1
-	}
-	bySteps(backlogDesc, float64(u.Mail), float64(u.Archive))
-	bySteps(oldestDesc, unix(u.MailOldest), unix(u.ArchiveOldest))
-	bySteps(blockedDesc, set(u.MailTrouble), set(u.ArchiveTrouble))
-	ch <- prometheus.MustNewConstMetric(givenUpDesc, prometheus.GaugeValue, float64(u.GivenUp))
+	record.SendGauge(ch, "dte_delivery_given_up", "Documents and letters that were refused for good or given up: "+
+		"/status lists them; dtectl delivery retry and forget, and a resend that succeeds, clear them.", u.GivenUp)
 }
 
 // GivenUp lists at most limit messages and documents that were given up, the oldest first. Errors: the store's.
@@ -152,7 +126,7 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 // document's files are archived again if the archive lacks them, although it accepted them before. Errors:
 // CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
-	now := box.now().UTC()
+	now := box.o.Now().UTC()
 	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
 	err = box.settleGivenUp(ctx, code, func(d *record.Delivery) {
 		if d.Mail.Failed() {
@@ -173,7 +147,7 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 // lost record, Forget removes that record from the list of lost records instead, and returns 1. Errors: CodeNotFound,
 // or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
-	if forgotten, err := box.lost.Forget(ctx, storage.Code(code)); err != nil {
+	if forgotten, err := box.o.Lost.Forget(ctx, storage.Code(code)); err != nil {
 		return 0, refusal.Internal(err)
 	} else if forgotten {
 		return 1, nil
@@ -196,11 +170,10 @@ func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 	return n, err
 }
 
-// settleGivenUp changes the delivery in a document's record, and the given-up letters about the document: about changes
-// a letter and returns the change of its record.
+// settleGivenUp changes the delivery in a document's record, and by about the given-up letters about the document.
 func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery),
 	about func(*Mailing) storage.Change) error {
-	err := box.docs.ChangeDelivery(ctx, storage.Code(code), document)
+	err := box.o.Documents.ChangeDelivery(ctx, storage.Code(code), document)
 	if errors.Is(err, storage.ErrNotFound) {
 		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(),
 			Operator: true}
@@ -208,7 +181,7 @@ func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document fu
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	failed, err := box.store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
+	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {
 		return refusal.Internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
 	}
@@ -224,7 +197,7 @@ func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document fu
 		if change.Head, err = json.Marshal(l); err != nil {
 			return refusal.Internal(err)
 		}
-		if _, err := record.Move(ctx, box.store, entry.Code, record.LetterFailed, change); err != nil {
+		if _, err := record.Move(ctx, box.o.Store, entry.Code, record.LetterFailed, change); err != nil {
 			return refusal.Internal(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // legal returns a stored document, or a refusal if MH refused the document: a refused document has no legal existence.
 func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
-	r, err := box.docs.Document(ctx, code, c)
+	r, err := box.o.Documents.Document(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
@@ -38,30 +38,27 @@ func (box *Outbox) Printed(ctx context.Context, code dte.Code, c record.Caller, 
 	}
 	// Refuse before reading: reading a document of 2,000 lines is expensive.
 	if err := box.delivery.printing.Refusal(c.TokenID); err != nil {
-		return nil, printedEnough(err)
+		return nil, notPrinted(err, "")
 	}
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
 		return nil, err
 	}
 	b, err := box.Print(ctx, c.TokenID, Printable(r), l, escpos)
-	if busy := printedEnough(err); busy != nil {
-		return nil, busy
-	}
-	if err != nil {
-		return nil, refusal.Unavailable(err, "La versión legible no pudo generarse")
-	}
-	return b, nil
+	return b, notPrinted(err, "La versión legible no pudo generarse")
 }
 
-// printedEnough returns the answer to a token that has used up its share of printing, or nil for any other error.
-func printedEnough(err error) error {
+// notPrinted returns the answer to an error of printing: to a token that has used up its share, or with a message.
+func notPrinted(err error, message string) error {
 	var busy *fairqueue.Busy
-	if !errors.As(err, &busy) {
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &busy):
+		return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait,
+			Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 	}
-	return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait,
-		Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
+	return refusal.Unavailable(err, message)
 }
 
 // LinkHolders is the TokenID of callers that have a link to a document but no token. All these callers share one turn.
@@ -73,7 +70,7 @@ var errNoPrinter = errors.New("this branch prints nothing")
 // *fairqueue.Busy if who has used up its share, or the printer's.
 func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
 	return box.print(ctx, who, func(b *bytes.Buffer, p *pdf.Printer) error {
-		d.Rest = box.giveWay()
+		d.Rest = box.o.GiveWay()
 		if escpos {
 			return p.ESCPOS(b, d, l)
 		}
@@ -82,7 +79,7 @@ func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 }
 
 func (box *Outbox) print(ctx context.Context, who int64, do func(*bytes.Buffer, *pdf.Printer) error) ([]byte, error) {
-	if box.options.Printer == nil {
+	if box.o.Delivery.Printer == nil {
 		return nil, errNoPrinter
 	}
 	leave, err := box.delivery.printing.Enter(ctx, who)
@@ -91,7 +88,7 @@ func (box *Outbox) print(ctx context.Context, who int64, do func(*bytes.Buffer, 
 	}
 	defer leave()
 	var b bytes.Buffer
-	err = do(&b, box.options.Printer)
+	err = do(&b, box.o.Delivery.Printer)
 	return b.Bytes(), err
 }
 
@@ -100,13 +97,7 @@ func (box *Outbox) PrintSlip(ctx context.Context, c record.Caller, s pdf.Slip, l
 	error) {
 	l, _ := pdf.ParseLayout(layout)
 	b, err := box.print(ctx, c.TokenID, func(b *bytes.Buffer, p *pdf.Printer) error { return p.Slip(b, s, l, escpos) })
-	if busy := printedEnough(err); busy != nil {
-		return nil, busy
-	}
-	if err != nil {
-		return nil, refusal.Unavailable(err, "El ticket no pudo generarse")
-	}
-	return b, nil
+	return b, notPrinted(err, "El ticket no pudo generarse")
 }
 
 // Printable returns a document's view in the form that the printer needs.
@@ -159,18 +150,18 @@ func archivo(r *record.View) []byte {
 // requested version: it has only the letter-size version of documents that MH sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string, life time.Duration) (string,
 	error) {
-	if box.options.Archive == nil || layout != pdf.Letter.String() {
+	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
 	}
 	r, err := box.legal(ctx, code, c)
 	if err != nil || r.Estado != record.EstadoProcessed {
 		return "", err
 	}
-	_, h, err := record.Read(box.store, storage.Code(code))
+	_, h, err := record.Read(box.o.Store, storage.Code(code))
 	if err != nil || !h.Archived() {
 		return "", refusal.Internal(err)
 	}
-	link, err := box.options.Archive.Presign(ctx, ArchivePath(box.issuer.Slug, h, "pdf", r.Code), life,
+	link, err := box.o.Delivery.Archive.Presign(ctx, ArchivePath(box.o.Issuer.Slug, h, "pdf", r.Code), life,
 		`inline; filename="`+r.Code+`.pdf"`)
 	return link, refusal.Internal(err)
 }

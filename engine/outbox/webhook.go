@@ -31,8 +31,7 @@ type HookOptions struct {
 	Store  *storage.Store
 	// Ambiente is CAT-001.
 	Ambiente string
-	// Next waits for results after a cursor, and returns them as the body of a post with the cursor of the last result.
-	// If ctx ends first, the body is nil.
+	// Next waits for results after a cursor and returns them as a body, with the next cursor; nil if ctx ends first.
 	Next      func(ctx context.Context, after uint64) (body []byte, next uint64, err error)
 	Transport http.RoundTripper // default http.DefaultTransport
 	Now       func() time.Time

@@ -27,8 +27,6 @@ type Book struct {
 const (
 	bookW, bookH = 1008, 612
 	bookMargin   = 36
-	bookPad      = 3
-	bookText     = 170 // greatest width of a column of text; longer texts are wrapped
 	bookSummary  = 230 // width of the summary's texts
 	bookAmount   = 90  // width of each of the summary's amounts
 )
@@ -40,170 +38,94 @@ var (
 
 // Book draws a book and returns how many pages it has.
 func (p *Printer) Book(w io.Writer, b Book) (pages int, err error) {
+	f := sheet.File{Title: b.Title + " " + strings.Join(b.Heading, " · "), Made: b.At, Pages: p.book(&b), Logo: p.logo,
+		Pause: func() {}}
+	return len(f.Pages), p.fonts.Write(w, f)
+}
+
+func (p *Printer) book(b *Book) []*sheet.Page {
 	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin,
 		Bottom: bookH - bookMargin}
-	d := &bookDrawer{Printer: p, b: b, c: c}
-	d.measure()
-	c.Head = d.head
+	l := &letterhead{p, new(View), c}
+	c.Head = func() { // of every folio
+		folio := fmt.Sprintf("Folio %d", b.Folio+len(c.Pages)-1)
+		c.Text(c.Left, bookMargin+10, p.fonts.Clean(b.Title), sheet.Strong(11, p.ink))
+		c.Text(c.Left+c.Width-p.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Strong(8, sheet.Black))
+		heading := p.fonts.Clean(strings.Join(b.Heading, "   ·   "))
+		c.Text(c.Left, bookMargin+22, p.fonts.Ellipsis(heading, c.Width, body), body)
+		c.Y = bookMargin + 30
+	}
 	c.NewPage()
 	c.Room = c.Bottom - c.Y
-	for _, row := range b.Rows {
-		d.row(row, bookBody)
-	}
+	ground := p.ink.Tint(0.1)
+	g := l.grid(b.table(p.fonts), c.Left, c.Width, &ground, bookBody)
 	if b.Total != nil {
-		d.rule()
-		d.row(b.Total, bookStrong)
-		d.rule()
-		d.summary()
+		g.st = bookStrong
+		c.Keep(g.row(b.row(p.fonts, b.Total)), c.Left, c.Width)
+		c.Fill(c.Left, c.Y, c.Width, 0.7, sheet.Black)
+		l.reckoning(b.Summary)
 	}
-	f := sheet.File{Title: b.Title + " " + strings.Join(b.Heading, " · "), Made: b.At, Pages: c.Pages, Logo: p.logo,
-		Pause: func() {}}
-	if err := p.fonts.Write(w, f); err != nil {
-		return 0, err
-	}
-	return len(c.Pages), nil
+	return c.Pages
 }
 
-type bookDrawer struct {
-	*Printer
-	b      Book
-	c      *sheet.Canvas
-	widths []float64
-}
-
-// measure gives each column the width of its widest cell. If the sum is too wide, it narrows columns of text.
-func (d *bookDrawer) measure() {
-	n := len(d.b.Columns)
-	need := make([]float64, n)
-	see := func(cells []string, st sheet.Style) {
-		for i := 0; i < min(n, len(cells)); i++ {
-			need[i] = max(need[i], d.fonts.Width(d.cellText(i, cells[i]), st.Size, st.Bold))
-		}
-	}
-	for _, row := range d.b.Rows {
-		see(row, bookBody)
-	}
-	if d.b.Total != nil {
-		see(d.b.Total, bookStrong)
-	}
-	sum := 0.0
-	for i, name := range d.b.Columns {
-		for word := range strings.FieldsSeq(d.fonts.Clean(name)) {
-			need[i] = max(need[i], d.fonts.Width(word, bookStrong.Size, true))
-		}
-		if !d.alignedRight(i) {
-			need[i] = min(need[i], bookText)
-		}
-		need[i] += 2*bookPad + cellSlack
-		sum += need[i]
-	}
-	for room := d.c.Width; sum > room+0.01; { // narrow the widest column of text first
-		widest := -1
-		for i := range need {
-			if !d.alignedRight(i) && (widest < 0 || need[i] > need[widest]) {
-				widest = i
+// table returns the rows of a book. Its longest column of text gets the width that the other columns leave.
+func (b *Book) table(fonts *sheet.Fonts) Table {
+	t := Table{Cols: make([]Col, len(b.Columns)), Rows: make([]Row, len(b.Rows))}
+	flex, longest := 0, -1
+	for i, name := range b.Columns {
+		t.Cols[i] = Col{Head: fonts.Clean(name), Numeric: i < len(b.Right) && b.Right[i]}
+		for n := range b.Rows {
+			if size := len(b.Rows[n][i]); !t.Cols[i].Numeric && size > longest {
+				flex, longest = i, size
 			}
 		}
-		if widest < 0 || need[widest] < 30 {
-			break
+	}
+	t.Cols[flex].Flex = true
+	for n, cells := range b.Rows {
+		t.Rows[n] = b.row(fonts, cells)
+	}
+	return t
+}
+
+// row returns the drawn texts of a row: amounts with separated thousands.
+func (b *Book) row(fonts *sheet.Fonts, cells []string) Row {
+	r := Row{Cells: make([]string, len(cells))}
+	for i, cell := range cells {
+		if i < len(b.Right) && b.Right[i] {
+			cell = Printed(cell, 0)
 		}
-		cut := min(10, sum-room)
-		need[widest] -= cut
-		sum -= cut
+		r.Cells[i] = fonts.Clean(cell)
 	}
-	if spare := d.c.Width - sum; spare > 0 {
-		for i := range need {
-			need[i] += spare / float64(n)
-		}
-	}
-	d.widths = need
+	return r
 }
 
-func (d *bookDrawer) alignedRight(i int) bool { return i < len(d.b.Right) && d.b.Right[i] }
-
-// cellText returns the drawn text of a cell: amounts with separated thousands.
-func (d *bookDrawer) cellText(i int, cell string) string {
-	if d.alignedRight(i) {
-		cell = Printed(cell, 0)
-	}
-	return d.fonts.Clean(cell)
-}
-
-// head draws the head of every folio.
-func (d *bookDrawer) head() {
-	c := d.c
-	folio := fmt.Sprintf("Folio %d", d.b.Folio+len(c.Pages)-1)
-	c.Text(c.Left, bookMargin+10, d.fonts.Clean(d.b.Title), sheet.Strong(11, d.ink))
-	c.Text(c.Left+c.Width-d.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Strong(8, sheet.Black))
-	c.Text(c.Left, bookMargin+22, c.Fonts.Ellipsis(d.fonts.Clean(strings.Join(d.b.Heading, "   ·   ")), c.Width, body),
-		body)
-	c.Y = bookMargin + 30
-	d.cells(d.b.Columns, bookStrong, d.ink.Tint(0.1))
-}
-
-func (d *bookDrawer) row(cells []string, st sheet.Style) { d.cells(cells, st, sheet.White) }
-
-// cells draws a row of the table, as high as its highest cell.
-func (d *bookDrawer) cells(cells []string, st sheet.Style, ground sheet.RGB) {
-	c := d.c
-	lines := make([][]string, min(len(cells), len(d.widths)))
-	most := 1
-	for i := range lines {
-		lines[i] = c.Fonts.Wrap(d.cellText(i, cells[i]), d.widths[i]-2*bookPad, 0, st)
-		most = max(most, len(lines[i]))
-	}
-	h := float64(most)*st.Size*sheet.Leading + 2
-	if ground == sheet.White { // otherwise it is the head: the page has just begun
-		c.Need(h)
-	}
-	if ground != sheet.White {
-		c.Fill(c.Left, c.Y, c.Width, h, ground)
-	}
-	x := c.Left
-	for i, texts := range lines {
-		for k, t := range texts {
-			at := x + bookPad
-			if d.alignedRight(i) {
-				at = x + d.widths[i] - bookPad - c.Fonts.Width(t, st.Size, st.Bold)
-			}
-			c.Text(at, c.Y+1+st.Size*sheet.Ascent+float64(k)*st.Size*sheet.Leading, t, st)
-		}
-		x += d.widths[i]
-	}
-	c.Y += h
-	c.Fill(c.Left, c.Y-0.25, c.Width, 0.25, sheet.Hair)
-}
-
-func (d *bookDrawer) rule() { d.c.Fill(d.c.Left, d.c.Y, d.c.Width, 0.7, sheet.Black) }
-
-// summary draws the lines after the totals, and the line for the signature.
-func (d *bookDrawer) summary() {
-	c := d.c
+// reckoning draws the lines after the totals of a book, and the line for the signature.
+func (l *letterhead) reckoning(summary [][]string) {
+	c := l.c
 	line := bookBody.Size*sheet.Leading + 2
 	c.Y += 8
-	for i, cells := range d.b.Summary {
-		if i+1 == len(d.b.Summary) { // the signature
+	for i, cells := range summary {
+		if i+1 == len(summary) { // the signature
 			c.Need(48)
 			c.Y += 32
 			c.Fill(c.Left, c.Y, bookSummary, 0.7, sheet.Black)
-			c.Text(c.Left, c.Y+10, d.fonts.Clean(cells[0]), bookBody)
-			c.Y += 14
+			c.Text(c.Left, c.Y+10, l.fonts.Clean(cells[0]), bookBody)
 			return
 		}
 		c.Need(line)
 		st := bookBody
-		if len(cells) == 1 || i > 0 && len(d.b.Summary[i-1]) == 1 && d.b.Summary[i-1][0] == "" {
+		if len(cells) == 1 || i > 0 && len(summary[i-1]) == 1 && summary[i-1][0] == "" {
 			st = bookStrong
 		}
 		for k, t := range cells {
-			t = d.fonts.Clean(t)
+			t = l.fonts.Clean(t)
 			if k == 0 {
-				c.Text(c.Left, c.Y+bookBody.Size, c.Fonts.Ellipsis(t, bookSummary, st), st)
+				c.Text(c.Left, c.Y+bookBody.Size, l.fonts.Ellipsis(t, bookSummary, st), st)
 				continue
 			}
 			t = Printed(t, 0)
 			right := c.Left + bookSummary + float64(k)*bookAmount
-			c.Text(right-c.Fonts.Width(t, st.Size, st.Bold), c.Y+bookBody.Size, t, st)
+			c.Text(right-l.fonts.Width(t, st.Size, st.Bold), c.Y+bookBody.Size, t, st)
 		}
 		c.Y += line
 	}
@@ -291,11 +213,7 @@ func (g *grid) header(ground *sheet.RGB) []sheet.Line {
 	}
 	var cells [][]sheet.Line
 	for i, c := range g.table.Cols {
-		align := 0.0
-		if c.Numeric {
-			align = 1
-		}
-		cells = append(cells, g.Para(c.Head, g.widths[i]-2*cellPad, align, st))
+		cells = append(cells, g.Para(c.Head, g.widths[i]-2*cellPad, c.align(), st))
 	}
 	out := g.merge(cells, 2.5)
 	for i := range out {
@@ -310,14 +228,12 @@ func (g *grid) row(r Row) []sheet.Line {
 	for i, c := range g.table.Cols {
 		w := g.widths[i] - 2*cellPad
 		st := g.st
-		align := 0.0
 		if c.Numeric {
-			align = 1
-			if n := g.Width(r.Cells[i], st.Size, false); n > w {
+			if n := g.Width(r.Cells[i], st.Size, st.Bold); n > w {
 				st.Size = max(sizeMin, st.Size*w/n*0.999)
 			}
 		}
-		cell := g.Para(r.Cells[i], w, align, st)
+		cell := g.Para(r.Cells[i], w, c.align(), st)
 		if c.Flex {
 			for _, n := range r.Notes {
 				cell = append(cell, g.Para(n, w, 0, sheet.Plain(g.st.Size-1.1, sheet.Grey))...)
@@ -354,9 +270,9 @@ func (g *grid) merge(cells [][]sheet.Line, pad float64) []sheet.Line {
 }
 
 // grid draws a table and repeats its headings on every page. A row that fits on a page is not broken.
-func (l *letterhead) grid(t Table, x, width float64, ground *sheet.RGB) {
+func (l *letterhead) grid(t Table, x, width float64, ground *sheet.RGB, st sheet.Style) *grid {
 	c := l.c
-	g := l.measure(t, width, sheet.Plain(7.4, sheet.Black))
+	g := l.measure(t, width, st)
 	header := g.header(ground)
 	again := c.Head
 	first := 0.0 // the headings stay with the first row
@@ -379,4 +295,5 @@ func (l *letterhead) grid(t Table, x, width float64, ground *sheet.RGB) {
 	c.Head, c.Room = again, room
 	c.Need(1)
 	c.Fill(x, c.Y, width, 0.5, sheet.Hair)
+	return g
 }

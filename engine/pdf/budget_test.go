@@ -87,7 +87,7 @@ func TestBudget_Memory(t *testing.T) {
 	const child = "PDF_MEMORY_CHILD"
 	if os.Getenv(child) == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestBudget_Memory$", "-test.v")
-		c.Env = append(os.Environ(), child+"=1", "GOMEMLIMIT=48MiB", "GOGC=100")
+		c.Env = append(os.Environ(), child+"=1", "GOMEMLIMIT=36MiB", "GOGC=100")
 		out, err := c.CombinedOutput()
 		t.Logf("%s", out)
 		if err != nil {

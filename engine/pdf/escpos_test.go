@@ -166,10 +166,10 @@ func TestCodePage(t *testing.T) {
 func TestSlip(t *testing.T) {
 	p := printer(t)
 	s := Slip{Title: "CIERRE Z N.º 7", Issuer: "Abarrotes La Ceiba", Made: time.Unix(0, 0).UTC(), Trial: true,
-		Head: []Pair{{"Día", "02/12/2026"}},
-		Blocks: []Block{{Title: "Formas de pago", Rows: []Pair{{"01 Billetes y monedas", "$1,234.50"}}},
+		Head: Fields{{"Día", "02/12/2026"}},
+		Blocks: []Block{{Title: "Formas de pago", Rows: Fields{{"01 Billetes y monedas", "$1,234.50"}}},
 			{Title: "Vacío"}},
-		Total: Pair{"TOTAL NETO", "$1,234.50"}, Notes: []string{"Documentos posteriores: 1"}}
+		Total: Field{"TOTAL NETO", "$1,234.50"}, Notes: []string{"Documentos posteriores: 1"}}
 	for _, l := range []Layout{Ticket80, Ticket58} {
 		var commands, again, file bytes.Buffer
 		if err := errors.Join(p.Slip(&commands, s, l, true), p.Slip(&file, s, l, false), p.Slip(&again, s, l,

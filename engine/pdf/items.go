@@ -74,8 +74,7 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the common columns and those of the type's view. A view's column replaces a common column that reads
-// the same member.
+// columns returns the common columns, and those of the type's view in place of columns of the same member.
 func (b *builder) columns() []spec {
 	if len(b.of.Columns) == 0 {
 		return columns

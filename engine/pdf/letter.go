@@ -18,6 +18,7 @@ const (
 
 var (
 	body  = sheet.Plain(8, sheet.Black)
+	cells = sheet.Plain(7.4, sheet.Black) // of tables
 	small = sheet.Plain(7, sheet.Grey)
 	micro = sheet.Plain(6.2, sheet.Grey)
 )
@@ -36,11 +37,11 @@ func (p *Printer) letter(v *View) []*sheet.Page {
 	l.parties()
 	for _, g := range v.Groups {
 		l.heading(g.Title)
-		l.grid(g, c.Left, c.Width, nil)
+		l.grid(g, c.Left, c.Width, nil, cells)
 		c.Y += 8
 	}
 	if len(v.Items.Rows) > 0 {
-		l.grid(v.Items, c.Left, c.Width, &p.ink)
+		l.grid(v.Items, c.Left, c.Width, &p.ink, cells)
 		c.Y += 8
 	}
 	l.closing()
@@ -123,7 +124,7 @@ func (l *letterhead) identification() {
 	c, v := l.c, l.v
 	room := c.Width - qrSide - gutter
 	wide := room * 0.56
-	set := func(fields []Field, w float64, bold bool) (lines []sheet.Line) {
+	set := func(fields Fields, w float64, bold bool) (lines []sheet.Line) {
 		for _, f := range fields {
 			lines = append(lines, c.Fonts.Para(f.Label, w, 0, micro)...)
 			lines = append(lines, c.Fonts.Para(f.Value, w, 0, sheet.Style{Size: 8.2, Bold: bold, Ink: sheet.Black})...)
@@ -229,8 +230,7 @@ func (l *letterhead) heading(s string) {
 	l.c.Flow(l.title(s, l.c.Width), l.c.Left, l.c.Width)
 }
 
-// closing draws the parts below the lines: the amounts at the right, words and terms to their left, and the other
-// blocks below in full width.
+// closing draws the amounts at the right, words and terms to their left, and the other blocks below.
 func (l *letterhead) closing() {
 	c, v := l.c, l.v
 	const totalsW = 236
@@ -265,7 +265,7 @@ func (l *letterhead) closing() {
 }
 
 // block returns a heading and the fields or paragraphs below it; nil if all are empty.
-func (l *letterhead) block(heading string, w float64, fields []Field, texts ...string) []sheet.Line {
+func (l *letterhead) block(heading string, w float64, fields Fields, texts ...string) []sheet.Line {
 	var lines []sheet.Line
 	for _, f := range fields {
 		lines = append(lines, l.fonts.Labelled(f.Label, f.Value, w, body)...)
@@ -319,7 +319,11 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 // amount returns a label and an amount at the two ends of a line. A long label continues on further lines.
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
-	value, vs := l.shrunk(value, w-2*pad, st)
+	vs := st
+	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // smaller, and at 5 points shortened
+		vs.Size = max(5, st.Size*(w-2*pad)/n)
+	}
+	value = l.fonts.Ellipsis(value, w-2*pad, vs)
 	vw := l.fonts.Width(value, vs.Size, vs.Bold)
 	room := w - 2*pad - vw - 8
 	var lines []sheet.Line
@@ -341,14 +345,6 @@ func (l *letterhead) amount(label, value string, w float64, st sheet.Style, leas
 	}
 	lines[0].Rule = &sheet.Hair
 	return lines
-}
-
-// shrunk returns a text in a smaller size that fits. A text that does not fit at 5 points is shortened.
-func (l *letterhead) shrunk(s string, w float64, st sheet.Style) (string, sheet.Style) {
-	if n := l.fonts.Width(s, st.Size, st.Bold); n > w {
-		st.Size = max(5, st.Size*w/n)
-	}
-	return l.fonts.Ellipsis(s, w, st), st
 }
 
 // foot draws the foot of page n; all is the number of pages.

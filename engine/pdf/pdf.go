@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,12 +40,8 @@ var layoutNames = [...]string{"letter", "ticket80", "ticket58"}
 
 // ParseLayout reads the name of a layout: letter, ticket80 or ticket58.
 func ParseLayout(s string) (Layout, bool) {
-	for i, n := range layoutNames {
-		if n == s {
-			return Layout(i), true
-		}
-	}
-	return 0, false
+	i := slices.Index(layoutNames[:], s)
+	return Layout(max(0, i)), i >= 0
 }
 
 func (l Layout) String() string {
@@ -69,8 +66,8 @@ type Options struct {
 	Catalogue func(catalogue, code string) (text string, ok bool)
 	// Type returns the values that are printed only for a type of document, or nil. A nil Type has no such values.
 	Type func(document string) *bundle.View
-	// ConsultURL is the content of the QR code, with the placeholders {ambiente}, {codigoGeneracion} and {fecEmi}. ""
-	// is the constant ConsultURL.
+	// ConsultURL is the QR code's content, with {ambiente}, {codigoGeneracion} and {fecEmi}. "" is the constant
+	// ConsultURL.
 	ConsultURL string
 	Style      Style
 }
@@ -180,6 +177,5 @@ func (p *Printer) prepare(d Document, layout Layout) (*View, *sheet.Code, error)
 	return v, &sheet.Code{Size: code.Size, Dark: code.Black}, nil
 }
 
-// Logo is the emisor's logo for a message, an opaque PNG, with the size at which it is shown, in pixels; nil without a
-// logo.
+// Logo returns the emisor's logo for a message, an opaque PNG, with its shown size in pixels; nil without one.
 func (p *Printer) Logo() (picture []byte, width, height int) { return p.logo.Mailed() }

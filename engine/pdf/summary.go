@@ -122,15 +122,11 @@ func (b *builder) summary(v *View) {
 		if strings.HasPrefix(f.name, "docu") {
 			value = dte.FormatDocument("", value)
 		}
-		if value != "" {
-			v.Delivery = append(v.Delivery, Field{f.label, value})
-		}
+		v.Delivery.add(f.label, value)
 	}
 	notes := b.doc.Get("apendice")
 	for _, n := range notes.Items() {
-		if value := b.text(n, "valor"); value != "" {
-			v.Appendix = append(v.Appendix, Field{cmp.Or(b.text(n, "etiqueta", "campo"), "Dato"), value})
-		}
+		v.Appendix.add(cmp.Or(b.text(n, "etiqueta", "campo"), "Dato"), b.text(n, "valor"))
 	}
 }
 
@@ -154,15 +150,10 @@ func (b *builder) taxes(v *View, list dte.Value) {
 
 // settlement sets the terms and the payments of the operation.
 func (b *builder) settlement(v *View, s dte.Value) {
-	add := func(label, value string) {
-		if value != "" {
-			v.Terms = append(v.Terms, Field{label, value})
-		}
-	}
-	add("Condición de la operación", b.coded(s, "CAT-016", "condicionOperacion"))
-	add("Retención", b.coded(s, "CAT-006", "codigoRetencionMH"))
-	add("Número de pago electrónico", b.text(s, "numPagoElectronico"))
-	add("Incoterms", b.text(s, "descIncoterms", "codIncoterms"))
+	v.Terms.add("Condición de la operación", b.coded(s, "CAT-016", "condicionOperacion"))
+	v.Terms.add("Retención", b.coded(s, "CAT-006", "codigoRetencionMH"))
+	v.Terms.add("Número de pago electrónico", b.text(s, "numPagoElectronico"))
+	v.Terms.add("Incoterms", b.text(s, "descIncoterms", "codIncoterms"))
 	list := s.Get("pagos")
 	t := Table{Title: "Pagos", Cols: []Col{{Head: "Forma de pago", Flex: true}, {Head: "Referencia"}, {Head: "Plazo"},
 		{Head: "Monto", Numeric: true}}}

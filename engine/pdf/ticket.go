@@ -85,8 +85,7 @@ func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 	return p.fonts.Para(part.left, width, align, st)
 }
 
-// pair returns a text at the left and an amount at the right. The amount is on the last line of the text; without room
-// there, it has lines of its own.
+// pair returns a text at the left, and an amount at the right of its last line or on lines of its own.
 func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	f := p.fonts
 	w := f.Width(part.right, st.Size, st.Bold)
@@ -259,13 +258,13 @@ func (r *receipt) pair(t tone, left, right string) {
 
 func (r *receipt) band(s string) { r.add(part{kind: partBand, tone: toneBold, middle: true, left: s}) }
 
-func (r *receipt) fields(t tone, fields []Field) {
+func (r *receipt) fields(t tone, fields Fields) {
 	for _, f := range fields {
 		r.text(t, f.Label+": "+f.Value)
 	}
 }
 
-func (r *receipt) block(heading string, fields []Field, texts []string) {
+func (r *receipt) block(heading string, fields Fields, texts []string) {
 	if len(fields)+len(texts) == 0 {
 		return
 	}
@@ -321,20 +320,17 @@ type Slip struct {
 	Title, Issuer string
 	Made          time.Time
 	Trial         bool // of the authority's test system
-	Head          []Pair
+	Head          Fields
 	Blocks        []Block // a block without rows is left out
-	Total         Pair
+	Total         Field
 	Notes         []string
 }
 
 // Block is some rows of a slip under a title.
 type Block struct {
 	Title string
-	Rows  []Pair
+	Rows  Fields
 }
-
-// Pair holds the texts at the two ends of a line.
-type Pair struct{ Left, Right string }
 
 // slip returns a slip as the parts of a ticket.
 func (p *Printer) slip(s Slip) []part {
@@ -345,9 +341,9 @@ func (p *Printer) slip(s Slip) []part {
 		r.band(isTrial)
 	}
 	r.rule()
-	rows := func(t tone, list []Pair) {
+	rows := func(t tone, list Fields) {
 		for _, row := range list {
-			r.pair(t, p.fonts.Clean(row.Left), p.fonts.Clean(row.Right))
+			r.pair(t, p.fonts.Clean(row.Label), p.fonts.Clean(row.Value))
 		}
 	}
 	rows(toneSmall, s.Head)
@@ -359,7 +355,7 @@ func (p *Printer) slip(s Slip) []part {
 		}
 	}
 	r.rule()
-	rows(toneTotal, []Pair{s.Total})
+	rows(toneTotal, Fields{s.Total})
 	for _, n := range s.Notes {
 		r.text(toneSmall, p.fonts.Clean(n))
 	}

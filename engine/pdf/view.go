@@ -22,22 +22,22 @@ type View struct {
 	Trial          bool // of the authority's test system
 	State          State
 	Note           []string
-	Codes          []Field // the codes that identify the document
-	Received       []Field // MH's statements about the document, besides the seal
-	Facts          []Field // facts about its issue
+	Codes          Fields // the codes that identify the document
+	Received       Fields // MH's statements about the document, besides the seal
+	Facts          Fields // facts about its issue
 	Emisor         Party
 	Receptor       Party
 	Groups         []Table // third parties, related and associated documents
 	Items          Table
 	Key            string // meaning of the letters after a ticket's amounts; "" without letters
-	Totals         []Field
+	Totals         Fields
 	Total          Field
 	Words          string
-	Terms          []Field // condition of the operation and the like
+	Terms          Fields // condition of the operation and the like
 	Payments       Table
 	Observations   []string
-	Delivery       []Field
-	Appendix       []Field
+	Delivery       Fields
+	Appendix       Fields
 	Legend         string
 	Consult        string // what a reader can do with the QR code, and from when
 	URL            string
@@ -57,11 +57,21 @@ func (v *View) Pause() {
 // Field is a label and its value.
 type Field struct{ Label, Value string }
 
+// Fields are in print order.
+type Fields []Field
+
+// add adds a value unless it is empty.
+func (f *Fields) add(label, value string) {
+	if value != "" {
+		*f = append(*f, Field{label, value})
+	}
+}
+
 // Party is one side of the operation.
 type Party struct {
 	Heading     string
 	Name, Trade string
-	Fields      []Field
+	Fields      Fields
 }
 
 // Table has columns and rows. Its last flexible column gets the width that the other columns leave.
@@ -78,6 +88,14 @@ type Col struct {
 	Flex    bool
 }
 
+// align returns where the column's texts stand: 0 at the left, 1 at the right.
+func (c Col) align() float64 {
+	if c.Numeric {
+		return 1
+	}
+	return 0
+}
+
 // Row is a row of a table.
 type Row struct {
 	Cells []string
@@ -91,7 +109,7 @@ type Sale struct {
 	About  []string
 	Sum    string // "2 × 6.95"
 	Amount string
-	More   []Field
+	More   Fields
 }
 
 // builder makes a view of one document.
@@ -108,8 +126,7 @@ func (b *builder) text(v dte.Value, names ...string) string {
 	return b.Clean(pick(v, names...).Text())
 }
 
-// pick returns the first of these members that is neither missing nor null nor empty. For a member whose name changed
-// between generations, the caller lists all names.
+// pick returns the first of these members that is not empty: one name for each generation.
 func pick(v dte.Value, names ...string) dte.Value {
 	for _, n := range names {
 		if m := v.Get(n); m.Text() != "" || m.Len() > 0 {
@@ -231,23 +248,18 @@ func (p *Printer) view(d Document) (*View, error) {
 
 // identity adds the values that identify the document (MF2 pp. 55-74). A retorno has no numeroControl.
 func (b *builder) identity(v *View, id dte.Value, d Document) {
-	add := func(to *[]Field, label, value string) {
-		if value != "" {
-			*to = append(*to, Field{label, value})
-		}
-	}
-	add(&v.Codes, "Código de generación", v.Code)
-	add(&v.Codes, "Número de control", v.Control)
-	add(&v.Codes, "Sello de recepción", cmp.Or(b.Clean(d.Seal), "-"))
-	add(&v.Facts, "Modelo de facturación", b.coded(id, "CAT-003", "tipoModelo"))
-	add(&v.Facts, "Tipo de transmisión", b.coded(id, "CAT-004", "tipoOperacion"))
-	add(&v.Facts, "Motivo de contingencia", cmp.Or(b.text(id, "motivoContin", "motivoContigencia"),
+	v.Codes.add("Código de generación", v.Code)
+	v.Codes.add("Número de control", v.Control)
+	v.Codes.add("Sello de recepción", cmp.Or(b.Clean(d.Seal), "-"))
+	v.Facts.add("Modelo de facturación", b.coded(id, "CAT-003", "tipoModelo"))
+	v.Facts.add("Tipo de transmisión", b.coded(id, "CAT-004", "tipoOperacion"))
+	v.Facts.add("Motivo de contingencia", cmp.Or(b.text(id, "motivoContin", "motivoContigencia"),
 		b.coded(id, "CAT-005", "tipoContingencia")))
-	add(&v.Facts, "Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id,
+	v.Facts.add("Fecha y hora de generación", strings.TrimSpace(b.date(id.Get("fecEmi").Text())+" "+b.text(id,
 		"horEmi")))
-	add(&v.Received, "Procesado por Hacienda", b.Clean(d.Received))
-	add(&v.Facts, "Fusión", b.text(id, "fusion"))
-	add(&v.Facts, "Moneda", b.text(id, "tipoMoneda"))
+	v.Received.add("Procesado por Hacienda", b.Clean(d.Received))
+	v.Facts.add("Fusión", b.text(id, "fusion"))
+	v.Facts.add("Moneda", b.text(id, "tipoMoneda"))
 }
 
 // receptorName finds the receiver: at the path in the type's view, or under a name of MH's layouts.
@@ -269,7 +281,7 @@ func (b *builder) receptorName() (string, dte.Value) {
 
 // ownFields adds the values that the type's view names. If all types print a value, it gets the view's label.
 func (b *builder) ownFields(v *View) {
-	blocks := map[string]*[]Field{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms,
+	blocks := map[string]*Fields{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms,
 		"issue": &v.Facts}
 	common := map[string]int{}
 	for in, fields := range blocks {
@@ -311,34 +323,28 @@ func (b *builder) party(heading string, v dte.Value) Party {
 	if p.Trade == p.Name {
 		p.Trade = ""
 	}
-	add := func(label, value string) {
-		if value != "" {
-			p.Fields = append(p.Fields, Field{label, value})
-		}
-	}
-	add("NIT", dte.FormatNIT(b.text(v, "nit")))
+	p.Fields.add("NIT", dte.FormatNIT(b.text(v, "nit")))
 	kind := b.coded(v, "CAT-022", "tipoDocumento")
 	if kind == "" || kind == "Otro" {
 		kind = "Documento de identificación"
 	}
-	add(kind, dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, "numDocumento")))
-	add("NRC", dte.FormatNRC(b.text(v, "nrc")))
-	add("Actividad económica", cmp.Or(b.text(v, "descActividad"), b.coded(v, "CAT-019", "codActividad")))
-	add("Dirección", b.address(v))
-	add("País", cmp.Or(b.text(v, "nombrePais"), b.coded(v, "CAT-020", "codPais")))
-	add("Teléfono", dte.FormatPhone(b.text(v, "telefono")))
-	add("Correo", b.text(v, "correo"))
-	add("Tipo de establecimiento", b.coded(v, "CAT-009", "tipoEstablecimiento"))
-	add("Establecimiento", b.text(v, "codEstable", "codEstableMH", "codigoMH", "codigo"))
-	add("Punto de venta", b.text(v, "codPuntoVenta", "codPuntoVentaMH", "puntoVentaMH", "puntoVenta"))
-	add("Recinto fiscal", b.coded(v, "CAT-027", "recintoFiscal"))
-	add("Régimen", b.coded(v, "CAT-028", "regimen"))
-	add("Título de los bienes", b.coded(v, "CAT-025", "bienTitulo"))
+	p.Fields.add(kind, dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, "numDocumento")))
+	p.Fields.add("NRC", dte.FormatNRC(b.text(v, "nrc")))
+	p.Fields.add("Actividad económica", cmp.Or(b.text(v, "descActividad"), b.coded(v, "CAT-019", "codActividad")))
+	p.Fields.add("Dirección", b.address(v))
+	p.Fields.add("País", cmp.Or(b.text(v, "nombrePais"), b.coded(v, "CAT-020", "codPais")))
+	p.Fields.add("Teléfono", dte.FormatPhone(b.text(v, "telefono")))
+	p.Fields.add("Correo", b.text(v, "correo"))
+	p.Fields.add("Tipo de establecimiento", b.coded(v, "CAT-009", "tipoEstablecimiento"))
+	p.Fields.add("Establecimiento", b.text(v, "codEstable", "codEstableMH", "codigoMH", "codigo"))
+	p.Fields.add("Punto de venta", b.text(v, "codPuntoVenta", "codPuntoVentaMH", "puntoVentaMH", "puntoVenta"))
+	p.Fields.add("Recinto fiscal", b.coded(v, "CAT-027", "recintoFiscal"))
+	p.Fields.add("Régimen", b.coded(v, "CAT-028", "regimen"))
+	p.Fields.add("Título de los bienes", b.coded(v, "CAT-025", "bienTitulo"))
 	return p
 }
 
-// address joins a street with the names of its three levels. In the generation without districts, the municipios have
-// the codes that are now those of the districts.
+// address joins a street with its places. Before there were districts, municipios had the districts' codes.
 func (b *builder) address(v dte.Value) string {
 	at := v.Get("direccion")
 	if at.Kind() != dte.KindObject {

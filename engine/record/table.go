@@ -1,6 +1,5 @@
-// Package record defines the branch's stored records: their kinds, states and queues (this file), the head of a
-// document and its view in the API (head.go), its signed forms (forms.go), the walks (walk.go, queue.go), the issuer and
-// its callers (caller.go). It issues nothing and sends nothing.
+// Package record defines the branch's stored records: their kinds, states and queues (this file), a document's head and
+// view (head.go) and signed forms (forms.go), the walks (walk.go, queue.go), the issuer and its callers (caller.go).
 package record
 
 import (

@@ -85,8 +85,7 @@ func Unavailable(err error, message string) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }
 
-// Internal returns the error for a fault of the appliance. It returns nil for nil, and an *Error unchanged. err is for
-// the log.
+// Internal returns the error for a fault of the appliance; nil for nil, and an *Error unchanged.
 func Internal(err error) error {
 	var refused *Error
 	if err == nil || errors.As(err, &refused) {
@@ -110,8 +109,7 @@ func Faults(err error) []dte.Fault {
 	return nil
 }
 
-// LogAttr returns an error as an attribute for the log. For nil the attribute is empty and is left out: error=<nil>
-// would look like an error.
+// LogAttr returns an error as an attribute for the log, which leaves the empty attribute of nil out.
 func LogAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

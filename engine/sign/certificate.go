@@ -72,7 +72,9 @@ func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 			return nil, Certificate{}, fmt.Errorf("%w: %s is missing", ErrCertificate, part.name)
 		}
 	}
-	if !passwordMatches(file.PrivateKey.Clave, password) {
+	digest := sha512.Sum512([]byte(password))
+	clave := strings.ToLower(strings.TrimSpace(file.PrivateKey.Clave))
+	if subtle.ConstantTimeCompare([]byte(clave), []byte(hex.EncodeToString(digest[:]))) != 1 {
 		return nil, Certificate{}, ErrPassword
 	}
 	key, err := decodePrivate(file.PrivateKey.Encodied)
@@ -91,8 +93,7 @@ func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 	}, nil
 }
 
-// decodeCertificate reads the XML and refuses anything after its root. encoding/xml expands only the five entities of
-// XML.
+// decodeCertificate reads the XML and refuses anything after its root.
 func decodeCertificate(data []byte) (*certificadoMH, error) {
 	if len(data) > maxCertificate {
 		return nil, fmt.Errorf("%w: %d bytes", ErrCertificate, len(data))
@@ -122,13 +123,6 @@ func position(d *xml.Decoder) string {
 	return fmt.Sprintf("line %d, column %d", line, column)
 }
 
-// passwordMatches compares the digests in constant time.
-func passwordMatches(clave, password string) bool {
-	digest := sha512.Sum512([]byte(password))
-	want := hex.EncodeToString(digest[:])
-	return subtle.ConstantTimeCompare([]byte(strings.ToLower(strings.TrimSpace(clave))), []byte(want)) == 1
-}
-
 func decodePrivate(text string) (*Key, error) {
 	if strings.Contains(text, "-----BEGIN") {
 		return ParsePEM([]byte(strings.TrimSpace(text)))
@@ -141,8 +135,7 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic compares the public key of the file with its private key: MH would refuse unverifiable signatures with
-// code 802, long after the sale.
+// matchPublic compares the file's two keys: MH would refuse the signatures (802) long after the sale.
 func matchPublic(text string, want *rsa.PublicKey) error {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -222,8 +215,7 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is like Seal at a thousandth of the cost, for a key that Generate made: the passphrase can be guessed.
-// Errors: ErrNotDemo, and Seal's.
+// DemoSeal is like Seal at a thousandth of the cost, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo

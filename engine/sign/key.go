@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -41,13 +40,11 @@ var (
 	// ErrEncrypted means that a private key is itself encrypted. MH's certificates have an unencrypted key.
 	ErrEncrypted = errors.New("the private key is encrypted (PKCS#8 EncryptedPrivateKeyInfo): an unencrypted one is " +
 		"needed")
-	// ErrKey means that a private key cannot sign RS512 for MH: it is not PKCS#8, not RSA, or of a size that is not
-	// used.
+	// ErrKey means that a private key cannot sign RS512 for MH: not PKCS#8, not RSA, or of an unused size.
 	ErrKey = errors.New("not a usable RSA private key")
 )
 
-// Key is a private RSA key that stays inside this package. Its zero value signs nothing. A Key may be used by many
-// goroutines.
+// Key is a private RSA key that stays inside this package. Many goroutines may use it.
 type Key struct {
 	private *rsa.PrivateKey // a pointer: no fmt verb prints the key inside
 	demo    bool            // made by Generate in this process
@@ -72,8 +69,7 @@ func Generate(bits int) (*Key, error) {
 	return &Key{private: private, demo: true}, nil
 }
 
-// ParsePEM reads an unencrypted PKCS#8 private key ("BEGIN PRIVATE KEY"). It skips certificates before the key. Errors:
-// ErrEncrypted, ErrKey.
+// ParsePEM reads an unencrypted PKCS#8 private key, after any certificates. Errors: ErrEncrypted, ErrKey.
 func ParsePEM(data []byte) (*Key, error) {
 	for {
 		block, rest := pem.Decode(data)
@@ -113,8 +109,7 @@ func parsePKCS8(der []byte) (*Key, error) {
 	return &Key{private: private}, nil
 }
 
-// encrypted reports whether the DER is an EncryptedPrivateKeyInfo (RFC 5958 §3): an algorithm, then the encrypted
-// octets.
+// encrypted reports whether the DER is an EncryptedPrivateKeyInfo (RFC 5958 §3).
 func encrypted(der []byte) bool {
 	var info struct {
 		Algorithm struct {
@@ -130,8 +125,7 @@ func encrypted(der []byte) bool {
 // Public returns the key that verifies the signatures.
 func (k *Key) Public() *rsa.PublicKey { return &k.private.PublicKey }
 
-// Check signs a few bytes and verifies them with a second implementation of JWS. It needs about the time of two
-// signatures.
+// Check signs a few bytes and verifies them with a second implementation of JWS.
 func (k *Key) Check() error {
 	if k == nil || k.private == nil {
 		return fmt.Errorf("%w: empty", ErrKey)
@@ -152,21 +146,12 @@ func (k *Key) Check() error {
 	return nil
 }
 
-// redacted is the only text that a key shows.
-const redacted = "[signing key]"
+// String, MarshalText and Format, which answers every verb of fmt, show only that there is a key.
+func (Key) String() string               { return "[signing key]" }
+func (Key) MarshalText() ([]byte, error) { return []byte("[signing key]"), nil }
+func (Key) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, "[signing key]") }
 
-// String, GoString, Format, LogValue, MarshalText and MarshalJSON show only that there is a key.
-func (Key) String() string               { return redacted }
-func (Key) GoString() string             { return redacted }
-func (Key) LogValue() slog.Value         { return slog.StringValue(redacted) }
-func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
-func (Key) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
-
-// Format answers every verb, also verbs for which fmt would print the fields (%d, %x).
-func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
-
-// SealPrivate encrypts an Ed25519 key for the disk in the way of Seal. The key is that of a chain's director (see
-// engine/fleet).
+// SealPrivate encrypts an Ed25519 key, that of a chain's director, for the disk in the way of Seal.
 func SealPrivate(k ed25519.PrivateKey, passphrase []byte) ([]byte, error) {
 	return sealPrivate(k, passphrase, iterations)
 }
@@ -205,8 +190,7 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 // file with more than a million.
 const iterations = 600_000
 
-// minPassphrase is the shortest passphrase that Seal accepts, in bytes. The iterations slow a guesser down, but do not
-// protect a single word.
+// minPassphrase is the shortest passphrase of Seal, in bytes: the iterations do not protect a single word.
 const minPassphrase = 12
 
 // ErrSealed means that a file is not a sealed key.
@@ -215,8 +199,7 @@ var ErrSealed = errors.New("not a sealed key (JWE compact, PBES2-HS512+A256KW, A
 // headerUntil is the protected header with Key.NotAfter, in seconds since 1970 (RFC 7519).
 const headerUntil jose.HeaderKey = "exp"
 
-// Seal encrypts a key for the disk: JWE compact (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM. It takes
-// about 0.4 s.
+// Seal encrypts a key for the disk in 0.4 s: JWE (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM.
 func Seal(k *Key, passphrase []byte) ([]byte, error) { return seal(k, passphrase, iterations) }
 
 // seal is Seal with a parameter for the iterations, so that tests need not wait.
@@ -293,13 +276,8 @@ type Signer struct {
 	gate chan struct{}
 }
 
-// New returns a signer. parallel is the number of signatures at a time, 0 for GOMAXPROCS.
-func New(k *Key, parallel int) *Signer {
-	if parallel <= 0 {
-		parallel = runtime.GOMAXPROCS(0)
-	}
-	return &Signer{key: k, gate: make(chan struct{}, parallel)}
-}
+// New returns a signer, which makes GOMAXPROCS signatures at a time.
+func New(k *Key) *Signer { return &Signer{key: k, gate: make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
 // Right is the right to sign one form of one document, once.
 type Right struct {

@@ -205,7 +205,7 @@ func TestKey_NothingLeaks(t *testing.T) {
 	shown := []string{string(sealed), log.String(), string(j), encoded.String()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%p", "%t"} {
 		shown = append(shown, fmt.Sprintf(verb, k), fmt.Sprintf(verb, *k), fmt.Sprintf(verb, struct{ k Key }{*k}),
-			fmt.Sprintf(verb, []*Key{k}), fmt.Sprintf(verb, New(k, 1)), fmt.Sprintf(verb, New(k, 1).Right([16]byte{},
+			fmt.Sprintf(verb, []*Key{k}), fmt.Sprintf(verb, New(k)), fmt.Sprintf(verb, New(k).Right([16]byte{},
 				"normal")))
 	}
 	for _, part := range strings.Split(strings.TrimSpace(string(sealed)), ".") {
@@ -231,7 +231,8 @@ func TestKey_NothingLeaks(t *testing.T) {
 }
 
 func TestSign_AtTheGate(t *testing.T) {
-	s := New(testKey(), 1)
+	s := New(testKey())
+	s.gate = make(chan struct{}, 1)
 	s.gate <- struct{}{} // another signature is being made
 	ctx, cancel := context.WithCancel(t.Context())
 	r := s.Right([16]byte{1}, "normal")

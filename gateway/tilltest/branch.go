@@ -154,8 +154,8 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit,
 		Password: "secreto-mh.2026", Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now,
 		AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
-	settings := engine.Options{Store: b.Store, Signer: sign.New(signing, 0), Authority: client, Rules: book,
-		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, Policy: authority.Policy{DoubtFor: time.Millisecond},
+	settings := engine.Options{Store: b.Store, Signer: sign.New(signing), Authority: client, Rules: book,
+		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, DoubtFor: time.Millisecond,
 		Contingency: contingency.Options{
 			Responsible: record.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
 			Hurry:       200}}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
-	"dtegate/engine/authority"
 	"dtegate/storage"
 )
 
@@ -51,7 +50,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			defer archive.Close()
 			g := &Gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil },
 				disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL,
-				transport: authority.NewTransport(time.Second), second: http.DefaultTransport,
+				transport: new(http.Transport), second: http.DefaultTransport,
 				clock: newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))}
 			if c.archive {
 				g.archive = archive.URL

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -16,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
-	"dtegate/engine/authority"
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
@@ -47,7 +47,8 @@ type Gate struct {
 // deletes the ballast to make room for the store.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
-		archive: archiveAddress(cfg), second: authority.NewTransport(askFirst)}
+		archive: archiveAddress(cfg), second: &http.Transport{
+			DialContext: (&net.Dialer{Timeout: askFirst}).DialContext, TLSHandshakeTimeout: 10 * askFirst}}
 	g.disk.tend()
 	return g
 }

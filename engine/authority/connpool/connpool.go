@@ -26,8 +26,7 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long a request waits for a ready connection to a silent server: three tries of a sale take less
-	// than a second.
+	// patience is how long a request waits for a connection to a silent server: a sale tries three times.
 	patience = 300 * time.Millisecond
 	// liveliness is how long a server may take for any answer and still count as reachable: during this time a request
 	// waits for a connection that others use.
@@ -62,14 +61,11 @@ type Link struct {
 	ready     fairqueue.Bell // see Ready
 	kick      fairqueue.Bell // wakes Run
 
-	free chan struct{} // holds a value for each connection in idle
-
 	mu       sync.Mutex // guards what follows
 	idle     []*conn    // the most recently used is last
 	live     int        // connections that are open, idle or busy
 	dialing  int
-	waiting  int           // requests without a connection
-	hopeless chan struct{} // closed and replaced when the last connect under way fails and there is no connection
+	waiting  []chan *conn // requests without a connection, the oldest first
 	running  bool
 	closed   bool
 	heard    time.Time     // the latest answer or handshake
@@ -98,8 +94,7 @@ func New(o Options) *Link {
 			Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
 	}
-	l := &Link{options: o, metrics: newMetrics(), ready: fairqueue.NewBell(), kick: fairqueue.NewBell(), life: maxLife,
-		free: make(chan struct{}, maxConnections), hopeless: make(chan struct{})}
+	l := &Link{options: o, metrics: newMetrics(), ready: fairqueue.NewBell(), kick: fairqueue.NewBell(), life: maxLife}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	host, port := "", ""
 	if u, err := url.Parse(o.URL); err == nil {
@@ -109,7 +104,10 @@ func New(o Options) *Link {
 		port = map[string]string{"http": "80", "https": "443"}[l.scheme]
 	}
 	l.address = net.JoinHostPort(host, port)
-	l.names = newNames(host, l)
+	l.names = &names{host: host, link: l}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		l.names.addresses, l.names.fixed = []netip.Addr{ip}, true
+	}
 	config := o.TLS.Clone()
 	if config == nil {
 		config = new(tls.Config)
@@ -132,8 +130,7 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context for requests that wait for a connection until the context ends. It is for callers that do
-// not delay a sale.
+// Patient returns a context for requests that do not delay a sale: they wait for a connection until it ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.
@@ -167,8 +164,7 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Connect makes one connection now, with a look-up of its own, and keeps it ready. It returns how long each step took,
-// including the steps before a failed step.
+// Connect makes one connection now, with a look-up of its own, and keeps it ready.
 func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.names.forget()
 	c, steps, err := l.connect(ctx)
@@ -204,45 +200,25 @@ func newMetrics() *metrics {
 	return m
 }
 
-// connected counts the steps of a connect after its look-up; lookedUp counts the look-up.
-func (m *metrics) connected(s *Steps) {
-	for _, step := range []struct {
-		name string
-		took time.Duration
-	}{{"tcp", s.TCP}, {"tls", s.TLS}} {
-		switch {
-		case s.Failed == step.name:
-			m.failures.WithLabelValues(step.name).Inc()
-		case step.took > 0:
-			m.steps.WithLabelValues(step.name).Observe(step.took.Seconds())
-		}
+// step counts a step of a connect. It took no time if it was not reached.
+func (m *metrics) step(name string, took time.Duration, failed bool) {
+	if failed {
+		m.failures.WithLabelValues(name).Inc()
+	} else if took > 0 {
+		m.steps.WithLabelValues(name).Observe(took.Seconds())
 	}
 }
-
-func (m *metrics) lookedUp(took time.Duration, err error) {
-	if err != nil {
-		m.failures.WithLabelValues("lookup").Inc()
-		return
-	}
-	m.steps.WithLabelValues("lookup").Observe(took.Seconds())
-}
-
-var connectionsDesc = prometheus.NewDesc("dte_authority_connections",
-	"Connections to MH: ready, busy with a request, connecting.", []string{"state"}, nil)
 
 // Describe implements prometheus.Collector.
-func (l *Link) Describe(ch chan<- *prometheus.Desc) {
-	ch <- connectionsDesc
-	l.metrics.steps.Describe(ch)
-	l.metrics.failures.Describe(ch)
-	l.metrics.waits.Describe(ch)
-}
+func (l *Link) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, ch) }
 
 // Collect implements prometheus.Collector.
 func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	ready, busy, connecting := l.counts()
+	states := prometheus.NewDesc("dte_authority_connections",
+		"Connections to MH: ready, busy with a request, connecting.", []string{"state"}, nil)
 	for state, n := range map[string]int{"ready": ready, "busy": busy, "connecting": connecting} {
-		ch <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(n), state)
+		ch <- prometheus.MustNewConstMetric(states, prometheus.GaugeValue, float64(n), state)
 	}
 	l.metrics.steps.Collect(ch)
 	l.metrics.failures.Collect(ch)

@@ -51,7 +51,8 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	if err == nil {
 		s.Failed = ""
 	}
-	l.metrics.connected(&s)
+	l.metrics.step("tcp", s.TCP, s.Failed == "tcp")
+	l.metrics.step("tls", s.TLS, s.Failed == "tls")
 	if err != nil {
 		return nil, s, fmt.Errorf("connecting to %s (%s): %w", l.address, s.Failed, err)
 	}

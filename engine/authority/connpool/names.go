@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// namesFresh is the age at which a name is looked up again. The system's resolver does not say how long an answer
-	// holds.
+	// namesFresh is the age at which a name is looked up again. The resolver does not say how long an answer holds.
 	namesFresh = time.Minute
 	// namesRetry is the time between a failed look-up and the next look-up.
 	namesRetry = 5 * time.Second
@@ -28,14 +27,6 @@ type names struct {
 	running   chan struct{} // closed when the running look-up ends; nil: no look-up runs
 	tried     time.Time     // end of the latest look-up
 	err       error         // of the latest look-up
-}
-
-func newNames(host string, l *Link) *names {
-	n := &names{host: host, link: l}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		n.addresses, n.fixed = []netip.Addr{ip}, true
-	}
-	return n
 }
 
 // get returns the known addresses, or waits for a look-up if there are none.
@@ -62,8 +53,7 @@ func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 	}
 }
 
-// refresh starts a look-up, unless one runs or the known addresses are younger than age. Callers with known addresses
-// do not wait for it.
+// refresh starts a look-up, unless one runs or the known addresses are younger than age.
 func (n *names) refresh(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,7 +76,7 @@ func (n *names) refresh(age time.Duration) {
 		if err == nil && len(found) == 0 {
 			err = &net.DNSError{Err: "no such host", Name: n.host, IsNotFound: true}
 		}
-		n.link.metrics.lookedUp(time.Since(began), err)
+		n.link.metrics.step("lookup", max(1, time.Since(began)), err != nil)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.tried, n.err, n.running = time.Now(), err, nil; err == nil {

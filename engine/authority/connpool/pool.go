@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxLife is the longest time that a connection may be idle. The life becomes shorter if the server closes
-	// connections earlier.
+	// maxLife is the longest time that a connection may be idle. A server that closes earlier shortens it.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
 	// retryFirst is the pause after a failed connect before the next connect for a spare; it doubles up to retryMax.
@@ -69,8 +68,7 @@ func (c *conn) close() {
 	c.link.forget(c)
 }
 
-// body is an answer's body. When it is read to its end, the connection is free again; when it is closed earlier, the
-// connection ends.
+// body is an answer's body. When it was read to its end, its connection is free again; otherwise it ends.
 type body struct {
 	io.ReadCloser
 	conn *conn
@@ -94,78 +92,71 @@ func (b *body) Close() error {
 // take returns an idle connection, or lets the request wait for a connection. The request waits for at most patience,
 // and longer only while the server still responds.
 func (l *Link) take(ctx context.Context) (*conn, error) {
-	if c := l.next(); c != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.fill(false)
-		return c, nil
-	}
 	began := time.Now()
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return nil, net.ErrClosed
 	}
-	l.waiting++
+	if c := l.pop(); c != nil {
+		l.fill(false)
+		l.mu.Unlock()
+		return c, nil
+	}
+	turn := make(chan *conn, 1)
+	l.waiting = append(l.waiting, turn)
 	if l.live == 0 {
 		l.names.refresh(0) // notReady names the name server if it does not answer either
 	}
 	l.fill(true)
-	hopeless := l.hopeless
 	l.mu.Unlock()
-	c, err := l.await(ctx, hopeless, began)
-	l.mu.Lock()
-	l.waiting--
-	l.starved = l.starved || err != nil
-	l.mu.Unlock()
+	c, err := l.await(ctx, turn, began)
 	result := "served"
 	if err != nil {
 		result = "failed"
+		l.mu.Lock()
+		l.starved = true
+		l.mu.Unlock()
 	}
 	l.metrics.waits.WithLabelValues(result).Inc()
 	return c, err
 }
 
-// next returns an idle connection that no other request holds; nil if there is no such connection.
-func (l *Link) next() *conn {
-	select {
-	case <-l.free:
-		return l.pop()
-	default:
-		return nil
-	}
-}
-
-func (l *Link) await(ctx context.Context, hopeless <-chan struct{}, began time.Time) (*conn, error) {
+// await returns the connection that turn receives. turn is closed if no connect is left that it could wait for.
+func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *conn, err error) {
 	var over <-chan time.Time
 	if ctx.Value(patientKey{}) == nil {
 		tick := time.NewTicker(patience)
 		defer tick.Stop()
 		over = tick.C
 	}
-	for {
-		var err error
+	for err == nil {
 		select {
-		case <-l.free:
-			if c := l.pop(); c != nil {
-				return c, nil
+		case c = <-turn:
+			if c == nil {
+				err = cmp.Or(l.unconnected(), ErrNotReady)
 			}
-			continue
-		case <-hopeless:
-			err = cmp.Or(l.unconnected(), ErrNotReady)
+			return c, err
 		case <-over:
-			if l.mayComeFree() {
-				continue // other requests are answered: this request waits for its turn
+			if !l.mayComeFree() { // otherwise other requests are answered: this request waits for its turn
+				err = l.notReady(ctx, time.Since(began))
 			}
-			err = l.notReady(ctx, time.Since(began))
 		case <-ctx.Done():
 			err = l.notReady(ctx, time.Since(began))
 		}
-		if c := l.next(); c != nil {
-			return c, nil // a connection became free at this moment
-		}
-		return nil, err
 	}
+	l.mu.Lock()
+	i := slices.Index(l.waiting, turn)
+	if i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+	}
+	l.mu.Unlock()
+	if i < 0 { // a connection became free at this moment
+		if c = <-turn; c != nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // mayComeFree reports whether a connection may become free: other requests use connections, and the server answers.
@@ -220,32 +211,17 @@ func joinCauses(err error, causes ...error) error {
 	return err
 }
 
-// pop returns the most recently used connection; nil if the connections that free announced are gone. Without Run, pop
-// drops connections that have been idle for too long.
+// pop returns the most recently used connection, or nil; without Run none that was idle too long. The caller holds mu.
 func (l *Link) pop() *conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for len(l.idle) > 0 {
 		c := l.idle[len(l.idle)-1]
 		l.idle = l.idle[:len(l.idle)-1]
 		if c.wire.Err() == nil && (l.running || time.Now().Before(c.retire)) {
 			return c
 		}
-		l.unfree(1)
 		go c.close()
 	}
 	return nil
-}
-
-// unfree removes from free the values of n connections that are no longer idle. If a request has already received such
-// a value, its pop finds no connection and it waits on. The caller holds mu.
-func (l *Link) unfree(n int) {
-	for range n {
-		select {
-		case <-l.free:
-		default:
-		}
-	}
 }
 
 // put keeps a connection for the next request: the first waiting request gets the connection.
@@ -256,16 +232,15 @@ func (l *Link) put(c *conn) {
 		l.mu.Unlock()
 		c.close()
 		return
-	case c.gone:
+	case c.gone || c.wire.Err() != nil:
+	case len(l.waiting) > 0:
+		l.waiting[0] <- c
+		l.waiting = l.waiting[1:]
 	default:
 		c.since = time.Now()
 		// The connections retire one by one, so that the server never closes all of them at once.
 		c.retire = c.since.Add(l.life*3/5 + rand.N(l.life*2/5))
 		l.idle = append(l.idle, c)
-		select {
-		case l.free <- struct{}{}:
-		default: // does not happen: free has room for every connection
-		}
 	}
 	l.mu.Unlock()
 	l.kick.Ring()
@@ -280,7 +255,6 @@ func (l *Link) forget(c *conn) {
 	}
 	if i := slices.Index(l.idle, c); i >= 0 { // the server closed the connection
 		l.idle = slices.Delete(l.idle, i, i+1)
-		l.unfree(1)
 		l.learn(time.Since(c.since))
 	}
 	l.mu.Unlock()
@@ -297,15 +271,15 @@ func (l *Link) learn(granted time.Duration) {
 	}
 }
 
-// fill starts as many connects as there are waiters and missing spares. A new waiter starts a connect even soon after a
-// failure. The caller holds mu.
+// fill starts as many connects as waiters and missing spares need, for a new waiter even soon after a failure. The
+// caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
 	early := now.Before(l.retry)
 	if l.closed || early && !demanded {
 		return
 	}
-	want := l.waiting
+	want := len(l.waiting)
 	if l.running && !early {
 		want += spare - l.fresh(now)
 	}
@@ -356,8 +330,10 @@ func (l *Link) connectForPool() {
 		l.failure, l.starved = err, true
 		l.postpone()
 		if l.live == 0 && l.dialing == 0 { // no connect is left that the waiters could wait for
-			close(l.hopeless)
-			l.hopeless = make(chan struct{})
+			for _, turn := range l.waiting {
+				close(turn)
+			}
+			l.waiting = nil
 		}
 		l.mu.Unlock()
 		l.kick.Ring()
@@ -394,7 +370,6 @@ func (l *Link) tend() time.Duration {
 			}
 			return retired
 		})
-		l.unfree(len(old))
 		if old != nil {
 			l.life = min(l.life+l.life/10, maxLife) // the server allows this life, and may allow more
 		}
@@ -419,7 +394,6 @@ func (l *Link) Close() {
 	l.closed, l.running = true, false
 	idle := l.idle
 	l.idle = nil
-	l.unfree(len(idle))
 	l.mu.Unlock()
 	l.cancel()
 	for _, c := range idle {

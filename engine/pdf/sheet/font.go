@@ -24,8 +24,7 @@ const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀ�
 // perFont is how many characters a simple font of a PDF holds: codes 32 to 255.
 const perFont = 224
 
-// Fonts are Liberation Sans, regular and bold, which cover the same characters: Latin, Greek, Cyrillic and Hebrew.
-// Read-only once loaded.
+// Fonts are Liberation Sans, regular and bold: Latin, Greek, Cyrillic and Hebrew. Read-only once loaded.
 type Fonts struct {
 	faces [2]face
 	code  map[rune]byte // WinAnsi codes of coreSet
@@ -45,8 +44,7 @@ type program struct{ def, file []byte }
 
 const absent = 0xFFFF
 
-// LoadFonts reads the font files and makes the subsets for nearly every document, in some 30 ms. It fails only if the
-// build is defective.
+// LoadFonts reads the font files and subsets them, in 30 ms. It fails only if the build is defective.
 func LoadFonts() (*Fonts, error) {
 	f := &Fonts{code: map[rune]byte{}}
 	for i, r := range []rune(winAnsiHigh) {
@@ -196,16 +194,13 @@ func (a *face) program(tag string, encoding []rune, differences string) (program
 	}
 	var z bytes.Buffer
 	zw, err := zlib.NewWriterLevel(&z, zlib.BestCompression)
-	if err != nil {
-		return program{}, err
+	if err == nil {
+		_, err = zw.Write(file)
 	}
-	if _, err := zw.Write(file); err != nil {
-		return program{}, err
+	if err == nil {
+		err = zw.Close()
 	}
-	if err := zw.Close(); err != nil {
-		return program{}, err
-	}
-	return program{def, z.Bytes()}, nil
+	return program{def, z.Bytes()}, err
 }
 
 // overflow makes extra font n for up to perFont characters of a document outside coreSet.

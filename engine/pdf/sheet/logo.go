@@ -11,8 +11,7 @@ import (
 	"image/png"
 )
 
-// Logo is a picture in the only form that fpdf embeds unchanged: an opaque PNG with 8 bits for each channel. fpdf would
-// unpack any other form for each document.
+// Logo is an opaque PNG with 8 bits for each channel, which fpdf embeds without unpacking it for each document.
 type Logo struct {
 	png  []byte
 	mail []byte  // smaller, for messages
@@ -66,8 +65,7 @@ func (l *Logo) Mailed() (picture []byte, width, height int) {
 	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
-// shrink makes a picture smaller: each point is the mean of the points that it replaces. A picture that is already
-// small enough is returned unchanged.
+// shrink makes a picture smaller: each point is the mean of those that it replaces. Small ones stay.
 func shrink(src *image.RGBA, w, h int) image.Image {
 	full := src.Bounds()
 	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {

@@ -102,8 +102,7 @@ func (c *Canvas) NewPage() {
 	c.Head()
 }
 
-// Need starts a page unless h points are left on this page. Content higher than a page also starts on a new page; the
-// caller must break it.
+// Need starts a page unless h points are left. The caller must break content higher than a page.
 func (c *Canvas) Need(h float64) {
 	if c.Y+h > c.Bottom {
 		c.NewPage()

@@ -4,14 +4,10 @@ package sheet
 
 import (
 	"bytes"
-	"compress/zlib"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"sort"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/go-pdf/fpdf"
@@ -36,8 +32,7 @@ type Code struct {
 // Quiet is the white border of a QR code that scanners need, in modules (ISO/IEC 18004, 9.1).
 const Quiet = 4
 
-// path returns the code as one filled path of the PDF within a square whose lower left corner is x, y. No viewer shows
-// seams between the rectangles of a single path.
+// path returns the code as one path, which shows no seams, in a square with its lower left corner at x, y.
 func (c *Code) path(x, y, side float64) string {
 	unit := side / float64(c.Size+2*Quiet)
 	out := []byte("q 0 g\n")
@@ -67,7 +62,6 @@ func (c *Code) path(x, y, side float64) string {
 func (f *Fonts) Write(w io.Writer, d File) error {
 	pages := d.Pages
 	doc := fpdf.NewCustom(&fpdf.InitType{UnitStr: "pt", Size: fpdf.SizeType{Wd: pages[0].W, Ht: pages[0].H}})
-	doc.SetCompression(false) // see deflated
 	doc.SetCatalogSort(true)
 	doc.SetCreationDate(d.Made)
 	doc.SetModificationDate(d.Made)
@@ -106,16 +100,9 @@ func (f *Fonts) Write(w io.Writer, d File) error {
 				doc.SetAlpha(1, "Normal")
 			}
 		}
+		pg.Ops = nil // fpdf keeps the page from here on
 	}
-	var raw bytes.Buffer
-	if err := doc.Output(&raw); err != nil {
-		return fmt.Errorf("pdf: writing: %w", err)
-	}
-	data, err := deflated(raw.Bytes(), d.Pause)
-	if err != nil {
-		return fmt.Errorf("pdf: compressing: %w", err)
-	}
-	if _, err := w.Write(data); err != nil {
+	if err := doc.Output(w); err != nil {
 		return fmt.Errorf("pdf: writing: %w", err)
 	}
 	return nil
@@ -191,92 +178,4 @@ func (f *Fonts) writeText(doc *fpdf.Fpdf, o Op, extra [2]map[rune]int) {
 		run = append(run, c)
 	}
 	flush(len(o.Text))
-}
-
-// errForm means that fpdf wrote a PDF in a form that this package does not expect.
-var errForm = errors.New("fpdf wrote a PDF in a form that is not known here")
-
-var compressors = sync.Pool{New: func() any {
-	z, _ := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed) // BestSpeed is a valid level
-	return z
-}}
-
-// deflated compresses the pages of a PDF that fpdf wrote without compression, and returns the bytes that fpdf would
-// have written with compression. fpdf makes a compressor of 1 MiB for each page and throws it away: half of the memory
-// that a document of 2,000 lines allocates, and half of the garbage collector's work. It calls pause after each page.
-func deflated(raw []byte, pause func()) ([]byte, error) {
-	const before, open = "obj\n", "<</Length "
-	var out, packed bytes.Buffer
-	z := compressors.Get().(*zlib.Writer)
-	defer compressors.Put(z)
-	var moves []move
-	end := bytes.LastIndex(raw, []byte("\nxref\n")) + 1
-	from := 0
-	for {
-		at := bytes.Index(raw[from:end], []byte(before+open))
-		if at < 0 {
-			break
-		}
-		at += from + len(before)
-		length, rest, ok := bytes.Cut(raw[at+len(open):end], []byte(">>\nstream\n"))
-		digits, more, _ := bytes.Cut(length, []byte("\n"))
-		n, err := strconv.Atoi(string(digits))
-		if err != nil || !ok || n < 0 || n > len(rest) || !bytes.HasPrefix(rest[n:], []byte("\nendstream\n")) {
-			return nil, errForm
-		}
-		if len(more) > 0 { // a font, compressed
-			out.Write(raw[from : end-len(rest)+n])
-			from = end - len(rest) + n
-			continue
-		}
-		packed.Reset()
-		z.Reset(&packed)
-		if _, err := z.Write(rest[:n]); err != nil {
-			return nil, err
-		}
-		if err := z.Close(); err != nil {
-			return nil, err
-		}
-		out.Write(raw[from:at])
-		fmt.Fprintf(&out, "<</Filter /FlateDecode /Length %d>>\nstream\n", packed.Len())
-		out.Write(packed.Bytes())
-		from = end - len(rest) + n
-		moves = append(moves, move{from, out.Len() - from})
-		pause()
-	}
-	out.Write(raw[from:end])
-	return references(out.Bytes(), raw[end:], moves)
-}
-
-// move means that the bytes from the offset from on in one PDF are by bytes further on in the other PDF.
-type move struct{ from, by int }
-
-// references appends the table of the objects' offsets and the trailer to the objects of a PDF after the compression of
-// its pages.
-func references(out, table []byte, moves []move) ([]byte, error) {
-	begin := len(out)
-	const head, line, free = "xref\n0 ", "0000000000 00000 n \n", "0000000000 65535 f \n"
-	numbers, found := bytes.CutPrefix(table, []byte(head))
-	count, rest, ok := bytes.Cut(numbers, []byte("\n"))
-	n, err := strconv.Atoi(string(count))
-	if err != nil || !found || !ok || n < 1 || !bytes.HasPrefix(rest, []byte(free)) || len(rest)/len(line) < n {
-		return nil, errForm
-	}
-	out = append(out, table[:len(table)-len(rest)+len(free)]...)
-	for i := 1; i < n; i++ {
-		entry := rest[i*len(line) : (i+1)*len(line)]
-		at, err := strconv.Atoi(string(entry[:10]))
-		if err != nil {
-			return nil, errForm
-		}
-		if j := sort.Search(len(moves), func(j int) bool { return moves[j].from > at }); j > 0 {
-			at += moves[j-1].by
-		}
-		out = append(fmt.Appendf(out, "%010d", at), entry[10:]...)
-	}
-	trailer, last, ok := bytes.Cut(rest[n*len(line):], []byte("startxref\n"))
-	if !ok || !bytes.HasSuffix(last, []byte("\n%%EOF\n")) {
-		return nil, errForm
-	}
-	return fmt.Appendf(append(out, trailer...), "startxref\n%d\n%%%%EOF\n", begin), nil
 }
