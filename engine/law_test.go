@@ -21,7 +21,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 	data := bundletest.Edition(t, "contingencia/v4", "9.0.0", bundletest.Param("eventHours", "12"),
 		bundletest.Param("documentHours", "36"),
 		bundletest.Param("eventDocuments", "3"), bundletest.Param("lotDocuments", "2"))
-	other, err := bundle.Read(data, []bundle.Key{plugintest.Key()}, 1)
+	other, err := bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}.Read(data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (f *forge) make(parts map[string][]byte, facts dte.Value, bend func(*schema
 	if bend != nil {
 		bend(&ev.Computed)
 	}
-	return c.Fill(nil, facts, &ev.Computed, schema.FillOptions{})
+	return c.Fill(nil, facts, &ev.Computed, schema.FillOptions{Catalogues: true})
 }
 
 // mutate changes a schema or an overlay at random, as a forger or a careless author would.

@@ -20,11 +20,6 @@ func Issued() []string {
 //go:embed */type.json */form.json */view.json */*/manifest.json
 var described embed.FS
 
-// Earlier are the types that bundles bore before bundles described their types: they stand for what such a bundle does not say.
-func Earlier() []*bundle.Type {
-	return slices.DeleteFunc(Types(), func(t *bundle.Type) bool { return !slices.Contains(Issued(), t.Document) })
-}
-
 // Types returns the types of documents whose sources lie here, in a slice of the caller's own.
 func Types() []*bundle.Type { return slices.Clone(readTypes()) }
 

@@ -127,7 +127,7 @@ func (h *Host) Close(ctx context.Context) error {
 	h.mu.Unlock()
 	var err error
 	for _, c := range modules {
-		err = errors.Join(err, c.abort(ctx))
+		err = errors.Join(err, c.close(ctx, true))
 	}
 	return err
 }

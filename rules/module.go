@@ -162,7 +162,7 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	}
 	h.mu.Unlock()
 	if other != nil {
-		return other, c.close(ctx)
+		return other, c.close(ctx, false)
 	}
 	return c, nil
 }
@@ -209,7 +209,7 @@ func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
 		err = c.describe(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.close(ctx))
+		return nil, errors.Join(err, c.close(ctx, false))
 	}
 	if h.unloads() {
 		c.packed, c.called = pack(metered), false
@@ -245,11 +245,12 @@ func (c *code) release(ctx context.Context) error {
 	if !last {
 		return nil
 	}
-	return c.close(ctx)
+	return c.close(ctx, false)
 }
 
-// close lets running calls finish: the last instance that comes back closes the room.
-func (c *code) close(ctx context.Context) error {
+// close closes the module. abort: at once, and running calls fail; otherwise the last instance that comes back closes
+// the room.
+func (c *code) close(ctx context.Context, abort bool) error {
 	c.mu.Lock()
 	idle, out := c.idle, c.out
 	c.idle, c.closed = nil, true
@@ -257,22 +258,14 @@ func (c *code) close(ctx context.Context) error {
 	if c.look != nil {
 		c.look.Stop()
 	}
+	if abort {
+		return c.closeRoom(ctx)
+	}
 	err := closeAll(idle)
 	if out > 0 {
 		return err
 	}
 	return errors.Join(err, c.closeRoom(ctx))
-}
-
-// abort closes the module at once: running calls fail.
-func (c *code) abort(ctx context.Context) error {
-	if c.look != nil {
-		c.look.Stop()
-	}
-	c.mu.Lock()
-	c.idle, c.closed = nil, true
-	c.mu.Unlock()
-	return c.closeRoom(ctx)
 }
 
 // closeRoom frees a module that is closed and has no instances.

@@ -165,7 +165,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 // rules: one evaluation and one fill, without anything around them.
 func (b *bench) rules(t *testing.T) {
 	ctx := context.Background()
-	signed, err := bundle.Read(plugintest.Bundle(t, "dte01/v2"), []bundle.Key{plugintest.Key()}, 1)
+	signed, err := bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}.Read(plugintest.Bundle(t, "dte01/v2"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,14 +16,14 @@ import (
 	records "dtegate/engine/record"
 	"dtegate/gateway"
 	"dtegate/gateway/apitest"
-	"dtegate/plugins"
+	"dtegate/gateway/tilltest"
 	"dtegate/plugins/plugintest"
 )
 
 // contractText is the contract of a branch that issues the types of today.
 var contractText = func() []byte {
-	err := records.Learn(plugins.Earlier()...)
-	text, made := gateway.OpenAPI(plugins.Earlier())
+	err := records.Learn(tilltest.TypesIssued()...)
+	text, made := gateway.OpenAPI(tilltest.TypesIssued())
 	if err := errors.Join(err, made); err != nil {
 		panic(err)
 	}

@@ -36,7 +36,6 @@ import (
 	"dtegate/gateway"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/reply"
-	"dtegate/plugins"
 	"dtegate/rules"
 	"dtegate/storage"
 )
@@ -324,7 +323,7 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.In
 		}
 	}
 	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules,
-		Box: boxKey, Types: plugins.Earlier(), Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
+		Box: boxKey, Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
 		Ambiente: cfg.Ambiente, Accept: cfg.CheckIssuer, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {

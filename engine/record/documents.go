@@ -69,6 +69,26 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 	return nil
 }
 
+// Successor returns what a bundle changes of its type's known description. It is an error if the description could harm
+// stored documents: see bundle.Type.Succeeds.
+func Successor(t *bundle.Type) (changed []string, err error) {
+	before := TypeOf(t.Document)
+	for _, o := range Known() {
+		gives := t.Effect == bundle.Credits && o.Effect == bundle.TakesBack ||
+			t.Effect == bundle.TakesBack && o.Effect == bundle.Credits
+		for i, origin := range t.Origins {
+			if gives && slices.Contains(o.Origins, origin) && !slices.Contains(before.Origins, origin) {
+				return nil, fmt.Errorf("%w: type.json: origins[%d]: the type %s is on documents of type %s too: they "+
+					"could be credited twice", bundle.ErrFormat, i, o.Document, origin)
+			}
+		}
+	}
+	if before == unknownType {
+		return nil, nil
+	}
+	return t.Succeeds(before)
+}
+
 // unknownType is returned for types without a description.
 var unknownType = &bundle.Type{}
 

@@ -43,6 +43,12 @@ const (
 	Retired = "retired" // taken off
 )
 
+// Ways by which a bundle came.
+const (
+	wayShipped = "shipped"
+	wayPushed  = "pushed"
+)
+
 // Ways of a step back.
 const (
 	wayRollback    = "rollback"
@@ -156,7 +162,7 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 		return a, nil
 	}
 	i := &shelved{Admitted: admitted(r, s.o.Ambiente, nil)}
-	i.Way, i.Who, i.Reason = "pushed", o.Who, o.Reason
+	i.Way, i.Who, i.Reason = wayPushed, o.Who, o.Reason
 	cases := r.Bundle.Different()
 	a.Rule, a.From = i.RuleRef, i.From
 	on := append(s.computable(), i)
@@ -280,6 +286,14 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 
 // layout compiles the book that would go live.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
+	detail := fmt.Sprintf("%d bundles", len(s.wantedBundles(on)))
+	if i.Described != nil {
+		changed, err := record.Successor(i.Described.Type)
+		if err != nil {
+			return nil, "", err
+		}
+		detail = strings.Join(append([]string{detail}, changed...), "; ")
+	}
 	s.mu.Lock()
 	s.loaded[i.Digest] = r
 	s.mu.Unlock()
@@ -287,7 +301,7 @@ func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*she
 	if err == nil && s.o.Accept != nil {
 		err = s.o.Accept(book)
 	}
-	return book, fmt.Sprintf("%d bundles", len(s.wantedBundles(on))), err
+	return book, detail, err
 }
 
 func (s *Store) forget(digest string) {

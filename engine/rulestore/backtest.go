@@ -90,35 +90,35 @@ func (d *storedDocument) comparison(result string) *Comparison {
 		Date: d.head.Date, Rule: d.head.Rule, Result: result}
 }
 
-// compare computes a stored document again and compares the two. buffer is scratch memory; compare returns it, grown.
-func (d *storedDocument) compare(ctx context.Context, r *Rule, buffer []byte) (*Comparison, []byte, error) {
+// compare computes a stored document again and compares the two.
+func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, error) {
 	c := d.comparison(MadeSame)
-	made, faults, err := r.Remake(ctx, buffer[:0], d.facts, schema.FillOptions{})
+	made, faults, err := r.Remake(ctx, d.facts, schema.FillOptions{})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, buffer, ctx.Err()
+		return nil, ctx.Err()
 	case err != nil:
 		c.Result, c.Error = MadeFailed, err.Error()
-		return c, buffer, nil
+		return c, nil
 	case len(faults) > 0:
 		c.Result, c.Error = MadeRefused, faults[0].Error()
-		return c, buffer, nil
+		return c, nil
 	case bytes.Equal(made, d.document):
-		return c, made, nil
+		return c, nil
 	}
 	was, err := dte.Parse(d.document)
 	if err != nil {
-		return nil, made, fmt.Errorf("reading document %s: %w", c.Code, err)
+		return nil, fmt.Errorf("reading document %s: %w", c.Code, err)
 	}
 	now, err := dte.Parse(made)
 	if err != nil {
-		return nil, made, fmt.Errorf("reading what was made of %s: %w", c.Code, err)
+		return nil, fmt.Errorf("reading what was made of %s: %w", c.Code, err)
 	}
 	c.Result = MadeLayout
 	if c.Differences = Differences(was, now); len(c.Differences) > 0 {
 		c.Result = MadeOther
 	}
-	return c, made, nil
+	return c, nil
 }
 
 // DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
@@ -201,13 +201,11 @@ func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, rep
 	began := time.Now()
 	t := &BacktestTotals{Rule: candidate.Ref, Results: make(map[string]int), Fields: make(map[string]*FieldTotal)}
 	document := candidate.Document
-	var buffer []byte
 	told := began
 	err = s.eachDocument(ctx, p, func(h *record.Head) bool { return h.Document == document },
 		func(d *storedDocument) error {
-			var c *Comparison
-			var err error
-			if c, buffer, err = d.compare(ctx, candidate, buffer); err != nil {
+			c, err := d.compare(ctx, candidate)
+			if err != nil {
 				return err
 			}
 			t.Documents++

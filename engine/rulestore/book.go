@@ -155,10 +155,8 @@ func (b *Book) Compiled(digest string) *Rule {
 
 // Resume ends a suspension: the rule of a digest is picked again.
 func (b *Book) Resume(digest string) {
-	for _, r := range b.compiled {
-		if r.Ref.Digest == digest {
-			r.suspended.Store(false)
-		}
+	if r := b.Compiled(digest); r != nil {
+		r.suspended.Store(false)
 	}
 }
 

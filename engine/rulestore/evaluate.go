@@ -71,6 +71,17 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	return ev, nil, nil
 }
 
+// Remake is Make for a caller that needs the document alone: the faults are those of the facts, of the module and of the
+// layout.
+func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
+	ev, faults, err := r.Make(ctx, facts, o)
+	if ev == nil {
+		return nil, faults, err
+	}
+	defer ev.Free()
+	return ev.Document, ev.Refused, nil
+}
+
 // NumberPlace returns the bytes of the member numeroControl in a document. They cannot occur inside another value,
 // because the quotes of a text are escaped.
 func NumberPlace(number string) []byte { return []byte(`"numeroControl":"` + number + `"`) }

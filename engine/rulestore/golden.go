@@ -125,19 +125,8 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 		return nil, err
 	}
 	return func(ctx context.Context, facts dte.Value) ([]byte, []dte.Fault, error) {
-		return c.Remake(ctx, nil, facts, schema.FillOptions{Catalogues: true})
+		return c.Remake(ctx, facts, schema.FillOptions{Catalogues: true})
 	}, nil
-}
-
-// Remake computes and fills a document from complete facts, and appends it to dst.
-func (r *Rule) Remake(ctx context.Context, dst []byte, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault,
-	error) {
-	ev, faults, err := r.Evaluate(ctx, facts)
-	if err != nil || len(faults) > 0 {
-		return nil, faults, err
-	}
-	defer ev.Free()
-	return r.Fill(dst, facts, &ev.Computed, o)
 }
 
 // compare returns how a result differs from the case, nil if it does not.

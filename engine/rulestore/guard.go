@@ -57,7 +57,8 @@ func newGuard(points int) *Guard {
 // bundle returns the counts of a bundle, and creates them if needed. The caller holds mu.
 func (g *Guard) bundle(digest string) *watchedBundle {
 	if g.bundles[digest] == nil {
-		g.bundles[digest] = &watchedBundle{failures: newFailures(), tally: newTally()}
+		g.bundles[digest] = &watchedBundle{tally: newTally(),
+			failures: &failures{used: make(map[int64]bool), recent: make(map[int64][]failure)}}
 	}
 	return g.bundles[digest]
 }
@@ -280,10 +281,6 @@ type failures struct {
 type failure struct {
 	at    time.Time
 	shape Shape
-}
-
-func newFailures() *failures {
-	return &failures{used: make(map[int64]bool), recent: make(map[int64][]failure)}
 }
 
 // add counts an evaluation that failed. Each point of sale has its own list: none displaces the failures of another.

@@ -54,7 +54,7 @@ func TestRemake_NamesScalar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, faults, err := rule.Remake(t.Context(), nil, facts, schema.FillOptions{})
+	_, faults, err := rule.Remake(t.Context(), facts, schema.FillOptions{})
 	if err != nil || len(faults) != 1 || faults[0].Path != "isRetenIva" {
 		t.Errorf("%+v %v", faults, err)
 	}

@@ -118,7 +118,7 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 		if err != nil {
 			return nil, err
 		}
-		c, _, err := d.compare(ctx, computed, nil)
+		c, err := d.compare(ctx, computed)
 		if err != nil {
 			return nil, err
 		}

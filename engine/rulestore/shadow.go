@@ -121,7 +121,15 @@ func (s *Store) Shadowed() *ShadowResult {
 
 // look computes one sale with the shadow's candidate.
 func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
-	c, err := s.shade(ctx, sh, code)
+	entry, err := s.o.Store.Get(code)
+	var d *storedDocument
+	if err == nil {
+		d, err = s.readStored(entry)
+	}
+	var c *Comparison
+	if err == nil {
+		c, err = d.compare(ctx, sh.candidate)
+	}
 	if err != nil {
 		s.o.Logger.Error("comparing a sale with the shadow", "error", err)
 		return
@@ -137,17 +145,4 @@ func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
 	if sh.seen.Count >= sh.most {
 		s.shadows.running.CompareAndSwap(sh, nil)
 	}
-}
-
-func (s *Store) shade(ctx context.Context, sh *shadow, code storage.Code) (*Comparison, error) {
-	entry, err := s.o.Store.Get(code)
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.readStored(entry)
-	if err != nil {
-		return nil, err
-	}
-	c, _, err := d.compare(ctx, sh.candidate, nil)
-	return c, err
 }

@@ -10,7 +10,6 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -215,11 +214,10 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return s.stepBack(ctx, stays, off, &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason})
 }
 
-// broughtType reports whether a bundle is the only bundle of its document type, and the type is not one of
-// Options.Types. Without such a bundle the branch has everything that it had before the bundle came.
+// broughtType reports whether a bundle was pushed and is the only bundle of its document type. Without it the branch
+// has everything that it had before.
 func (s *Store) broughtType(i *shelved) bool {
-	had := slices.ContainsFunc(s.o.Types, func(t *bundle.Type) bool { return t.Document == i.Document })
-	return !had && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool {
+	return i.Way == wayPushed && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool {
 		return o != i && o.Document == i.Document
 	})
 }

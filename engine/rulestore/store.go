@@ -42,8 +42,6 @@ type Options struct {
 	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer
 	// pinned. Nil: only bundles that pinned keys have signed compute.
 	Box *recordmac.Key
-	// Types describe the document types for old bundles, which do not describe their own type.
-	Types []*bundle.Type
 	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle for any other type
 	// is admitted with a warning.
 	Open     func(document string) bool
@@ -172,7 +170,7 @@ func (s *Store) today() string { return dte.Date(s.o.Now()) }
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	if err := errors.Join(record.Learn(s.o.Types...), s.restore()); err != nil {
+	if err := s.restore(); err != nil {
 		return err
 	}
 	s.vet(ctx)
@@ -365,6 +363,6 @@ func (s *Store) ship(ctx context.Context, data []byte) error {
 		return err
 	}
 	a := admitted(r, s.o.Ambiente, steps)
-	a.Way, a.Who = "shipped", "the installation"
+	a.Way, a.Who = wayShipped, "the installation"
 	return s.keep(ctx, a, r)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,37 +26,112 @@ func (r *Rule) checkType() error {
 				"and no input of the module",
 				bundle.ErrFormat, part, path, fact))
 	}
+	if !r.Type.Form.Pays && r.Filler.Total() == "totalPagar" && r.Filler.Place("resumen.pagos") != nil {
+		faults = append(faults, fmt.Errorf("%w: form.json: pays: the layout has resumen.pagos, and totalPagar is due",
+			bundle.ErrFormat))
+	}
 	faults = append(faults, r.checkMembers(r.Type.Form.Members, "members", "", wrong)...)
-	reached := func(part, path string, alternatives []string, prefix string) {
-		if !slices.ContainsFunc(alternatives, func(a string) bool { return r.Filler.Has(prefix + a) }) {
-			wrong(part, path, strings.Join(alternatives, " | "))
+	for i, name := range r.Type.NotLater {
+		if !r.takes(LinesName + "[]." + name) {
+			wrong("type.json", "notLater["+strconv.Itoa(i)+"]", name)
 		}
 	}
+	return errors.Join(append(append(faults, r.checkCreditable()...), r.checkView(wrong)...)...)
+}
+
+// subtracted are the members of resumen that are included in an amount of bundle.CreditableNames, and that no note may
+// take.
+var subtracted = map[string][]string{"totalGravada": {"descuGravada", "totalIva"}, "totalExenta": {"descuExenta"},
+	"totalNoSuj": {"descuNoSuj"}}
+
+// checkCreditable refuses terms by which notes would take more than a document sold.
+func (r *Rule) checkCreditable() (f []error) {
+	for _, name := range slices.Sorted(maps.Keys(r.Type.Creditable)) {
+		wrong := func(format string, args ...any) {
+			f = append(f, fmt.Errorf("%w: type.json: creditable.%s: %s", bundle.ErrFormat, name, fmt.Sprintf(format,
+				args...)))
+		}
+		terms := r.Type.Creditable[name]
+		for _, term := range terms {
+			switch minus := strings.HasPrefix(term, "-"); {
+			case !minus && r.Filler.Place("resumen."+term) == nil:
+				wrong("the layout has no resumen.%s", term)
+			case !minus && term != name && r.Filler.Place("resumen."+name) != nil:
+				wrong("%q is another amount", term)
+			}
+		}
+		for _, term := range subtracted[name] {
+			if slices.Contains(terms, name) && !slices.Contains(terms, "-"+term) && r.Filler.Place("resumen."+
+				term) != nil {
+				wrong("%q is not subtracted", term)
+			}
+		}
+	}
+	return f
+}
+
+// checkView refuses a view that prints what no document has, or that prints what the box knows under another name.
+func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
+	wrong := func(path, format string, args ...any) {
+		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))
+	}
 	v := r.Type.View
-	reached("view.json", "party.paths", v.Party.Paths, "")
+	// check reports whether the layout has one of the paths, and refuses a catalogue that is not the place's own.
+	check := func(at, prefix, catalogue string, paths []string) {
+		has := false
+		for _, path := range paths {
+			p := r.Filler.Place(prefix + path)
+			has = has || p != nil
+			if p != nil && catalogue != "" && (p.Number || p.List != nil && p.List != r.catalogues.List(catalogue)) {
+				wrong(at, "%q has no codes of %s", path, catalogue)
+			}
+		}
+		if !has {
+			unreached("view.json", at, strings.Join(paths, " | "))
+		}
+	}
+	check("party.paths", "", "", v.Party.Paths)
+	party := make(map[string]bool)
 	for i, path := range v.Party.Paths {
-		if root, _, _ := strings.Cut(path, "."); schema.Issuer(root) || root == "identificacion" {
-			faults = append(faults, fmt.Errorf("%w: view.json: party.paths[%d]: %q is not the other party",
-				bundle.ErrFormat, i, path))
+		party[path] = true
+		if p := r.Filler.Place(path + ".nombre"); r.Filler.Place(path) != nil && (p == nil ||
+			p.Fact != "receptor.nombre") {
+			wrong(fmt.Sprintf("party.paths[%d]", i), "%q is not the other party", path)
 		}
 	}
 	for i, name := range v.Final {
 		if !strings.EqualFold(name, r.Filler.Total()) { // generations differ in upper and lower case
-			faults = append(faults, fmt.Errorf("%w: view.json: final[%d]: %q is not the overlay's total, %s",
-				bundle.ErrFormat, i, name,
-				r.Filler.Total()))
+			wrong(fmt.Sprintf("final[%d]", i), "%q is not the overlay's total, %s", name, r.Filler.Total())
 		}
 	}
 	if len(v.Final) > 0 {
-		reached("view.json", "final", v.Final, "resumen.")
+		check("final", "resumen.", "", v.Final)
 	}
-	for i := range v.Fields {
-		reached("view.json", "fields["+strconv.Itoa(i)+"].path", []string{v.Fields[i].Path}, "")
+	for name := range v.Labels {
+		if schema.Counted(name) {
+			wrong("labels."+name, "has MH's label")
+		}
 	}
-	for i := range v.Columns {
-		reached("view.json", "columns["+strconv.Itoa(i)+"].paths", v.Columns[i].Paths, LinesName+"[].")
+	for i, x := range v.Fields {
+		at := fmt.Sprintf("fields[%d]", i)
+		check(at+".path", "", x.Catalogue, []string{x.Path})
+		root, _, _ := strings.Cut(x.Path, ".")
+		name := x.Path[strings.LastIndexByte(x.Path, '.')+1:]
+		switch {
+		case schema.Identifies(name) || schema.Counted(name):
+			wrong(at+".path", "%q has MH's label", x.Path)
+		case schema.Issuer(root) != (x.In == "emisor"), party[root] != (x.In == "party"):
+			wrong(at+".in", "%q does not belong into the block %s", x.Path, x.In)
+		}
 	}
-	return errors.Join(faults...)
+	for i, c := range v.Columns {
+		at := fmt.Sprintf("columns[%d].paths", i)
+		check(at, LinesName+"[].", c.Catalogue, c.Paths)
+		if slices.ContainsFunc(c.Paths, schema.Counted) {
+			wrong(at, "%q has MH's head", c.Paths)
+		}
+	}
+	return f
 }
 
 // checkMembers returns the faults of a list of the form's members. Their facts lie below base. The API itself defines

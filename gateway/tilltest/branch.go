@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -107,12 +108,19 @@ var tillContract = sync.OnceValues(func() (*apitest.Contract, error) {
 	return apitest.Parse(text)
 })
 
+// TypesIssued are the types of a branch that does not say what it issues.
+func TypesIssued() []*bundle.Type {
+	return slices.DeleteFunc(plugins.Types(), func(t *bundle.Type) bool {
+		return !slices.Contains(plugins.Issued(), t.Document)
+	})
+}
+
 // contractText is the contract of a branch that issues the types of today.
 var contractText = sync.OnceValues(func() ([]byte, error) {
-	if err := record.Learn(plugins.Earlier()...); err != nil {
+	if err := record.Learn(TypesIssued()...); err != nil {
 		return nil, err
 	}
-	return gateway.OpenAPI(plugins.Earlier())
+	return gateway.OpenAPI(TypesIssued())
 })
 
 // Open starts a branch with an empty store in an ambiente (CAT-001) at a time; the test's end stops it and checks its

@@ -56,7 +56,7 @@ func Rule(t testing.TB, name, engine string) *rules.Rule {
 	if r := shared.rules[[2]string{name, engine}]; r != nil {
 		return r
 	}
-	b, err := bundle.Read(data, []bundle.Key{Key()}, 1)
+	b, err := bundle.Keys{Pinned: []bundle.Key{Key()}}.Read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func Filler(t testing.TB, r *rules.Rule) *schema.Filler {
 // EventFiller signs, reads back and compiles a bundle that has no module.
 func EventFiller(t testing.TB, name string) (*schema.Filler, *bundle.Bundle) {
 	t.Helper()
-	b, err := bundle.Read(Bundle(t, name), []bundle.Key{Key()}, 1)
+	b, err := bundle.Keys{Pinned: []bundle.Key{Key()}}.Read(Bundle(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,11 +41,6 @@ type Bundle struct {
 	packed  []file // the parts in compressed form, as they were read; nil after Forget
 }
 
-// Read opens a bundle that at least threshold different pinned keys have signed.
-func Read(data []byte, pinned []Key, threshold int) (*Bundle, error) {
-	return Keys{Pinned: pinned, Threshold: threshold}.Read(data)
-}
-
 // Read opens a bundle that enough of the keys have signed. It checks the signature before it reads anything else.
 func (k Keys) Read(data []byte) (*Bundle, error) {
 	return read(data, func(b *Bundle) (err error) {

@@ -60,7 +60,7 @@ func TestRead(t *testing.T) {
 		{"empty", nil, []Key{k1}, 1, ErrFormat},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b, err := Read(c.data, c.keys, c.threshold)
+			b, err := (Keys{c.keys, c.threshold}).Read(c.data)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("got %v, want %v", err, c.want)
 			}
@@ -143,7 +143,7 @@ func FuzzRead(f *testing.F) {
 	good, _ := Write(parts, m, s)
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := Read(data, []Key{k}, 1)
+		b, err := (Keys{Pinned: []Key{k}}).Read(data)
 		if err == nil && b.Manifest.Check() != nil {
 			t.Fatal("let a bad manifest out")
 		}

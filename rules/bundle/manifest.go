@@ -79,37 +79,22 @@ var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Null: "p
 	Meant: map[string]string{"from": dateFrom, "valid_from": dateFrom, "date": dateFrom, "ambiente": dateFrom,
 		"until": dateUntil, "valid_until": dateUntil}}
 
-// fault is a fault of a manifest: the path of the field, "params[2].value", and a text.
-type fault struct{ path, text string }
-
 // ParseManifest reads and checks a manifest. Every error names the file's line and column and the field.
-func ParseManifest(b []byte) (Manifest, error) {
-	var m Manifest
-	at, err := manifestForm.Parse(b, &m)
-	if err != nil {
-		return m, err
-	}
-	var faults []error
-	for _, f := range m.faults() {
-		faults = append(faults, fmt.Errorf("%w: %s:%s: %s: %s", ErrFormat, manifestForm.Name, signed.Position(b,
-			at.Nearest(f.path)), f.path, f.text))
-	}
-	return m, errors.Join(faults...)
+func ParseManifest(b []byte) (m Manifest, err error) {
+	err = parsePart(manifestForm, b, &m, m.faults)
+	return m, err
 }
 
 // Check returns all faults of a manifest. Each fault begins with the field's name.
 func (m *Manifest) Check() error {
 	var faults []error
-	for _, f := range m.faults() {
-		faults = append(faults, fmt.Errorf("%w: %s: %s", ErrFormat, f.path, f.text))
-	}
+	m.faults(func(path, format string, args ...any) {
+		faults = append(faults, fmt.Errorf("%w: %s: %s", ErrFormat, path, fmt.Sprintf(format, args...)))
+	})
 	return errors.Join(faults...)
 }
 
-func (m *Manifest) faults() (faults []fault) {
-	add := func(path, format string, args ...any) {
-		faults = append(faults, fault{path, fmt.Sprintf(format, args...)})
-	}
+func (m *Manifest) faults(add add) {
 	if m.Name == "" {
 		add("name", "is missing")
 	}
@@ -160,35 +145,17 @@ func (m *Manifest) faults() (faults []fault) {
 			add("parts", "%q is not a path inside a bundle", name)
 		}
 	}
-	return faults
 }
+
+// decimalForm is the form of a parameter's value.
+var decimalForm = regexp.MustCompile(`^[0-9]{1,40}(\.[0-9]{1,8})?$`)
 
 // Fixed returns the value in units of 1e-8.
 func (p Param) Fixed() (int64, error) {
-	var n int64
-	decimals, digits := -1, 0
-	for _, c := range p.Value {
-		switch {
-		case c == '.' && decimals < 0 && digits > 0:
-			decimals = 0
-			continue
-		case c < '0' || c > '9' || n > 900_000_000_000_000_000:
-			return 0, ErrFormat
-		}
-		n = n*10 + int64(c-'0')
-		digits++
-		if decimals >= 0 {
-			decimals++
-		}
-	}
-	if digits == 0 || decimals > 8 || decimals == 0 {
+	whole, fraction, _ := strings.Cut(p.Value, ".")
+	n, err := strconv.ParseInt(whole+(fraction + "00000000")[:8], 10, 64)
+	if err != nil || !decimalForm.MatchString(p.Value) {
 		return 0, ErrFormat
-	}
-	for range 8 - max(decimals, 0) {
-		if n > 900_000_000_000_000_000 {
-			return 0, ErrFormat
-		}
-		n *= 10
 	}
 	return n, nil
 }

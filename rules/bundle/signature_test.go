@@ -32,7 +32,7 @@ func TestCosign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _ := Read(alone, []Key{old}, 1)
+	first, _ := (Keys{[]Key{old}, 1}).Read(alone)
 	for _, c := range []struct {
 		name    string
 		data    []byte
@@ -143,7 +143,7 @@ func TestReopen(t *testing.T) {
 	k, s := key(t, '1')
 	parts, m := sample()
 	data, _ := Write(parts, m, s)
-	b, err := Read(data, []Key{k}, 1)
+	b, err := (Keys{Pinned: []Key{k}}).Read(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestKeys_Check(t *testing.T) {
 
 func TestRead_Sizes(t *testing.T) {
 	k, s := key(t, '1')
-	if _, err := Read(make([]byte, 100<<20), []Key{k}, 1); !errors.Is(err, ErrTooLarge) ||
+	if _, err := (Keys{Pinned: []Key{k}}).Read(make([]byte, 100<<20)); !errors.Is(err, ErrTooLarge) ||
 		!strings.Contains(err.Error(), "104857600 bytes") {
 		t.Errorf("100 MiB: %v", err)
 	}
@@ -204,7 +204,7 @@ func TestRead_Sizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(bomb, []Key{k}, 1); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(),
+	if _, err := (Keys{Pinned: []Key{k}}).Read(bomb); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(),
 		"module.wasm") {
 		t.Errorf("a packed module of 100 MiB: %v", err)
 	}

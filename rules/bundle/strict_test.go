@@ -93,7 +93,7 @@ func TestRead_OneForm(t *testing.T) {
 			"no such field"},
 	} {
 		data := repacked(t, c.signed, parts)
-		b, err := Read(data, []Key{k}, 1)
+		b, err := (Keys{Pinned: []Key{k}}).Read(data)
 		switch {
 		case c.refuse != "":
 			if err == nil || !strings.Contains(err.Error(), c.refuse) {
@@ -236,7 +236,7 @@ func TestRead_OneArchive(t *testing.T) {
 			return raw
 		}),
 	} {
-		if b, err := Read(data, []Key{k}, 1); err == nil {
+		if b, err := (Keys{Pinned: []Key{k}}).Read(data); err == nil {
 			t.Errorf("%s: read as %s", name, b.Digest)
 		}
 	}

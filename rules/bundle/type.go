@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"dtegate/rules/signed"
 )
@@ -235,6 +239,21 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 // add notes a fault at a path.
 type add func(path, format string, args ...any)
 
+// mostOfLabel is the length of a label or a name, in letters: it fits on a printed line.
+const mostOfLabel = 60
+
+// text notes a label or a name that people cannot read.
+func (add add) text(path, text string) {
+	switch {
+	case strings.TrimSpace(text) == "":
+		add(path, "is missing: people see it")
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		add(path, "%q has unprintable characters", text)
+	case utf8.RuneCountInString(text) > mostOfLabel:
+		add(path, "has more than %d letters", mostOfLabel)
+	}
+}
+
 func parsePart(f signed.Form, data []byte, into any, check func(add)) error {
 	at, err := f.Parse(data, into)
 	if err != nil {
@@ -267,11 +286,8 @@ func (t *Type) faults(add add) {
 	if slices.Contains(OwnPaths, t.Path) {
 		add("path", "%q is a route of the API's own", t.Path)
 	}
-	for _, f := range [][2]string{{"es", t.Es}, {"en", t.En}} {
-		if f[1] == "" {
-			add(f[0], "is missing: people see it")
-		}
-	}
+	add.text("es", t.Es)
+	add.text("en", t.En)
 	against := t.Effect != Nothing
 	switch {
 	case !slices.Contains([]Effect{Nothing, Credits, Debits, TakesBack}, t.Effect):
@@ -291,9 +307,24 @@ func (t *Type) faults(add add) {
 			add(fmt.Sprintf("origins[%d]", i), "%q is no type of CAT-002", o)
 		}
 	}
-	for name := range t.Creditable {
+	seen := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(t.Creditable)) {
+		path, added := "creditable."+name, 0
 		if !slices.Contains(CreditableNames[:], name) {
-			add("creditable."+name, "is not one of %s", strings.Join(CreditableNames[:], ", "))
+			add(path, "is not one of %s", strings.Join(CreditableNames[:], ", "))
+		}
+		for _, term := range t.Creditable[name] {
+			bare, minus := strings.CutPrefix(term, "-")
+			if !minus {
+				added++
+			}
+			if seen[bare] {
+				add(path, "%q counts twice", bare)
+			}
+			seen[bare] = true
+		}
+		if added != 1 {
+			add(path, "adds %d members: one member is the amount, and the others are subtracted from it", added)
 		}
 	}
 	t.Invalidation.faults(add)
@@ -388,11 +419,17 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 	if !top && m.To != "" && strings.ContainsAny(m.To, ".[") {
 		add(path+".to", "%q: a member of an object stays in it", m.To)
 	}
-	if (m.To == ToAppendix) != (m.Label != "") {
-		add(path+".label", "an entry of the appendix has a label, and nothing else has")
+	if m.To == ToAppendix {
+		add.text(path+".label", m.Label)
+	} else if m.Label != "" {
+		add(path+".label", "only an entry of the appendix has a label")
 	}
-	if len(m.Default) > 0 && strings.ContainsAny(string(m.Default[:1]), "[{") {
+	var text string
+	switch err := json.Unmarshal(m.Default, &text); {
+	case len(m.Default) > 0 && strings.ContainsAny(string(m.Default[:1]), "[{"):
 		add(path+".default", "is a text, a number or a truth value")
+	case err == nil && m.Default[0] == '"':
+		add.text(path+".default", text)
 	}
 	if m.Limit < 0 || m.Limit > 2000 {
 		add(path+".limit", "%d is not up to 2000", m.Limit)
@@ -409,14 +446,16 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 }
 
 func (v *View) faults(add add) {
-	if len(v.Party.Paths) == 0 || v.Party.Heading == "" {
+	if len(v.Party.Paths) == 0 {
 		add("party", "names where the other party stands (paths), and its heading")
+	}
+	add.text("party.heading", v.Party.Heading)
+	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
+		add.text("labels."+name, v.Labels[name])
 	}
 	for i, f := range v.Fields {
 		path := fmt.Sprintf("fields[%d]", i)
-		if f.Path == "" || f.Label == "" {
-			add(path, "has a path and a label")
-		}
+		add.text(path+".label", f.Label)
 		if !slices.Contains([]string{"emisor", "party", "terms", "issue"}, f.In) {
 			add(path+".in", "%q is not emisor, party, terms or issue", f.In)
 		}
@@ -426,23 +465,75 @@ func (v *View) faults(add add) {
 	}
 	for i, c := range v.Columns {
 		path := fmt.Sprintf("columns[%d]", i)
-		if len(c.Paths) == 0 || c.Head == "" {
-			add(path, "has paths and a head")
+		if len(c.Paths) == 0 {
+			add(path+".paths", "is missing")
 		}
+		add.text(path+".head", c.Head)
 		if !slices.Contains([]string{"", "text", "money", "count", "date"}, c.As) {
 			add(path+".as", "%q is not text, money, count or date", c.As)
 		}
 	}
 }
 
-// Contradicts returns an error if a type differs from its earlier description in a value by which documents are stored.
+// neverChanges are the members of type.json by which documents are stored, counted, credited and permitted.
+var neverChanges = []string{"name", "effect", "path", "permission", "creditable", "closing"}
+
+// change is a member of type.json that differs from the earlier description.
+type change struct{ name, is, was string }
+
+// changes compares two descriptions of a type.
+func (t *Type) changes(before *Type) (list []change) {
+	is, was := reflect.ValueOf(*t), reflect.ValueOf(*before)
+	for i := range is.NumField() {
+		name, _, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
+		a, _ := json.Marshal(is.Field(i).Interface()) // of texts and numbers
+		b, _ := json.Marshal(was.Field(i).Interface())
+		if name != "-" && string(a) != string(b) {
+			list = append(list, change{name, string(a), string(b)})
+		}
+	}
+	return list
+}
+
+// Contradicts returns an error if a type differs from its earlier description in a value that never changes.
 func (t *Type) Contradicts(before *Type) error {
-	for _, f := range [][3]string{{"name", t.Name, before.Name}, {"effect", string(t.Effect), string(before.Effect)},
-		{"path", t.Path, before.Path}} {
-		if f[1] != f[2] {
-			return fmt.Errorf("%w: %s: %s: %q, and the type %s has been %q here: it never changes", ErrFormat, typePart,
-				f[0], f[1], t.Document, f[2])
+	for _, c := range t.changes(before) {
+		if slices.Contains(neverChanges, c.name) {
+			return fmt.Errorf("%w: %s: %s: %s, and the type %s has been %s here: it never changes", ErrFormat, typePart,
+				c.name, c.is, t.Document, c.was)
 		}
 	}
 	return nil
 }
+
+// Succeeds returns what a type changes of its earlier description. It is an error if stored documents would be counted
+// or credited otherwise, or could be invalidated for a shorter time. A law that shortens the time sets it in the event's
+// bundle.
+func (t *Type) Succeeds(before *Type) (changed []string, err error) {
+	if err := t.Contradicts(before); err != nil {
+		return nil, err
+	}
+	if is, was := &t.Invalidation, &before.Invalidation; is.least() < was.most() &&
+		!(is.Months >= was.Months && is.BusinessDay >= was.BusinessDay) {
+		return nil, fmt.Errorf("%w: %s: invalidation: is shorter than before, and stored documents of the type %s "+
+			"would lose their time: the bundle of the event invalidacion shortens it", ErrFormat, typePart, t.Document)
+	}
+	for _, c := range t.changes(before) {
+		changed = append(changed, fmt.Sprintf("%s: %s: %s, was %s", typePart, c.name, c.is, c.was))
+	}
+	return changed, nil
+}
+
+// SucceedsType compares the types that two bundles describe, like Type.Succeeds.
+func (b *Bundle) SucceedsType(before *Bundle) (changed []string, err error) {
+	is, err := ParseType(b.Manifest.Document, b.Parts)
+	was, wrong := ParseType(before.Manifest.Document, before.Parts)
+	if err = errors.Join(err, wrong); err != nil || is == nil || was == nil {
+		return nil, err
+	}
+	return is.Succeeds(was)
+}
+
+// least and most return the days that a window lasts: a business day is counted from the end of the seal's month.
+func (v *Invalidation) least() int { return v.Months*28 + v.BusinessDay }
+func (v *Invalidation) most() int  { return v.Months*31 + min(v.BusinessDay, 1)*31 + v.BusinessDay*2 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
@@ -173,7 +174,8 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 }
 
 // succeed refuses what each branch would refuse: a bundle older than the bundle that it replaces (a branch's version
-// floor), and a document's bundle with fewer golden cases.
+// floor), a document's bundle with fewer golden cases, and a type that harms stored documents. It prints what a type
+// changes.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	for _, r := range state.Rules {
@@ -186,7 +188,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 			return fmt.Errorf("%s is older than %s, which branches run: they would refuse it; dtectl fleet back goes "+
 				"back to what was desired before", r, l.Version)
 		}
-		if c.FewerCases || r.Bundle != "document" {
+		if r.Bundle != "document" {
 			continue
 		}
 		held, err := chain.Store.Fetch(ctx, fleetproto.RuleKey(l.File), fleetproto.MaxRule)
@@ -198,11 +200,18 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 			return fmt.Errorf("%s in the chain's store: %w", l, err)
 		}
 		b, err := bundle.Inspect(files[fleetproto.RuleKey(r.File)])
-		if err == nil {
+		if err == nil && !c.FewerCases {
 			_, err = bundle.CompareCases(b.Different(), before)
+		}
+		var changed []string
+		if err == nil {
+			changed, err = b.SucceedsType(before)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
+		}
+		for _, change := range changed {
+			term.Printf("%s: %s\n", r, change)
 		}
 	}
 	return nil

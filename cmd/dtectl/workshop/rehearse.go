@@ -103,5 +103,5 @@ func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer r
 	}, record.NormalMarks...)
 	facts = facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(issuer, p)}, dte.Member{Name: "identificacion",
 		Value: dte.Obj(identification...)})
-	return rule.Remake(ctx, nil, facts, schema.FillOptions{Catalogues: true})
+	return rule.Remake(ctx, facts, schema.FillOptions{Catalogues: true})
 }

@@ -18,6 +18,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/rules"
@@ -188,6 +189,18 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 		Interpreter: w.hosts[1], Case: rulestore.Golden(w.cataloguesFor(&m)), Cases: 1})
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
+	}
+	if t, _ := bundle.ParseType(m.Document, parts); p.Rule != nil && t != nil {
+		step := rules.Step{Name: "type"}
+		if step.Run(func() (string, error) {
+			changed, err := record.Successor(t)
+			return cmp.Or(strings.Join(changed, "; "), "nothing that is known of the type changes"), err
+		}) != nil {
+			err = p.Rule.Close(ctx)
+			p.Rule = nil
+		}
+		p.Steps = append(p.Steps, step)
+		return p, err
 	}
 	return p, nil
 }

@@ -45,6 +45,17 @@ func Priced(name string) bool {
 	return slices.Contains(saidOfLine, name) || slices.Contains(soldAs, name)
 }
 
+// Identifies reports whether a member of this name says who, which document, or when.
+func Identifies(name string) bool { return slices.Contains(identity, name) }
+
+// Counted reports whether people know the amount of this name, of a line or of the summary, under MH's label.
+func Counted(name string) bool {
+	return slices.Contains(slices.Concat(totalsSold, discounts, perceived, withheld), name) ||
+		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
+			"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "montoTotalOperacion", "totalPagar", "reteRenta",
+			"totalIvaRetenido", "totalIVAretenido"}, name)
+}
+
 // saidOfLine lists the amounts of a line that the till gives: of a sale, a withholding, a donation or a liquidation.
 var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
 	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro", "flete"}

@@ -362,10 +362,21 @@ func present(v dte.Value, steps []step) bool {
 	return v.Exists()
 }
 
-// Has reports whether a document of the layout can have a path, such as "receptor.nombre" or
-// "cuerpoDocumento[].cantidad".
-func (f *Filler) Has(path string) bool {
-	return slices.ContainsFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
+// Place describes a place of the layout.
+type Place struct {
+	Fact   string        // the fact that stands there
+	List   *dte.CodeList // of its codes; nil: no list
+	Number bool
+}
+
+// Place returns the place that a document of the layout has at a path, such as "receptor.nombre" or
+// "cuerpoDocumento[].cantidad"; nil if it has none.
+func (f *Filler) Place(path string) *Place {
+	i := slices.IndexFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
+	if i < 0 {
+		return nil
+	}
+	return &Place{Fact: f.fields[i].path, List: f.fields[i].list, Number: f.fields[i].types&typeNumber != 0}
 }
 
 // Takes reports whether a place of the layout is filled from a fact, or from a member of that fact.
