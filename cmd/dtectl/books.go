@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,7 +79,7 @@ func (c *booksCommand) check() error {
 type bookSource struct {
 	name     string
 	page     func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error)
-	document func(ctx context.Context, code dte.Code) (*documents.MonthDocument, error)
+	document func(ctx context.Context, code dte.Code) (*books.Document, error)
 	close    func()
 	rest     bool // pause between pages: the appliance that answers is selling
 }
@@ -120,7 +119,7 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 			page: func(_ context.Context, month string, after uint64) (*documents.MonthPage, error) {
 				return reader.Page(month, after)
 			},
-			document: func(_ context.Context, code dte.Code) (*documents.MonthDocument, error) {
+			document: func(_ context.Context, code dte.Code) (*books.Document, error) {
 				return reader.Document(code)
 			},
 			close: func() { _ = store.Close() }}) // the store was only read: an error loses nothing
@@ -141,7 +140,7 @@ func runningBooks(g *adminclient.Gateway) *bookSource {
 		page: func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error) {
 			return ask(ctx, url.Values{"month": {of}, "after": {strconv.FormatUint(after, 10)}})
 		},
-		document: func(ctx context.Context, code dte.Code) (*documents.MonthDocument, error) {
+		document: func(ctx context.Context, code dte.Code) (*books.Document, error) {
 			p, err := ask(ctx, url.Values{"code": {code.String()}})
 			if err != nil {
 				return nil, err
@@ -151,17 +150,6 @@ func runningBooks(g *adminclient.Gateway) *bookSource {
 			}
 			return &p.Documents[0], nil
 		}}
-}
-
-// bookDocument decodes the signed JSON of a document.
-func bookDocument(d *documents.MonthDocument) (books.Document, error) {
-	raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
-	if err != nil {
-		return books.Document{}, fmt.Errorf("document %s: %w", d.Code, err)
-	}
-	return books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document, State: d.Estado, Date: d.Date,
-		Total: d.Total, Seal: d.Sello,
-		Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}, nil
 }
 
 // make writes the books into a temporary folder and moves it to its place when it is complete.
@@ -191,7 +179,6 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	if err != nil {
 		return err
 	}
-	defer b.Close()
 	if err := collect(ctx, sources, c.Month, b); err != nil {
 		return err
 	}
@@ -269,11 +256,7 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			for k := range p.Documents {
-				d, err := bookDocument(&p.Documents[k])
-				if err == nil {
-					err = b.Add(d)
-				}
-				if err != nil {
+				if err := b.Add(p.Documents[k]); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}
@@ -324,22 +307,15 @@ func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, setti
 	if err != nil {
 		return err
 	}
-	var found *documents.MonthDocument
+	var d *books.Document
 	var missed error
-	for _, s := range sources {
-		d, err := s.document(ctx, code)
-		if err == nil {
-			found = d
-			break
+	for i := 0; d == nil; i++ {
+		if i == len(sources) {
+			return missed
 		}
-		missed = errors.Join(missed, fmt.Errorf("%s: %w", s.name, err))
-	}
-	if found == nil {
-		return missed
-	}
-	d, err := bookDocument(found)
-	if err != nil {
-		return err
+		if d, err = sources[i].document(ctx, code); err != nil {
+			d, missed = nil, errors.Join(missed, fmt.Errorf("%s: %w", sources[i].name, err))
+		}
 	}
 	months := []string{c.Month}
 	if c.Month == "" {
@@ -350,7 +326,7 @@ func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, setti
 	}
 	term.Printf("%s  type %s  %s  %s  %s  total %s\n", d.Code, d.Type, d.ControlNumber, d.Date, d.State, d.Total)
 	for _, month := range months {
-		e, err := books.Explain(d, month, settings)
+		e, err := books.Explain(*d, month, settings)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package books
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
@@ -27,17 +28,17 @@ type Options struct {
 	Received bool
 }
 
-// Book collects a month. It needs some 200 bytes of memory for each row of a file, whatever the size of the documents.
+// Book collects a month. It needs some 400 bytes of memory for each row of a file, whatever the size of the documents.
 type Book struct {
-	o      Options
-	month  time.Time
-	issuer Issuer
-	test   bool // documents of the test ambiente
-	open   []*spool
-	spools map[*layout]*spool
-	days   map[dayKey]*line
-	series map[seriesKey]*line
-	codes  [][16]byte
+	o        Options
+	settings *Settings // complete
+	month    time.Time
+	issuer   Issuer
+	test     bool // documents of the test ambiente
+	rows     map[*layout]*rows
+	days     map[dayKey]*line
+	series   map[seriesKey]*line
+	codes    [][16]byte
 	// received are the files of suppliers. made are the files of rows that Finish writes, including the annexes of
 	// suppliers' documents if Options.Received is set.
 	received []ReceivedFile
@@ -52,34 +53,24 @@ func New(o Options) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is no month like 2026-11", o.Month)
 	}
-	o.Settings = o.Settings.complete()
 	if o.Volume == 0 {
 		o.Volume = 10_000
 	}
-	b := &Book{o: o, month: month, spools: make(map[*layout]*spool), days: make(map[dayKey]*line),
-		series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
+	b := &Book{o: o, settings: o.Settings.complete(), month: month, rows: make(map[*layout]*rows),
+		days: make(map[dayKey]*line), series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
 	b.sum.groups, b.sum.branches = make(map[groupKey]*group), make(map[int64]int)
 	b.made = layouts
 	if o.Received {
 		b.made = slices.Concat(layouts, receivedLayouts)
 	}
 	for _, l := range b.made {
+		b.rows[l] = new(rows)
 		b.files[l] = &tally{sums: make([]decimal.Decimal, len(l.sums)), net: make([]decimal.Decimal, len(l.sums))}
 	}
 	return b, nil
 }
 
-// Close removes the temporary files. It may be called at any time, and more than once.
-func (b *Book) Close() {
-	for _, s := range b.open {
-		s.close()
-	}
-	b.open = nil
-	clear(b.spools)
-}
-
-// Add adds a document of the month, or a document of an earlier month that was invalidated in this month. The order
-// does not matter.
+// Add adds a document that was issued or invalidated in the month. The order does not matter.
 func (b *Book) Add(doc Document) error {
 	d, err := read(doc)
 	if err != nil {
@@ -92,14 +83,12 @@ func (b *Book) Add(doc Document) error {
 	if err != nil {
 		return err
 	}
-	p := place(d, b.o.Month, &b.o.Settings)
+	p := place(d, b.o.Month, b.settings)
 	if amount := p.widestCell(); amount != "" {
 		p = &placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2): " +
 			"anótelo y declárelo a mano"}
 	}
-	if err := b.count(d, o, p); err != nil {
-		return err
-	}
+	b.count(d, o, p)
 	for i, r := range p.rows {
 		o.tie = uint8(i)
 		if err := b.put(r.file, o, r.cells); err != nil {
@@ -137,14 +126,16 @@ func (b *Book) own(d *sealed) error {
 	if b.issuer.NRC == "" {
 		b.issuer.NRC = d.Emisor.NRC
 	}
-	code, err := codeBytes(d.Code)
-	b.codes = append(b.codes, code)
-	return err
+	code, err := hex.DecodeString(plain(d.Code))
+	if err != nil || len(code) != 16 {
+		return fmt.Errorf("document %q: not a codigoGeneracion", d.Code)
+	}
+	b.codes = append(b.codes, [16]byte(code))
+	return nil
 }
 
 // Finish writes the files. After it returns nil, the folder holds only these files.
 func (b *Book) Finish() error {
-	defer b.Close()
 	if err := b.refuseRepeated(); err != nil {
 		return err
 	}

@@ -69,8 +69,7 @@ func cell(s string) string {
 	return text(s)
 }
 
-// windows1252 encodes text as Excel's "CSV (delimitado por comas)" does; a character that the encoding lacks becomes a
-// question mark.
+// windows1252 encodes text as Excel does; a character that the encoding lacks becomes a question mark.
 func windows1252(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

@@ -2,6 +2,7 @@ package books
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -9,24 +10,35 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// Document is a stored document as the books read it.
+// Document is the present state of a stored document. Its JSON is that of GET /admin/books.
 type Document struct {
-	Code          string // codigoGeneracion, upper case, with hyphens
-	ControlNumber string // of a return (18): the branch's own number, not MH's
-	Type          string // CAT-002
-	State         string // PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED; "" without an outcome
-	Date          string // fecEmi, yyyy-mm-dd
-	Total         string // USD, as GET /dte/documentos shows it
-	Seal          string // selloRecibido
-	Branch        int64  // id of the branch that issued it
+	Code          string `json:"codigoGeneracion"` // upper case, with hyphens
+	ControlNumber string `json:"numeroControl"`    // of a return (18): the branch's own number, not MH's
+	Type          string `json:"tipoDte"`          // CAT-002
+	State         string `json:"estado"`           // as the API names it; "" without an outcome
+	Date          string `json:"fecEmi"`           // yyyy-mm-dd
+	Total         string `json:"total"`            // USD, as GET /dte/documentos shows it
+	Seal          string `json:"selloRecibido"`
+	Branch        int64  `json:"sucursal"` // id of the branch that issued it
 	// Deferred: the document was issued in contingency, therefore the customer has it even if MH rejects it.
-	Deferred bool
-	// Invalidated is the day of the event that invalidated the document, yyyy-mm-dd; "" without such an event.
-	Invalidated string
+	Deferred bool `json:"contingencia,omitempty"`
+	// Invalidated is the day of the invalidation's event, yyyy-mm-dd in El Salvador; "" without one.
+	Invalidated string `json:"invalidado,omitempty"`
 	// Refusal is MH's reason for rejecting the document.
-	Refusal string
-	// JSON is the signed document; empty if the box lost it.
-	JSON []byte
+	Refusal string `json:"rechazo,omitempty"`
+	JSON    Signed `json:"payload"`
+}
+
+// Signed are the signed bytes of a document, empty if the box lost them. As text they are the second part of a JWS.
+type Signed []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Signed) MarshalText() ([]byte, error) { return base64.RawURLEncoding.AppendEncode(nil, s), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Signed) UnmarshalText(b []byte) (err error) {
+	*s, err = base64.RawURLEncoding.AppendDecode(nil, b)
+	return err
 }
 
 // States of a document, as the API names them.
@@ -138,7 +150,7 @@ type tax struct {
 
 // sealed is a document with its amounts as the books count them: all positive, after global discounts.
 type sealed struct {
-	Document
+	Document `json:"-"`
 	content
 	hour          string
 	establishment string // "S001", from the control number
@@ -155,9 +167,6 @@ type sealed struct {
 	incomeTax, purchase       decimal.Decimal
 	total                     decimal.Decimal // the amount paid; in 07 the amount withheld
 }
-
-// sales returns the sum of a document's sales, without VAT that it adds to the prices.
-func (d *sealed) sales() decimal.Decimal { return d.exempt.Add(d.nonSubject).Add(d.taxed) }
 
 // read decodes a document and checks that its code and date are those of the record.
 func read(doc Document) (*sealed, error) {
@@ -192,7 +201,10 @@ const vatCode = "20"
 
 // count sets the fields of d that the rows are made from.
 func (d *sealed) count() {
-	d.hour = twoDigits(d.Identificacion.HorEmi)
+	d.hour = d.Identificacion.HorEmi
+	if len(d.hour) == 7 { // MH's schema allows a single digit of seconds
+		d.hour = d.hour[:6] + "0" + d.hour[6:]
+	}
 	d.customer = cmp.Or(d.Receptor, d.SujetoExcluido, &party{})
 	d.day, d.control, d.code, d.name = day(d.Date), plain(d.ControlNumber), plain(d.Code), text(d.customer.Name)
 	r := &d.Resumen
@@ -232,14 +244,6 @@ func (d *sealed) count() {
 			d.item = kind
 		}
 	}
-}
-
-// twoDigits returns an hour with two digits of seconds: MH's schema allows a single digit.
-func twoDigits(hour string) string {
-	if len(hour) == 7 {
-		return hour[:6] + "0" + hour[6:]
-	}
-	return hour
 }
 
 // retentions returns the sums of a withholding voucher's lines for each code of CAT-006: the bases and the VAT.

@@ -30,8 +30,8 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	s = s.complete()
-	p := place(d, month, &s)
+	b := &Book{settings: s.complete()}
+	p := place(d, month, b.settings)
 	e := &Explanation{Month: month, Motive: p.motive, Notes: p.notes}
 	for _, r := range p.rows {
 		place := Place{File: r.file.Name, Why: r.file.why}
@@ -42,7 +42,6 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 		}
 		e.Places = append(e.Places, place)
 	}
-	b := &Book{o: Options{Settings: s}}
 	if p.daily != nil {
 		e.Places = append(e.Places, p.daily.explained(annex02, p.daily.annexCells(b.dayCode(d.Code),
 			b.dayCode(d.Code))))
@@ -54,8 +53,7 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	return e, nil
 }
 
-// explained returns the amounts that a share adds to its row. In a shared row it omits the first and the last code,
-// which are those of the day.
+// explained returns the amounts that a share adds to its row, without the first and last code of a shared row.
 func (s *share) explained(l *layout, cells []string) Place {
 	p := Place{File: l.Name, Why: "fila propia: " + s.adjust}
 	shared := s.adjust == ""

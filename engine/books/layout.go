@@ -20,8 +20,7 @@ type layout struct {
 	title   string // the heading
 	why     string // why a document has a row of its own
 	sums    []int  // indexes of the columns that are added up
-	// notesAt is the index of the column with the document's type, in an annex that has credit notes (05) as positive
-	// amounts; 0: no such column.
+	// notesAt is the column of the document's type in an annex with positive credit notes (05); 0: none.
 	notesAt int
 }
 
@@ -131,8 +130,7 @@ var (
 		"lo que el libro de compras lleva de lo emitido (art. 86)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NRC | NIT, DUI u otro documento
 		Proveedor | +Compras a sujetos excluidos | +Monto sujeto a retención | +IVA retenido | +Renta retenida`)
-	// incomeTaxes lists the purchases from excluded subjects with income tax withheld: for the F-14 of the month and
-	// the F-910 of the year.
+	// incomeTaxes lists purchases with income tax withheld: for the month's F-14 and the year's F-910.
 	incomeTaxes = book("renta_retenida.csv", "Renta retenida a sujetos excluidos",
 		"renta retenida, para el F-14 y el F-910", `
 		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación

@@ -50,7 +50,7 @@ const (
 // negative rows of annex 2; no document twice, none that was invalidated.
 func TestManual(t *testing.T) {
 	for seed, s := range []Settings{Settings{}, {SaleCodes: SaleCodes{0, 12},
-		Purchases: []PurchaseRule{{PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}}, Returns: "annex2", DayHyphens: true,
+		Purchase: []PurchaseRule{{PurchaseCodes: PurchaseCodes{9, 9, 9, 9}}}, Returns: "annex2", DayHyphens: true,
 		CancelledHyphens: new(bool), ConsumerRows: "establishment"}} {
 		dir, b := madeBooks(t, "2026-11", s, newWorld(t, uint64(20+seed), "2026-11").documents(500))
 		files := make(map[*layout][][]string)

@@ -25,10 +25,9 @@ func TestOracle(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000
 	}
-	other := Settings{SaleCodes: SaleCodes{Operation: 0, Income: 3}, Sales: []SaleRule{{Establishment: "S002",
-		SaleCodes: SaleCodes{Operation: 1, Income: 4}}, {Item: 2, SaleCodes: SaleCodes{Income: 2}},
-		{Establishment: "S003", Item: 1, SaleCodes: SaleCodes{Operation: 13, Income: 3}}},
-		Purchases: []PurchaseRule{{Establishment: "M001", Item: 1, PurchaseCodes: PurchaseCodes{9, 9, 9, 9}},
+	other := Settings{Sale: []SaleRule{{Fits{Establishment: "S002"}, SaleCodes{Operation: 1, Income: 4}},
+		{Fits{Item: 2}, SaleCodes{Income: 2}}, {Fits{"S003", 1}, SaleCodes{Operation: 13, Income: 3}}},
+		Purchase: []PurchaseRule{{Fits{"M001", 1}, PurchaseCodes{9, 9, 9, 9}},
 			{PurchaseCodes: PurchaseCodes{1, 2, 4, 1}}},
 		ConsumerRows: "establishment", Returns: "annex2", DayHyphens: true, CancelledHyphens: new(bool)}
 	for i, s := range []Settings{Settings{}, other} {
@@ -67,8 +66,7 @@ func finer(list []Document) {
 
 func oracle(t *testing.T, python, month string, s Settings, list []Document, out string) {
 	t.Helper()
-	s = s.complete()
-	settings, err := json.Marshal(s.forSummary())
+	settings, err := json.Marshal(s.complete().forSummary())
 	if err != nil {
 		t.Fatal(err)
 	}

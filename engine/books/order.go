@@ -1,12 +1,8 @@
 package books
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/binary"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,78 +39,26 @@ func orderOf(d *sealed, date string) (order, error) {
 	return o, nil
 }
 
-// spool keeps rows in a temporary file and returns them in order. It needs 48 bytes of memory for each row.
-type spool struct {
-	file  *os.File
-	out   *bufio.Writer
-	end   int64
-	index []spooled
-}
+// rows are the lines of a file in memory.
+type rows []placed
 
-type spooled struct {
+type placed struct {
 	order
-	at int64
+	line string // the cells, separated by unit
 }
 
-func newSpool(dir string) (*spool, error) {
-	f, err := os.CreateTemp(dir, "spool-")
-	if err != nil {
-		return nil, fmt.Errorf("collecting rows: %w", err)
-	}
-	return &spool{file: f, out: bufio.NewWriterSize(f, 1<<16)}, nil
-}
-
-// unit separates the cells of a spooled row. Cells contain no control characters, because text removes them.
+// unit separates the cells of a row. Cells contain no control characters, because text removes them.
 const unit = "\x1f"
 
-func (s *spool) add(o order, cells []string) error {
-	line := strings.Join(cells, unit)
-	s.index = append(s.index, spooled{o, s.end})
-	var size [4]byte
-	binary.BigEndian.PutUint32(size[:], uint32(len(line)))
-	s.end += int64(4 + len(line))
-	if _, err := s.out.Write(size[:]); err != nil {
-		return fmt.Errorf("collecting rows: %w", err)
-	}
-	if _, err := s.out.WriteString(line); err != nil {
-		return fmt.Errorf("collecting rows: %w", err)
-	}
-	return nil
-}
+func (r *rows) add(o order, cells ...string) { *r = append(*r, placed{o, strings.Join(cells, unit)}) }
 
-// rows returns how many rows a spool holds; a nil spool holds 0.
-func (s *spool) rows() int {
-	if s == nil {
-		return 0
-	}
-	return len(s.index)
-}
-
-// eachRow calls fn with the rows in their order.
-func (s *spool) eachRow(fn func(cells []string) error) error {
-	if err := s.out.Flush(); err != nil {
-		return fmt.Errorf("collecting rows: %w", err)
-	}
-	slices.SortStableFunc(s.index, func(a, b spooled) int { return a.compare(b.order) })
-	var size [4]byte
-	var line []byte
-	for _, p := range s.index {
-		if _, err := s.file.ReadAt(size[:], p.at); err != nil {
-			return fmt.Errorf("reading collected rows: %w", err)
-		}
-		n := int(binary.BigEndian.Uint32(size[:]))
-		line = slices.Grow(line[:0], n)[:n]
-		if _, err := s.file.ReadAt(line, p.at+4); err != nil && err != io.EOF {
-			return fmt.Errorf("reading collected rows: %w", err)
-		}
-		if err := fn(strings.Split(string(line), unit)); err != nil {
+// each calls fn with the rows in their order.
+func (r rows) each(fn func(cells []string) error) error {
+	slices.SortStableFunc(r, func(a, b placed) int { return a.compare(b.order) })
+	for _, p := range r {
+		if err := fn(strings.Split(p.line, unit)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *spool) close() {
-	_ = s.file.Close()
-	_ = os.Remove(s.file.Name()) // a file that remains disappears with the folder
 }

@@ -127,7 +127,9 @@ var elsewhere = map[string]string{
 func (p *placement) file(d *sealed, s *Settings) {
 	switch d.Type {
 	case "01":
-		p.consumer(d, s)
+		p.daily, p.sold = d.share(s), d.share(s)
+		p.addFile(annex02)
+		p.addFile(consumers)
 	case "03", "05", "06":
 		p.taxpayer(d, s)
 	case "07":
@@ -172,12 +174,6 @@ func (p *placement) list(d *sealed) {
 		}
 		p.add(expected, "", d.day, d.Type, d.ControlNumber, d.Code, nit+dui, nrc, d.name, money(taxed), money(retained))
 	}
-}
-
-func (p *placement) consumer(d *sealed, s *Settings) {
-	p.daily, p.sold = d.share(s), d.share(s)
-	p.addFile(annex02)
-	p.addFile(consumers)
 }
 
 // centralAmerica are the countries that the manual counts within Central America (p. 9), in both forms of CAT-020.
@@ -231,7 +227,7 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 		number = digits(d.customer.NRC)
 	}
 	operation, income := s.sale(d)
-	total := d.sales().Add(d.vat)
+	total := d.exempt.Add(d.nonSubject).Add(d.taxed).Add(d.vat)
 	if number == "" && dui == "" {
 		p.note("no cabe en anexo01: el cliente no tiene NIT, NRC ni DUI (columnas H y Q, pp. 2 y 3); se declara a mano")
 	} else {
@@ -416,8 +412,7 @@ func monthsBetween(from, to string) int {
 	return (b.Year()-a.Year())*12 + int(b.Month()) - int(a.Month())
 }
 
-// identity returns a person's NIT of 14 digits or DUI of 9 digits, never both. MH also writes a natural person's DUI
-// into the member of the NIT.
+// identity returns a NIT of 14 digits or a DUI of 9, never both: MH also writes a DUI into the NIT's member.
 func (p *party) identity() (nit, dui string) {
 	number := digits(p.NIT)
 	if number == "" && (p.DocumentType == "36" || p.DocumentType == "13") {

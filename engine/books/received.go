@@ -130,7 +130,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	}
 	switch d.Type {
 	case "03", "05", "06":
-		p.bought(d, &b.o.Settings)
+		p.bought(d, b.settings)
 	case "07":
 		p.withheldFrom(d)
 	case "09":
@@ -146,8 +146,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with the signed payload. It does not verify the signature itself: suppliers' keys are
-// not known here.
+// signedAs compares the document with the signed payload. Suppliers' keys are not known here.
 func signedAs(jws string, data []byte) error {
 	if jws == "" {
 		return nil

@@ -53,7 +53,6 @@ func TestReceived(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
 	for _, c := range []struct {
 		name   string
 		data   []byte
@@ -166,7 +165,6 @@ func TestReceived_Manual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
 	rng := rand.New(rand.NewPCG(35, 37))
 	cents := func(n int) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }
 	want := make(map[string][]string)

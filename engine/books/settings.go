@@ -5,40 +5,48 @@ import (
 	"slices"
 )
 
-// Settings are values that the documents do not contain and the manual leaves open: [books] of dted.toml, with the
-// tags of config.Config.
+// Settings are values that the documents do not contain and the manual leaves open: [books] of the configuration, which
+// checks them. Zero values mean the defaults in brackets, those of a shop.
 type Settings struct {
-	SaleCodes // of sales that no rule fits
-	// ConsumerRows is "taxpayer" (default) or "establishment": annex 2 has a row a day for the one or for each. The
-	// return is the taxpayer's, and the manual says "agrupar por día" (p. 8).
-	ConsumerRows string `toml:"consumer_rows" one:"taxpayer establishment"`
-	// Returns is "summary" (default) or "annex2", which has returns (18) of invoices as negative rows, besides the book
-	// of consumers (art. 87). By default they are in resumen.json, because annex 2 accepts negative amounts "únicamente
-	// para los documentos anulados/invalidados" (p. 10) and its list of types (p. 8) has no 18.
-	Returns string `toml:"returns" one:"summary annex2"`
-	// DayHyphens writes the codes of annex 2 with hyphens. Default: without, as in every other annex of sales.
-	DayHyphens bool `toml:"day_hyphens"`
-	// CancelledHyphens (default true) writes the control number and the code of invalidated documents with hyphens,
-	// because column A says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
-	CancelledHyphens *bool `toml:"cancelled_hyphens"`
-	// Encoding of the annexes is "utf-8" (default) or "windows-1252", Excel's "CSV (delimitado por comas)" (p. 2).
-	Encoding  string         `toml:"encoding" one:"utf-8 windows-1252"`
-	Sales     []SaleRule     `toml:"sale"`     // the first rule that fits a document decides
-	Purchases []PurchaseRule `toml:"purchase"` // the same for purchases from excluded subjects (14)
+	// SaleCodes are those of sales that no rule of Sale fits. The first rule that fits decides.
+	SaleCodes
+	// ConsumerRows is "taxpayer" or "establishment": annex 2 has a row a day for the taxpayer, because the manual says
+	// "agrupar por día" (p. 8), or a row a day for each establishment.
+	ConsumerRows string `toml:"consumer_rows" json:"consumer_rows" one:"taxpayer establishment"`
+	// Returns is "summary" or "annex2". Returns (18) of invoices are in the book of consumers (art. 87) and in
+	// resumen.json; annex2 also puts them into annex 2 as negative rows. Annex 2 accepts negative amounts "únicamente
+	// para los documentos anulados/invalidados" (p. 10), and its list of types (p. 8) has no 18.
+	Returns string `toml:"returns" json:"returns" one:"summary annex2"`
+	// DayHyphens (false) writes the codes of annex 2 with hyphens; every other annex of sales has none.
+	DayHyphens bool `toml:"day_hyphens" json:"day_hyphens"`
+	// CancelledHyphens (true) writes the control number and the code of invalidated documents with hyphens: column A
+	// says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
+	CancelledHyphens *bool `toml:"cancelled_hyphens" json:"cancelled_hyphens"`
+	// Encoding of the annexes is "utf-8", or "windows-1252" as Excel saves "CSV (delimitado por comas)" (p. 2).
+	Encoding string         `toml:"encoding" json:"encoding" one:"utf-8 windows-1252"`
+	Sale     []SaleRule     `toml:"sale" json:"sale"`
+	Purchase []PurchaseRule `toml:"purchase" json:"purchase"` // from excluded subjects (14), and of received documents
 }
 
 // SaleCodes are a sale's codes for the income tax (pp. 3 and 4).
 type SaleCodes struct {
-	// Operation is the tipo de operación; default: from each document's amounts.
-	Operation int `toml:"operation" json:"operation" one:"1 2 3 4 12 13"`
-	// Income is the tipo de ingreso; default 3, commerce, and in a rule that of all sales.
-	Income int `toml:"income" json:"income" one:"1 2 3 4 5 6 7 8 9 10 12 13"`
+	Operation int `toml:"operation" json:"operation" one:"1 2 3 4 12 13"`        // (by each document's amounts)
+	Income    int `toml:"income" json:"income" one:"1 2 3 4 5 6 7 8 9 10 12 13"` // (3, commerce)
 }
 
-// SaleRule gives codes to the sales of an establishment, of a kind of item (CAT-011), or of both together.
-type SaleRule struct {
+// Fits selects documents of an establishment, of a kind of item, or of both together.
+type Fits struct {
 	Establishment string `toml:"establishment" json:"establishment" form:"establishment"` // "S001"; "": any
-	Item          int    `toml:"item" json:"item" one:"1 2 3 4"`                          // 0: any
+	Item          int    `toml:"item" json:"item" one:"1 2 3 4"`                          // CAT-011; 0: any
+}
+
+func (f Fits) fit(d *sealed) bool {
+	return (f.Establishment == "" || f.Establishment == d.establishment) && (f.Item == 0 || f.Item == d.item)
+}
+
+// SaleRule gives codes to some sales.
+type SaleRule struct {
+	Fits
 	SaleCodes
 }
 
@@ -50,53 +58,44 @@ type PurchaseCodes struct {
 	Cost           int `toml:"cost" json:"cost" one:"1 2 3 4 5 6 7 8 9"`
 }
 
-// PurchaseRule gives codes to the purchases of an establishment, of a kind of item, or of both together.
+// PurchaseRule gives codes to some purchases.
 type PurchaseRule struct {
-	Establishment string `toml:"establishment" json:"establishment" form:"establishment"`
-	Item          int    `toml:"item" json:"item" one:"1 2 3 4"`
+	Fits
 	PurchaseCodes
 }
 
-// purchaseDefault is for purchases that no rule fits: a cost, "artículos comprados interno". Purchased services are an
-// expense of administration.
+// Codes of purchases in a shop: goods are a cost, "artículos comprados interno"; services are an expense of
+// administration.
 var (
-	purchaseDefault = PurchaseCodes{Operation: 1, Classification: 1, Sector: 2, Cost: 5}
-	purchasedItem   = PurchaseRule{Item: 2, PurchaseCodes: PurchaseCodes{1, 2, 2, 2}}
+	goods    = PurchaseCodes{Operation: 1, Classification: 1, Sector: 2, Cost: 5}
+	services = PurchaseRule{Fits{Item: 2}, PurchaseCodes{Operation: 1, Classification: 2, Sector: 2, Cost: 2}}
 )
 
-// complete returns the settings with the defaults of what is not set, which are a shop's.
-func (s Settings) complete() Settings {
+// complete returns the settings with their defaults.
+func (s Settings) complete() *Settings {
+	yes := true
+	s.Income, s.CancelledHyphens = cmp.Or(s.Income, 3), cmp.Or(s.CancelledHyphens, &yes)
 	s.ConsumerRows, s.Returns = cmp.Or(s.ConsumerRows, "taxpayer"), cmp.Or(s.Returns, "summary")
-	s.Encoding, s.Income = cmp.Or(s.Encoding, "utf-8"), cmp.Or(s.Income, 3)
-	if s.CancelledHyphens == nil {
-		s.CancelledHyphens = new(bool)
-		*s.CancelledHyphens = true
+	s.Encoding = cmp.Or(s.Encoding, "utf-8")
+	s.Sale, s.Purchase = slices.Clone(s.Sale), slices.Clone(s.Purchase)
+	for i := range s.Sale {
+		s.Sale[i].Income = cmp.Or(s.Sale[i].Income, s.Income)
 	}
-	s.Sales = slices.Clone(s.Sales)
-	for i := range s.Sales {
-		s.Sales[i].Income = cmp.Or(s.Sales[i].Income, s.Income)
+	for i := range s.Purchase {
+		c := &s.Purchase[i].PurchaseCodes
+		c.Operation = cmp.Or(c.Operation, goods.Operation)
+		c.Classification = cmp.Or(c.Classification, goods.Classification)
+		c.Sector, c.Cost = cmp.Or(c.Sector, goods.Sector), cmp.Or(c.Cost, goods.Cost)
 	}
-	s.Purchases = append(slices.Clone(s.Purchases), purchasedItem)
-	for i := range s.Purchases {
-		c, d := &s.Purchases[i].PurchaseCodes, purchaseDefault
-		*c = PurchaseCodes{cmp.Or(c.Operation, d.Operation), cmp.Or(c.Classification, d.Classification),
-			cmp.Or(c.Sector, d.Sector), cmp.Or(c.Cost, d.Cost)}
-	}
-	return s
-}
-
-func fits(establishment string, item int, ofEstablishment string, ofItem int) bool {
-	return (establishment == "" || establishment == ofEstablishment) && (item == 0 || item == ofItem)
+	s.Purchase = append(s.Purchase, services)
+	return &s
 }
 
 // sale returns the codes of a sale. If the settings leave the operation open, it follows from the sale's amounts.
 func (s *Settings) sale(d *sealed) (operation, income int) {
 	codes := s.SaleCodes
-	for _, r := range s.Sales {
-		if fits(r.Establishment, r.Item, d.establishment, d.item) {
-			codes = r.SaleCodes
-			break
-		}
+	if i := slices.IndexFunc(s.Sale, func(r SaleRule) bool { return r.fit(d) }); i >= 0 {
+		codes = s.Sale[i].SaleCodes
 	}
 	operation = codes.Operation
 	if operation == 0 {
@@ -117,10 +116,8 @@ func (s *Settings) sale(d *sealed) (operation, income int) {
 const mixed = 4
 
 func (s *Settings) purchase(d *sealed) PurchaseCodes {
-	for _, r := range s.Purchases {
-		if fits(r.Establishment, r.Item, d.establishment, d.item) {
-			return r.PurchaseCodes
-		}
+	if i := slices.IndexFunc(s.Purchase, func(r PurchaseRule) bool { return r.fit(d) }); i >= 0 {
+		return s.Purchase[i].PurchaseCodes
 	}
-	return purchaseDefault
+	return goods
 }

@@ -11,18 +11,32 @@ import (
 
 // share holds the amounts that a document adds to a line of several documents.
 type share struct {
-	date                      string // of the line, yyyy-mm-dd
-	exempt, nonSubject, taxed decimal.Decimal
-	vat                       decimal.Decimal // inside taxed
-	exports                   exports
-	operation, income         int
-	kind                      string // CAT-002: 11; "" for an invoice
+	sales
+	date              string // of the line, yyyy-mm-dd
+	operation, income int
+	kind              string // CAT-002: 11; "" for an invoice
 	// adjust is why the document has a line of its own, which subtracts or restores amounts; "" if the line is shared.
 	adjust string
 }
 
-func (s *share) total() decimal.Decimal {
+// sales are the amounts of a line.
+type sales struct {
+	exempt, nonSubject, taxed decimal.Decimal
+	vat                       decimal.Decimal // inside taxed
+	exports                   exports
+}
+
+func (s sales) total() decimal.Decimal {
 	return s.exempt.Add(s.nonSubject).Add(s.taxed).Add(s.exports.total())
+}
+
+func (s sales) plus(o sales) sales {
+	s.exempt, s.nonSubject = s.exempt.Add(o.exempt), s.nonSubject.Add(o.nonSubject)
+	s.taxed, s.vat = s.taxed.Add(o.taxed), s.vat.Add(o.vat)
+	for i := range s.exports {
+		s.exports[i] = s.exports[i].Add(o.exports[i])
+	}
+	return s
 }
 
 // exports are columns O to Q of annex 2: goods within Central America, goods elsewhere, services.
@@ -44,7 +58,7 @@ func (s *share) annexCells(first, last string) []string {
 
 func (d *sealed) share(s *Settings) *share {
 	operation, income := s.sale(d)
-	return &share{date: d.Date, exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, vat: d.vat,
+	return &share{sales: sales{exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, vat: d.vat}, date: d.Date,
 		operation: operation, income: income}
 }
 
@@ -65,12 +79,11 @@ type seriesKey struct{ date, series, kind string }
 
 // line holds the sums of the documents that share a row.
 type line struct {
-	first, last               order
-	firstCode, lastCode       string
-	firstNumber, lastNumber   string
-	exempt, nonSubject, taxed decimal.Decimal
-	exports                   exports
-	operation, documents      int
+	sales
+	first, last             order
+	firstCode, lastCode     string
+	firstNumber, lastNumber string
+	operation, documents    int
 }
 
 func (l *line) add(d *sealed, o order, s *share) {
@@ -87,15 +100,7 @@ func (l *line) add(d *sealed, o order, s *share) {
 		l.operation = mixed
 	}
 	l.documents++
-	l.exempt, l.nonSubject, l.taxed = l.exempt.Add(s.exempt), l.nonSubject.Add(s.nonSubject), l.taxed.Add(s.taxed)
-	for i, amount := range s.exports {
-		l.exports[i] = l.exports[i].Add(amount)
-	}
-}
-
-// share returns the amounts of the row.
-func (l *line) share(date string) *share {
-	return &share{date: date, exempt: l.exempt, nonSubject: l.nonSubject, taxed: l.taxed, exports: l.exports}
+	l.sales = l.plus(s.sales)
 }
 
 func (b *Book) daily(d *sealed, o order, s *share) error {
@@ -110,12 +115,11 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 	if s.operation == 3 || s.operation > mixed {
 		key.apart = s.operation
 	}
-	if b.o.Settings.ConsumerRows == "establishment" {
+	if b.settings.ConsumerRows == "establishment" {
 		key.establishment = d.establishment
 	}
 	l := b.days[key]
-	for l != nil && l.exempt.Add(l.nonSubject).Add(l.taxed).Add(l.exports.total()).Add(
-		s.total()).Abs().GreaterThanOrEqual(widest) {
+	for l != nil && l.plus(s.sales).total().Abs().GreaterThanOrEqual(widest) {
 		key.part++
 		l = b.days[key]
 	}
@@ -128,7 +132,7 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 }
 
 func (b *Book) dayCode(code string) string {
-	if b.o.Settings.DayHyphens {
+	if b.settings.DayHyphens {
 		return code
 	}
 	return plain(code)
@@ -158,8 +162,7 @@ func (b *Book) addSale(d *sealed, o order, s *share) error {
 	return nil
 }
 
-// bookNumber returns the number of a document in the book of consumers: its control number, or for a return, which has
-// no control number of MH, its code.
+// bookNumber returns a document's number in the book of consumers: for a return, its code.
 func (d *sealed) bookNumber() string {
 	if d.Type == "18" {
 		return d.Code
@@ -172,15 +175,14 @@ func consumerCells(date, establishment, first, last string, s *share, documents 
 		money(s.exports.total()), money(s.total()), "0.00", strconv.Itoa(documents), text(s.adjust)}
 }
 
-// shared spools the rows that several documents share.
+// shared adds the rows that several documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
 		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income,
 			y.income), cmp.Compare(x.kind, y.kind), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
 	}) {
 		l := b.days[key]
-		s := l.share(key.date)
-		s.operation, s.income, s.kind = l.operation, key.income, key.kind
+		s := &share{sales: l.sales, date: key.date, operation: l.operation, income: key.income, kind: key.kind}
 		o, err := dayOrder(key.date, key.establishment, uint64(100*key.income+key.apart))
 		if err != nil {
 			return err
@@ -197,7 +199,8 @@ func (b *Book) shared() error {
 			return err
 		}
 		establishment := key.series[:min(4, len(key.series))]
-		cells := consumerCells(key.date, establishment, l.firstNumber, l.lastNumber, l.share(key.date), l.documents)
+		cells := consumerCells(key.date, establishment, l.firstNumber, l.lastNumber, &share{sales: l.sales},
+			l.documents)
 		if err := b.put(consumers, o, cells); err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package books
 import (
 	"bufio"
 	"cmp"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ type summary struct {
 	groups         map[groupKey]*group
 	vat            decimal.Decimal // the VAT in the prices, according to the consumers' documents
 	branches       map[int64]int
-	nowhere, noted *spool // nil until the first document
+	nowhere, noted rows // JSON
 }
 
 type groupKey struct {
@@ -84,7 +83,7 @@ type named struct {
 }
 
 // count adds a document to the summary.
-func (b *Book) count(d *sealed, o order, p *placement) error {
+func (b *Book) count(d *sealed, o order, p *placement) {
 	key := groupKey{!strings.HasPrefix(d.Date, b.o.Month), d.Type, d.State}
 	g := b.sum.groups[key]
 	if g == nil {
@@ -93,21 +92,16 @@ func (b *Book) count(d *sealed, o order, p *placement) error {
 	}
 	g.add(d)
 	b.sum.branches[d.Branch]++
-	say := func(into **spool, text string) error {
-		line, err := json.Marshal(named{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text})
-		return errors.Join(err, b.spool(into, o, string(line)))
+	say := func(into *rows, text string) {
+		line, _ := json.Marshal(named{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text}) // texts
+		into.add(o, string(line))
 	}
 	if p.motive != "" {
-		if err := say(&b.sum.nowhere, p.motive); err != nil {
-			return err
-		}
+		say(&b.sum.nowhere, p.motive)
 	}
 	for _, note := range p.notes {
-		if err := say(&b.sum.noted, note); err != nil {
-			return err
-		}
+		say(&b.sum.noted, note)
 	}
-	return nil
 }
 
 // FileSum describes a file: its rows, its documents, and the sum of each column.
@@ -147,9 +141,9 @@ func (b *Book) summarise() (err error) {
 	err = errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente",
 		map[string]string{"nit": b.issuer.NIT, "nrc": b.issuer.NRC, "nombre": b.issuer.Name}),
 		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes",
-			b.o.Settings.forSummary()),
+			b.settings.forSummary()),
 		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)),
-		member("archivos", b.Files()), member("sin_archivo_cantidad", b.sum.nowhere.rows()))
+		member("archivos", b.Files()), member("sin_archivo_cantidad", len(b.sum.nowhere)))
 	if b.o.Received {
 		err = errors.Join(err, member("recibidos", b.received))
 	}
@@ -166,23 +160,21 @@ func (b *Book) summarise() (err error) {
 	return out.Flush()
 }
 
-func (b *Book) list(out *bufio.Writer, name string, s *spool, end string) error {
+func (b *Book) list(out *bufio.Writer, name string, list rows, end string) error {
 	_, _ = fmt.Fprintf(out, "  %q: [", name)
 	separator := "\n"
-	if s != nil {
-		err := s.eachRow(func(c []string) error {
-			_, err := fmt.Fprintf(out, "%s    %s", separator, c[0])
-			separator = ",\n"
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	err := list.each(func(c []string) error {
+		_, err := fmt.Fprintf(out, "%s    %s", separator, c[0])
+		separator = ",\n"
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	if separator != "\n" {
 		_, _ = out.WriteString("\n  ")
 	}
-	_, err := out.WriteString("]" + end + "\n")
+	_, err = out.WriteString("]" + end + "\n")
 	return err
 }
 
@@ -217,21 +209,12 @@ func (b *Book) Files() []FileSum {
 }
 
 // forSummary returns the settings in the form of resumen.json.
-func (s *Settings) forSummary() map[string]any {
-	return map[string]any{"operation": s.Operation, "income": s.Income, "sale": s.Sales, "purchase": s.Purchases,
-		"purchase_default": purchaseDefault, "consumer_rows": s.ConsumerRows, "returns": s.Returns,
-		"day_hyphens": s.DayHyphens, "cancelled_hyphens": s.CancelledHyphens, "encoding": s.Encoding}
+func (s *Settings) forSummary() any {
+	return struct {
+		*Settings
+		Default PurchaseCodes `json:"purchase_default"`
+	}{s, goods}
 }
 
-// Nowhere returns how many documents of the month are in no file, and how many notes resumen.json has about other
-// documents.
-func (b *Book) Nowhere() (documents, notes int) { return b.sum.nowhere.rows(), b.sum.noted.rows() }
-
-// codeBytes returns a codigoGeneracion as 16 bytes.
-func codeBytes(code string) (b [16]byte, err error) {
-	raw, err := hex.DecodeString(plain(code))
-	if err != nil || len(raw) != len(b) {
-		return b, fmt.Errorf("document %q: not a codigoGeneracion", code)
-	}
-	return [16]byte(raw), nil
-}
+// Nowhere returns how many documents are in no file, and how many notes resumen.json has about others.
+func (b *Book) Nowhere() (documents, notes int) { return len(b.sum.nowhere), len(b.sum.noted) }

@@ -60,8 +60,7 @@ func (b *Book) total(l *layout, letter byte) decimal.Decimal {
 // rateWithin is the part of VAT in a price that includes VAT: 13/113 (Ley de IVA, art. 54).
 var rateWithin = decimal.NewFromInt(13).DivRound(decimal.NewFromInt(113), 16)
 
-// reckoning returns the summary at the end of a book: the VAT of the sales to consumers (art. 83), and in the book of
-// taxpayers all sales with their VAT (art. 85).
+// reckoning returns the summary of a book: the VAT of sales to consumers (art. 83), or of all sales (art. 85).
 func (b *Book) reckoning(l *layout) [][]string {
 	if l != taxpayers && l != consumers {
 		return nil

@@ -37,7 +37,8 @@ type record struct {
 }
 
 func recordOf(d Document) record {
-	return record{d.Code, d.ControlNumber, d.Type, d.State, d.Date, d.Total, d.Seal, d.Deferred, d.Invalidated, d.JSON}
+	return record{d.Code, d.ControlNumber, d.Type, d.State, d.Date, d.Total, d.Seal, d.Deferred, d.Invalidated,
+		json.RawMessage(d.JSON)}
 }
 
 type object = map[string]any
@@ -319,7 +320,6 @@ func madeBooks(t *testing.T, month string, s Settings, list []Document) (dir str
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
 	for _, d := range list {
 		if err := b.Add(d); err != nil {
 			t.Fatal(err)

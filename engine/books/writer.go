@@ -19,7 +19,7 @@ type tally struct {
 	net             []decimal.Decimal // the same sums after subtracting credit notes
 }
 
-// put spools a row and adds its amounts to the file's sums.
+// put keeps a row and adds its amounts to the file's sums.
 func (b *Book) put(l *layout, o order, cells []string) error {
 	t := b.files[l]
 	t.rows++
@@ -40,32 +40,14 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 		}
 		t.net[i] = t.net[i].Add(amount)
 	}
-	s := b.spools[l]
-	err := b.spool(&s, o, cells...)
-	b.spools[l] = s
-	return err
-}
-
-// spool adds a row to a spool. It opens the spool for the first row.
-func (b *Book) spool(into **spool, o order, cells ...string) error {
-	if *into == nil {
-		s, err := newSpool(b.o.Dir)
-		if err != nil {
-			return err
-		}
-		*into, b.open = s, append(b.open, s)
-	}
-	return (*into).add(o, cells)
+	b.rows[l].add(o, cells...)
+	return nil
 }
 
 // eachRow calls fn with the rows of a file in their order. It numbers the rows if the file has a column for the number.
 func (b *Book) eachRow(l *layout, fn func([]string) error) error {
-	s := b.spools[l]
-	if s == nil {
-		return nil
-	}
 	n := 0
-	return s.eachRow(func(cells []string) error {
+	return b.rows[l].each(func(cells []string) error {
 		if n++; l.Columns[0].Name == "No." || l == f930 {
 			cells[0] = strconv.Itoa(n)
 		}
@@ -92,7 +74,7 @@ func (b *Book) write(l *layout) (err error) {
 			safe[i] = cell(c)
 		}
 		s := strings.Join(safe, ";") + "\r\n"
-		if !l.header && b.o.Settings.Encoding == "windows-1252" {
+		if !l.header && b.settings.Encoding == "windows-1252" {
 			s = string(windows1252(s))
 		}
 		_, err := out.WriteString(s)

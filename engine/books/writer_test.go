@@ -158,7 +158,7 @@ func TestBook_Refuses(t *testing.T) {
 		"no JSON":          {[]Document{{Code: list[0].Code, JSON: []byte("{")}}, list[0].Code},
 		"no amount at all": {[]Document{func() Document { d := list[0]; d.Total = "x"; return d }()}, "total"},
 	} {
-		b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: t.TempDir()})
+		b, err := New(Options{Month: "2026-11", Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,12 +170,11 @@ func TestBook_Refuses(t *testing.T) {
 		if err == nil {
 			err = b.Finish()
 		}
-		b.Close()
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, o := range []Options{{Month: "2026-13", Settings: Settings{}}, {Month: "11/2026", Settings: Settings{}}} {
+	for _, o := range []Options{{Month: "2026-13"}, {Month: "11/2026"}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
@@ -207,7 +206,7 @@ func TestBook_Volumes(t *testing.T) {
 	w := newWorld(t, 9, "2026-11")
 	var printed []pdf.Book
 	dir := t.TempDir()
-	b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: dir, Volume: 40, Print: func(_ io.Writer,
+	b, err := New(Options{Month: "2026-11", Dir: dir, Volume: 40, Print: func(_ io.Writer,
 		t pdf.Book) (int, error) {
 		t.Rows = slices.Clone(t.Rows)
 		printed = append(printed, t)
@@ -216,7 +215,6 @@ func TestBook_Volumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
 	for _, d := range w.documents(500) {
 		if err := b.Add(d); err != nil {
 			t.Fatal(err)
@@ -295,11 +293,10 @@ func TestCell(t *testing.T) {
 // and a day whose sum is too wide has two lines.
 func TestWide(t *testing.T) {
 	dir := t.TempDir()
-	b, err := New(Options{Month: "2026-11", Settings: Settings{}, Dir: dir})
+	b, err := New(Options{Month: "2026-11", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close()
 	for i, total := range []string{"10000000000.00", "6000000000.00", "6000000000.00", "5.00"} {
 		code := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i+1)
 		raw := fmt.Sprintf(`{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":"2026-11-05","horEmi":"10:00:0%d"},"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"Abarrotes La Ceiba"},"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":%s}],"resumen":{"totalGravada":%s,"totalPagar":%s}}`,

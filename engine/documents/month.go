@@ -1,21 +1,19 @@
 package documents
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"dtegate/engine/books"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
 
-// MonthReader reads the documents of a month for the accountant (engine/books makes files of them): every document
-// issued in the month, and older documents invalidated in the month. It reads a page at a time and keeps nothing
-// between pages.
+// MonthReader reads the documents issued or invalidated in a month, for engine/books, a page at a time.
 type MonthReader struct {
 	store   *storage.Store
 	records int   // the most records that a page reads
@@ -25,32 +23,12 @@ type MonthReader struct {
 // NewMonthReader returns a reader of a store.
 func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{store, 256, 1 << 18} }
 
-// MonthDocument is the present state of a document, with its signed bytes.
-type MonthDocument struct {
-	Code          string `json:"codigoGeneracion"`
-	ControlNumber string `json:"numeroControl"`
-	Document      string `json:"tipoDte"`
-	Estado        string `json:"estado"` // "" while it has no outcome
-	Date          string `json:"fecEmi"`
-	Total         string `json:"total"`
-	Sello         string `json:"selloRecibido"`
-	BranchID      int64  `json:"sucursal"`
-	// Deferred: the document was issued in contingency.
-	Deferred bool `json:"contingencia,omitempty"`
-	// Invalidated is the day of the event that invalidated the document: yyyy-mm-dd, El Salvador time.
-	Invalidated string `json:"invalidado,omitempty"`
-	// Refusal is MH's text about a rejected document.
-	Refusal string `json:"rechazo,omitempty"`
-	// Payload is the second part of the JWS: base64url of the signed bytes. "": the store has lost them.
-	Payload string `json:"payload"`
-}
-
 // MonthPage is some documents, by day and then by id.
 type MonthPage struct {
-	Documents []MonthDocument `json:"documents"`
-	Next      uint64          `json:"next"` // the place after which the next page begins; 0 on the last page
-	Done      uint64          `json:"done"` // days read of Total, for a progress bar
-	Total     uint64          `json:"total"`
+	Documents []books.Document `json:"documents"`
+	Next      uint64           `json:"next"` // the place after which the next page begins; 0 on the last page
+	Done      uint64           `json:"done"` // days read of Total, for a progress bar
+	Total     uint64           `json:"total"`
 }
 
 // IsMonth reports whether a text is a month like "2026-11".
@@ -67,7 +45,7 @@ func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	}
 	begin, last := record.Day(month+"-01"), record.Day(first.AddDate(0, 1, -1).Format(time.DateOnly))
 	day, id := max(begin, begin-1+uint32(min(after>>idBits, 32))), after&(1<<idBits-1)
-	p := &MonthPage{Documents: []MonthDocument{}, Total: uint64(last - begin + 1)}
+	p := &MonthPage{Documents: []books.Document{}, Total: uint64(last - begin + 1)}
 	read, size := 0, int64(0)
 	for ; day <= last; day, id = day+1, 0 {
 		for d, err := range record.OfDay(context.Background(), r.store, day, id) {
@@ -96,7 +74,7 @@ const idBits = 48
 var ErrNotFound = storage.ErrNotFound
 
 // Document reads one document of any month. Error: ErrNotFound.
-func (r *MonthReader) Document(code dte.Code) (*MonthDocument, error) {
+func (r *MonthReader) Document(code dte.Code) (*books.Document, error) {
 	entry, h, err := record.Read(r.store, storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
 		err = storage.ErrNotFound
@@ -125,25 +103,19 @@ func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, 
 	return doc.Head.Bytes, nil
 }
 
-func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*MonthDocument, error) {
-	jws, err := record.SignedForm(store, entry.Code, h)
-	lost := errors.Is(err, record.ErrLost)
-	if err != nil && !lost {
+func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*books.Document, error) {
+	signed, err := record.SignedBytes(store, entry.Code, h)
+	if err != nil && !errors.Is(err, record.ErrLost) {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
-	_, rest, _ := bytes.Cut(jws, []byte("."))
-	body, _, ok := bytes.Cut(rest, []byte("."))
-	if !ok && !lost {
-		return nil, fmt.Errorf("reading document %s: not a compact JWS", dte.Code(entry.Code))
-	}
-	d := &MonthDocument{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Document: h.Document,
-		Estado: record.Estado(entry.State), Date: h.Date,
-		Total: h.Total, BranchID: h.BranchID, Deferred: h.Form != record.FormNormal, Payload: string(body)}
+	d := &books.Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Type: h.Document,
+		State: record.Estado(entry.State), Date: h.Date, Total: h.Total, Branch: h.BranchID,
+		Deferred: h.Form != record.FormNormal, JSON: signed}
 	if h.Response != nil {
 		if entry.State == record.Rejected {
 			d.Refusal = record.RefusalText(h.Response)
 		} else {
-			d.Sello = h.Response.SelloRecibido
+			d.Seal = h.Response.SelloRecibido
 		}
 	}
 	if entry.State == record.Invalidated {

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dtegate/engine"
+	"dtegate/engine/books"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
@@ -202,7 +203,7 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("document %s: %w", code, err)
 		}
-		return &documents.MonthPage{Documents: []documents.MonthDocument{*d}, Done: 1, Total: 1}, nil
+		return &documents.MonthPage{Documents: []books.Document{*d}, Done: 1, Total: 1}, nil
 	}
 	after, err := number(ctx, "after", 0, 0, math.MaxInt)
 	if err != nil {

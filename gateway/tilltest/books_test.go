@@ -2,7 +2,6 @@ package tilltest_test
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"os"
@@ -30,27 +29,23 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 		}
 	}
 	dir = b.t.TempDir()
-	book, err := books.New(books.Options{Month: of, Settings: books.Settings{}, Dir: dir, Made: "now"})
+	book, err := books.New(books.Options{Month: of, Dir: dir, Made: "now"})
 	must(err)
-	defer book.Close()
 	var lines bytes.Buffer
 	reader := documents.NewMonthReader(b.Store)
 	for after, more := uint64(0), true; more; {
 		p, err := reader.Page(of, after)
 		must(err)
 		for _, d := range p.Documents {
-			raw, err := base64.RawURLEncoding.DecodeString(d.Payload)
-			must(err)
-			must(book.Add(books.Document{Code: d.Code, ControlNumber: d.ControlNumber, Type: d.Document,
-				State: d.Estado, Date: d.Date, Total: d.Total, Seal: d.Sello,
-				Branch: d.BranchID, Deferred: d.Deferred, Invalidated: d.Invalidated, Refusal: d.Refusal, JSON: raw}))
-			d.Payload = ""
+			must(book.Add(d))
+			raw := json.RawMessage(d.JSON)
+			d.JSON = nil
 			must(json.NewEncoder(&lines).Encode(struct {
-				documents.MonthDocument
+				books.Document
 				Seal        string          `json:"selloRecibido"`
 				Invalidated string          `json:"invalidado"`
 				JSON        json.RawMessage `json:"document"`
-			}{d, d.Sello, d.Invalidated, raw}))
+			}{d, d.Seal, d.Invalidated, raw}))
 		}
 		after, more = p.Next, p.Next > 0
 	}

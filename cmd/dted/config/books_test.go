@@ -19,7 +19,7 @@ func TestBooks(t *testing.T) {
 	b, err := LoadBooks(write("income = 2\nreturns = \"annex2\"\ncancelled_hyphens = false\n[[books.sale]]\nitem = " +
 		"2\noperation = 12\n[[books.purchase]]\nestablishment = \"S001\"\ncost = 9\n"))
 	if err != nil || b.Income != 2 || b.Returns != "annex2" || b.CancelledHyphens == nil || *b.CancelledHyphens ||
-		b.Sales[0].Operation != 12 || b.Purchases[0].Cost != 9 {
+		b.Sale[0].Operation != 12 || b.Purchase[0].Cost != 9 {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if b, err := LoadBooks(write("")); err != nil || b.CancelledHyphens != nil {
