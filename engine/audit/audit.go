@@ -44,8 +44,8 @@ type Act struct {
 	Error   string    `json:"error,omitempty"`
 	// State is data of the act's owner that must survive a restart.
 	State json.RawMessage `json:"state,omitempty"`
-	// Authenticity is the result of checking the act's mark on reading: own, none, other or altered. It is not stored.
-	Authenticity string `json:"authenticity,omitempty"`
+	// Authenticity is the result of checking the act's mark on reading. It is not stored.
+	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`
 }
 
 // storedAct is an act as stored. Its mark covers the previous act's code: no act can be removed or put between.
@@ -191,7 +191,7 @@ func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 		if err := json.Unmarshal(e.Head, &a); err != nil {
 			return nil, errors.Join(fmt.Errorf("act %d: %w", e.Number, storage.ErrCorrupt), err)
 		}
-		a.Authenticity = verdicts[check(box, &e)]
+		a.Authenticity = check(box, &e)
 		acts = append(acts, a)
 	}
 	return acts, nil
@@ -213,24 +213,13 @@ func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 	}
 }
 
-// Values of Act.Authenticity.
-const (
-	Own  = "own"  // this box wrote the act in this form
-	None = "none" // the act has no mark: it is older than the box's key, or it came in a backup
-	// the mark is from another box: the act came in a backup, and this box cannot check whether it is genuine
-	Other   = "other"
-	Altered = "altered" // the mark names this box but is wrong: the act was rewritten
-)
-
-var verdicts = [...]string{recordmac.Own: Own, recordmac.None: None, recordmac.Other: Other, recordmac.Altered: Altered}
-
 func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 	return box.Check(e.Head, recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)})
 }
 
 // Authenticity is what the marks prove about the acts. Marks cannot show that the newest acts were removed.
 type Authenticity struct {
-	Acts map[string]int // by Own, None, Other and Altered
+	Acts map[recordmac.Verdict]int
 	// Problems are the contradictions, in the order of the acts: acts that were rewritten, inserted or removed.
 	Problems []string
 }
@@ -244,7 +233,7 @@ func Authenticate(store *storage.Store, box *recordmac.Key) (*Authenticity, erro
 	slices.SortFunc(entries, func(a, b storage.Entry) int {
 		return cmp.Or(cmp.Compare(a.Series, b.Series), cmp.Compare(a.Number, b.Number))
 	})
-	a := &Authenticity{Acts: make(map[string]int)}
+	a := &Authenticity{Acts: make(map[recordmac.Verdict]int)}
 	var before storage.Code
 	own := false // an earlier act has this box's mark
 	for i, e := range entries {
@@ -262,7 +251,7 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 	var r storedAct
 	err := json.Unmarshal(e.Head, &r)
 	verdict := check(box, e)
-	a.Acts[verdicts[verdict]]++
+	a.Acts[verdict]++
 	problem := func(format string, args ...any) {
 		a.Problems = append(a.Problems, fmt.Sprintf("act %d (%q by %q): ", e.Number, r.What, r.Who)+fmt.Sprintf(format,
 			args...))
@@ -287,12 +276,15 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 func (a *Authenticity) String() string { return Sentence(a.Acts) }
 
 // Sentence returns a text with the number of acts by kind of authenticity.
-func Sentence(acts map[string]int) string {
-	text := fmt.Sprintf("%d acts bear this box's mark", acts[Own])
-	for _, p := range [][2]string{{None, ", %d came with a backup, or are older than the mark, and bear none"},
-		{Other, ", %d came with a backup and bear another box's"}, {Altered, ", %d WERE REWRITTEN"}} {
-		if n := acts[p[0]]; n > 0 {
-			text += fmt.Sprintf(p[1], n)
+func Sentence(acts map[recordmac.Verdict]int) string {
+	text := fmt.Sprintf("%d acts bear this box's mark", acts[recordmac.Own])
+	for _, p := range []struct {
+		of   recordmac.Verdict
+		text string
+	}{{recordmac.None, ", %d came with a backup, or are older than the mark, and bear none"},
+		{recordmac.Other, ", %d came with a backup and bear another box's"}, {recordmac.Altered, ", %d WERE REWRITTEN"}} {
+		if n := acts[p.of]; n > 0 {
+			text += fmt.Sprintf(p.text, n)
 		}
 	}
 	return text

@@ -163,7 +163,7 @@ func TestTrail_Concurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if a, err := Authenticate(s, box); err != nil || len(a.Problems) > 0 || a.Acts[Own] != 16 {
+	if a, err := Authenticate(s, box); err != nil || len(a.Problems) > 0 || a.Acts[recordmac.Own] != 16 {
 		t.Errorf("%+v, %v", a, err)
 	}
 	if err := s.Close(); err != nil {

@@ -29,7 +29,7 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 		s.Postpone(now, errors.New("no archive is configured"), false)
 		return
 	}
-	if open, why := box.delivery.archive.leftAlone(now); open {
+	if open, why := box.delivery.servers[archiveServer].leftAlone(now); open {
 		s.Postpone(now, why, true)
 		return
 	}
@@ -48,13 +48,13 @@ func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage
 	case err == nil:
 		s.End(record.StepDone, nil)
 		s.Held = held
-		box.delivery.archive.reset()
+		box.delivery.servers[archiveServer].reset()
 	case result == "conflict", result == "invalid":
 		s.End(record.StepFailed, err)
 		box.o.Logger.Error("the archive does not take a document", "code", dte.Code(entry.Code).String(), "error", err)
 	default:
 		s.Postpone(box.o.Now(), err, true)
-		box.delivery.archive.fail(box.o.Now(), err)
+		box.delivery.servers[archiveServer].fail(box.o.Now(), err)
 		box.o.Logger.Warn("archiving a document", "code", dte.Code(entry.Code).String(), "error", err)
 	}
 	box.metrics.archived.WithLabelValues(result).Inc()

@@ -15,17 +15,18 @@ func TestBreaker(t *testing.T) {
 	for _, pause := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, PauseMost, PauseMost} {
 		b.fail(now, why)
 		b.fail(now.Add(time.Second), why) // under way with the first
-		if open, told := b.leftAlone(now); !open || told != why || b.mayRetry(now) ||
+		if open, told := b.leftAlone(now); !open || told != why ||
 			!b.retryAt().Equal(now.Add(pause)) {
 			t.Errorf("after a failure: open %v, %v, again %v, want %v", open, told, b.retryAt().Sub(now), pause)
 		}
-		if now = now.Add(pause); !b.mayRetry(now) {
+		now = now.Add(pause)
+		if open, _ := b.leftAlone(now); open {
 			t.Errorf("it is not ripe after %v", pause)
 		}
 	}
 	b.reset()
-	if open, told := b.leftAlone(now); open || told != nil || b.mayRetry(now) || !b.retryAt().IsZero() {
-		t.Errorf("after an answer: open %v, %v, ripe %v, again %v", open, told, b.mayRetry(now), b.retryAt())
+	if open, told := b.leftAlone(now); open || told != nil || !b.retryAt().IsZero() {
+		t.Errorf("after an answer: open %v, %v, again %v", open, told, b.retryAt())
 	}
 	if b.fail(now, why); !b.retryAt().Equal(now.Add(pauseFirst)) {
 		t.Errorf("the next failure waits %v", b.retryAt().Sub(now))

@@ -39,7 +39,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 		box.mailLater(s, now, errNoMail, false, false)
 		return
 	}
-	if open, why := box.delivery.mail.leftAlone(now); open {
+	if open, why := box.delivery.servers[mailServer].leftAlone(now); open {
 		box.mailLater(s, now, why, true, errors.Is(why, errSetup))
 		return
 	}
@@ -56,13 +56,13 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	switch {
 	case o.Kind == mail.Sent:
 		s.End(record.StepDone, nil)
-		box.delivery.mail.reset()
+		box.delivery.servers[mailServer].reset()
 		box.metrics.mailed.WithLabelValues("sent").Inc()
 	case o.Kind == mail.Refused:
 		s.End(record.StepFailed, o.Err)
 		box.metrics.mailed.WithLabelValues("refused").Inc()
 		if o.Code > 0 {
-			box.delivery.mail.reset()
+			box.delivery.servers[mailServer].reset()
 		}
 		box.o.Logger.Warn("a message is refused for good", "code", dte.Code(entry.Code).String(), "reply", o.Code,
 			refusal.LogAttr(o.Err))
@@ -73,9 +73,9 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 			o.Err = fmt.Errorf("%w: %w", errSetup, o.Err)
 		}
 		if away {
-			box.delivery.mail.fail(now, o.Err)
+			box.delivery.servers[mailServer].fail(now, o.Err)
 		} else if o.Code > 0 {
-			box.delivery.mail.reset()
+			box.delivery.servers[mailServer].reset()
 		}
 		result := "later"
 		if o.Setup {
@@ -295,7 +295,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	if err != nil {
 		return err
 	}
-	if away && !stepWanted(&l.Step, box.o.Now(), away, &box.delivery.mail) {
+	if away && !stepWanted(&l.Step, box.o.Now(), away, &box.delivery.servers[mailServer]) {
 		return nil
 	}
 	code, err := dte.ParseCode(l.Document)

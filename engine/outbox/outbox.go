@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,11 +125,17 @@ type Delivery struct {
 	Look mail.Look
 }
 
+// Indexes of deliveries.servers.
+const (
+	mailServer = iota
+	archiveServer
+)
+
 // deliveries is the part of the delivery's state that is only in memory; a restart may lose it.
 type deliveries struct {
-	mail, archive breaker
-	bell          fairqueue.Bell
-	printing      *fairqueue.Queue // by token
+	servers  [2]breaker // of mail and of the archive, in the order of record.Delivery.Steps
+	bell     fairqueue.Bell
+	printing *fairqueue.Queue // by token
 
 	mu      sync.Mutex
 	waiting map[storage.Code]chan string // channels of tills that wait for a resend, by the letter's code
@@ -142,8 +149,9 @@ func (d *deliveries) init(now func() time.Time) {
 		Now: now, Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
 	// Try deliveries that waited for a server before the restart at once.
-	d.mail.resume()
-	d.archive.resume()
+	for i := range d.servers {
+		d.servers[i].resume()
+	}
 }
 
 // Run makes due deliveries until ctx ends.
@@ -197,8 +205,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 	if len(first) > 0 {
 		next = max(0, first[0].Due.At.Sub(now))
 	}
-	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
-		if until := b.retryAt(); !until.IsZero() {
+	for i := range box.delivery.servers {
+		if until := box.delivery.servers[i].retryAt(); !until.IsZero() {
 			next = max(0, min(next, until.Sub(now)))
 		}
 	}
@@ -208,8 +216,9 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 // retryAway tries one waiting record for each server after its pause, and all records if the first succeeds. It tries
 // another record each time: a record that breaks a server must not block other records.
 func (box *Outbox) retryAway(ctx context.Context) error {
-	for _, b := range []*breaker{&box.delivery.mail, &box.delivery.archive} {
-		if !b.mayRetry(box.o.Now()) {
+	for i := range box.delivery.servers {
+		b := &box.delivery.servers[i]
+		if at := b.retryAt(); at.IsZero() || box.o.Now().Before(at) {
 			continue
 		}
 		all, err := box.o.Store.Due(record.QueueDeliver, record.Whenever, deliverMany)
@@ -222,8 +231,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 			if err != nil {
 				continue // deliverDue sets it aside when it is due
 			}
-			if one := map[*breaker]*record.Step{&box.delivery.mail: s.Mail,
-				&box.delivery.archive: s.Archive}[b]; one.Pending() && one.Away {
+			if one := *s.Steps()[i]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)
 			}
 		}
@@ -232,12 +240,12 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 			continue
 		}
 		b.turns++
-		i := b.turns % len(waiting)
-		if err := box.deliverEach(ctx, waiting[i:i+1], true); err != nil {
+		first := b.turns % len(waiting)
+		if err := box.deliverEach(ctx, waiting[first:first+1], true); err != nil {
 			return err
 		}
 		if b.retryAt().IsZero() {
-			if err := box.deliverEach(ctx, append(waiting[:i:i], waiting[i+1:]...), true); err != nil {
+			if err := box.deliverEach(ctx, slices.Delete(waiting, first, first+1), true); err != nil {
 				return err
 			}
 			if len(all) == deliverMany && b.retryAt().IsZero() {
@@ -304,30 +312,30 @@ func (box *Outbox) deliverOne(ctx context.Context, entry storage.Entry, away boo
 		return err
 	}
 	d, now := *h.Delivery, box.o.Now()
-	mails := stepWanted(d.Mail, now, away, &box.delivery.mail)
-	archives := stepWanted(d.Archive, now, away, &box.delivery.archive)
-	if !mails && !archives {
+	var tried [2]bool
+	for i, s := range d.Steps() {
+		if tried[i] = stepWanted(*s, now, away, &box.delivery.servers[i]); tried[i] {
+			next := **s
+			*s = &next
+		}
+	}
+	if tried == [2]bool{} {
 		return nil
 	}
 	if _, err := record.SignedForm(box.o.Store, entry.Code, h); err != nil {
 		return err
 	}
-	if mails {
-		next := *d.Mail
-		box.mailTo(ctx, &next, entry, h.Mail, messageID(entry.Code))
-		d.Mail = &next
+	if tried[mailServer] {
+		box.mailTo(ctx, d.Mail, entry, h.Mail, messageID(entry.Code))
 	}
-	if archives {
-		next := *d.Archive
-		box.archiveOne(ctx, &next, entry, h)
-		d.Archive = &next
+	if tried[archiveServer] {
+		box.archiveOne(ctx, d.Archive, entry, h)
 	}
 	return box.o.Documents.ChangeDelivery(ctx, entry.Code, func(kept *record.Delivery) {
-		if mails && (ctx.Err() == nil || d.Mail.Result != "") {
-			kept.Mail = d.Mail
-		}
-		if archives && (ctx.Err() == nil || d.Archive.Result != "") {
-			kept.Archive = d.Archive
+		for i, s := range kept.Steps() {
+			if next := *d.Steps()[i]; tried[i] && (ctx.Err() == nil || next.Result != "") {
+				*s = next
+			}
 		}
 	})
 }
@@ -359,12 +367,6 @@ func (b *breaker) retryAt() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.until
-}
-
-// mayRetry reports whether the server's pause is over.
-func (b *breaker) mayRetry(now time.Time) bool {
-	at := b.retryAt()
-	return !at.IsZero() && !now.Before(at)
 }
 
 // fail records that the server refused this box. Simultaneous attempts count once.

@@ -63,10 +63,10 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 			record.Earliest(&u.ArchiveOldest, s.Archive.Since)
 		}
 	}
-	if _, why := box.delivery.mail.leftAlone(box.o.Now()); why != nil {
+	if _, why := box.delivery.servers[mailServer].leftAlone(box.o.Now()); why != nil {
 		u.MailTrouble = why.Error()
 	}
-	if _, why := box.delivery.archive.leftAlone(box.o.Now()); why != nil {
+	if _, why := box.delivery.servers[archiveServer].leftAlone(box.o.Now()); why != nil {
 		u.ArchiveTrouble = why.Error()
 	}
 	u.GivenUp, u.Failures, err = box.failures(maxFailures)
@@ -127,18 +127,9 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 // CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.o.Now().UTC()
-	anew := func(s *record.Step) *record.Step { n++; return &record.Step{Since: now, Next: now, Held: s.Held} }
-	err = box.settleGivenUp(ctx, code, func(d *record.Delivery) {
-		if d.Mail.Failed() {
-			d.Mail = anew(d.Mail)
-		}
-		if d.Archive.Failed() || archive && d.Archive != nil && !d.Archive.Pending() {
-			d.Archive = anew(d.Archive)
-		}
-	}, func(l *Mailing) storage.Change {
-		l.Step = *anew(&l.Step)
-		return storage.Change{To: record.LetterOpen, Due: &storage.Due{Queue: record.QueueDeliver, At: now}}
-	})
+	n, err = box.settleGivenUp(ctx, code, archive, func(s *record.Step) *record.Step {
+		return &record.Step{Since: now, Next: now, Held: s.Held}
+	}, storage.Change{To: record.LetterOpen, Due: &storage.Due{Queue: record.QueueDeliver, At: now}})
 	box.delivery.bell.Ring()
 	return n, err
 }
@@ -152,38 +143,33 @@ func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 	} else if forgotten {
 		return 1, nil
 	}
-	forgotten := func(s *record.Step) *record.Step {
-		n++
+	return box.settleGivenUp(ctx, code, false, func(s *record.Step) *record.Step {
 		return &record.Step{Result: record.StepForgotten, Since: s.Since, Error: s.Error, Held: s.Held}
-	}
-	err = box.settleGivenUp(ctx, code, func(d *record.Delivery) {
-		if d.Mail.Failed() {
-			d.Mail = forgotten(d.Mail)
-		}
-		if d.Archive.Failed() {
-			d.Archive = forgotten(d.Archive)
-		}
-	}, func(l *Mailing) storage.Change {
-		l.Step = *forgotten(&l.Step)
-		return storage.Change{To: record.LetterFailed}
-	})
-	return n, err
+	}, storage.Change{To: record.LetterFailed})
 }
 
-// settleGivenUp changes the delivery in a document's record, and by about the given-up letters about the document.
-func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document func(*record.Delivery),
-	about func(*Mailing) storage.Change) error {
-	err := box.o.Documents.ChangeDelivery(ctx, storage.Code(code), document)
+// settleGivenUp replaces the given-up steps of a document and of the letters about it, and returns their number. The
+// letters move with change. archive: the document's step of the archive is replaced even if it succeeded.
+func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, archive bool,
+	replace func(*record.Step) *record.Step, change storage.Change) (n int, err error) {
+	err = box.o.Documents.ChangeDelivery(ctx, storage.Code(code), func(d *record.Delivery) {
+		for i, s := range d.Steps() {
+			if (*s).Failed() || archive && i == archiveServer && *s != nil && !(*s).Pending() {
+				*s = replace(*s)
+				n++
+			}
+		}
+	})
 	if errors.Is(err, storage.ErrNotFound) {
-		return &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(),
+		return n, &refusal.Error{Code: refusal.CodeNotFound, Message: "There is no document " + code.String(),
 			Operator: true}
 	}
 	if err != nil {
-		return refusal.Internal(err)
+		return n, refusal.Internal(err)
 	}
 	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {
-		return refusal.Internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
+		return n, refusal.Internal(fmt.Errorf("reading queue %s: %w", record.QueueUndelivered, err))
 	}
 	for _, entry := range failed {
 		if record.IsDocument(entry.State) {
@@ -193,13 +179,14 @@ func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, document fu
 		if err != nil || l.Document != code.String() {
 			continue
 		}
-		change := about(l)
+		l.Step = *replace(&l.Step)
+		n++
 		if change.Head, err = json.Marshal(l); err != nil {
-			return refusal.Internal(err)
+			return n, refusal.Internal(err)
 		}
 		if _, err := record.Move(ctx, box.o.Store, entry.Code, record.LetterFailed, change); err != nil {
-			return refusal.Internal(err)
+			return n, refusal.Internal(err)
 		}
 	}
-	return nil
+	return n, nil
 }

@@ -245,6 +245,9 @@ type Delivery struct {
 	Archive *Step `json:"archive,omitempty"`
 }
 
+// Steps returns where d keeps its steps: of mail, and of the archive.
+func (d *Delivery) Steps() [2]**Step { return [2]**Step{&d.Mail, &d.Archive} }
+
 // Step is one delivery of a document.
 type Step struct {
 	Result string    `json:"result,omitempty"` // "" until it ends

@@ -59,17 +59,17 @@ type Place struct {
 }
 
 // Verdict is the result of checking a record's mark.
-type Verdict int
+type Verdict string
 
 const (
 	// Own: this box wrote the record in this form.
-	Own Verdict = iota
+	Own Verdict = "own"
 	// None: the record has no mark. It is older than the box's key, or was written by somebody else.
-	None
+	None Verdict = "none"
 	// Other: the record has the mark of another box. This box cannot check whether it was altered.
-	Other
+	Other Verdict = "other"
 	// Altered: the record has a mark that names this box but is wrong. Somebody has rewritten the record.
-	Altered
+	Altered Verdict = "altered"
 )
 
 const member = `,"mark":"`

@@ -51,7 +51,7 @@ func (c *Audit) Run(ctx context.Context, top *adminclient.Options) error {
 	if err := printActs(term.Out, acts); err != nil {
 		return err
 	}
-	shown := make(map[string]int)
+	shown := make(map[recordmac.Verdict]int)
 	for _, a := range acts {
 		shown[a.Authenticity]++
 	}
@@ -84,7 +84,7 @@ func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options,
 func printActs(out io.Writer, acts []audit.Act) error {
 	return term.Table(out, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t", acts, func(a audit.Act) []any {
 		var more []string
-		if a.Authenticity == audit.Altered {
+		if a.Authenticity == recordmac.Altered {
 			more = append(more, "REWRITTEN: not as this box wrote it")
 		}
 		for _, s := range []string{a.Detail, a.Error} {
