@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ const (
 
 // check judges the slot at si, which belongs to the field at fi, by a rule. Unless r is quiet it reports every breach
 // as a fault; when quiet it stops at the first.
-func (r *run) check(x *rule, fi int, si int32) verdict {
+func (r *run) check(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
 	if s.kind == kindPending {
 		return unknown
@@ -30,7 +31,7 @@ func (r *run) check(x *rule, fi int, si int32) verdict {
 		return r.breach(fi, si, x, dte.FaultType)
 	}
 	v := pass
-	if x.hasEnum && !s.isOneOf(x.enum) {
+	if len(x.enum) > 0 && !s.isOneOf(x.enum) {
 		if v = r.breach(fi, si, x, dte.FaultEnum); r.quiet > 0 {
 			return v
 		}
@@ -39,15 +40,13 @@ func (r *run) check(x *rule, fi int, si int32) verdict {
 	case dte.KindNumber:
 		v = max(v, r.checkNumber(x, fi, si))
 	case dte.KindString:
-		if x.hasString {
-			v = max(v, r.checkString(x, fi, si))
-		}
+		v = max(v, r.checkString(x, fi, si))
 	case dte.KindArray:
 		v = max(v, r.checkArray(x, fi, si))
 	case dte.KindObject:
 		v = max(v, r.checkObject(x, fi, si))
 	}
-	if x.compounded && (v != fail || r.quiet == 0) {
+	if v != fail || r.quiet == 0 {
 		v = max(v, r.checkCompound(x, fi, si))
 	}
 	return v
@@ -91,7 +90,7 @@ func (s *slot) isOneOf(values []dte.Value) bool {
 	return false
 }
 
-func (r *run) checkNumber(x *rule, fi int, si int32) verdict {
+func (r *run) checkNumber(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
 	if !s.exact {
 		return r.breachNumber(fi, s)
@@ -119,7 +118,7 @@ func (r *run) checkNumber(x *rule, fi int, si int32) verdict {
 	return v
 }
 
-func (r *run) checkString(x *rule, fi int, si int32) verdict {
+func (r *run) checkString(x *schema, fi int, si int32) verdict {
 	text := r.slots[si].text
 	// The number of bytes limits the number of characters: count characters only if the bytes do not decide.
 	if len(text) > x.maxLength || len(text) < 4*x.minLength {
@@ -140,7 +139,7 @@ func (r *run) checkString(x *rule, fi int, si int32) verdict {
 	return pass
 }
 
-func (r *run) checkArray(x *rule, fi int, si int32) verdict {
+func (r *run) checkArray(x *schema, fi int, si int32) verdict {
 	s := r.slots[si]
 	f := &r.filler.fields[fi]
 	v := pass
@@ -161,34 +160,31 @@ func (r *run) checkArray(x *rule, fi int, si int32) verdict {
 	if x.unique && s.count > 1 && f.item {
 		if first, second := r.repeated(s.first, s.count, f.first); second >= 0 {
 			r.index[f.arrays] = second
-			v = r.breachRepeat(f.first, first)
+			v = r.report(dte.Fault{Path: r.path(&r.filler.fields[f.first]), Code: dte.FaultDuplicate,
+				Message: "repite el elemento " + strconv.Itoa(int(first))}, false)
 		}
 	}
 	return v
 }
 
-func (r *run) checkObject(x *rule, fi int, si int32) verdict {
+func (r *run) checkObject(x *schema, fi int, si int32) verdict {
 	first := r.slots[si].first
 	f := &r.filler.fields[fi]
 	v := pass
-	for _, p := range x.required {
+	for _, p := range x.needed {
 		if r.slots[first+int32(p)].kind != dte.KindAbsent {
 			continue
 		}
-		var wanted *rule
-		if y := &r.filler.fields[f.first+p]; y.rule != nil {
-			wanted = y.rule
-		}
-		if v = r.breach(f.first+p, first+int32(p), wanted, dte.FaultRequired); r.quiet > 0 {
+		if v = r.breach(f.first+p, first+int32(p), r.filler.fields[f.first+p].rule, dte.FaultRequired); r.quiet > 0 {
 			return v
 		}
 	}
-	for i := range x.members {
-		m := &x.members[i]
+	for i := range x.properties {
+		m := &x.properties[i]
 		if r.slots[first+int32(m.position)].kind == dte.KindAbsent {
 			continue
 		}
-		v = max(v, r.check(m.rule, f.first+m.position, first+int32(m.position)))
+		v = max(v, r.check(&m.schema, f.first+m.position, first+int32(m.position)))
 		if v == fail && (r.quiet > 0 || r.full()) {
 			return v
 		}
@@ -197,7 +193,7 @@ func (r *run) checkObject(x *rule, fi int, si int32) verdict {
 }
 
 // checkCompound judges allOf, oneOf and if/then/else.
-func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
+func (r *run) checkCompound(x *schema, fi int, si int32) verdict {
 	v := pass
 	for _, y := range x.all {
 		if v = max(v, r.check(y, fi, si)); v == fail && r.quiet > 0 {
@@ -223,7 +219,7 @@ func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
 	}
 	for i := range x.choices {
 		c := &x.choices[i]
-		var enforced *rule
+		var enforced *schema
 		reason := ""
 		switch r.ask(c.when, fi, si) {
 		case pass:
@@ -248,7 +244,7 @@ func (r *run) checkCompound(x *rule, fi int, si int32) verdict {
 }
 
 // ask evaluates a condition without reporting faults.
-func (r *run) ask(x *rule, fi int, si int32) verdict {
+func (r *run) ask(x *schema, fi int, si int32) verdict {
 	r.quiet++
 	v := r.check(x, fi, si)
 	r.quiet--
@@ -302,17 +298,20 @@ func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 		return
 	}
 	if _, ok := f.list.Texts[string(b)]; !ok {
-		r.breachCode(fi, string(b))
+		r.report(dte.Fault{Path: r.path(f), Code: dte.FaultCatalogue, Message: lacksCode(f.list, string(b))}, false)
 	}
 }
 
 // full reports whether enough faults are known.
 func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-func (r *run) fail(f dte.Fault) {
-	if !r.full() {
+// report adds a fault, unless r is quiet. once: and unless its place has a fault already.
+func (r *run) report(f dte.Fault, once bool) verdict {
+	if r.quiet == 0 && !r.full() && !(once && slices.ContainsFunc(r.faults,
+		func(have dte.Fault) bool { return have.Path == f.Path })) {
 		r.faults = append(r.faults, f)
 	}
+	return fail
 }
 
 // unsaid is the cause of a condition that no sentence describes.
@@ -320,25 +319,17 @@ const unsaid = "-"
 
 // breach reports that the slot at si breaks the rule, unless r is quiet. A fault that depends on another value has the
 // code CONDITION, and is dropped if the place already has a plain fault.
-func (r *run) breach(fi int, si int32, x *rule, code string) verdict {
+func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
 	}
 	f := r.filler.fields[fi].fault(x, code, &r.slots[si], r.cause)
 	f.Path = r.path(&r.filler.fields[fi])
-	if r.cause != "" {
-		for i := range r.faults {
-			if r.faults[i].Path == f.Path {
-				return fail
-			}
-		}
-	}
-	r.fail(f)
-	return fail
+	return r.report(f, r.cause != "")
 }
 
 // fault returns the fault for a broken rule at the field, with its cause if there is one. The caller sets the path.
-func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
+func (f *field) fault(x *schema, code string, s *slot, cause string) dte.Fault {
 	told := dte.Fault{Code: code, Message: x.message(f.document, code, s)}
 	if cause != "" {
 		told.Code = dte.FaultCondition
@@ -351,33 +342,15 @@ func (f *field) fault(x *rule, code string, s *slot, cause string) dte.Fault {
 
 // breachNumber reports that a number is not an Amount. The layout checks every number before any condition does.
 func (r *run) breachNumber(fi int, s *slot) verdict {
-	if r.quiet == 0 && r.cause == "" {
-		f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) +
-			" tiene más de 8 decimales"}
-		if _, err := dte.ParseAmount(s.text); err == dte.ErrRange {
-			f.Code, f.Message = dte.FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
-		}
-		for i := range r.faults {
-			if r.faults[i].Path == f.Path {
-				return fail
-			}
-		}
-		r.fail(f)
+	if r.quiet > 0 || r.cause != "" {
+		return fail
 	}
-	return fail
-}
-
-func (r *run) breachRepeat(fi int, first int32) verdict {
-	if r.quiet == 0 {
-		r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultDuplicate, Message: "repite el elemento " +
-			strconv.Itoa(int(first))})
+	f := dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultPrecision, Message: quote(s) +
+		" tiene más de 8 decimales"}
+	if _, err := dte.ParseAmount(s.text); err == dte.ErrRange {
+		f.Code, f.Message = dte.FaultRange, quote(s)+" no está por debajo de 92,000,000,000"
 	}
-	return fail
-}
-
-func (r *run) breachCode(fi int, code string) {
-	r.fail(dte.Fault{Path: r.path(&r.filler.fields[fi]), Code: dte.FaultCatalogue,
-		Message: lacksCode(r.filler.fields[fi].list, code)})
+	return r.report(f, true)
 }
 
 func (r *run) path(f *field) string {

@@ -1,8 +1,8 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -34,7 +34,7 @@ type field struct {
 	shadows  int // further members that only conditions name; they follow the members and are never written
 	item     bool
 	arrays   int // how many "[]" are above it
-	rule     *rule
+	rule     *schema
 	list     *dte.CodeList
 	parent   int  // field of the neighbour whose code precedes "/" in list; -1 none
 	codeList bool // this place, or a place below it, has a list
@@ -59,43 +59,6 @@ type from struct {
 	form   string    // form of the fact's text; "": unchanged
 	when   []step    // path of a fact: the form applies if its text equals is; nil: always
 	is     string
-}
-
-// rule is a compiled schema. Its members and items refer to fields by their position at the place of evaluation.
-type rule struct {
-	types      typeSet
-	closed     bool
-	required   []int
-	members    []memberRule
-	items      *rule
-	documents  *dte.CodeList // the types of documents, for messages
-	enum       []dte.Value
-	hasEnum    bool
-	minLength  int
-	maxLength  int
-	patterns   []*pattern
-	formats    []*format
-	bounds     []bound
-	multiple   dte.Amount
-	minItems   int
-	maxItems   int
-	unique     bool
-	all        []*rule
-	one        []*rule
-	choices    []choiceRule
-	hasString  bool   // any of the text keywords
-	compounded bool   // any of all, one, choices
-	reason     string // Spanish: what an alternative of oneOf, or a condition, requires
-}
-
-type memberRule struct {
-	position int
-	rule     *rule
-}
-
-type choiceRule struct {
-	when, then, otherwise *rule
-	unless                string // Spanish: when otherwise applies; when.reason describes when then applies
 }
 
 const (
@@ -297,10 +260,8 @@ func (c *compiler) bind(f *field, s *shape) error {
 		if err != nil {
 			return fmt.Errorf("overlay: from: %s: %w", e.path, err)
 		}
-		if x.fact != nil {
-			if countArrays(x.fact) > f.arrays {
-				return fmt.Errorf("overlay: from: %s: %s has more lists", e.path, e.fact)
-			}
+		if countArrays(x.fact) > f.arrays {
+			return fmt.Errorf("overlay: from: %s: %s has more lists", e.path, e.fact)
 		}
 		own := f.path
 		if x.fact != nil {
@@ -331,29 +292,16 @@ func lineMember(document string) (name string, ok bool) {
 }
 
 func (c *compiler) compileFrom(e *fromEntry) (*from, error) {
-	x := &from{amount: -1, words: -1, value: e.value, form: e.form, is: e.when.Get("is").Text()}
+	x := &from{amount: slices.Index(c.out.Summary, e.amount), words: slices.Index(c.out.Summary, e.words),
+		value: e.value, form: e.form, is: e.when.Get("is").Text()}
+	if name := cmp.Or(e.amount, e.words); name != "" && x.amount < 0 && x.words < 0 {
+		return nil, fmt.Errorf("the module has no summary output %q", name)
+	}
 	var err error
-	if e.when.Exists() {
-		if x.when, err = parsePath(e.when.Get("fact").Text()); err != nil {
-			return nil, err
-		}
+	if x.fact, err = parsePath(e.fact); err == nil {
+		x.when, err = parsePath(e.when.Get("fact").Text())
 	}
-	if e.fact != "" {
-		if x.fact, err = parsePath(e.fact); err != nil {
-			return nil, err
-		}
-	}
-	if e.amount != "" {
-		if x.amount = slices.Index(c.out.Summary, e.amount); x.amount < 0 {
-			return nil, fmt.Errorf("the module has no summary output %q", e.amount)
-		}
-	}
-	if e.words != "" {
-		if x.words = slices.Index(c.out.Summary, e.words); x.words < 0 {
-			return nil, fmt.Errorf("the module has no summary output %q", e.words)
-		}
-	}
-	return x, nil
+	return x, err
 }
 
 // layoutIndex returns the index of a layout field by its path in the document, or -1.
@@ -424,71 +372,67 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// compileRules compiles the rule of the layout at a field and assigns every field below its own rule.
-func (c *compiler) compileRules(s *schema, at int) {
-	var give func(r *rule, at int)
-	give = func(r *rule, at int) {
-		f := &c.fields[at]
-		f.rule = r
-		for _, m := range r.members {
-			give(m.rule, f.first+m.position)
-		}
-		if r.items != nil {
-			give(r.items, f.first)
+// position returns the position of a member of an object's field, members that only conditions name included; -1: it
+// has none of that name.
+func position(fields []field, f *field, name string) int {
+	for i := range f.members + f.shadows {
+		if fields[f.first+i].name == name {
+			return i
 		}
 	}
-	give(c.rule(s, at), at)
+	return -1
 }
 
-// rule compiles a schema for a field, and with it the schemas of all conditions.
-func (c *compiler) rule(s *schema, at int) *rule {
+// giveRules assigns the layout's schemas to the field at and to all fields below it.
+func (c *compiler) giveRules(s *schema, at int) {
 	f := &c.fields[at]
-	r := &rule{
-		types: s.types, closed: s.closed, enum: s.enum, hasEnum: s.hasEnum, minLength: s.minLength,
-		maxLength: s.maxLength, patterns: s.patterns, formats: s.formats, bounds: s.bounds, multiple: s.multiple,
-		minItems: s.minItems, maxItems: s.maxItems, unique: s.unique, documents: c.cat.List("CAT-002"),
+	f.rule = s
+	for i := range s.properties {
+		c.giveRules(&s.properties[i].schema, f.first+s.properties[i].position)
 	}
-	position := func(name string) int {
-		i := slices.IndexFunc(c.fields[f.first:f.first+f.members+f.shadows],
-			func(x field) bool { return x.name == name })
+	if s.items != nil {
+		c.giveRules(s.items, f.first)
+	}
+}
+
+// attach connects a schema, and with it the schemas of all conditions, with the fields at its place and below.
+func (c *compiler) attach(s *schema, at int) {
+	f := &c.fields[at]
+	s.documents = c.cat.List("CAT-002")
+	find := func(name string) int {
+		i := position(c.fields, f, name)
 		if i < 0 {
 			panic("dte: a condition names a field that has no place: " + join(f.document, name))
 		}
 		return i
 	}
 	for _, name := range s.required {
-		r.required = append(r.required, position(name))
+		s.needed = append(s.needed, find(name))
 	}
 	for i := range s.properties {
-		p := position(s.properties[i].name)
-		r.members = append(r.members, memberRule{p, c.rule(&s.properties[i].schema, f.first+p)})
+		p := &s.properties[i]
+		p.position = find(p.name)
+		c.attach(&p.schema, f.first+p.position)
 	}
 	if s.items != nil {
-		r.items = c.rule(s.items, f.first)
+		c.attach(s.items, f.first)
 	}
-	for _, x := range s.all {
-		r.all = append(r.all, c.rule(x, at))
+	for _, x := range slices.Concat(s.all, s.one) {
+		c.attach(x, at)
 	}
 	for _, x := range s.one {
-		y := c.rule(x, at)
-		y.reason = x.explain(f.document, r.documents)
-		r.one = append(r.one, y)
+		x.reason = x.explain(f.document, s.documents)
 	}
-	for _, x := range s.choices {
-		y := choiceRule{when: c.rule(x.when, at)}
-		y.when.reason, y.unless = unsaid, unsaid
-		if said := x.when.explain(f.document, r.documents); said != "" {
-			y.when.reason, y.unless = "cuando "+said, "salvo cuando "+said
+	for i := range s.choices {
+		x := &s.choices[i]
+		for _, y := range []*schema{x.when, x.then, x.otherwise} {
+			if y != nil {
+				c.attach(y, at)
+			}
 		}
-		if x.then != nil {
-			y.then = c.rule(x.then, at)
+		x.when.reason, x.unless = unsaid, unsaid
+		if said := x.when.explain(f.document, s.documents); said != "" {
+			x.when.reason, x.unless = "cuando "+said, "salvo cuando "+said
 		}
-		if x.otherwise != nil {
-			y.otherwise = c.rule(x.otherwise, at)
-		}
-		r.choices = append(r.choices, y)
 	}
-	r.hasString = s.minLength > 0 || s.maxLength < math.MaxInt || len(s.patterns) > 0 || len(s.formats) > 0
-	r.compounded = len(r.all) > 0 || len(r.one) > 0 || len(r.choices) > 0
-	return r
 }

@@ -95,7 +95,8 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 	if err != nil {
 		return nil, err
 	}
-	c.compileRules(s, 0)
+	c.attach(s, 0)
+	c.giveRules(s, 0)
 	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total, amounts: amounts}
 	if o.taxes != nil {
 		for _, code := range out.Taxes {
@@ -142,8 +143,8 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	if r.limit <= 0 {
 		r.limit = defaultMaxFaults
 	}
-	if fault, ok := f.fits(facts, c); !ok {
-		return nil, []dte.Fault{fault}
+	if c != nil && !f.fits(facts, c) {
+		return nil, []dte.Fault{{Code: dte.FaultCount, Message: "el módulo de reglas no respondió en la forma que declaró"}}
 	}
 	r.grow(1)
 	r.fill(0, 0, &r.facts)
@@ -187,26 +188,10 @@ func (f *Filler) Check(document []byte) []dte.Fault {
 }
 
 // fits reports whether the module's answer has the shape that Outputs declares.
-func (f *Filler) fits(facts dte.Value, c *Computed) (dte.Fault, bool) {
-	if c == nil {
-		return dte.Fault{}, true
-	}
-	bad := dte.Fault{Code: dte.FaultCount, Message: "el módulo de reglas no respondió en la forma que declaró"}
-	if len(c.Summary) != len(f.out.Summary) || len(c.Lines) != c.N*len(f.out.Lines) {
-		return bad, false
-	}
-	for _, t := range c.Taxes {
-		if t.Tax < 0 || t.Tax >= len(f.out.Taxes) {
-			return bad, false
-		}
-	}
-	if f.lines >= 0 {
-		if facts.Get(linesName).Len() != c.N {
-			bad.Path = linesName
-			return bad, false
-		}
-	}
-	return bad, true
+func (f *Filler) fits(facts dte.Value, c *Computed) bool {
+	return len(c.Summary) == len(f.out.Summary) && len(c.Lines) == c.N*len(f.out.Lines) &&
+		(f.lines < 0 || facts.Get(linesName).Len() == c.N) &&
+		!slices.ContainsFunc(c.Taxes, func(t TaxAmount) bool { return t.Tax < 0 || t.Tax >= len(f.out.Taxes) })
 }
 
 func (r *run) release() {
@@ -306,15 +291,9 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 		if x.members == 0 {
 			break // a value: it has no members
 		}
-		next := -1
-		for i := x.first; i < x.first+x.members; i++ {
-			if f.fields[i].name == name {
-				next = i
-			}
-		}
-		switch {
-		case next >= 0:
-			at = next
+		switch next := position(f.fields, x, name); {
+		case next >= 0 && next < x.members:
+			at = x.first + next
 		case steps == 0:
 			return MakerUnknown // the path is not in the document
 		default:

@@ -29,7 +29,7 @@ func lacksCode(c *dte.CodeList, code string) string {
 
 // message describes for a cashier, in Spanish, the fault of s at a place of the document, and what x allows. x may be
 // nil for REQUIRED.
-func (x *rule) message(document, code string, s *slot) string {
+func (x *schema) message(document, code string, s *slot) string {
 	switch code {
 	case dte.FaultRequired:
 		return x.missing(document)
@@ -79,7 +79,7 @@ func (x *rule) message(document, code string, s *slot) string {
 		}
 		return quote(s) + " no es " + strings.Join(nouns, " y ")
 	case dte.FaultRange:
-		return quote(s) + " no se admite: debe ser " + x.limits()
+		return quote(s) + " no se admite: debe ser " + limits(x.bounds)
 	case dte.FaultPrecision:
 		if d := decimals(x.multiple); d >= 0 {
 			return quote(s) + " debe tener a lo más " + count(d, "decimal", "decimales")
@@ -96,7 +96,7 @@ func (x *rule) message(document, code string, s *slot) string {
 }
 
 // missing returns the message for a missing value, with the allowed values where that helps.
-func (x *rule) missing(document string) string {
+func (x *schema) missing(document string) string {
 	if x == nil || x.types&^(typeNull|typeObject|typeArray) == 0 {
 		return "es obligatorio"
 	}
@@ -116,7 +116,7 @@ func bare(name string) string {
 
 // describe describes the permitted values: "un texto de 1 a 250 caracteres". It does not mention that the value may be
 // missing.
-func (x *rule) describe(document string) string {
+func (x *schema) describe(document string) string {
 	var parts []string
 	add := func(t typeSet, noun string) {
 		if x.types&t != 0 {
@@ -124,7 +124,7 @@ func (x *rule) describe(document string) string {
 		}
 	}
 	switch {
-	case x.hasEnum:
+	case len(x.enum) > 0:
 		n, _ := nounOf(document, x.documents)
 		return n.named(x.enum)
 	case len(x.formats) > 0:
@@ -155,29 +155,18 @@ func (x *rule) describe(document string) string {
 	return strings.Join(parts, " o ")
 }
 
-func (x *rule) limits() string {
+func limits(bounds []bound) string {
+	words := map[bound]string{{}: "al menos ", {upper: true}: "a lo más ", {exclusive: true}: "mayor que ",
+		{upper: true, exclusive: true}: "menor que "}
 	var all []string
-	for _, b := range x.bounds {
-		all = append(all, b.words())
+	for _, b := range bounds {
+		all = append(all, words[bound{upper: b.upper, exclusive: b.exclusive}]+b.limit.String())
 	}
 	return strings.Join(all, " y ")
 }
 
-func (b bound) words() string {
-	word := "al menos "
-	switch {
-	case b.upper && b.exclusive:
-		word = "menor que "
-	case b.upper:
-		word = "a lo más "
-	case b.exclusive:
-		word = "mayor que "
-	}
-	return word + b.limit.String()
-}
-
 // alternatives describes the requirement of each part of a oneOf; "" if a part has no description.
-func (x *rule) alternatives() string {
+func (x *schema) alternatives() string {
 	var all []string
 	for _, y := range x.one {
 		if y.reason == "" {
@@ -330,8 +319,7 @@ type noun struct {
 // nouns holds the words for fields that are codes, or whose values depend on each other, by the last two names of the
 // path or by the last name.
 var nouns = map[string]noun{
-	"tipoDocumento": {name: "el tipo de documento de identidad", codes: map[string]string{"36": "NIT",
-		"13": "DUI", "02": "carnet de residente", "03": "pasaporte", "37": "otro"}},
+	"tipoDocumento":                       {name: "el tipo de documento de identidad", codes: people},
 	"documentoRelacionado.tipoDocumento":  {name: "el tipo del documento relacionado", types: true},
 	"cuerpoDocumento.tipoDocumento":       {name: "el tipo del documento relacionado", types: true},
 	"documentoRelacionado.tipoGeneracion": {name: "la forma del documento relacionado", codes: papers},
@@ -447,12 +435,12 @@ func (s *schema) explain(at string, types *dte.CodeList) string {
 func (s *schema) reasons(at string, types *dte.CodeList) (all []string, ok bool) {
 	n, known := nounOf(at, types)
 	scalar := s.types != 0 && s.types&(typeObject|typeArray) == 0
-	if (s.hasEnum || scalar || len(s.bounds) > 0) && !known || len(s.patterns) > 0 || len(s.formats) > 0 ||
+	if (len(s.enum) > 0 || scalar || len(s.bounds) > 0) && !known || len(s.patterns) > 0 || len(s.formats) > 0 ||
 		s.items != nil || len(s.one) > 0 || len(s.choices) > 0 {
 		return nil, false
 	}
 	switch {
-	case s.hasEnum:
+	case len(s.enum) > 0:
 		all = append(all, n.name+" es "+n.named(s.enum))
 	case scalar && s.types == typeNull:
 		all = append(all, "no se indica "+n.name)
@@ -463,7 +451,7 @@ func (s *schema) reasons(at string, types *dte.CodeList) (all []string, ok bool)
 	case len(b) == 2 && b[0].limit == b[1].limit:
 		all = append(all, n.name+" es "+b[0].limit.String())
 	case len(b) > 0:
-		all = append(all, n.name+" es "+(&rule{bounds: b}).limits())
+		all = append(all, n.name+" es "+limits(b))
 	}
 	for i := range s.properties {
 		p := &s.properties[i]

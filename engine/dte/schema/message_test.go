@@ -80,7 +80,7 @@ func (f *Filler) everyFault(tell func(path string, fault dte.Fault)) {
 	}
 }
 
-func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, dte.Fault)) {
+func (f *Filler) breakRule(x *schema, fi int, cause string, tell func(string, dte.Fault)) {
 	field := &f.fields[fi]
 	say := func(code string, s slot) { tell(field.document, field.fault(x, code, &s, cause)) }
 	text := func(s string) slot { return slot{kind: dte.KindString, text: s} }
@@ -92,9 +92,9 @@ func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, dte.
 			}
 		}
 	}
-	if x.hasEnum {
+	if len(x.enum) > 0 {
 		wrong := text("zz")
-		if len(x.enum) > 0 && x.enum[len(x.enum)-1].Kind() == dte.KindNumber {
+		if x.enum[len(x.enum)-1].Kind() == dte.KindNumber {
 			wrong = number(77 * dte.Scale)
 		}
 		say(dte.FaultEnum, wrong)
@@ -120,12 +120,12 @@ func (f *Filler) breakRule(x *rule, fi int, cause string, tell func(string, dte.
 	if x.minItems > 0 || x.maxItems < math.MaxInt {
 		say(dte.FaultCount, slot{kind: dte.KindArray})
 	}
-	for _, p := range x.required {
+	for _, p := range x.needed {
 		m := &f.fields[field.first+p]
 		tell(m.document, m.fault(m.rule, dte.FaultRequired, &slot{}, cause))
 	}
-	for _, m := range x.members {
-		f.breakRule(m.rule, field.first+m.position, cause, tell)
+	for _, m := range x.properties {
+		f.breakRule(&m.schema, field.first+m.position, cause, tell)
 	}
 	if x.items != nil {
 		f.breakRule(x.items, field.first, cause, tell)
@@ -209,15 +209,15 @@ func TestMessages(t *testing.T) {
 // TestForms: every pattern of every shipped layout has words, and every form that has words is one that a layout has.
 func TestForms(t *testing.T) {
 	for name, f := range shipped(t) {
-		var walk func(x *rule, fi int)
-		walk = func(x *rule, fi int) {
+		var walk func(x *schema, fi int)
+		walk = func(x *schema, fi int) {
 			for _, p := range x.patterns {
 				if _, ok := p.form(); !ok {
 					t.Errorf("%s %s: nobody says %s in words", name, f.fields[fi].document, p.source)
 				}
 			}
-			for _, m := range x.members {
-				walk(m.rule, f.fields[fi].first+m.position)
+			for _, m := range x.properties {
+				walk(&m.schema, f.fields[fi].first+m.position)
 			}
 			if x.items != nil {
 				walk(x.items, f.fields[fi].first)
@@ -226,7 +226,7 @@ func TestForms(t *testing.T) {
 				walk(y, fi)
 			}
 			for _, c := range x.choices {
-				for _, y := range []*rule{c.then, c.otherwise} {
+				for _, y := range []*schema{c.then, c.otherwise} {
 					if y != nil {
 						walk(y, fi)
 					}

@@ -36,8 +36,7 @@ type schema struct {
 	required   []string
 	closed     bool // additionalProperties: false
 	items      *schema
-	enum       []dte.Value // scalars; const is an enum of one
-	hasEnum    bool
+	enum       []dte.Value // scalars; nil: any value; const is an enum of one
 	minLength  int
 	maxLength  int
 	patterns   []*pattern
@@ -51,15 +50,24 @@ type schema struct {
 	all        []*schema
 	one        []*schema
 	choices    []choice
+
+	// Set by compiler.attach:
+	needed    []int         // positions of required
+	documents *dte.CodeList // the types of documents, for messages
+	reason    string        // Spanish: what an alternative of oneOf, or a condition, requires
 }
 
 type property struct {
-	name   string
-	schema schema
+	name     string
+	position int // of its field; set by compiler.attach
+	schema   schema
 }
 
 // choice is if/then/else; then and otherwise may be nil.
-type choice struct{ when, then, otherwise *schema }
+type choice struct {
+	when, then, otherwise *schema
+	unless                string // Spanish: when otherwise applies; when.reason describes when then applies
+}
 
 // bound is one limit of a number.
 type bound struct {
@@ -136,14 +144,13 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 		}
 		return err
 	case "const":
-		s.enum, s.hasEnum, err = []dte.Value{v}, true, checkScalar(v)
+		s.enum, err = []dte.Value{v}, checkScalar(v)
 	case "enum":
-		s.hasEnum = true
-		for i := range v.Len() {
-			s.enum = append(s.enum, v.Index(i))
-			if err == nil {
-				err = checkScalar(v.Index(i))
-			}
+		if s.enum = v.Items(); len(s.enum) == 0 {
+			err = fmt.Errorf("not a list of values")
+		}
+		for i := 0; i < len(s.enum) && err == nil; i++ {
+			err = checkScalar(s.enum[i])
 		}
 	case "minLength", "maxLength", "minItems", "maxItems":
 		counts := map[string]*int{"minLength": &s.minLength, "maxLength": &s.maxLength, "minItems": &s.minItems,
@@ -183,7 +190,7 @@ func (r *reader) properties(s *schema, v dte.Value, at string, conditional bool)
 		if err != nil {
 			return err
 		}
-		s.properties = append(s.properties, property{m.Name, *p})
+		s.properties = append(s.properties, property{name: m.Name, schema: *p})
 	}
 	return nil
 }
@@ -407,34 +414,12 @@ func isDate(s string) bool {
 // isEmail accepts RFC 5321's mailbox without quoting and without address literals, the form that people use. Non-ASCII
 // letters are allowed on the left side (RFC 6531).
 func isEmail(s string) bool {
-	at := strings.LastIndexByte(s, '@')
-	if at < 1 || at > 64 || len(s) > 254 {
-		return false
-	}
-	for i := range at {
-		switch c := s[i]; {
-		case c == '.':
-			if i == 0 || i == at-1 || s[i-1] == '.' {
-				return false
-			}
-		case c >= 0x80 || isAlphanumeric(c) || strings.IndexByte("!#$%&'*+-/=?^_`{|}~", c) >= 0:
-		default:
-			return false
-		}
-	}
-	for label := range strings.SplitSeq(s[at+1:], ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for i := range len(label) {
-			if !isAlphanumeric(label[i]) && label[i] != '-' {
-				return false
-			}
-		}
-	}
-	return true
+	return len(s) <= 254 && strings.LastIndexByte(s, '@') <= 64 && mailbox.MatchString(s)
 }
 
-func isAlphanumeric(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-}
+const (
+	atom  = "[0-9A-Za-z!#$%&'*+/=?^_`{|}~\\x{80}-\\x{10ffff}-]+"
+	label = `[0-9A-Za-z]([0-9A-Za-z-]{0,61}[0-9A-Za-z])?`
+)
+
+var mailbox = regexp.MustCompile(`^` + atom + `(\.` + atom + `)*@` + label + `(\.` + label + `)*$`)

@@ -280,19 +280,13 @@ func (r *run) load(fi int, si int32, v *dte.Value) {
 		members := v.Members()
 		for i := range members {
 			m := &members[i]
-			position := -1
-			for j := range f.members + f.shadows {
-				if r.filler.fields[f.first+j].name == m.Name {
-					position = j
-					break
-				}
+			at := position(r.filler.fields, f, m.Name)
+			if (at < 0 || at >= f.members) && f.types&typeObject != 0 && f.rule != nil && f.rule.closed {
+				r.report(dte.Fault{Path: join(r.path(f), m.Name), Code: dte.FaultUnknown,
+					Message: "el campo no existe en este documento"}, false)
 			}
-			if (position < 0 || position >= f.members) && f.types&typeObject != 0 && f.rule != nil && f.rule.closed {
-				r.fail(dte.Fault{Path: join(r.path(f), m.Name), Code: dte.FaultUnknown,
-					Message: "el campo no existe en este documento"})
-			}
-			if position >= 0 {
-				r.load(f.first+position, first+int32(position), &m.Value)
+			if at >= 0 {
+				r.load(f.first+at, first+int32(at), &m.Value)
 			}
 		}
 	case dte.KindArray:
