@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,31 +36,26 @@ func openCache(dir string) (*cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	type aged struct {
-		path string
-		at   time.Time
-	}
-	var modules []aged
+	var modules []fs.FileInfo
 	var stale []string
 	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
 		info, err := e.Info()
 		switch {
 		case err != nil: // another process has removed the folder
 		case strings.HasPrefix(e.Name(), newPrefix):
 			if time.Since(info.ModTime()) > newFor {
-				stale = append(stale, path)
+				stale = append(stale, e.Name())
 			}
 		case len(e.Name()) == 2*sha256.Size:
-			modules = append(modules, aged{path, info.ModTime()})
+			modules = append(modules, info)
 		}
 	}
-	slices.SortFunc(modules, func(a, b aged) int { return b.at.Compare(a.at) })
+	slices.SortFunc(modules, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	for _, m := range modules[min(maxKept, len(modules)):] {
-		stale = append(stale, m.path)
+		stale = append(stale, m.Name())
 	}
-	for _, path := range stale {
-		_ = os.RemoveAll(path) // a folder that stays only takes room
+	for _, name := range stale {
+		_ = os.RemoveAll(filepath.Join(dir, name)) // a folder that stays only takes room
 	}
 	return c, nil
 }
@@ -142,29 +136,17 @@ func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
 // sumOf returns a checksum over the names and contents of all files of a folder, except its seal.
 func sumOf(folder string) (string, error) {
-	all := sha256.New()
-	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(folder, path)
-		if err != nil || name == sealName {
+	all, root := sha256.New(), os.DirFS(folder)
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || name == sealName {
 			return err
 		}
 		if !d.Type().IsRegular() {
 			return fmt.Errorf("%s is not a file", name)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		one := sha256.New()
-		if _, err := io.Copy(one, f); err != nil {
-			return err
-		}
-		fmt.Fprintf(all, "%q %x\n", name, one.Sum(nil))
-		return nil
+		content, err := fs.ReadFile(root, name)
+		fmt.Fprintf(all, "%q %x\n", name, sha256.Sum256(content))
+		return err
 	})
 	return hex.EncodeToString(all.Sum(nil)), err
 }

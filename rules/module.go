@@ -248,27 +248,23 @@ func (c *code) release(ctx context.Context) error {
 	return c.close(ctx, false)
 }
 
-// close closes the module. abort: at once, and running calls fail; otherwise the last instance that comes back closes
-// the room.
+// close closes the module. Running calls finish, and the last instance that comes back closes the room; abort: they
+// fail.
 func (c *code) close(ctx context.Context, abort bool) error {
-	c.mu.Lock()
-	idle, out := c.idle, c.out
-	c.idle, c.closed = nil, true
-	c.mu.Unlock()
 	if c.look != nil {
 		c.look.Stop()
 	}
-	if abort {
-		return c.closeRoom(ctx)
+	c.mu.Lock()
+	c.idle, c.closed = nil, true
+	finish := c.out == 0 || abort
+	c.mu.Unlock()
+	if !finish {
+		return nil
 	}
-	err := closeAll(idle)
-	if out > 0 {
-		return err
-	}
-	return errors.Join(err, c.closeRoom(ctx))
+	return c.closeRoom(ctx)
 }
 
-// closeRoom frees a module that is closed and has no instances.
+// closeRoom frees a module that is closed, and its instances.
 func (c *code) closeRoom(ctx context.Context) error {
 	c.mu.Lock()
 	r := c.room
@@ -278,13 +274,6 @@ func (c *code) closeRoom(ctx context.Context) error {
 		return nil
 	}
 	return r.close(ctx)
-}
-
-func closeAll(instances []*instance) (err error) {
-	for _, i := range instances {
-		err = errors.Join(err, i.close())
-	}
-	return err
 }
 
 // add starts an instance, unless the module is closed. The caller must return the instance with remove or put.
@@ -397,10 +386,10 @@ func (c *code) unloadIfIdle() {
 		c.mu.Unlock()
 		return
 	}
-	r, idle := c.room, c.idle
+	r := c.room
 	c.room, c.idle = nil, nil
 	c.mu.Unlock()
-	if err := errors.Join(closeAll(idle), r.close(context.Background())); err != nil {
+	if err := r.close(context.Background()); err != nil {
 		c.host.options.Logger.Error("unloading a rule module that is not called", "error", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Code is a codigoGeneracion: the UUID under which MH knows a document or an event.
@@ -32,36 +32,18 @@ func NewCode(r io.Reader) (Code, error) {
 // ParseCode reads the 36-character form in either case; String writes the upper case that MH's pattern demands. Any
 // UUID version is accepted, because documents of other issuers may have any.
 func ParseCode(s string) (Code, error) {
-	var c Code
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return Code{}, ErrCode
+	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
+		if b, err := hex.DecodeString(strings.ReplaceAll(s, "-", "")); err == nil && len(b) == len(Code{}) {
+			return Code(b), nil
+		}
 	}
-	var digits [2 * len(c)]byte
-	n := 0
-	for _, group := range [...]string{s[:8], s[9:13], s[14:18], s[19:23], s[24:]} {
-		n += copy(digits[n:], group)
-	}
-	if _, err := hex.Decode(c[:], digits[:]); err != nil {
-		return Code{}, ErrCode
-	}
-	return c, nil
+	return Code{}, ErrCode
 }
 
 // String returns the 36-character upper-case form.
 func (c Code) String() string {
-	var b [36]byte
-	hex.Encode(b[0:8], c[0:4])
-	hex.Encode(b[9:13], c[4:6])
-	hex.Encode(b[14:18], c[6:8])
-	hex.Encode(b[19:23], c[8:10])
-	hex.Encode(b[24:36], c[10:16])
-	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
-	for i, x := range b {
-		if 'a' <= x && x <= 'f' {
-			b[i] = x - 'a' + 'A'
-		}
-	}
-	return string(b[:])
+	s := strings.ToUpper(hex.EncodeToString(c[:]))
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
 // MaxSequence is the largest number of a series: fifteen digits.
@@ -81,28 +63,11 @@ func ControlNumber(tipo, establishment, point string, n uint64) (string, error) 
 	case n == 0 || n > MaxSequence:
 		return "", fmt.Errorf("numeroControl: number %d is not between 1 and %d", n, uint64(MaxSequence))
 	}
-	b := make([]byte, 0, 31)
-	b = append(b, "DTE-"...)
-	b = append(b, tipo...)
-	b = append(b, '-')
-	b = append(b, establishment...)
-	b = append(b, point...)
-	b = append(b, '-')
-	digits := strconv.FormatUint(n, 10)
-	b = append(b, "000000000000000"[len(digits):]...)
-	return string(append(b, digits...)), nil
+	return fmt.Sprintf("DTE-%s-%s%s-%015d", tipo, establishment, point, n), nil
 }
 
 func isPlace(s, letters string) bool {
-	if len(s) != 4 || !isDigit(s[1]) || !isDigit(s[2]) || !isDigit(s[3]) {
-		return false
-	}
-	for i := range len(letters) {
-		if s[0] == letters[i] {
-			return true
-		}
-	}
-	return false
+	return len(s) == 4 && strings.IndexByte(letters, s[0]) >= 0 && isDigit(s[1]) && isDigit(s[2]) && isDigit(s[3])
 }
 
 // The numbers of people and firms are digits alone in a document (MT1), and have hyphens where people read them. A
@@ -110,7 +75,7 @@ func isPlace(s, letters string) bool {
 
 // FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is its bearer's DUI: 01234567-8.
 func FormatNIT(s string) string {
-	d := digits(s)
+	d := Digits(s)
 	if len(d) == 14 {
 		return d[:4] + "-" + d[4:10] + "-" + d[10:13] + "-" + d[13:]
 	}
@@ -119,7 +84,7 @@ func FormatNIT(s string) string {
 
 // FormatDUI writes a DUI as people do: 01234567-8.
 func FormatDUI(s string) string {
-	if d := digits(s); len(d) == 9 {
+	if d := Digits(s); len(d) == 9 {
 		return d[:8] + "-" + d[8:]
 	}
 	return s
@@ -127,7 +92,7 @@ func FormatDUI(s string) string {
 
 // FormatNRC writes an NRC, of two to eight digits, as people do: 123456-7.
 func FormatNRC(s string) string {
-	if d := digits(s); len(d) >= 2 && len(d) <= 8 {
+	if d := Digits(s); len(d) >= 2 && len(d) <= 8 {
 		return d[:len(d)-1] + "-" + d[len(d)-1:]
 	}
 	return s
@@ -136,7 +101,7 @@ func FormatNRC(s string) string {
 // FormatPhone writes a telephone number of El Salvador as people do: 2222-2222, or +503 2222-2222 if it has the country
 // code.
 func FormatPhone(s string) string {
-	switch d := digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {
+	switch d := Digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {
 	case len(d) == 8:
 		return d[:4] + "-" + d[4:]
 	case len(d) == 11 && d[:3] == "503":
@@ -156,18 +121,18 @@ func FormatDocument(kind, s string) string {
 	return s
 }
 
-// digits returns the digits of a number that otherwise holds only hyphens and spaces; "" for any other text.
-func digits(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9':
-			out = append(out, c)
-		case c != '-' && c != ' ':
-			return ""
+// Digits returns the digits of a number that otherwise holds only hyphens and spaces; "" for any other text.
+func Digits(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '-' || unicode.IsSpace(r) {
+			return -1
 		}
+		return r
+	}, s)
+	if strings.Trim(s, "0123456789") != "" {
+		return ""
 	}
-	return string(out)
+	return s
 }
 
 // Catalogues are MH's code lists, by name and code.
@@ -217,12 +182,10 @@ func ParseCatalogues(data []byte) (*Catalogues, error) {
 func (c *Catalogues) Version() string { return c.version }
 
 // Lookup returns the text of a code, such as Lookup("CAT-014", "59"), and whether the code exists.
-func (c *Catalogues) Lookup(cat, code string) (string, bool) {
-	list := c.List(cat)
-	if list == nil {
-		return "", false
+func (c *Catalogues) Lookup(cat, code string) (text string, ok bool) {
+	if list := c.List(cat); list != nil {
+		text, ok = list.Texts[code]
 	}
-	text, ok := list.Texts[code]
 	return text, ok
 }
 

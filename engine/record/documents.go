@@ -20,14 +20,14 @@ import (
 var known atomic.Pointer[map[string]*bundle.Type]
 
 // Learn adds types to the known types. A new description of a type replaces the old one; a contradiction is an error.
-func Learn(types ...*bundle.Type) error {
+func Learn(learned ...*bundle.Type) error {
 	for {
 		before := known.Load()
 		next := make(map[string]*bundle.Type)
 		if before != nil {
 			next = maps.Clone(*before)
 		}
-		for _, t := range types {
+		for _, t := range learned {
 			if err := fits(next, t); err != nil {
 				return err
 			}
@@ -41,8 +41,13 @@ func Learn(types ...*bundle.Type) error {
 
 // Fits returns an error if a type contradicts its known description or another known type.
 func Fits(t *bundle.Type) error {
+	return fits(types(), t)
+}
+
+// types returns the known types. Do not change the map.
+func types() map[string]*bundle.Type {
 	if all := known.Load(); all != nil {
-		return fits(*all, t)
+		return *all
 	}
 	return nil
 }
@@ -94,21 +99,14 @@ var unknownType = &bundle.Type{}
 
 // TypeOf returns the known description of a document type; for an unknown type it is empty.
 func TypeOf(document string) *bundle.Type {
-	if all := known.Load(); all != nil {
-		if t := (*all)[document]; t != nil {
-			return t
-		}
-	}
-	return unknownType
+	return cmp.Or(types()[document], unknownType)
 }
 
 // TypeAt returns the type of document issued by POST /dte/<path>, or nil if no type has the path.
 func TypeAt(path string) *bundle.Type {
-	if all := known.Load(); all != nil {
-		for _, t := range *all {
-			if t.Path == path {
-				return t
-			}
+	for _, t := range types() {
+		if t.Path == path {
+			return t
 		}
 	}
 	return nil
@@ -116,11 +114,7 @@ func TypeAt(path string) *bundle.Type {
 
 // Known returns all types, by CAT-002.
 func Known() []*bundle.Type {
-	all := known.Load()
-	if all == nil {
-		return nil
-	}
-	return slices.SortedFunc(maps.Values(*all), func(a, b *bundle.Type) int {
+	return slices.SortedFunc(maps.Values(types()), func(a, b *bundle.Type) int {
 		return cmp.Compare(a.Document, b.Document)
 	})
 }

@@ -123,26 +123,25 @@ func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error
 
 // NormalMarks are the marks of a normal document; a document issued in contingency has ContingencyMarks (MF2 p.18; NV2
 // Anexo IV n.º 9).
-var NormalMarks = []dte.Member{
-	{Name: "tipoModelo", Value: dte.Int(1)},
-	{Name: "tipoOperacion", Value: dte.Int(1)},
-	{Name: "tipoContingencia", Value: dte.Null()},
-	{Name: "motivoContin", Value: dte.Null()},
-}
+var NormalMarks = marks(1, dte.Null(), dte.Null())
 
 // ContingencyMarks returns the marks of a document issued in contingency. cause is CAT-005; motive is text if the cause
 // is 5 (other), and null otherwise.
 func ContingencyMarks(cause int64, motive string) []dte.Member {
-	m := []dte.Member{
-		{Name: "tipoModelo", Value: dte.Int(2)},
-		{Name: "tipoOperacion", Value: dte.Int(2)},
-		{Name: "tipoContingencia", Value: dte.Int(cause)},
-		{Name: "motivoContin", Value: dte.Null()},
-	}
+	text := dte.Null()
 	if cause == 5 {
-		m[3].Value = dte.Str(motive)
+		text = dte.Str(motive)
 	}
-	return m
+	return marks(2, dte.Int(cause), text)
+}
+
+func marks(how int64, cause, motive dte.Value) []dte.Member {
+	return []dte.Member{
+		{Name: "tipoModelo", Value: dte.Int(how)},
+		{Name: "tipoOperacion", Value: dte.Int(how)},
+		{Name: "tipoContingencia", Value: cause},
+		{Name: "motivoContin", Value: motive},
+	}
 }
 
 // ReplaceMarks returns a signed document with other marks. Every other byte stays: the contingency form of a normal

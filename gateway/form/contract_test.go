@@ -83,7 +83,7 @@ func TestContract_Tables(t *testing.T) {
 		s := doc.Get("components").Get("schemas").Get(name)
 		compareFields(t, doc, name, s, e.fields, false)
 		var either []string
-		for _, pair := range e.either {
+		for _, pair := range e.bundle.Either {
 			either = append(either, pair[0], pair[1])
 		}
 		if said := eitherOf(s); !slices.Equal(said, either) {

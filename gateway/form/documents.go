@@ -46,11 +46,7 @@ const (
 
 // New compiles the form of a type. bundle.ParseType has checked the bundle strictly, therefore New cannot fail.
 func New(t *bundle.Type) *Form {
-	f := &Form{Type: t, pays: t.Form.Pays, origin: t.Form.Origin, related: t.Form.Related,
-		withholding: slices.Contains(t.Form.Does, "withholding")}
-	for _, pair := range t.Form.Either {
-		f.either = append(f.either, [2]string{pair[0], pair[1]})
-	}
+	f := &Form{Type: t, bundle: *t.Form}
 	for i := range t.Form.Members {
 		m := &t.Form.Members[i]
 		f.fields = append(f.fields, fieldsOf(m)...)
@@ -240,7 +236,7 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 
 // alternatives checks the pairs in which one of the two members is required.
 func (d *Filled) alternatives() {
-	for _, pair := range d.form.either {
+	for _, pair := range d.form.bundle.Either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
 		switch {
 		case !hasValue(a) && !hasValue(b):
@@ -276,10 +272,10 @@ func (d *Filled) append(entries []dte.Value) {
 // finish does the checks and completions of a type that the tables cannot express.
 func (d *Filled) finish() {
 	d.specialUnits()
-	if d.form.withholding {
+	if slices.Contains(d.form.bundle.Does, "withholding") {
 		d.withholdings()
 	}
-	if d.form.origin != "" {
+	if d.form.bundle.Origin != "" {
 		d.readOrigin()
 	}
 }
@@ -287,14 +283,14 @@ func (d *Filled) finish() {
 // readOrigin reads which document this one is issued against. The origin member, the related object, or both may name
 // that document.
 func (d *Filled) readOrigin() {
-	plain, related := d.body.Get(d.form.origin), d.body.Get(d.form.related)
-	inner, innerPath := related.Get("codigoGeneracion"), d.form.related+".codigoGeneracion"
+	plain, related := d.body.Get(d.form.bundle.Origin), d.body.Get(d.form.bundle.Related)
+	inner, innerPath := related.Get("codigoGeneracion"), d.form.bundle.Related+".codigoGeneracion"
 	if hasValue(plain) && hasValue(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
-		d.contradict(d.form.origin, innerPath)
+		d.contradict(d.form.bundle.Origin, innerPath)
 	}
 	d.Origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
-	if hasValue(plain) || d.form.related == "" {
-		d.Origin.Code = d.code(plain, d.form.origin)
+	if hasValue(plain) || d.form.bundle.Related == "" {
+		d.Origin.Code = d.code(plain, d.form.bundle.Origin)
 	} else {
 		d.Origin.Code = d.code(inner, innerPath)
 	}

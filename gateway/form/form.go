@@ -26,14 +26,7 @@ type Form struct {
 	Type     *bundle.Type // the type of document that the request makes; nil: no document
 	fields   []field
 	receptor []string // SPEC's requiredFields; if one is missing, the refusal has a special code
-	// either are pairs of members for one thing: its name in the payload and its name in the client library. One member
-	// of each pair is required. A request may have both if their values are equal.
-	either [][2]string
-	pays   bool // a payment is due, cash by default (SPEC 2.7)
-	// origin is the member that names the document against which the new document is issued. related is an object that
-	// may name the same document instead.
-	origin, related string
-	withholding     bool // the lines are those of a withholding voucher
+	bundle   bundle.Form // the form as the type's bundle has it; empty if there is no type
 }
 
 // Refusal returns why the request is refused. A receptor without SPEC's required fields has a special code.
@@ -101,7 +94,7 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 		}
 	}
 	d.TestContingency = body.Get("testContingencia").Bool()
-	if form.pays {
+	if form.bundle.Pays {
 		resumen = d.payments(body, resumen, codes)
 	}
 	if len(line) > 0 {

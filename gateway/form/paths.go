@@ -160,10 +160,10 @@ func position(text string) int {
 // requestPath returns the path in the request of a fact's path.
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
-		if d.form.related != "" && !hasValue(d.body.Get(d.form.origin)) {
-			return d.form.related + ".codigoGeneracion"
+		if d.form.bundle.Related != "" && !hasValue(d.body.Get(d.form.bundle.Origin)) {
+			return d.form.bundle.Related + ".codigoGeneracion"
 		}
-		return d.form.origin
+		return d.form.bundle.Origin
 	}
 	if path == "" { // a fault of the whole document is reported at its lines
 		path = "cuerpoDocumento"

@@ -361,7 +361,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 		r.fault(prefix+"numDocumento", dte.FaultRequired, "Falta el número del documento de identidad")
 		return p
 	case hasValue(number) && !hasValue(kind):
-		switch len(digitsOf(number.Text())) {
+		switch len(dte.Digits(number.Text())) {
 		case 9:
 			kind = dte.Str(kindDUI)
 		case 14:
@@ -416,24 +416,10 @@ func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...in
 	if !hasValue(v) || v.Kind() != dte.KindString {
 		return p
 	}
-	text := digitsOf(v.Text())
+	text := dte.Digits(v.Text())
 	if slices.Contains(lengths, len(text)) {
 		return p.With(name, dte.Str(text))
 	}
 	r.fault(prefix+name, dte.FaultPattern, message)
 	return p
-}
-
-// digitsOf returns the digits of a number with hyphens and spaces; "" if the number holds anything else.
-func digitsOf(s string) string {
-	plain := strings.Map(func(r rune) rune {
-		if r == '-' || unicode.IsSpace(r) {
-			return -1
-		}
-		return r
-	}, s)
-	if strings.ContainsFunc(plain, func(r rune) bool { return r < '0' || r > '9' }) {
-		return ""
-	}
-	return plain
 }

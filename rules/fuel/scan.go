@@ -1,7 +1,9 @@
 package fuel
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -288,22 +290,20 @@ func (r *reader) bytes(n int) []byte {
 
 // u32 reads an unsigned LEB128 of at most 32 bits.
 func (r *reader) u32() int {
-	var n uint64
-	for shift := 0; ; shift += 7 {
-		c := r.byte()
-		n |= uint64(c&0x7f) << shift
-		if c&0x80 == 0 {
-			if n > 1<<32-1 {
-				r.fail("a number has more than 32 bits")
-				return 0
-			}
-			return int(n)
-		}
-		if shift == 28 {
-			r.fail("a number is longer than 5 bytes")
-			return 0
-		}
+	n, size := binary.Uvarint(r.b[r.at:])
+	switch {
+	case r.err != nil:
+	case size == 0:
+		r.fail("it ends within a value")
+	case size < 0 || size > 5:
+		r.fail("a number is longer than 5 bytes")
+	case n > math.MaxUint32:
+		r.fail("a number has more than 32 bits")
+	default:
+		r.at += size
+		return int(n)
 	}
+	return 0
 }
 
 // signed reads a signed LEB128 of at most bits bits.
@@ -361,12 +361,7 @@ func (r *reader) values(what string, most int) int {
 
 func (r *reader) name() string { return string(r.bytes(r.u32())) }
 
-func appendU32(b []byte, n int) []byte {
-	for ; n >= 0x80; n >>= 7 {
-		b = append(b, byte(n)|0x80)
-	}
-	return append(b, byte(n))
-}
+func appendU32(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }
 
 func appendS64(b []byte, n int64) []byte {
 	for n < -0x40 || n >= 0x40 {

@@ -86,7 +86,7 @@ func held(document string) bool {
 }
 
 // checkHeld refuses an overlay's source for a place that must have its own fact. own is the path of that fact.
-func (e *fromEntry) checkHeld(own string, moved bool) error {
+func (e *entry) checkHeld(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	switch {
 	case e.form != "" && slices.Contains(identity, last) && !slices.Contains(hyphenated, last):
@@ -115,7 +115,7 @@ func (e *fromEntry) checkHeld(own string, moved bool) error {
 
 // judged reports whether the entry's value must be compared with the place's own fact. Exempt are an answer of the
 // module, the 0 of an amount that a generation lacks, and a remark that moved.
-func (e *fromEntry) judged(own string) bool {
+func (e *entry) judged(own string) bool {
 	zero, err := e.value.Amount()
 	moved := e.fact != "" && e.fact[strings.LastIndexByte(e.fact, '.')+1:] == own[strings.LastIndexByte(own, '.')+1:]
 	return e.fact != own && e.amount == "" && e.words == "" && !moved && (err != nil || zero != 0)

@@ -267,7 +267,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		if x.fact != nil {
 			f.path = e.fact
 		}
-		moved := slices.ContainsFunc(c.overlay.from, func(o fromEntry) bool {
+		moved := slices.ContainsFunc(c.overlay.from, func(o entry) bool {
 			return o.fact == own && o.path != e.path && (!slices.Contains(identity, f.name) || strings.HasPrefix(o.path,
 				e.path))
 		})
@@ -291,7 +291,7 @@ func lineMember(document string) (name string, ok bool) {
 	return name, ok
 }
 
-func (c *compiler) compileFrom(e *fromEntry) (*from, error) {
+func (c *compiler) compileFrom(e *entry) (*from, error) {
 	x := &from{amount: slices.Index(c.out.Summary, e.amount), words: slices.Index(c.out.Summary, e.words),
 		value: e.value, form: e.form, is: e.when.Get("is").Text()}
 	if name := cmp.Or(e.amount, e.words); name != "" && x.amount < 0 && x.words < 0 {
@@ -336,7 +336,7 @@ func (c *compiler) connect() error {
 			}
 		}
 	}
-	for _, e := range o.catalogues {
+	for _, e := range o.catalogue {
 		i := c.layoutIndex(e.path)
 		if i < 0 {
 			return fmt.Errorf("overlay: catalogue: the schema has no %s", e.path)

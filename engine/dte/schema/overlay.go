@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,38 +13,32 @@ import (
 // overlay supplements a schema file: sources of values other than the fact of the same name, and differences between
 // MH's live validator and its file.
 type overlay struct {
-	total      string
-	taxes      *taxesEntry
-	from       []fromEntry
-	drops      []*drop
-	adds       []addEntry
-	catalogues []catalogueEntry
+	total                        string
+	taxes                        *entry
+	from, drops, adds, catalogue []entry
 }
 
-type taxesEntry struct{ path, catalogue string }
+// entry is one entry of an overlay: a section's entries have some of the members.
+type entry struct {
+	path, keyword, catalogue, parent string
+	fact                             string    // a path of the facts
+	amount                           string    // a summary output, if the fact is absent
+	words                            string    // a summary output, in words
+	value                            dte.Value // a constant, if the fact is absent
+	form                             string    // "########-#": each # is replaced by a character of the fact's text
+	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
+	schema                           dte.Value
 
-type fromEntry struct {
-	path   string
-	fact   string    // a path of the facts
-	amount string    // a summary output, if the fact is absent
-	words  string    // a summary output, in words
-	value  dte.Value // a constant, if the fact is absent
-	form   string    // "########-#": each # is replaced by a character of the fact's text
-	when   dte.Value // {"fact": path, "is": text}: the form applies only then
+	conditional bool // of drops: the layout does not have the keyword at this place: drop it from the conditions
+	used        bool // of drops
 }
 
-type drop struct {
-	path, keyword string
-	conditional   bool // the layout does not have the keyword at this place: drop it from the conditions
-	used          bool
+func newEntry(e dte.Value) entry {
+	text := func(name string) string { return e.Get(name).Text() }
+	return entry{path: text("path"), keyword: text("keyword"), catalogue: text("catalogue"), parent: text("parent"),
+		fact: text("fact"), amount: text("amount"), words: text("words"), value: e.Get("value"), form: text("form"),
+		when: e.Get("when"), schema: e.Get("schema")}
 }
-
-type addEntry struct {
-	path   string
-	schema dte.Value
-}
-
-type catalogueEntry struct{ path, catalogue, parent string }
 
 func parseOverlay(data []byte) (*overlay, error) {
 	v, err := dte.Parse(data)
@@ -58,34 +53,20 @@ func parseOverlay(data []byte) (*overlay, error) {
 		if err := onlyMembers(t, "path", "catalogue"); err != nil {
 			return nil, fmt.Errorf("taxes: %w", err)
 		}
-		o.taxes = &taxesEntry{t.Get("path").Text(), t.Get("catalogue").Text()}
+		taxes := newEntry(t)
+		o.taxes = &taxes
 	}
 	for _, s := range []struct {
 		name    string
+		entries *[]entry
 		members []string
-		add     func(dte.Value) error
 	}{
-		{"from", []string{"path", "fact", "amount", "words", "value", "form", "when"}, func(e dte.Value) error {
-			f := fromEntry{e.Get("path").Text(), e.Get("fact").Text(), e.Get("amount").Text(), e.Get("words").Text(),
-				e.Get("value"), e.Get("form").Text(), e.Get("when")}
-			o.from = append(o.from, f)
-			return f.check()
-		}},
-		{"drop", []string{"path", "keyword"}, func(e dte.Value) error {
-			o.drops = append(o.drops, &drop{path: e.Get("path").Text(), keyword: e.Get("keyword").Text()})
-			return nil
-		}},
-		{"add", []string{"path", "schema"}, func(e dte.Value) error {
-			o.adds = append(o.adds, addEntry{e.Get("path").Text(), e.Get("schema")})
-			return nil
-		}},
-		{"catalogue", []string{"path", "catalogue", "parent"}, func(e dte.Value) error {
-			o.catalogues = append(o.catalogues, catalogueEntry{e.Get("path").Text(), e.Get("catalogue").Text(),
-				e.Get("parent").Text()})
-			return nil
-		}},
+		{"from", &o.from, []string{"reason", "path", "fact", "amount", "words", "value", "form", "when"}},
+		{"drop", &o.drops, []string{"reason", "path", "keyword"}},
+		{"add", &o.adds, []string{"reason", "path", "schema"}},
+		{"catalogue", &o.catalogue, []string{"reason", "path", "catalogue", "parent"}},
 	} {
-		if err := eachEntry(v, s.name, s.members, s.add); err != nil {
+		if *s.entries, err = entries(v.Get(s.name), s.name, s.members); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +74,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 }
 
 // check refuses an entry without a source, or with two.
-func (f *fromEntry) check() error {
+func (f *entry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
 		if given {
@@ -123,30 +104,30 @@ func (f *fromEntry) check() error {
 	return nil
 }
 
-// eachEntry calls f for the entries of one section. It refuses an entry without a reason where reasons are required:
-// without a reason nobody could later decide whether the entry is still needed.
-func eachEntry(v dte.Value, section string, names []string, f func(dte.Value) error) error {
-	list := v.Get(section)
+// entries reads a section. It refuses an entry without a reason where reasons are required: without a reason nobody could
+// later decide whether the entry is still needed.
+func entries(list dte.Value, section string, members []string) (all []entry, err error) {
 	if list.Exists() && list.Kind() != dte.KindArray {
-		return fmt.Errorf("%s is not a list", section)
+		return nil, fmt.Errorf("%s is not a list", section)
 	}
-	for i := range list.Len() {
-		e := list.Index(i)
-		at := fmt.Sprintf("%s[%d] %q", section, i, e.Get("path").Text())
-		if err := onlyMembers(e, append([]string{"reason"}, names...)...); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
+	for i, e := range list.Items() {
+		x := newEntry(e)
+		err := onlyMembers(e, members...)
+		switch {
+		case err != nil:
+		case e.Get("path").Kind() != dte.KindString:
+			err = errors.New("needs a path")
+		case section != "catalogue" && e.Get("reason").Text() == "":
+			err = errors.New("needs a reason")
+		case section == "from":
+			err = x.check()
 		}
-		if e.Get("path").Kind() != dte.KindString {
-			return fmt.Errorf("%s: needs a path", at)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d] %q: %w", section, i, x.path, err)
 		}
-		if section != "catalogue" && e.Get("reason").Text() == "" {
-			return fmt.Errorf("%s: needs a reason", at)
-		}
-		if err := f(e); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
-		}
+		all = append(all, x)
 	}
-	return nil
+	return all, nil
 }
 
 func onlyMembers(v dte.Value, names ...string) error {
@@ -167,7 +148,8 @@ func (o *overlay) readSchema(data []byte) (*schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading schema: %w", err)
 	}
-	for _, d := range o.drops {
+	for i := range o.drops {
+		d := &o.drops[i]
 		steps, err := parsePath(d.path)
 		if err != nil {
 			return nil, fmt.Errorf("overlay: drop: %w", err)

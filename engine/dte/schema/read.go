@@ -77,7 +77,7 @@ type bound struct {
 }
 
 // reader turns the file into schemas. It refuses unknown keywords, and names the place.
-type reader struct{ drops []*drop }
+type reader struct{ drops []entry }
 
 // read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). conditional: the schema
 // is part of a condition, not of the layout.
@@ -213,8 +213,8 @@ func (r *reader) list(v dte.Value, at string) ([]*schema, error) {
 // dropped reports whether the overlay drops this keyword, and marks the drop as used.
 func (r *reader) dropped(at, keyword string, conditional bool) bool {
 	found := false
-	for _, d := range r.drops {
-		if d.path == at && d.keyword == keyword && d.conditional == conditional {
+	for i := range r.drops {
+		if d := &r.drops[i]; d.path == at && d.keyword == keyword && d.conditional == conditional {
 			d.used, found = true, true
 		}
 	}
