@@ -37,7 +37,7 @@ func answering(length int) []byte { return w.I32Const(length) }
 // constant is a guest that answers the same to everything: one line, one total.
 func constant(amount int64) w.Module {
 	out := abi.Output{Lines: []int64{amount}, Summary: []int64{amount}}
-	message := abi.AppendOutput(nil, &out, 1)
+	message := w.Answer(&out, 1)
 	g := w.Guest("", nil, w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)), []byte{0xfc, 10, 0,
 		0}, w.I32Const(len(message))), nil)
 	g.Data[2048] = string(message)

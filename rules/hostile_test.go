@@ -109,7 +109,7 @@ func TestEvaluate_Hostile(t *testing.T) {
 	answer := func(change func(*abi.Output)) w.Module { // a message in form, not in sense
 		out := abi.Output{Lines: []int64{7}, Summary: []int64{7}}
 		change(&out)
-		message := string(abi.AppendOutput(nil, &out, max(1, len(out.Lines))))
+		message := string(w.Answer(&out, max(1, len(out.Lines))))
 		return with(func(g *w.Module) {
 			g.Data[2048] = message
 			g.Functions[w.Evaluate].Code = w.Join(w.I32Const(w.BufferAt), w.I32Const(2048), w.I32Const(len(message)),

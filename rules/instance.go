@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -120,8 +121,8 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 	if err != nil {
 		return 0, err
 	}
-	if err := abi.DecodeOutput(answer, out); err != nil {
-		return 0, fmt.Errorf("%w: its answer: %w", ErrTrap, broken(answer, err))
+	if err := decode(answer, out); err != nil {
+		return 0, fmt.Errorf("%w: its answer: %w", ErrTrap, err)
 	}
 	return used, checkAnswer(in, out, d)
 }
@@ -286,36 +287,50 @@ func ThreadTime() time.Duration {
 
 var started = time.Now()
 
-// answerHeader is the length of an answer's header, in bytes.
-const answerHeader = 32
-
-// broken returns which rule of rules/abi/README.md, section Answer, the answer breaks. Authors of modules find the rule
-// there. err is the decoder's error.
-func broken(answer []byte, err error) error {
-	if len(answer) < answerHeader {
-		return fmt.Errorf("%w: %d bytes, and the header alone has %d", err, len(answer), answerHeader)
+// decode reads an answer into out, reusing its slices. An error names the rule of rules/abi/README.md, section Answer,
+// that the answer breaks: authors of modules find the rule there.
+func decode(answer []byte, out *abi.Output) error {
+	if len(answer) < abi.Header {
+		return fmt.Errorf("%d bytes, and the header alone has %d", len(answer), abi.Header)
 	}
-	at := func(offset int) uint64 { return uint64(binary.LittleEndian.Uint32(answer[offset:])) }
-	if magic, version := at(0), at(4); magic != abi.Magic || version != abi.Version {
-		return fmt.Errorf("%w: it begins with %#x and %d, want %#x and %d at the offsets 0 and 4", err, magic, version,
+	word := func(b []byte, at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
+	if magic, version := word(answer, 0), word(answer, 4); magic != abi.Magic || version != abi.Version {
+		return fmt.Errorf("it begins with %#x and %d, want %#x and %d at the offsets 0 and 4", magic, version,
 			uint32(abi.Magic), abi.Version)
 	}
-	for _, count := range []struct {
-		offset int
-		what   string
-		most   uint64
-	}{{8, "line outputs", abi.MaxWide}, {12, "lines", abi.MaxLines}, {16, "summary fields", abi.MaxWide},
-		{20, "taxes", abi.MaxWide}, {24, "faults", abi.MaxFaults}} {
-		if n := at(count.offset); n > count.most {
-			return fmt.Errorf("%w: %d %s at the offset %d, at most %d", err, n, count.what, count.offset, count.most)
+	var n [5]int
+	for i, count := range [...]struct {
+		what string
+		most int
+	}{{"line outputs", abi.MaxWide}, {"lines", abi.MaxLines}, {"summary fields", abi.MaxWide}, {"taxes", abi.MaxWide},
+		{"faults", abi.MaxFaults}} {
+		if n[i] = int(word(answer, 8+4*i)); n[i] > count.most {
+			return fmt.Errorf("%d %s at the offset %d, at most %d", n[i], count.what, 8+4*i, count.most)
 		}
 	}
-	want := answerHeader + 8*(at(12)*at(8)+at(16)+2*at(20)) + 16*at(24)
-	if uint64(len(answer)) != want {
-		return fmt.Errorf("%w: %d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", err,
-			len(answer), want, at(8), at(12), at(16), at(20), at(24))
+	if want := abi.Header + 8*(n[1]*n[0]+n[2]+2*n[3]) + 16*n[4]; len(answer) != want {
+		return fmt.Errorf("%d bytes; 32 + 8(no + m + 2t) + 16f is %d with o %d, n %d, m %d, t %d, f %d", len(answer),
+			want, n[0], n[1], n[2], n[3], n[4])
 	}
-	return fmt.Errorf("%w: the index of a tax is negative or too large", err)
+	out.Lines = slices.Grow(out.Lines[:0], n[1]*n[0])[:n[1]*n[0]]
+	out.Summary = slices.Grow(out.Summary[:0], n[2])[:n[2]]
+	out.Taxes, out.Faults = out.Taxes[:0], out.Faults[:0]
+	b := answer[abi.Header:]
+	b = b[copy(abi.Bytes(out.Lines), b):]
+	b = b[copy(abi.Bytes(out.Summary), b):]
+	for ; n[3] > 0; n[3]-- {
+		index := binary.LittleEndian.Uint64(b)
+		if index >= abi.MaxWide {
+			return errors.New("the index of a tax is negative or too large")
+		}
+		out.Taxes = append(out.Taxes, abi.Tax{Tax: int(index), Amount: int64(binary.LittleEndian.Uint64(b[8:]))})
+		b = b[16:]
+	}
+	for ; len(b) > 0; b = b[16:] {
+		out.Faults = append(out.Faults, abi.Fault{Code: int(int32(word(b, 0))), Line: int(int32(word(b, 4))),
+			Column: int(int32(word(b, 8)))})
+	}
+	return nil
 }
 
 // Probe is one instance of a module, for callers such as package abitest that need more than answers. It is not safe

@@ -114,7 +114,7 @@ func gallery() map[string][]bad {
 	}
 	unnamed := func(i int) w.Module { return function(i, func(f *w.Function) { f.Export = "other" }) }
 	described := func(text string) w.Module { return w.Guest(text, nil, nil, nil) }
-	good := abi.AppendOutput(nil, &abi.Output{Lines: []int64{7}, Summary: []int64{7}}, 1)
+	good := w.Answer(&abi.Output{Lines: []int64{7}, Summary: []int64{7}}, 1)
 	saying := func(message []byte) w.Module { // answers with these bytes
 		return with(func(g *w.Module) {
 			g.Data[2048] = string(message)
@@ -127,7 +127,7 @@ func gallery() map[string][]bad {
 		binary.LittleEndian.PutUint32(message[at:], n)
 		return saying(message)
 	}
-	answer := func(o abi.Output, width int) w.Module { return saying(abi.AppendOutput(nil, &o, width)) }
+	answer := func(o abi.Output, width int) w.Module { return saying(w.Answer(&o, width)) }
 	member := func(text string) w.Module { return described(`{"abi":1,"name":"x",` + text + `}`) }
 	many := func(n int, list string) w.Module {
 		return member(`"` + list + `":[` + strings.TrimSuffix(strings.Repeat(`"s",`, n), ",") + `]`)

@@ -1,14 +1,16 @@
-package abi
+package abi_test
 
 import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"os"
-	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"dtegate/rules/abi"
+	"dtegate/rules/asmtest"
 )
 
 // block is a fenced block of README.md.
@@ -48,36 +50,26 @@ func dump(t *testing.T, fence string) (b []byte) {
 	return b
 }
 
-// TestReadme: the page's worked example is what the code reads and writes.
+// TestReadme: the page's worked example is what the code writes.
 func TestReadme(t *testing.T) {
 	d := json.NewDecoder(strings.NewReader(block(t, "json")))
 	d.DisallowUnknownFields()
-	var description Description
-	if err := d.Decode(&description); err != nil || description.ABI != Version {
+	var description abi.Description
+	if err := d.Decode(&description); err != nil || description.ABI != abi.Version {
 		t.Fatalf("the description: %+v, %v", description, err)
 	}
-	in := Input{Params: []int64{13_000_000}, Lines: []int64{200_000_000, 50_000_000}, N: 2}
+	in := abi.Input{Params: []int64{13_000_000}, Lines: []int64{200_000_000, 50_000_000}, N: 2}
 	page := dump(t, "hex input")
-	if got := AppendInput(nil, &in); !bytes.Equal(got, page) {
+	if got := abi.AppendInput(nil, &in); !bytes.Equal(got, page) {
 		t.Errorf("the input is %x, the page says %x", got, page)
 	}
-	var read Input
-	if err := DecodeInput(page, &read); err != nil || read.N != 2 || !reflect.DeepEqual(read.Lines, in.Lines) ||
-		!reflect.DeepEqual(read.Params, in.Params) {
-		t.Errorf("the page's input reads %+v, %v", read, err)
-	}
-	for fence, want := range map[string]Output{
+	for fence, want := range map[string]abi.Output{
 		"hex answer":  {Lines: in.Lines, Summary: []int64{250_000_000}},
-		"hex refusal": {Faults: []Fault{{Code: 0, Line: 1, Column: -1}}},
+		"hex refusal": {Faults: []abi.Fault{{Code: 0, Line: 1, Column: -1}}},
 	} {
 		page := dump(t, fence)
-		if got := AppendOutput(nil, &want, len(description.LineOutputs)); !bytes.Equal(got, page) {
+		if got := asmtest.Answer(&want, len(description.LineOutputs)); !bytes.Equal(got, page) {
 			t.Errorf("%s is %x, the page says %x", fence, got, page)
-		}
-		var got Output
-		if err := DecodeOutput(page, &got); err != nil || len(got.Lines) != len(want.Lines) ||
-			len(got.Faults) != len(want.Faults) {
-			t.Errorf("%s reads %+v, %v", fence, got, err)
 		}
 	}
 }

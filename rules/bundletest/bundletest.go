@@ -133,7 +133,7 @@ const constantAt = 48 << 10
 func Constant(t testing.TB, name string, out *abi.Output) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
-	answer := string(abi.AppendOutput(nil, out, len(r.Module.Description().LineOutputs)))
+	answer := string(w.Answer(out, len(r.Module.Description().LineOutputs)))
 	code := w.Join(w.I32Const(w.BufferAt), w.I32Const(constantAt), w.I32Const(len(answer)), []byte{0xfc, 10, 0, 0},
 		w.I32Const(len(answer)), []byte{w.Return})
 	return small(t, name, code, map[int]string{constantAt: answer})
@@ -157,7 +157,7 @@ func small(t testing.TB, name string, code []byte, data map[int]string) Change {
 	}
 	input := abi.AppendInput(nil, &abi.Input{Params: make([]int64, len(d.Params)), Scalars: make([]int64,
 		len(d.Scalars)), Lines: make([]int64, lines*len(d.Columns)), N: lines})
-	answer := string(abi.AppendOutput(nil, &abi.Output{Faults: []abi.Fault{{Code: 0, Line: -1, Column: -1}}},
+	answer := string(w.Answer(&abi.Output{Faults: []abi.Fault{{Code: 0, Line: -1, Column: -1}}},
 		len(d.LineOutputs)))
 	at := 1024 + (len(description)+8)&^7
 	g := w.Guest(string(description), nil, w.Join(
