@@ -86,8 +86,12 @@ func NewHost(ctx context.Context, o Options) (*Host, error) {
 	if o.Engine != "compiler" && o.Engine != "interpreter" {
 		return nil, fmt.Errorf("rule engine %q is not compiler or interpreter", o.Engine)
 	}
-	h := &Host{options: o, metrics: newMetrics(o.Engine), modules: make(map[digest]*code),
-		compiling: make(chan struct{}, 1)}
+	h := &Host{options: o, modules: make(map[digest]*code), compiling: make(chan struct{}, 1)}
+	h.metrics = newMetrics(o.Engine, func() float64 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return float64(len(h.modules))
+	})
 	r, err := h.openRoom(ctx, "")
 	if err == nil {
 		err = r.close(ctx)
@@ -268,9 +272,10 @@ type metrics struct {
 	cache    *prometheus.CounterVec
 	reloads  prometheus.Counter
 	engine   *prometheus.GaugeVec
+	modules  prometheus.GaugeFunc
 }
 
-func newMetrics(engine string) *metrics {
+func newMetrics(engine string, modules func() float64) *metrics {
 	m := &metrics{
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dte_rule_evaluation_duration_seconds",
 			Help:    "Time of a rule module to compute one document, waiting for an instance included.",
@@ -288,6 +293,9 @@ func newMetrics(engine string) *metrics {
 			Help: "Calls that had to load their rule module again, because it had not been called for a while."}),
 		engine: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_rule_engine_info",
 			Help: "1 for the engine that runs the rules: compiler or interpreter."}, []string{"engine"}),
+		modules: prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dte_rule_modules",
+			Help: "Rule modules that are ready to run; those that were not called for a while are loaded again first."},
+			modules),
 	}
 	for _, reason := range []string{"start", "trap", "fuel", "timeout", "contradiction"} {
 		m.failures.WithLabelValues(reason)
@@ -304,12 +312,8 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 // Contradicted counts a document that contradicts the box's data because of the module's answer.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
-// held counts the modules of the host.
-var held = prometheus.NewDesc("dte_rule_modules",
-	"Rule modules that are ready to run; those that were not called for a while are loaded again first.", nil, nil)
-
 func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine}
+	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine, m.modules}
 }
 
 // Describe implements prometheus.Collector.
@@ -317,7 +321,6 @@ func (h *Host) Describe(ch chan<- *prometheus.Desc) {
 	for _, c := range h.metrics.collectors() {
 		c.Describe(ch)
 	}
-	ch <- held
 }
 
 // Collect implements prometheus.Collector.
@@ -325,8 +328,4 @@ func (h *Host) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range h.metrics.collectors() {
 		c.Collect(ch)
 	}
-	h.mu.Lock()
-	n := len(h.modules)
-	h.mu.Unlock()
-	ch <- prometheus.MustNewConstMetric(held, prometheus.GaugeValue, float64(n))
 }

@@ -144,8 +144,11 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 		lost := Lost{Code: dte.Code(a.Code).String(), Series: a.Series, Number: a.From}
 		entry, err := l.store.Get(a.Code)
 		if err == nil && IsDocument(entry.State) {
-			lost.Control = controlOf(entry)
-			err = l.signed(entry)
+			var h *Head
+			if h, err = DecodeHead(entry); err == nil {
+				lost.Control = h.ControlNumber
+				_, err = SignedForm(l.store, entry.Code, h)
+			}
 		}
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
@@ -163,24 +166,6 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.rest = rest
 	return nil
-}
-
-// signed returns an ErrLost if the store has lost the signed form of a document.
-func (l *LostRecords) signed(entry storage.Entry) error {
-	h, err := DecodeHead(entry)
-	if err == nil {
-		_, err = SignedForm(l.store, entry.Code, h)
-	}
-	return err
-}
-
-// controlOf returns the control number of a document, "" if its head cannot be read.
-func controlOf(entry storage.Entry) string {
-	h, err := DecodeHead(entry)
-	if err != nil {
-		return ""
-	}
-	return h.ControlNumber
 }
 
 // Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether the record
@@ -219,8 +204,8 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	for _, entry := range entries[:min(limit, len(entries))] {
 		lost := Lost{Code: dte.Code(entry.Code).String(), Series: entry.Series, Number: entry.Number,
 			Queue: queueOf(entry), Why: l.why[entry.Code]}
-		if IsDocument(entry.State) {
-			lost.Control = controlOf(entry)
+		if h, err := DecodeHead(entry); err == nil && IsDocument(entry.State) {
+			lost.Control = h.ControlNumber
 		}
 		list = append(list, lost)
 	}

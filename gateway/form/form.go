@@ -25,7 +25,7 @@ const (
 type Form struct {
 	Type     *bundle.Type // the type of document that the request makes; nil: no document
 	fields   []field
-	receptor []string // SPEC's requiredFields; if one is missing, the refusal has a special code
+	receptor []string    // SPEC's requiredFields; if one is missing, the refusal has a special code
 	bundle   bundle.Form // the form as the type's bundle has it; empty if there is no type
 }
 

@@ -14,8 +14,8 @@ func Answer(out *abi.Output, lineOutputs int) []byte {
 	}
 	faults := out.Faults[:min(len(out.Faults), abi.MaxFaults)]
 	var b []byte
-	for _, n := range [...]int{abi.Magic, abi.Version, lineOutputs, lines, len(out.Summary), len(out.Taxes), len(faults),
-		0} {
+	for _, n := range [...]int{abi.Magic, abi.Version, lineOutputs, lines, len(out.Summary), len(out.Taxes),
+		len(faults), 0} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
 	b = append(append(b, abi.Bytes(out.Lines)...), abi.Bytes(out.Summary)...)

@@ -71,89 +71,69 @@ const (
 type shape struct {
 	name     string
 	base     *schema // nil for a place that only conditions name
-	subs     []*schema
 	members  []*shape
 	item     *shape
 	required bool
 	field    int
 }
 
-// newShape builds the shape of a place and of all places below it.
-func newShape(name string, base *schema, subs []*schema) *shape {
-	s := &shape{name: name, base: base}
-	if base != nil {
-		for i := range base.properties {
-			p := &base.properties[i]
-			m := &shape{name: p.name, base: &p.schema, required: slices.Contains(base.required, p.name)}
-			s.members = append(s.members, m)
-		}
-		s.subs = append(s.subs, base.conditions()...)
-	}
+// newShape builds the shape of a place and of all places below it. subs are the conditions on it.
+func newShape(name string, base *schema, subs []*schema, required bool) *shape {
+	s := &shape{name: name, base: base, required: required}
+	own := cmp.Or(base, new(schema))
+	all := own.conditions()
 	for _, sub := range subs {
-		s.subs = append(append(s.subs, sub), sub.conditions()...)
+		all = append(append(all, sub), sub.conditions()...)
 	}
+	var names []string // of the members, those of the layout first
 	var items []*schema
-	for _, sub := range s.subs {
+	layout, below := make(map[string]*schema), make(map[string][]*schema)
+	add := func(name string, subs ...*schema) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		below[name] = append(below[name], subs...)
+	}
+	for i := range own.properties {
+		p := &own.properties[i]
+		layout[p.name] = &p.schema
+		add(p.name)
+	}
+	for _, sub := range all {
 		for i := range sub.properties {
-			m := s.member(sub.properties[i].name)
-			m.subs = append(m.subs, &sub.properties[i].schema)
+			add(sub.properties[i].name, &sub.properties[i].schema)
 		}
 		for _, name := range sub.required {
-			s.member(name)
+			add(name)
 		}
 		if sub.items != nil {
 			items = append(items, sub.items)
 		}
 	}
-	if base != nil {
-		for _, name := range base.required {
-			s.member(name)
-		}
+	for _, name := range own.required {
+		add(name)
 	}
-	for i, m := range s.members {
-		full := newShape(m.name, m.base, m.subs)
-		full.required = m.required
-		s.members[i] = full
+	for _, name := range names {
+		s.members = append(s.members, newShape(name, layout[name], below[name], slices.Contains(own.required, name)))
 	}
-	if base != nil && base.items != nil {
-		s.item = newShape("", base.items, items)
-	} else if len(items) > 0 {
-		s.item = newShape("", nil, items)
+	if own.items != nil || len(items) > 0 {
+		s.item = newShape("", own.items, items, false)
 	}
 	return s
 }
 
 // conditions returns all other schemas that describe the same place as s.
-func (s *schema) conditions() []*schema {
-	var all []*schema
-	add := func(x *schema) {
+func (s *schema) conditions() (all []*schema) {
+	direct := slices.Concat(s.all, s.one)
+	for _, c := range s.choices {
+		direct = append(direct, c.when, c.then, c.otherwise)
+	}
+	for _, x := range direct {
 		if x != nil {
 			all = append(append(all, x), x.conditions()...)
 		}
 	}
-	for _, x := range s.all {
-		add(x)
-	}
-	for _, x := range s.one {
-		add(x)
-	}
-	for _, c := range s.choices {
-		add(c.when)
-		add(c.then)
-		add(c.otherwise)
-	}
 	return all
-}
-
-func (s *shape) member(name string) *shape {
-	for _, m := range s.members {
-		if m.name == name {
-			return m
-		}
-	}
-	m := &shape{name: name}
-	s.members = append(s.members, m)
-	return m
 }
 
 // compiler lays the shapes out as fields and binds the overlay to them.

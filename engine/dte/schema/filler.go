@@ -81,7 +81,7 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 		return nil, errors.New("module outputs: more than 62 taxes")
 	}
 	c := &compiler{overlay: o, out: out, cat: cat}
-	root := newShape("", s, nil)
+	root := newShape("", s, nil, true)
 	if err := c.layout(root); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,8 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 		r.limit = defaultMaxFaults
 	}
 	if c != nil && !f.fits(facts, c) {
-		return nil, []dte.Fault{{Code: dte.FaultCount, Message: "el módulo de reglas no respondió en la forma que declaró"}}
+		return nil, []dte.Fault{{Code: dte.FaultCount,
+			Message: "el módulo de reglas no respondió en la forma que declaró"}}
 	}
 	r.grow(1)
 	r.fill(0, 0, &r.facts)
