@@ -169,12 +169,9 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 // document stays valid when a catalogue changes.
 func (f *Filler) Check(document []byte) []dte.Fault {
 	v, err := dte.Parse(document)
-	if err != nil {
-		var syntax *dte.SyntaxError
-		if errors.As(err, &syntax) {
-			return []dte.Fault{syntax.Fault()}
-		}
-		return []dte.Fault{{Code: dte.FaultSyntax, Message: "no es JSON válido"}}
+	var syntax *dte.SyntaxError // the only kind of error
+	if errors.As(err, &syntax) {
+		return []dte.Fault{syntax.Fault()}
 	}
 	r := f.runs.Get().(*run)
 	defer r.release()

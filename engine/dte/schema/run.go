@@ -73,24 +73,29 @@ func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 		}
 		if fact != nil {
 			r.slots[si].scalar(fact)
-		} else if f.required && f.types&typeNull != 0 {
-			r.slots[si].kind = dte.KindNull
+		} else {
+			r.leaveEmpty(f, si)
 		}
 	}
 }
 
+// leaveEmpty makes the slot of a field without a value null if the schema requires the member and allows null, otherwise
+// absent.
+func (r *run) leaveEmpty(f *field, si int32) {
+	r.slots[si] = slot{}
+	if f.required && f.types&typeNull != 0 {
+		r.slots[si].kind = dte.KindNull
+	}
+}
+
 func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
-	nullable := f.types&typeNull != 0
+	optional := !f.required || f.types&typeNull != 0
 	switch {
 	case fact != nil && fact.Kind() != dte.KindObject:
 		r.slots[si].scalar(fact)
 		return
-	case fact == nil && nullable && !f.fed:
-		if f.required {
-			r.slots[si].kind = dte.KindNull
-		}
-		return
-	case fact == nil && !f.required && !f.fed:
+	case fact == nil && optional && !f.fed:
+		r.leaveEmpty(f, si)
 		return
 	}
 	first := r.grow(f.members + f.shadows)
@@ -116,21 +121,15 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 		r.fill(f.first+i, first+int32(i), member)
 		something = something || r.slots[first+int32(i)].kind > dte.KindNull
 	}
-	if fact == nil && !something && (nullable || !f.required) {
-		// No other source gave a value either.
-		r.slots[si] = slot{}
-		if nullable && f.required {
-			r.slots[si].kind = dte.KindNull
-		}
+	if fact == nil && !something && optional { // no other source gave a value either
+		r.leaveEmpty(f, si)
 	}
 }
 
 func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	switch {
 	case fact == nil:
-		if f.required && f.types&typeNull != 0 {
-			r.slots[si].kind = dte.KindNull
-		}
+		r.leaveEmpty(f, si)
 		return
 	case fact.Kind() != dte.KindArray:
 		r.slots[si].scalar(fact)
