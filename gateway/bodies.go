@@ -30,7 +30,8 @@ func (l *side) announced(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 
 var (
 	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR",
-		"La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding)")
+		"La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding, "+
+			"encabezados de una línea que acaba en CR LF)")
 	errTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
 		"El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
 	errSaleTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
@@ -49,6 +50,9 @@ var (
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
+		if !bytes.HasSuffix(line, []byte("\r\n")) || line[0] == ' ' || line[0] == '\t' {
+			return true // readers differ about a bare line feed, and about a header on two lines (§2.2, §5.2)
+		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch name = bytes.TrimSpace(name); {
 		case bytes.EqualFold(name, []byte("Content-Length")):

@@ -195,6 +195,20 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
+// TestSmuggling_Lines: a reader may take a line feed alone, or a header on two lines, for the end of the headers, for a
+// header of its own, or for neither. Such a request is refused, and what is behind it is not read.
+func TestSmuggling_Lines(t *testing.T) {
+	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now})
+	for _, s := range []string{"X: y\r\n Content-Length: 42\r\n\r\n", "X: y\r\n\tTransfer-Encoding: chunked\r\n\r\n",
+		"Content-Length:\r\n 42\r\n\r\n", "Idempotency-Key: a\r\n b\r\n\r\n", "X: y\n\n", "X: y\r\n\n",
+		"X: y\nTransfer-Encoding: chunked\r\n\r\n", "X: y\nContent-Length: 42\n\n"} {
+		if kept, last := answeredOn(t, g.api, []byte("GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-token: may\r\n"+
+			s+canary)); kept != 0 || last != http.StatusBadRequest {
+			t.Errorf("%q: %d kept, the last answer is %d", s, kept, last)
+		}
+	}
+}
+
 // A stranger's body is not read, wherever it was going: whoever sends one is told that the token is missing.
 func TestReceived_Strangers(t *testing.T) {
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now,

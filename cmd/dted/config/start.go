@@ -408,8 +408,8 @@ func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 		return err
 	}
 	mark := c.Data + rehearsed
-	if err := os.WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"),
-		0o600); err != nil {
+	err := WriteFile(mark, []byte("Production was rehearsed with this store. Its seals are simulated.\n"))
+	if err != nil {
 		return fmt.Errorf("marking the store of a rehearsal: %w", err)
 	}
 	log.Warn("rehearsal of production: simulated seals are believed, and no document is valid", "authority",

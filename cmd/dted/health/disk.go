@@ -101,7 +101,8 @@ func (d *disk) tend() {
 
 // lay makes a file for which the disk reserves the whole size.
 func lay(path string, size int64) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	_ = os.Remove(path) // it may be a link to a file that must not be emptied
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

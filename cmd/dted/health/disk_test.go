@@ -39,6 +39,15 @@ func TestDisk(t *testing.T) {
 			t.Errorf("%d free: ballast %v, %v", free, info, err)
 		}
 	}
+	other := filepath.Join(t.TempDir(), "mark")
+	err := errors.Join(os.WriteFile(other, []byte("kept"), 0o600), os.Remove(d.ballast), os.Symlink(other, d.ballast))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.tend()
+	if b, err := os.ReadFile(other); err != nil || string(b) != "kept" {
+		t.Errorf("a link in the ballast's place: %v, the other file has %d bytes", err, len(b))
+	}
 	d.free = func() (int64, error) { return 0, errors.New("no disk") }
 	if err := d.check(); err != nil {
 		t.Errorf("who cannot see the disk cannot call it full: %v", err)

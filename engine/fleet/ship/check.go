@@ -64,6 +64,9 @@ func sameDay(a, b time.Time) bool {
 // altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part holds, checks
 // their signatures, and joins them into parts. It compares parts with the store's list, and reads those with a new size
 // or tag. Shipped returns the result. Crash anywhere: the next call goes on with the unjoined pieces.
+//
+// ErrCloned: the box's key signed a piece that this box did not ship. The other copy of the box did not find it itself,
+// because the store had lost this box's piece.
 func (s *Shipper) Check(ctx context.Context) error {
 	lacks, err := s.check(ctx)
 	s.mu.Lock()
@@ -78,6 +81,9 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	s.mu.Lock()
 	until := s.state
 	s.mu.Unlock()
+	if until.Cloned {
+		return "", ErrCloned
+	}
 	if until.Epoch == 0 || until.Epoch != s.o.Epoch() || until.Number == 0 {
 		return "", nil // nothing is shipped
 	}
@@ -173,6 +179,9 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 	gap := Span{}
 	var at *load
 	err := r.c.bring(ctx, pieces(of), nil, "", func(g cargo, l *load, err error) error {
+		if errors.Is(err, errForked) || err == nil && g.last == r.until.Number && l.digest != r.until.Previous {
+			return r.s.cloned(g.last)
+		}
 		if err != nil {
 			if gap.From == 0 {
 				gap.From = g.first

@@ -222,6 +222,9 @@ func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	return l, nil
 }
 
+// errForked: the box's key signed two pieces of one number, or two histories of the copy.
+var errForked = fmt.Errorf("%w, by another copy of the box", fleetproto.ErrOther)
+
 // pieces returns a cargo for each piece of a span.
 func pieces(of Span) (list []cargo) {
 	for n := of.From; n <= of.To; n++ {
@@ -243,7 +246,7 @@ func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, 
 		}, func(i int, l *load, err error) error {
 			g := list[i]
 			if err == nil && l.previous != "" && previous != "" && l.previous != previous {
-				err = fmt.Errorf("%v: %w: it does not follow piece %d", g, fleetproto.ErrOther, g.first-1)
+				err = fmt.Errorf("%v: %w: it does not follow piece %d", g, errForked, g.first-1)
 			}
 			switch {
 			case err == nil:

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -314,6 +315,9 @@ type progress struct {
 // noteEvery is how many objects are fetched between two notes.
 const noteEvery = 64
 
+// noLink makes an open fail at a symbolic link, which another account may have laid to a file of this one.
+const noLink = syscall.O_NOFOLLOW
+
 // progressOf returns the path of a folder's note.
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
@@ -362,7 +366,7 @@ func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 			return err
 		}
 		var err error
-		if f, err = os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
+		if f, err = os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY|noLink, 0o600); err != nil {
 			return err
 		}
 		p.file = f
@@ -416,7 +420,7 @@ func (p *progress) note() error {
 	}
 	file := progressOf(p.folder)
 	next := file + ".new"
-	f, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|noLink, 0o600)
 	if err != nil {
 		return err
 	}

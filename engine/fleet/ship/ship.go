@@ -199,8 +199,11 @@ var errBefore = errors.New("the second copy is gone, or was begun anew under nam
 // Step ships the bytes that the copy already had at the last look: newer bytes may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
 	epoch := s.o.Epoch()
+	s.mu.Lock()
+	cloned := s.state.Cloned // Check may have found it
+	s.mu.Unlock()
 	switch {
-	case s.state.Cloned:
+	case cloned:
 		return ErrCloned
 	case epoch == 0:
 		return nil
@@ -353,13 +356,18 @@ func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) err
 	}
 	own, err := section(filepath.Join(s.o.Folder, there.File), there.Offset, int64(len(body)))
 	if err != nil || there.Previous != p.Previous || !bytes.Equal(own, body) {
-		s.mu.Lock()
-		s.state.Cloned = true
-		s.mu.Unlock()
-		s.o.Cloned()
-		return errors.Join(fmt.Errorf("%w: piece %d", ErrCloned, p.Number), s.save())
+		return s.cloned(p.Number)
 	}
 	return s.shipped(*there, held.Data, body)
+}
+
+// cloned stops this shipper for good, because another copy of the box has shipped a piece.
+func (s *Shipper) cloned(number int64) error {
+	s.mu.Lock()
+	s.state.Cloned = true
+	s.mu.Unlock()
+	s.o.Cloned()
+	return errors.Join(fmt.Errorf("%w: piece %d", ErrCloned, number), s.save())
 }
 
 func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {

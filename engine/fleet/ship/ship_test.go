@@ -217,6 +217,44 @@ func TestShip_Cloned(t *testing.T) {
 	}
 }
 
+// TestShip_ClonedBehind: the chain's store was put back, and a copy of the box ships under the lost numbers. The copy
+// never meets a piece that is there, so the box finds at its check what the copy shipped with the box's key. It stops,
+// and does not write its own bytes over the proof.
+func TestShip_ClonedBehind(t *testing.T) {
+	for name, more := range map[string]string{"shipped on": "-and more", "waits": ""} {
+		w := newWorld(t)
+		w.grow("0000000001.copy", "head")
+		w.steps()
+		image, err := w.disk.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.grow("0000000001.copy", "-sold here")
+		w.steps()
+		w.store.Lose(fleetproto.SegmentKey("centro", 1, 2))
+		clone := newWorld(t)
+		clone.store = w.store
+		if err := clone.disk.Save(image); err != nil {
+			t.Fatal(err)
+		}
+		clone.start(box, 1)
+		clone.grow("0000000001.copy", "head-sold there")
+		clone.steps()
+		if w.store.Held(fleetproto.SegmentKey("centro", 1, 2)) == nil || clone.cloned > 0 {
+			t.Fatal("the copy did not ship")
+		}
+		w.grow("0000000001.copy", more)
+		w.steps()
+		err = w.ship.Check(t.Context())
+		if !errors.Is(err, ship.ErrCloned) || w.cloned != 1 || len(w.store.Keys(fleetproto.PartsFolder("centro", 1))) > 0 {
+			t.Errorf("%s: %v, told %d times", name, err, w.cloned)
+		}
+		if err := w.ship.Step(t.Context()); !errors.Is(err, ship.ErrCloned) {
+			t.Errorf("%s: it ships on: %v", name, err)
+		}
+	}
+}
+
 // A piece under the box's name that another key signed is not taken for its own: the box says so, and ships nothing
 // behind it.
 func TestShip_Forged(t *testing.T) {
@@ -364,4 +402,26 @@ func TestShip_OneLookBehind(t *testing.T) {
 	shipped("0000000001.copy: \"head-one-two\"\n")
 	w.grow("0000000002.copy", "-more")
 	shipped("0000000001.copy: \"head-one-two\"\n0000000002.copy: \"next\"\n")
+}
+
+// TestFetch_Links: who can write beside or in the folder cannot have a fetch write into another file.
+func TestFetch_Links(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	for _, link := range []string{"copy/0000000001.copy", "copy.fetched.new"} {
+		dir := t.TempDir()
+		folder, other := filepath.Join(dir, "copy"), filepath.Join(dir, "mark")
+		note := `{"branch":"centro","epoch":1,"piece":0}` // keeps what lies in the folder
+		err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(other, []byte("mark"), 0o600),
+			os.WriteFile(folder+".fetched", []byte(note), 0o600), os.Symlink(other, filepath.Join(dir, link)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 0,
+			folder, nil)
+		if b, bad := os.ReadFile(other); bad != nil || string(b) != "mark" || err == nil {
+			t.Errorf("%s: %v, the other file holds %q", link, err, b)
+		}
+	}
 }
