@@ -266,7 +266,7 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 func (b *builder) receptorName() (string, dte.Value) {
 	for _, path := range b.of.Party.Paths {
 		if v := b.doc.Get(path); v.Kind() == dte.KindObject {
-			return b.of.Party.Heading, v
+			return b.Clean(b.of.Party.Heading), v
 		}
 	}
 	for _, r := range []struct{ name, heading string }{
@@ -288,15 +288,15 @@ func (b *builder) ownFields(v *View) {
 		common[in] = len(*fields)
 	}
 	for _, f := range b.of.Fields {
-		value, to := b.at(f), blocks[f.In]
+		label, value, to := b.Clean(f.Label), b.at(f), blocks[f.In]
 		if value == "" || to == nil {
 			continue
 		}
 		if i := slices.IndexFunc((*to)[:common[f.In]], func(have Field) bool { return have.Value == value }); i >= 0 {
-			(*to)[i].Label = f.Label
+			(*to)[i].Label = label
 			continue
 		}
-		*to = append(*to, Field{f.Label, value})
+		*to = append(*to, Field{label, value})
 	}
 }
 

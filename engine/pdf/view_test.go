@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dtegate/rules/bundle"
 )
 
 func TestRender_Errors(t *testing.T) {
@@ -256,5 +258,27 @@ func TestRender_AnyTree(t *testing.T) {
 			}
 			checkBoxes(t, l.String(), p.fonts, p.pages(t, d, l), l)
 		}
+	}
+}
+
+// TestView_Labels: the texts of a type's view are cleaned as those of a document: a careless one stops no print.
+func TestView_Labels(t *testing.T) {
+	hostile := "🧾a\u202eb\nc\x1b@(d) Tj"
+	view := &bundle.View{Fields: []bundle.ViewField{{Path: "identificacion.codigoGeneracion", In: "issue",
+		Label: hostile}, {Path: "emisor.nombre", In: "emisor", Label: hostile}}}
+	view.Party.Paths, view.Party.Heading = []string{"receptor"}, hostile
+	p := *printer(t)
+	p.o.Type = func(string) *bundle.View { return view }
+	d := fixture(t, "dte01", Processed)
+	v, err := p.view(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "□ab c @(d) Tj"
+	if v.Receptor.Heading != want || v.Facts[len(v.Facts)-1].Label != want {
+		t.Errorf("%q, %+v", v.Receptor.Heading, v.Facts)
+	}
+	for _, l := range []Layout{Letter, Ticket80} {
+		render(t, &p, d, l)
 	}
 }
