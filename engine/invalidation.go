@@ -162,8 +162,8 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 	if err != nil {
 		return entry, refusal.Internal(err)
 	}
-	o := e.sender.Client.Invalidate(ctx, authority.Event{Version: h.Invalidation.Version, Code: h.Invalidation.Code,
-		JWS: string(jws), SendID: e.sendID()})
+	o := e.sender.Client.Invalidate(ctx, authority.Submission{Version: h.Invalidation.Version,
+		Code: h.Invalidation.Code, JWS: string(jws), SendID: e.sendID()})
 	next, event := *h, *h.Invalidation
 	next.Invalidation = &event
 	event.Response = o.Response

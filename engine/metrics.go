@@ -31,7 +31,7 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
+	return &metrics{
 		documents: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_documents_total",
 			Help: "Documents issued by this process, by type of CAT-002 and public state at the time of the answer."},
 			[]string{"document", "estado"}),
@@ -41,22 +41,17 @@ func newMetrics() *metrics {
 			Help:    "Time to answer a sale: online, in contingency, replayed by its key, or refused.",
 			Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 16, 32, 64}},
 			[]string{"path"}),
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_invalidations_total",
-			Help: "Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal."},
-			[]string{"result"}),
-		corrections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_corrections_total",
-			Help: "Documents that MH had refused after the fact and that were corrected under their own code, by type."}, []string{"document"}),
-		adopted: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_adopted_documents_total",
-			Help: "Documents that a query found at MH and whose form was adopted, by what told the form: times (of " +
-				"the sendings), archive, likeliest (nothing told it)."}, []string{"by"}),
+		events: record.NewCounters("dte_invalidations_total",
+			"Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal.",
+			"result"),
+		corrections: record.NewCounters("dte_corrections_total", "Documents that MH had refused after the fact and "+
+			"that were corrected under their own code, by type.", "document"),
+		adopted: record.NewCounters("dte_adopted_documents_total", "Documents that a query found at MH and whose form "+
+			"was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it).",
+			"by", "times", "archive", "likeliest"),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
-	// Start at 0: in a series that began at 1, Prometheus' increase would miss the first event.
-	for _, by := range []string{"times", "archive", "likeliest"} {
-		m.adopted.WithLabelValues(by)
-	}
-	return m
 }
 
 // refusalCode returns the code of an error for a metric.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -515,11 +516,11 @@ func (e *Engine) notYet(document string) *refusal.Error {
 
 // spanishDate returns a date in Spanish words: "1 de diciembre de 2026".
 func spanishDate(date string) string {
-	var year, month, day int
-	if n, err := fmt.Sscanf(date, "%d-%d-%d", &year, &month, &day); n != 3 || err != nil || month < 1 || month > 12 {
+	at, err := time.Parse(time.DateOnly, date)
+	if err != nil {
 		return date
 	}
 	months := [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
 		"octubre", "noviembre", "diciembre"}
-	return fmt.Sprintf("%d de %s de %d", day, months[month-1], year)
+	return fmt.Sprintf("%d de %s de %d", at.Day(), months[at.Month()-1], at.Year())
 }

@@ -321,14 +321,14 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 		return nil, err
 	}
 	jws := []byte(v.Get("firmaElectronica").Text())
-	if err := e.signer.Verify(jws); err != nil {
-		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	var document []byte
+	if err = e.signer.Verify(jws); err == nil {
+		document, err = record.Payload(jws)
 	}
-	document, err := record.Payload(jws)
-	if err != nil {
-		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
+	var inside dte.Value
+	if err == nil {
+		inside, err = dte.Parse(document)
 	}
-	inside, err := dte.Parse(document)
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}

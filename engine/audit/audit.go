@@ -282,7 +282,8 @@ func Sentence(acts map[recordmac.Verdict]int) string {
 		of   recordmac.Verdict
 		text string
 	}{{recordmac.None, ", %d came with a backup, or are older than the mark, and bear none"},
-		{recordmac.Other, ", %d came with a backup and bear another box's"}, {recordmac.Altered, ", %d WERE REWRITTEN"}} {
+		{recordmac.Other, ", %d came with a backup and bear another box's"},
+		{recordmac.Altered, ", %d WERE REWRITTEN"}} {
 		if n := acts[p.of]; n > 0 {
 			text += fmt.Sprintf(p.text, n)
 		}

@@ -128,9 +128,9 @@ type Response struct {
 	Observaciones    []string `json:"observaciones"`
 }
 
-// Submission is a document that is sent to MH (MT1 §4.2).
+// Submission is a document that is sent to MH (MT1 §4.2), or the event of an invalidation (MT1 §4.6).
 type Submission struct {
-	Document string // CAT-002
+	Document string // CAT-002; "" for an event
 	Version  int    // identificacion.version
 	Code     string // codigoGeneracion
 	JWS      string
@@ -163,16 +163,8 @@ func (c *Client) send(ctx context.Context, path string, body any, code string) O
 	return o
 }
 
-// Event is an invalidation that is sent to MH (MT1 §4.6).
-type Event struct {
-	Version int    // identificacion.version
-	Code    string // codigoGeneracion of the event
-	JWS     string
-	SendID  int64
-}
-
-// Invalidate sends an invalidation once. The answer and its seal are about the event.
-func (c *Client) Invalidate(ctx context.Context, e Event) (o Outcome) {
+// Invalidate sends the event of an invalidation once. The answer and its seal are about the event.
+func (c *Client) Invalidate(ctx context.Context, e Submission) (o Outcome) {
 	defer c.observe("invalidate", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": e.SendID, "version": e.Version,
 		"documento": e.JWS}
@@ -347,9 +339,8 @@ func (c *Client) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCol
 
 // Collect implements prometheus.Collector.
 func (c *Client) Collect(ch chan<- prometheus.Metric) {
-	c.metrics.requests.Collect(ch)
-	c.metrics.latency.Collect(ch)
-	c.metrics.logins.Collect(ch)
-	c.metrics.up.Collect(ch)
-	c.metrics.expiry.Collect(ch)
+	m := c.metrics
+	for _, one := range []prometheus.Collector{m.requests, m.latency, m.logins, m.up, m.expiry} {
+		one.Collect(ch)
+	}
 }

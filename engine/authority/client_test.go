@@ -189,7 +189,7 @@ func TestClient_SimulatedSealInProduction(t *testing.T) {
 	for name, ask := range map[string]func(*Client) Outcome{
 		"submit":     func(c *Client) Outcome { return c.Submit(t.Context(), Submission{Code: testCode}) },
 		"query":      func(c *Client) Outcome { return c.Query(t.Context(), "01", testCode) },
-		"invalidate": func(c *Client) Outcome { return c.Invalidate(t.Context(), Event{Code: testCode}) },
+		"invalidate": func(c *Client) Outcome { return c.Invalidate(t.Context(), Submission{Code: testCode}) },
 		"contingency": func(c *Client) Outcome {
 			o, r := c.Report(t.Context(), "a.b.c")
 			if (r != nil) != (o.Kind == Accepted) {

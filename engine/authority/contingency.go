@@ -55,19 +55,14 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 	return undecided(status, fmt.Sprintf("%.60q", answer)), nil
 }
 
-// Lot is documents that are sent together (MT1 §4.4): at most 100, under a UUID that the sender chooses.
-type Lot struct {
-	SendID string // idEnvio, a UUID version 4 in capitals
-	JWS    []string
-}
-
-// SubmitLot sends a lot once. Accepted: MH has received the lot, and decides its documents later, under the returned
-// code. Rejected: MH has accepted no document of the lot, for the returned reason.
-func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason string) {
+// SubmitLot sends a lot once: at most 100 documents (MT1 §4.4). sendID is the idEnvio, a UUID version 4 in capitals
+// that the sender chooses. Accepted: MH has received the lot, and decides its documents later, under the returned code.
+// Rejected: MH has accepted no document of the lot, for the returned reason.
+func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
 	// The version of a lot is 1 in MT1's own answer.
-	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": l.SendID, "version": 1,
-		"nitEmisor": c.options.NIT, "documentos": l.JWS}
+	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": sendID, "version": 1,
+		"nitEmisor": c.options.NIT, "documentos": jws}
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)
 	if err != nil {
 		return Outcome{Sent: sent, Err: err}, "", ""
@@ -75,7 +70,7 @@ func (c *Client) SubmitLot(ctx context.Context, l Lot) (o Outcome, code, reason 
 	a, err := readAnswer(answer)
 	id, estado := a.text("idEnvio"), a.text("estado")
 	switch {
-	case err != nil, id != "" && id != l.SendID:
+	case err != nil, id != "" && id != sendID:
 	case status == http.StatusOK && estado == "RECIBIDO" && a.text("codigoLote") != "":
 		return Outcome{Kind: Accepted}, a.text("codigoLote"), ""
 	case (status == http.StatusOK || status == http.StatusBadRequest) && estado == "RECHAZADO":

@@ -144,7 +144,7 @@ func TestSubmitLot_Decides(t *testing.T) {
 			w.WriteHeader(status)
 			io.WriteString(w, text)
 		}, nil)
-		o, code, _ := client.SubmitLot(t.Context(), Lot{SendID: "S", JWS: []string{"a.b.c"}})
+		o, code, _ := client.SubmitLot(t.Context(), "S", []string{"a.b.c"})
 		return o, code
 	}
 	for _, status := range []int{200, 201, 400, 500} {

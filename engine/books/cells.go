@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	"github.com/shopspring/decimal"
+
+	"dtegate/engine/dte"
 )
 
 // errWide: the amount fits no column: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
@@ -23,12 +25,7 @@ func money(d decimal.Decimal) string {
 }
 
 // day writes yyyy-mm-dd as DD/MM/AAAA (p. 1).
-func day(date string) string {
-	if len(date) != 10 {
-		return date
-	}
-	return date[8:] + "/" + date[5:7] + "/" + date[:4]
-}
+func day(date string) string { return dte.FormatDay(date) }
 
 // plain returns a number without hyphens.
 func plain(s string) string { return strings.ReplaceAll(s, "-", "") }

@@ -171,27 +171,18 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
+	return &metrics{
 		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
 			Help: "Times that the branch went into contingency, those that went on with a period that had just ended " +
 				"included."}),
-		eventResults: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_events_total",
-			Help: "Contingency events that MH decided, by result: accepted, rejected."}, []string{"result"}),
-		lots: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_contingency_lots_total",
-			Help: "Lots by what happened: received, rejected whole, unknown (no answer), done (every document has its " +
-				"result)."}, []string{"result"}),
-		lateRejections: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_late_rejections_total",
-			Help: "Documents that were issued in contingency and that MH refused afterwards, by type."},
-			[]string{"document"}),
+		eventResults: record.NewCounters("dte_contingency_events_total",
+			"Contingency events that MH decided, by result: accepted, rejected.", "result", "accepted", "rejected"),
+		lots: record.NewCounters("dte_contingency_lots_total", "Lots by what happened: received, rejected whole, "+
+			"unknown (no answer), done (every document has its result).", "result", "received", "rejected", "unknown",
+			"done"),
+		lateRejections: record.NewCounters("dte_late_rejections_total",
+			"Documents that were issued in contingency and that MH refused afterwards, by type.", "document"),
 	}
-	// The series exist from the start: Prometheus' increase does not see the first step of a series that begins at 1.
-	for _, result := range []string{"accepted", "rejected"} {
-		m.eventResults.WithLabelValues(result)
-	}
-	for _, result := range []string{"received", "rejected", "unknown", "done"} {
-		m.lots.WithLabelValues(result)
-	}
-	return m
 }
 
 // Counters returns the metrics that are updated at each event.

@@ -330,7 +330,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	now := c.branch.Now()
 	h.Receipt = receipt
 	to := record.EventAccepted
-	h.Again = o.Kind == authority.Rejected && ours(receipt)
+	// MH already holds this event: the answer to an earlier sending was lost.
+	h.Again = o.Kind == authority.Rejected && namesKnownCode(receipt, "IDENTIFICACION.CODIGOGENERACION", 0)
 	if o.Kind == authority.Rejected && !h.Again {
 		to = record.EventRejected
 		c.metrics.eventResults.WithLabelValues("rejected").Inc()
@@ -345,22 +346,14 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// ours reports whether MH already holds this event: the answer to an earlier sending was lost.
-func ours(r *authority.Receipt) bool {
-	s := strings.ToUpper(r.Text())
-	return strings.Contains(s, "IDENTIFICACION.CODIGOGENERACION") && strings.Contains(s, known)
-}
-
-// known is MH's phrase for a code that it already has, in capitals.
-const known = "YA EXISTE"
-
-// namesKnownCode reports whether MH refused an event because of this document's code, which it already has.
+// namesKnownCode reports whether MH refused an event because it already has a code: the event's own, by the name of its
+// member, or a document's. The only document of an event need not be named.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false
 	}
 	text := strings.ToUpper(r.Text())
-	return strings.Contains(text, known) && (documents == 1 || strings.Contains(text, code))
+	return strings.Contains(text, "YA EXISTE") && (documents == 1 || strings.Contains(text, code))
 }
 
 // spread moves the documents of a sealed event to the queue of forwarding.

@@ -255,11 +255,11 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 }
 
 func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHead, list []document) error {
-	lot := authority.Lot{SendID: dte.Code(entry.Code).String()}
+	var lot []string
 	for _, o := range list {
-		lot.JWS = append(lot.JWS, string(o.jws))
+		lot = append(lot, string(o.jws))
 	}
-	out, code, text := c.branch.Sender.Client.SubmitLot(ctx, lot)
+	out, code, text := c.branch.Sender.Client.SubmitLot(ctx, dte.Code(entry.Code).String(), lot)
 	switch {
 	case out.Kind == authority.Accepted:
 		h.Code = code

@@ -47,7 +47,14 @@ type Contingency struct {
 func New(b Branch, o Options) (*Contingency, error) {
 	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(),
 		suspicion: fairqueue.NewBell()}
-	return c, c.restorePeriod()
+	list, err := c.periods()
+	for _, p := range list {
+		if p.Ended.IsZero() {
+			c.period = p
+			b.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
+		}
+	}
+	return c, err
 }
 
 // Run works until ctx ends. At the start, and then every Branch.Every, it settles signed documents that no request

@@ -15,21 +15,6 @@ import (
 	"dtegate/storage"
 )
 
-// restorePeriod finds the period that the last process left open.
-func (c *Contingency) restorePeriod() error {
-	list, err := c.periods()
-	if err != nil {
-		return err
-	}
-	for _, p := range list {
-		if p.Ended.IsZero() {
-			c.period = p
-			c.branch.Logger.Warn("still in contingency", "began", p.Began, "cause", p.Cause)
-		}
-	}
-	return nil
-}
-
 // Current returns the current period, or nil if the branch is not in contingency.
 func (c *Contingency) Current() *Period {
 	c.mu.RLock()

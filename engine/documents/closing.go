@@ -417,16 +417,14 @@ func (d *dayCount) show(x *Closing, catalogue Catalogue) {
 
 // Slip returns the closing as a ticket.
 func (x *Closing) Slip() pdf.Slip {
-	title, day := "CORTE X", x.Date
+	title := "CORTE X"
 	if x.Kind == closingZ {
 		title = "CIERRE Z N.º " + strconv.FormatUint(x.Number, 10)
 	}
-	if at, err := time.Parse(time.DateOnly, x.Date); err == nil {
-		day = at.Format("02/01/2006")
-	}
 	s := pdf.Slip{Title: title, Issuer: x.Issuer, Made: x.At, Trial: x.Ambiente == record.AmbienteName("00")}
-	s.Head = pdf.Fields{{Label: "Día", Value: day}, {Label: "Establecimiento y punto de venta", Value: x.Establishment +
-		" " + x.PointOfSale}, {Label: "Preparado", Value: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
+	s.Head = pdf.Fields{{Label: "Día", Value: dte.FormatDay(x.Date)},
+		{Label: "Establecimiento y punto de venta", Value: x.Establishment + " " + x.PointOfSale},
+		{Label: "Preparado", Value: x.At.In(dte.Zone).Format("02/01/2006 15:04:05")}}
 	var groups, series, payments pdf.Fields
 	for _, g := range x.Groups {
 		groups = append(groups, pdf.Field{Label: fmt.Sprintf("%s %s × %d", g.Document, g.Estado, g.Count), Value: "$" +

@@ -52,6 +52,14 @@ var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 // Date returns a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.
 func Date(t time.Time) string { return t.In(Zone).Format(time.DateOnly) }
 
+// FormatDay writes 2026-12-01 as 01/12/2026. Any other text stays as it is.
+func FormatDay(s string) string {
+	if at, err := time.Parse(time.DateOnly, s); err == nil {
+		return at.Format("02/01/2006")
+	}
+	return s
+}
+
 // Hour returns a horEmi: the Salvadoran time of day, HH:MM:SS in 24 hours.
 func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
 

@@ -82,27 +82,16 @@ func New(o Options) (*Sender, error) {
 }
 
 func (o *Options) check() error {
-	if o.Host == "" || strings.ContainsFunc(o.Host, notName) {
+	switch {
+	case o.Host == "" || strings.ContainsFunc(o.Host, notName):
 		return &FieldError{"Host", "is not the name of a server"}
-	}
-	if o.Port < 1 || o.Port > 65535 {
+	case o.Port < 1 || o.Port > 65535:
 		return &FieldError{"Port", "is not a port"}
-	}
-	switch o.Security {
-	case Mandatory, Opportunistic, None:
-	default:
+	case !slices.Contains([]Security{Mandatory, Opportunistic, None}, o.Security):
 		return &FieldError{"Security", fmt.Sprintf("is none of %s, %s, %s", Mandatory, Opportunistic, None)}
 	}
-	if err := checkAddress("From", o.From); err != nil {
-		return err
-	}
-	if err := checkHeader("FromName", o.FromName); err != nil {
-		return err
-	}
-	if o.ReplyTo != "" {
-		return checkAddress("ReplyTo", o.ReplyTo)
-	}
-	return nil
+	return cmp.Or(checkAddress("From", o.From), checkHeader("FromName", o.FromName),
+		checkAddress("ReplyTo", cmp.Or(o.ReplyTo, o.From)))
 }
 
 // notName reports whether a character is forbidden in the name or the address of a machine.

@@ -94,19 +94,11 @@ func attach(msg *mail.Msg, a Attachment) {
 
 // check refuses unusable fields: they come from a document, and no field may inject a header.
 func (m *Message) check() error {
-	if err := checkID(m.ID); err != nil {
-		return err
-	}
-	if err := checkAddress("To", m.To); err != nil {
-		return err
-	}
-	if err := checkHeader("Subject", m.Subject); err != nil {
-		return err
-	}
-	if !utf8.ValidString(m.Text + m.HTML) {
+	err := cmp.Or(checkID(m.ID), checkAddress("To", m.To), checkHeader("Subject", m.Subject))
+	if err == nil && !utf8.ValidString(m.Text+m.HTML) {
 		return &FieldError{"Text", "is not UTF-8"}
 	}
-	return nil
+	return err
 }
 
 // checkHeader returns an error unless the text fits in a header: one line of limited length.
@@ -144,18 +136,15 @@ func Mailable(address string) bool {
 	}
 	labels := strings.Split(address[strings.LastIndexByte(address, '@')+1:], ".")
 	for _, l := range labels {
-		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.ContainsFunc(l, notLabel) {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' || strings.ContainsFunc(l, func(r rune) bool {
+			return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') // RFC 1123 §2.1
+		}) {
 			return false
 		}
 	}
 	last := labels[len(labels)-1]
 	// Top-level domains do not begin with a digit; the last part of an IPv4 address does
 	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
-}
-
-// notLabel reports whether a character is forbidden in the labels of a host's name (RFC 1123 §2.1).
-func notLabel(r rune) bool {
-	return r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
 // checkID accepts a msg-id without its brackets (RFC 5322 §3.6.4, without its obsolete forms).
@@ -250,14 +239,9 @@ func (f *Facts) flatten() {
 	if u, err := url.Parse(f.Consult); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		f.Consult = ""
 	}
-	if !isColor(l.Color) {
+	if len(l.Color) != 7 || l.Color[0] != '#' || strings.Trim(l.Color[1:], "0123456789abcdefABCDEF") != "" {
 		l.Color = "#163864"
 	}
-}
-
-func isColor(s string) bool {
-	return len(s) == 7 && s[0] == '#' && !strings.ContainsFunc(s[1:],
-		func(r rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF", r) })
 }
 
 // salutation returns the salutation. The receiver's title and sex are unknown.

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -98,7 +98,7 @@ func ArchivePath(slug string, h *record.Head, extension, code string) string {
 	return archive.Key(slug, strings.ToLower(record.AmbienteName(h.Ambiente)), h.Date, h.Document, code, extension)
 }
 
-// ArchiveCheck compares a store with its archive, and changes neither. It needs two bits of memory for each record.
+// ArchiveCheck compares a store with its archive, and changes neither. It needs two bytes of memory for each record.
 type ArchiveCheck struct {
 	Store    *storage.Store
 	Archive  *archive.Archive
@@ -113,7 +113,7 @@ type ArchiveCheck struct {
 
 	mu     sync.Mutex // guards calls of Progress and Found, and totals.Findings
 	totals ArchiveTotals
-	owed   big.Int // bit 2·id + file: an object that the listing has not shown yet
+	owed   [][2]bool // by record and file: the listing has not shown the object yet
 }
 
 // ArchiveFinding is one difference between the archive and the store.
@@ -146,25 +146,17 @@ var ArchiveFiles = [2]string{"json", "pdf"}
 // Run makes the check. It ignores documents that are archived meanwhile.
 func (c *ArchiveCheck) Run(ctx context.Context) (*ArchiveTotals, error) {
 	c.totals.Findings = make(map[string]int)
-	last := c.Store.LastID()
-	c.owed.SetBit(&c.owed, int(2*last+2), 1) // allocates all bits at once
-	c.owed.SetBit(&c.owed, int(2*last+2), 0)
-	err := c.archived(ctx, 0, func(entry storage.Entry, _ *record.Head) error {
-		if entry.ID > last {
-			return record.ErrEnough
-		}
+	c.owed = make([][2]bool, c.Store.LastID()+1)
+	err := c.archived(ctx, func(entry storage.Entry, _ *record.Head) error {
 		c.totals.Documents++
-		c.owed.SetBit(&c.owed, int(2*entry.ID), 1)
-		c.owed.SetBit(&c.owed, int(2*entry.ID+1), 1)
+		c.owed[entry.ID] = [2]bool{true, true}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	if err = inParallel(ctx, c.list); err == nil {
-		err = inParallel(ctx, func(ctx context.Context, work *errgroup.Group) error {
-			return c.missing(ctx, work, last)
-		})
+		err = inParallel(ctx, c.missing)
 	}
 	return &c.totals, err
 }
@@ -176,9 +168,12 @@ func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) e
 	return cmp.Or(work.Wait(), err) // a worker's error is the cause of err
 }
 
-// archived calls fn with the documents above an id that are archived by the store's records. ErrEnough from fn ends it.
-func (c *ArchiveCheck) archived(ctx context.Context, after uint64, fn func(storage.Entry, *record.Head) error) error {
-	err := c.Store.Records(after, func(entry storage.Entry) error {
+// archived calls fn with the documents that are archived by the store's records, up to the last record in owed.
+func (c *ArchiveCheck) archived(ctx context.Context, fn func(storage.Entry, *record.Head) error) error {
+	err := c.Store.Records(0, func(entry storage.Entry) error {
+		if entry.ID >= uint64(len(c.owed)) {
+			return record.ErrEnough
+		}
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) {
 			return err
 		}
@@ -207,7 +202,10 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 		}
 		c.totals.Objects++
 		if c.totals.Objects%1000 == 0 {
-			if err := c.progress(min(int64(c.totals.Objects), total), total); err != nil {
+			c.mu.Lock()
+			err := c.Progress(min(int64(c.totals.Objects), total), total)
+			c.mu.Unlock()
+			if err != nil {
 				return err
 			}
 		}
@@ -224,7 +222,9 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(),
 				What: "its document belongs at " + c.key(entry, h, file)})
 		case h.Archived():
-			c.owed.SetBit(&c.owed, int(2*entry.ID)+file, 0)
+			if entry.ID < uint64(len(c.owed)) {
+				c.owed[entry.ID][file] = false
+			}
 			if c.Read || o.Tag == "" || o.Tag != h.Delivery.Archive.Held[file].Tag {
 				work.Go(func() error { return c.compare(ctx, entry, h, file) })
 			}
@@ -281,28 +281,19 @@ func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *reco
 	return nil
 }
 
-// missing queries the objects that the listing lacked by key, for records up to last.
-func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group, last uint64) error {
-	if c.owed.Sign() == 0 {
+// missing queries the objects that the listing lacked by key.
+func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group) error {
+	if !slices.ContainsFunc(c.owed, func(files [2]bool) bool { return files[0] || files[1] }) {
 		return nil
 	}
-	return c.archived(ctx, uint64(c.owed.TrailingZeroBits()/2)-1, func(entry storage.Entry, h *record.Head) error {
-		if entry.ID > last {
-			return record.ErrEnough
-		}
-		for file := range ArchiveFiles {
-			if c.owed.Bit(int(2*entry.ID)+file) == 1 {
+	return c.archived(ctx, func(entry storage.Entry, h *record.Head) error {
+		for file, owed := range c.owed[entry.ID] {
+			if owed {
 				work.Go(func() error { return c.compare(ctx, entry, h, file) })
 			}
 		}
 		return nil
 	})
-}
-
-func (c *ArchiveCheck) progress(done, total int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.Progress(done, total)
 }
 
 func (c *ArchiveCheck) found(f ArchiveFinding) error {

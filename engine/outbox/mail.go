@@ -36,18 +36,18 @@ var (
 func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, to, id string) {
 	now := box.o.Now()
 	if box.o.Delivery.Mail == nil {
-		box.mailLater(s, now, errNoMail, false, false)
+		box.mailLater(s, now, errNoMail, false)
 		return
 	}
 	if open, why := box.delivery.servers[mailServer].leftAlone(now); open {
-		box.mailLater(s, now, why, true, errors.Is(why, errSetup))
+		box.mailLater(s, now, why, true)
 		return
 	}
 	m, err := box.message(ctx, entry, to, id, s.Since)
 	if err != nil {
 		if ctx.Err() == nil {
 			box.o.Logger.Error("composing a message", "code", dte.Code(entry.Code).String(), "error", err)
-			box.mailLater(s, now, err, false, false)
+			box.mailLater(s, now, err, false)
 		}
 		return
 	}
@@ -68,29 +68,25 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 			refusal.LogAttr(o.Err))
 	case ctx.Err() != nil:
 	default:
-		away := o.Setup || o.Code == 0 && !o.Doubtful
+		away, result := o.Setup || o.Code == 0 && !o.Doubtful, "later"
 		if o.Setup {
-			o.Err = fmt.Errorf("%w: %w", errSetup, o.Err)
+			o.Err, result = fmt.Errorf("%w: %w", errSetup, o.Err), "setup"
 		}
 		if away {
 			box.delivery.servers[mailServer].fail(now, o.Err)
 		} else if o.Code > 0 {
 			box.delivery.servers[mailServer].reset()
 		}
-		result := "later"
-		if o.Setup {
-			result = "setup"
-		}
 		box.metrics.mailed.WithLabelValues(result).Inc()
 		box.o.Logger.Warn("mailing a document", "code", dte.Code(entry.Code).String(), "reply", o.Code, "doubtful",
 			o.Doubtful, "setup", o.Setup, refusal.LogAttr(o.Err))
-		box.mailLater(s, now, o.Err, away, o.Setup)
+		box.mailLater(s, now, o.Err, away)
 	}
 }
 
 // mailLater postpones a message, or gives it up when its time is over and the mail settings are right.
-func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away, setup bool) {
-	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || setup {
+func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away bool) {
+	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || errors.Is(why, errSetup) {
 		s.Postpone(now, why, away)
 		return
 	}
@@ -133,7 +129,7 @@ const logoName = "logo.png"
 func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	id := document.Get("identificacion")
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello,
-		Total:  thousands(r.Total),
+		Total:  pdf.Printed(r.Total, 2),
 		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: record.Party(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
 	f.Look = box.o.Delivery.Look
@@ -145,10 +141,7 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	day := id.Get("fecEmi").Text()
 	f.Consult = strings.NewReplacer("{ambiente}", id.Get("ambiente").Text(), "{codigoGeneracion}", r.Code, "{fecEmi}",
 		day).Replace(pdf.ConsultURL)
-	f.Date = day
-	if t, err := time.Parse(time.DateOnly, day); err == nil {
-		f.Date = t.Format("02/01/2006")
-	}
+	f.Date = dte.FormatDay(day)
 	switch r.Estado {
 	case record.EstadoContingency:
 		f.State, f.Seal = mail.Contingency, ""
@@ -156,22 +149,6 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 		f.State = mail.Invalidated
 	}
 	return f
-}
-
-// thousands formats 1234.50 as 1,234.50.
-func thousands(amount string) string {
-	whole, cents, _ := strings.Cut(amount, ".")
-	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
-	}
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if cents != "" {
-		whole += "." + cents
-	}
-	return sign + whole
 }
 
 // Mailing is a message about a document besides the document's own: a resend, or a message before the seal.

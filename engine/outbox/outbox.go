@@ -87,22 +87,14 @@ func (box *Outbox) Archive() *archive.Archive { return box.o.Delivery.Archive }
 type metrics struct{ mailed, archived *prometheus.CounterVec }
 
 func newMetrics() *metrics {
-	m := &metrics{
-		mailed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_mail_total",
-			Help: "Attempts to mail a document, by result: sent, refused (for good), later, setup (the server does " +
-				"not take this box), given_up."}, []string{"result"}),
-		archived: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_archive_total",
-			Help: "Attempts to archive a document, by result: stored, conflict, invalid (both for good), later, setup " +
-				"(the store does not take this box), full."}, []string{"result"}),
+	return &metrics{
+		mailed: record.NewCounters("dte_mail_total", "Attempts to mail a document, by result: sent, refused (for "+
+			"good), later, setup (the server does not take this box), given_up.", "result", "sent", "refused", "later",
+			"setup", "given_up"),
+		archived: record.NewCounters("dte_archive_total", "Attempts to archive a document, by result: stored, "+
+			"conflict, invalid (both for good), later, setup (the store does not take this box), full.", "result",
+			"stored", "conflict", "invalid", "later", "setup", "full"),
 	}
-	// Start at 0: in a series that began at 1, Prometheus' increase would miss the first event.
-	for _, result := range []string{"sent", "refused", "later", "setup", "given_up"} {
-		m.mailed.WithLabelValues(result)
-	}
-	for _, result := range []string{"stored", "conflict", "invalid", "later", "setup", "full"} {
-		m.archived.WithLabelValues(result)
-	}
-	return m
 }
 
 // Counters returns the metrics that are updated at each event.

@@ -64,12 +64,9 @@ func NewHook(o HookOptions) *Hook {
 	// A redirect is not followed: the results go to the address that the operator named.
 	h.client = &http.Client{Transport: o.Transport, Timeout: hookTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	h.posts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_webhook_posts_total",
-		Help: "Posts of late results, by result: taken, refused (an answer that is not 2xx), lost (no answer)."},
-		[]string{"result"})
-	for _, result := range []string{"taken", "refused", "lost"} {
-		h.posts.WithLabelValues(result)
-	}
+	h.posts = record.NewCounters("dte_webhook_posts_total",
+		"Posts of late results, by result: taken, refused (an answer that is not 2xx), lost (no answer).", "result",
+		"taken", "refused", "lost")
 	h.waiting = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dte_webhook_late_seconds",
 		Help: "How long the webhook has not taken the late results that wait for it; 0 while none wait."}, h.late)
 	return h

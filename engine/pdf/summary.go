@@ -251,20 +251,16 @@ const maxShift = 40
 // Printed returns a JSON number in the form for people: no exponent, at least the given number of decimals, commas
 // between thousands. It only moves digits and never computes, therefore every digit is the document's.
 func Printed(literal string, decimals int) string {
-	sign := ""
-	digits := literal
-	if rest, ok := strings.CutPrefix(digits, "-"); ok {
-		sign, digits = "-", rest
-	}
+	digits, negative := strings.CutPrefix(literal, "-")
 	whole, fraction, ok := plain(digits)
 	if !ok {
 		return literal
 	}
-	for len(fraction) < decimals {
-		fraction += "0"
-	}
+	fraction += strings.Repeat("0", max(0, decimals-len(fraction)))
 	var b strings.Builder
-	b.WriteString(sign)
+	if negative {
+		b.WriteByte('-')
+	}
 	for i, d := range whole {
 		if i > 0 && (len(whole)-i)%3 == 0 {
 			b.WriteByte(',')
@@ -272,8 +268,7 @@ func Printed(literal string, decimals int) string {
 		b.WriteRune(d)
 	}
 	if fraction != "" {
-		b.WriteByte('.')
-		b.WriteString(fraction)
+		b.WriteString("." + fraction)
 	}
 	return b.String()
 }

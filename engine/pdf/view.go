@@ -170,12 +170,7 @@ func placeName(s string) string {
 }
 
 // date writes MH's 2026-12-01 as 01/12/2026.
-func (b *builder) date(s string) string {
-	if t, err := time.Parse(time.DateOnly, s); err == nil {
-		return t.Format("02/01/2006")
-	}
-	return b.Clean(s)
-}
+func (b *builder) date(s string) string { return b.Clean(dte.FormatDay(s)) }
 
 // view reads the sealed bytes. Amounts keep every digit of the document, save on the lines of a ticket.
 func (p *Printer) view(d Document) (*View, error) {

@@ -43,6 +43,16 @@ func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, label 
 		label[len(names):]...)
 }
 
+// NewCounters returns a counter with a label. The counters of the given values begin at 0: in a series that began at 1,
+// Prometheus' increase would miss the first event.
+func NewCounters(name, help, label string, values ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	for _, v := range values {
+		c.WithLabelValues(v)
+	}
+	return c
+}
+
 // ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can
 // be read. Causes are a repair or a rebuild that a person accepted with losses, or a record of another version that
 // this version cannot read. A store that returns other bytes than it was given is corrupt (storage.ErrCorrupt): it

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
 	"dtegate/rules"
 	"dtegate/rules/bundle"
@@ -174,30 +175,21 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
-		activations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_activations_total",
-			Help: "Rule bundles that were pushed, by result: activated, refused."}, []string{"result"}),
-		steppedBack: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_step_backs_total",
-			Help: "Steps to another rule bundle: rollback by an operator, return by the branch itself, reinstate by " +
-				"an operator after a return, cancel of one to come and again when it is pushed again; and acknowledge " +
-				"of a return."}, []string{"way"}),
-		shadowed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_rule_shadow_documents_total",
-			Help: "Live sales that a shadow computed, by what came of the comparison."}, []string{"result"}),
+	return &metrics{
+		activations: record.NewCounters("dte_rule_activations_total",
+			"Rule bundles that were pushed, by result: activated, refused.", "result", "activated", "refused"),
+		steppedBack: record.NewCounters("dte_rule_step_backs_total", "Steps to another rule bundle: rollback by an "+
+			"operator, return by the branch itself, reinstate by an operator after a return, cancel of one to come "+
+			"and again when it is pushed again; and acknowledge of a return.", "way", wayRollback, wayReturn,
+			wayReinstate, wayCancel, wayAgain, wayAcknowledge),
+		shadowed: record.NewCounters("dte_rule_shadow_documents_total",
+			"Live sales that a shadow computed, by what came of the comparison.", "result", MadeSame, MadeOther,
+			MadeLayout, MadeRefused, MadeFailed),
 		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
 			Help: "Sales and invalidations that were refused because their rule failed and no other may compute them."}),
 		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
 			Help: "Sales whose rule failed and that the last good one computed."}),
 	}
-	for _, way := range []string{wayRollback, wayReturn, wayReinstate, wayCancel, wayAgain, wayAcknowledge} {
-		m.steppedBack.WithLabelValues(way)
-	}
-	for _, result := range []string{MadeSame, MadeOther, MadeLayout, MadeRefused, MadeFailed} {
-		m.shadowed.WithLabelValues(result)
-	}
-	for _, result := range []string{"activated", "refused"} {
-		m.activations.WithLabelValues(result)
-	}
-	return m
 }
 
 var (
