@@ -122,7 +122,7 @@ var layers = map[string][]string{
 		"rules/bundle", "engine/fleet", "engine/fleet/fleetproto", "engine/refusal", "cmd/term", "cmd/version",
 		"cmd/dted/config", "gateway", "gateway/adminapi", "gateway/reply", "gateway/page", "engine",
 		"engine/record", "engine/audit", "engine/dte", "engine/sign", "engine/authority",
-		"engine/authority/connpool", "engine/recordmac", "engine/redacted", "rules", "storage", "plugins"},
+		"engine/authority/connpool", "engine/recordmac", "engine/redacted", "rules", "storage"},
 	"cmd/dtectl/certify": {"engine/fairqueue",
 		"plugins", "rules/bundle", "engine/dte", "cmd/dtectl/adminclient", "engine/documents"},
 	"cmd/dtectl/workshop": {"engine/dte/schema", "engine/rulestore", "engine/dte", "plugins", "rules",
