@@ -35,7 +35,7 @@ func TestOperator_Rules(t *testing.T) {
 	old := o.sold(sale01)
 
 	_, shipped := plugintest.Parts(t, "dte01/v2")
-	source := ruleSource(t, `"version": "`+shipped.Version+`"`, `"version": "2.1.7"`)
+	source := ruleSource(t, `"version": "`+shipped.Version+`"`, `"version": "2.1.99"`)
 	if said := o.does("rules test dte01/v2 --source " +
 		source); !regexp.MustCompile(
 		`(?s)^dte01/v2\nsignature +ok.*\ninterpreter +ok.*\ncompiler +ok.*\nfuel +ok`).MatchString(said) {
@@ -46,7 +46,7 @@ func TestOperator_Rules(t *testing.T) {
 			" is refused at the step interpreter")
 	path := strings.TrimSpace(o.does(fmt.Sprintf("rules build dte01/v2 --source %s --key %s --key-id stranger --out %s",
 		source, stranger, o.dir)))
-	if path != o.dir+"/dte01-2.1.7.dterule" {
+	if path != o.dir+"/dte01-2.1.99.dterule" {
 		t.Fatalf("dtectl rules build prints %q", path)
 	}
 	o.refused("rules push --reason test "+path, "signature  FAILED", "the bundle is refused at the step signature")
@@ -54,18 +54,18 @@ func TestOperator_Rules(t *testing.T) {
 	o.does(fmt.Sprintf("rules sign %s --key %s --known %s.pub", path, key, stranger))
 	o.refused("rules push "+path, "--reason")
 	o.does("rules push --dry-run "+path, "would pass")
-	if said := o.does("rules list"); strings.Contains(said, "2.1.7") {
+	if said := o.does("rules list"); strings.Contains(said, "2.1.99") {
 		t.Errorf("a dry push changed the branch:\n%s", said)
 	}
-	if said := o.does("rules push --reason circular "+path, "dte01 2.1.7 is live\n"); !regexp.MustCompile(
+	if said := o.does("rules push --reason circular "+path, "dte01 2.1.99 is live\n"); !regexp.MustCompile(
 		`(?s)^signature +ok.*\nversion +ok.*\ninterpreter +ok.*\ncompiler +ok`).MatchString(said) {
 		t.Errorf("dtectl rules push says\n%s", said)
 	}
-	o.does("rules push --reason test "+path, "dte01 2.1.7 was live already\n")
+	o.does("rules push --reason test "+path, "dte01 2.1.99 was live already\n")
 	row := func(version, state, more string) *regexp.Regexp {
 		return regexp.MustCompile(`(?m)^dte01 +2 +` + regexp.QuoteMeta(version) + ` +` + state + ` .*` + more + ` *$`)
 	}
-	if said := o.does("rules list"); !row("2.1.7", "live", regexp.QuoteMeta(o.who)).MatchString(said) {
+	if said := o.does("rules list"); !row("2.1.99", "live", regexp.QuoteMeta(o.who)).MatchString(said) {
 		t.Errorf("dtectl rules list says\n%s", said)
 	}
 	next := o.file("next", bundletest.Edition(t, "dte01/v2", "2.2.0", bundletest.In("2099-01-01", "")))
@@ -81,11 +81,11 @@ func TestOperator_Rules(t *testing.T) {
 		o.does("rules replay "+r.Code, r.Code+" is identical, by dte01 "+version+" (")
 	}
 	replays(old, "2.1.0")
-	replays(recent, "2.1.7")
+	replays(recent, "2.1.99")
 	if said := o.does("rules replay --from 2000-01-01"); said != "2 identical\n" {
 		t.Errorf("dtectl rules replay says\n%s", said)
 	}
-	if said := o.does("rules documents 2.1.7", recent.Code, recent.ControlNumber, "dte01 2.1.7"); strings.Contains(said,
+	if said := o.does("rules documents 2.1.99", recent.Code, recent.ControlNumber, "dte01 2.1.99"); strings.Contains(said,
 		old.Code) {
 		t.Errorf("dtectl rules documents says\n%s", said)
 	}
@@ -116,20 +116,20 @@ func TestOperator_Rules(t *testing.T) {
 
 	o.refused("rules rollback dte01 2 7.0.0 --reason x", "the appliance says 409")
 	if said := o.does("rules rollback dte01 2 2.1.0 --reason quejas"); !strings.HasPrefix(said,
-		"dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.7 is retired\n") {
+		"dte01 2.1.0 is live\n") || !strings.Contains(said, "dte01 2.1.99 is retired\n") {
 		t.Errorf("dtectl rules rollback says\n%s", said)
 	}
 	replays(o.sold(sale01), "2.1.0")
-	replays(recent, "2.1.7")
-	if said := o.does("rules list --all"); !row("2.1.0", "live", "").MatchString(said) || !row("2.1.7", "retired",
+	replays(recent, "2.1.99")
+	if said := o.does("rules list --all"); !row("2.1.0", "live", "").MatchString(said) || !row("2.1.99", "retired",
 		"rollback: quejas").MatchString(said) {
 		t.Errorf("dtectl rules list --all says\n%s", said)
 	}
 	o.refused("rules push --reason test "+path, "is refused at the step version")
 	said := o.does("audit")
-	for _, act := range []string{`rules.push dte01 2.1.7 +done +circular`, `rules.push.dry dte01 2.1.7 +done`,
+	for _, act := range []string{`rules.push dte01 2.1.99 +done +circular`, `rules.push.dry dte01 2.1.99 +done`,
 		`rules.push dte01 2.2.0 +done`, `rules.push +refused`, `rules.push dte01 9.0.0 +refused`,
-		`rules.push dte01 2.1.7 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`,
+		`rules.push dte01 2.1.99 +refused`, `rules.shadow dte01 9.0.0 +done`, `rules.shadow.stop +done`,
 		`rules.rollback dte01 2.1.0 +done +quejas`, `rules.rollback dte01 7.0.0 +refused`} {
 		if !regexp.MustCompile(`(?m)^\d+ +[-+\d: ]+ ` + regexp.QuoteMeta(o.who) + ` +127.0.0.1 +` +
 			act).MatchString(said) {
