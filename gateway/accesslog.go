@@ -32,7 +32,7 @@ const (
 // accessLog writes a line for each request of a till that changes or sends something, and for each request that is
 // refused because it has no valid token. A line holds no body, no token, and no text of the request except its path.
 type accessLog struct {
-	log      *slog.Logger // nil: nothing is written
+	log      *slog.Logger
 	now      func() time.Time
 	dropped  *prometheus.CounterVec
 	requests lines
@@ -47,7 +47,7 @@ type lines struct {
 }
 
 func newAccessLog(o Options) *accessLog {
-	a := &accessLog{now: o.Now, dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+	a := &accessLog{log: o.Logger, now: o.Now, dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dte_access_log_dropped_total",
 		Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."},
 		[]string{"kind"})}
@@ -56,16 +56,13 @@ func newAccessLog(o Options) *accessLog {
 	for _, l := range []*lines{&a.requests, &a.refusals} {
 		a.dropped.WithLabelValues(l.kind)
 	}
-	if o.AccessLog {
-		a.log = o.Logger
-	}
 	return a
 }
 
 // writeLine writes the line of a finished request, if such a request is logged.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
-	if a.log == nil || t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&
+	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&
 		ctx.UserValue(loggedAlways) == nil {
 		return
 	}
@@ -85,9 +82,6 @@ func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.
 
 // refused writes the line of a request without a good token.
 func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given bool) {
-	if a.log == nil {
-		return
-	}
 	a.write(ctx, &a.refusals, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given),
 		slog.String("method", reply.TerminalText(string(ctx.Method()))),
 		slog.String("path", reply.TerminalText(string(ctx.Path()))), slog.String("remote", ctx.RemoteIP().String())})

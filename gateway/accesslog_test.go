@@ -28,7 +28,7 @@ func TestAccessLog(t *testing.T) {
 		[]Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: record.Point{ID: 5},
 			Permissions: permissions}}),
 		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000},
-		AccessLog: true, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+		Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	ask := func(method, path, body, token string) (int, string) {

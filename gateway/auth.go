@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/gateway/door"
@@ -306,14 +307,8 @@ const (
 
 // slow pauses before a token's 429 when the token has had too many of them.
 func (g *Gateway) slow(token int64) {
-	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) == 0 {
-		return
-	}
-	pause := time.NewTimer(insistPause)
-	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-g.serving.Done():
+	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) > 0 {
+		_ = fairqueue.Sleep(g.serving, insistPause) // the end of the service ends the pause
 	}
 }
 

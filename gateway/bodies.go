@@ -32,10 +32,6 @@ var (
 	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR",
 		"La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding, "+
 			"encabezados de una línea que acaba en CR LF)")
-	errTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
-		"El cuerpo supera lo que se admite: 1 MiB (1048576 bytes) de una caja, 16 MiB de un conjunto de reglas")
-	errSaleTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
-		"El cuerpo supera 1 MiB (1048576 bytes)")
 	errNewToken = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
 		RetryAfter: time.Second, Message: "El token acaba de darse de alta: repita la solicitud"}
 	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
@@ -102,7 +98,7 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 		defer body.Release()
 		data, err := body.Read(stream, ctx.Request.Header.ContentLength())
 		if err != nil {
-			reason, p := refusalOf(listener, err)
+			reason, p := refusalOf(err)
 			g.metrics.refused(listener, reason)
 			ctx.Request.SetBodyRaw(nil)
 			if p.Status == fasthttp.StatusTooManyRequests {
@@ -120,13 +116,14 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 	}
 }
 
-// refusalOf returns why a body was not read, and the answer.
-func refusalOf(listener string, err error) (reason string, p *problem.Problem) {
+// refusalOf returns why a request was not read, and the answer.
+func refusalOf(err error) (reason string, p *problem.Problem) {
+	var headers *fasthttp.ErrSmallBuffer
 	switch {
-	case errors.Is(err, door.ErrTooLarge) && listener == listenerAPI:
-		return "size", errSaleTooLarge
 	case errors.Is(err, door.ErrTooLarge):
-		return "size", errTooLarge
+		return "size", reply.ErrTooLarge
+	case errors.As(err, &headers):
+		return "size", errHeaders
 	case errors.Is(err, door.ErrShare):
 		return "body_share", errBodyShare
 	case errors.Is(err, door.ErrFull):
@@ -142,20 +139,8 @@ func refusalOf(listener string, err error) (reason string, p *problem.Problem) {
 // unreadable answers a request that fasthttp could not read, and closes the connection.
 func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 	return func(ctx *fasthttp.RequestCtx, err error) {
-		var small *fasthttp.ErrSmallBuffer
-		var p error
-		switch {
-		case errors.As(err, &small):
-			g.metrics.refused(listener, "size")
-			p = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE",
-				"Los encabezados superan 16 KiB")
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			g.metrics.refused(listener, "slow")
-			p = errSlow
-		default:
-			g.metrics.refused(listener, "malformed")
-			p = errMalformed
-		}
+		reason, p := refusalOf(err)
+		g.metrics.refused(listener, reason)
 		if listener == listenerOps {
 			ctx.SetUserValue(reply.ForOperators, true)
 		}
@@ -165,6 +150,8 @@ func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) 
 }
 
 var (
+	errHeaders = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE",
+		"Los encabezados superan 16 KiB")
 	errSlow      = problem.ForTill(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
 	errMalformed = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
 )

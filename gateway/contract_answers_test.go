@@ -135,7 +135,7 @@ func TestContract_Answers(t *testing.T) {
 	fake := new(said)
 	g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: table, Slug: "tienda",
 		Access: Access{OwnTypes: true}, Now: now, Limits: Limits{Rate: 1, Burst: 5000},
-		Issuer: reply.Information{Ambiente: "TEST", CreatedAt: time.Unix(1, 0)}})
+		Issuer: shownIssuer()})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: contract.Transport(&http.Transport{MaxConnsPerHost: 1})}
 	ask := func(method, path, body string, headers ...string) *http.Response {
@@ -282,4 +282,15 @@ func TestRequireKey(t *testing.T) {
 			t.Errorf("%q: %d %s", headers, resp.StatusCode, body)
 		}
 	}
+}
+
+// shownIssuer is an issuer of empty texts, with every member of the contract.
+func shownIssuer() reply.Information {
+	i := reply.Information{"id", int64(0), "clientId", int64(0), "ambiente", "TEST", "createdAt", time.Unix(1, 0)}
+	for name := range strings.FieldsSeq("nit nrc nombre nombreComercial codigoActividad actividadEconomica direccion " +
+		"tipoEstablecimiento departamento municipio distrito telefono correo logoUrl colorPrincipal colorSecundario " +
+		"colorFondo") {
+		i = append(i, name, "")
+	}
+	return i
 }

@@ -87,31 +87,18 @@ type Options struct {
 	// Issued returns the document types (CAT-002) that the branch issues today. The contract shows these types.
 	// Default: all known types.
 	Issued func() []*bundle.Type
-	// PaymentCodes maps a till's own payment codes to CAT-017; codes that are not in the map pass unchanged.
-	PaymentCodes map[string]string
-	// RequireKey refuses a sale without Idempotency-Key.
-	RequireKey bool
-	// Slug is the first element of the paths of stored documents. If it is empty, the gateway does not serve them.
-	Slug string
-	// PublicURL is the address of the tills' listener from outside, "https://dte.example.com". If it is empty, a link
-	// uses the host of the request that asks for it.
-	PublicURL string
-	// Origins are the pages that may use the tills' API from a browser, each as a browser writes it in Origin
-	// ("https://caja.example.com"). Default: none.
-	Origins []string
-	// APITLS and OpsTLS encrypt the listeners; nil: plain HTTP.
-	APITLS, OpsTLS *tls.Config
-	// Limits of a token.
-	Limits Limits
+	// These are settings of the same names, see deploy/dted.toml.
+	PaymentCodes   map[string]string
+	RequireKey     bool
+	Slug           string // if it is empty, the gateway serves no stored documents by their paths
+	PublicURL      string
+	Origins        []string
+	APITLS, OpsTLS *tls.Config // nil: plain HTTP
+	Limits         Limits
+	Access         Access
 	// Usage returns the bytes each token stored on a day (yyyy-mm-dd) before the start; nil: counts begin at 0.
-	Usage func(ctx context.Context, day string) (map[int64]int64, error)
-	// Access is what tokens may do besides issuing.
-	Access Access
-	// AccessLog logs each request of a till that changes or sends something, and each request that is refused because
-	// it has no good token.
-	AccessLog bool
-	// Deadline of a request, default 60 s: longer than MH's retry policy.
-	Deadline time.Duration
+	Usage    func(ctx context.Context, day string) (map[int64]int64, error)
+	Deadline time.Duration // of a request, default 60 s: longer than MH's retry policy
 }
 
 // Gateway serves the tills and the operators.
@@ -145,21 +132,14 @@ type Gateway struct {
 
 // New returns a gateway. New does not open a listener.
 func New(o Options) *Gateway {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
-	if o.Deadline == 0 {
-		o.Deadline = time.Minute
-	}
+	o.Logger, o.Deadline = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.Deadline, time.Minute)
 	if o.Types == nil {
 		o.Types = record.TypeAt
 	}
 	if o.Issued == nil {
 		o.Issued = record.Known
 	}
-	if o.Registry == nil {
-		o.Registry = prometheus.NewRegistry()
-	}
+	o.Registry = cmp.Or(o.Registry, prometheus.NewRegistry())
 	allowance := fairqueue.Allowance{Burst: 30 * time.Second, Share: .25}
 	g := &Gateway{o: o, metrics: newMetrics(o.Registry),
 		readers: fairqueue.New(fairqueue.Options{Slots: 4, Each: 2, Waiting: 16, Now: o.Now, Allowance: allowance})}
@@ -269,9 +249,10 @@ func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "f
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
 	defer g.access.flush()
-	recalled := make(chan struct{})
-	go func() { defer close(recalled); g.recall(g.serving) }()
-	defer func() { g.stop(); <-recalled }()
+	var recall sync.WaitGroup
+	recall.Go(func() { g.recall(g.serving) })
+	defer recall.Wait()
+	defer g.stop()
 	return serve(ctx, g.api, door.Listen(ln, g.o.APITLS, door.Tills,
 		func(reason string) { g.metrics.refused(listenerAPI, reason) }))
 }
@@ -279,9 +260,10 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 // ServeOps answers the operators until ctx ends.
 func (g *Gateway) ServeOps(ctx context.Context, ln net.Listener) error {
 	within, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); g.logins.Run(within) }()
-	defer func() { stop(); <-done }()
+	var logins sync.WaitGroup
+	logins.Go(func() { g.logins.Run(within) })
+	defer logins.Wait()
+	defer stop()
 	return serve(ctx, g.ops, door.Listen(ln, g.o.OpsTLS, door.Operators,
 		func(reason string) { g.metrics.refused(listenerOps, reason) }))
 }

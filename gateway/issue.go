@@ -144,7 +144,8 @@ func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Contex
 	if err != nil {
 		return err
 	}
-	g.daily.add(c.token.ID, r.Stored, g.o.Now()) // a repeated sale has stored nothing
+	now := g.o.Now()
+	g.daily.add(dte.Date(now), c.token.ID, r.Stored, now) // a repeated sale has stored nothing
 	return answerRecord(c.ctx, status, r)
 }
 

@@ -215,7 +215,7 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 
 // information answers GET /dte/information: the issuer at the token's point of sale, and the token's permissions.
 func (g *Gateway) information(c *call) error {
-	return c.answer(reply.Issuer(&g.o.Issuer, c.token.Point, c.token.Permissions))
+	return c.answer(reply.Issuer(g.o.Issuer, c.token.Point, c.token.Permissions))
 }
 
 // daily counts the bytes that each token has stored on a day of El Salvador, and prevents a till from filling the disk.
@@ -241,15 +241,8 @@ func (d *daily) left(token int64, now time.Time) (wait time.Duration) {
 	return midnight.Sub(now)
 }
 
-func (d *daily) add(token, bytes int64, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.turn(now)
-	d.used[token] += bytes
-}
-
-// recalled adds the bytes that a token had stored on a day, unless the day has ended.
-func (d *daily) recalled(day string, token, bytes int64, now time.Time) {
+// add counts bytes that a token has stored on a day, unless the day has ended.
+func (d *daily) add(day string, token, bytes int64, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.turn(now); d.day == day {
@@ -297,6 +290,6 @@ func (g *Gateway) recall(ctx context.Context) {
 		return
 	}
 	for token, bytes := range used {
-		g.daily.recalled(dte.Date(now), token, bytes, g.o.Now())
+		g.daily.add(dte.Date(now), token, bytes, g.o.Now())
 	}
 }

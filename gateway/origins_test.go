@@ -54,7 +54,7 @@ func selling(listed ...string) *Gateway {
 	return New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Slug: "tienda", Now: time.Now,
 		Origins: listed, Access: Access{OwnTypes: true},
 		Tokens: NewTokenTable(secret, []Token{{ID: 1, Hash: keyed("may", secret), Permissions: all}}),
-		Issuer: reply.Information{CreatedAt: time.Unix(1, 0)}})
+		Issuer: reply.Information{}})
 }
 
 const preflight = "OPTIONS /dte/dte01 HTTP/1.1\nHost: x\nOrigin: %s\nAccess-Control-Request-Method: " +

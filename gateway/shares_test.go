@@ -124,7 +124,7 @@ func TestShares_DailyRestart(t *testing.T) {
 		t.Errorf("another till: %d %s", status, kind)
 	}
 	s.now = s.now.Add(18 * time.Hour)
-	s.daily.recalled("2026-11-21", 1, 1<<40, s.now) // read over midnight
+	s.daily.add("2026-11-21", 1, 1<<40, s.now) // read over midnight
 	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
 		t.Errorf("the next day: %d %s", status, kind)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"dtegate/cmd/dted/health"
 	"dtegate/engine"
 	"dtegate/engine/audit"
 	"dtegate/engine/fairqueue"
@@ -71,7 +70,7 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 }
 
 // await waits for the archive's answer, no longer than askArchiveFor from the start.
-func (w *witness) await() { health.Await(w.done, askArchiveFor-time.Since(w.began)) }
+func (w *witness) await() { fairqueue.Await(w.done, askArchiveFor-time.Since(w.began)) }
 
 // run asks the archive until it answers. Sales wait only for the first question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {
@@ -181,14 +180,6 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	}
 	if err != nil {
 		log.Error("a return to an earlier rule is not in the trail", "error", err)
-	}
-}
-
-// recordRepairs records repairs of the store that dtectl could not record: dtectl was cut short, or the store had to be
-// reconciled first.
-func recordRepairs(ctx context.Context, trail *audit.Trail, log *slog.Logger) {
-	if err := trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
-		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}
 }
 

@@ -56,7 +56,6 @@ type daemon struct {
 	witness  *witness
 	pulse    health.Pulse
 	backups  *backups
-	month    *monthSoFar
 	access   *access.Control
 	fleet    *fleet.Agent                 // nil: the branch is of no chain
 	shipper  atomic.Pointer[ship.Shipper] // nil: nothing is shipped
@@ -84,7 +83,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := config.Refusal(faults); err != nil {
 		return d, err
 	}
-	warnExposed(cfg, log)
+	exposed, _ := cfg.Exposed()
+	for _, err := range exposed {
+		log.Warn("a secret is open to others", "error", err)
+	}
 	d.host, err = rules.NewHost(ctx, rules.Options{Engine: cfg.Rules.Engine, Instances: max(2, runtime.GOMAXPROCS(0)/2),
 		CacheDir:    cfg.Rules.Cache,
 		UnloadAfter: unloadRulesAfter, Logger: log})
@@ -103,7 +105,10 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
-	recordRepairs(ctx, d.trail, log)
+	// Repairs that dtectl could not record, because it was cut short or the store was to be reconciled first.
+	if err := d.trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
+		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
+	}
 	mh := health.NewReach(d.gate, cfg.Now)
 	client := authority.New(authority.Options{BaseURL: cfg.Authority.URL, NIT: cfg.Issuer.NIT,
 		Password: redacted.Text(in.Password), Ambiente: cfg.Ambiente, UserAgent: "dtegate", Transport: mh,
@@ -129,8 +134,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 			Next:     lateResults(d.engine.Documents(), cfg.Branch.ID), Now: cfg.Now, Logger: log})
 		registry.MustRegister(d.hook)
 	}
-	d.month = newMonthSoFar(d.engine.Documents(), cfg.Branch.ID, cfg.Now, log)
-	status := &status{log: log, month: d.month, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
+	status := &status{log: log, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
 		store: d.store, access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}
 	if cfg.Ambiente == "00" {
 		status.permit = documents.NewTally(d.engine.Documents(), cfg.Branch.ID, cfg.Now)
@@ -151,14 +155,6 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	return d, nil
 }
 
-// warnExposed logs a warning for each secret that others can read.
-func warnExposed(cfg *config.Config, log *slog.Logger) {
-	exposed, _ := cfg.Exposed()
-	for _, err := range exposed {
-		log.Warn("a secret is open to others", "error", err)
-	}
-}
-
 func engineOptions(d *daemon, cfg *config.Config, in *config.Inputs, client *authority.Client) engine.Options {
 	return engine.Options{Delivery: in.Delivery, Store: d.store, Signer: sign.New(in.Key), Authority: client,
 		Shelf:    d.shelf,
@@ -177,10 +173,10 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 		Issuer: information(cfg), Logger: d.log, Now: cfg.Now, Registry: registry, PaymentCodes: cfg.Payments,
 		Slug: cfg.Issuer.Slug, PublicURL: cfg.API.PublicURL, Origins: cfg.API.BrowserOrigins,
 		RequireKey: cfg.API.RequireKey, APITLS: d.access.TLS("api"), OpsTLS: d.access.TLS("ops"),
-		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: 4 * cfg.API.Rate, Large: int64(cfg.API.LargeBytes),
-			Daily: int64(cfg.API.DailyBytes)}, Usage: d.engine.Documents().StoredBefore(cfg.Now()),
+		Limits: gateway.Limits{Rate: cfg.API.Rate, Burst: 4 * cfg.API.Rate},
+		Usage:  d.engine.Documents().StoredBefore(cfg.Now()),
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission",
-			MailAnywhere: cfg.Access.Mailing == "branch"}, AccessLog: cfg.Access.Log == "on",
+			MailAnywhere: cfg.Access.Mailing == "branch"},
 		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(),
 			Rules: d.shelf, Recall: engine.NewRecall(d.engine), Ready: s.ready, Status: s.show, Overview: s.overview,
 			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups,
@@ -196,29 +192,25 @@ func (d *daemon) Run(ctx context.Context) error {
 	defer stopEngine()
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, d.pulse.Stopping)()
-	g.Go(func() error { return d.pulse.Run(engineCtx) })
-	g.Go(func() error { return d.link.Run(engineCtx) })
-	g.Go(func() error { return d.gate.Run(engineCtx) })
-	g.Go(func() error { return d.witness.run(engineCtx, d.log.Warn) })
-	g.Go(func() error { return d.backups.run(engineCtx) })
-	g.Go(func() error { return d.access.Run(engineCtx) })
-	g.Go(func() error { return d.month.run(engineCtx) })
-	g.Go(func() error { return health.NewMarkWatch(d.store, d.log).Run(engineCtx) })
-	g.Go(func() error { return health.NewScrubber(d.store, d.log).Run(engineCtx) })
+	parts := []func(context.Context) error{d.pulse.Run, d.link.Run, d.gate.Run, d.backups.run, d.access.Run,
+		health.NewMarkWatch(d.store, d.log).Run, health.NewScrubber(d.store, d.log).Run,
+		func(ctx context.Context) error { return d.witness.run(ctx, d.log.Warn) }}
 	if d.fleet != nil {
-		g.Go(func() error { return d.fleet.Run(engineCtx) })
+		parts = append(parts, d.fleet.Run)
 	}
 	if s := d.shipper.Load(); s != nil {
-		g.Go(func() error { return s.Run(engineCtx) })
+		parts = append(parts, s.Run)
 	}
-	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	if d.store.Behind() == nil { // otherwise the store writes nothing
-		g.Go(func() error { return d.engine.Run(engineCtx) })
-		g.Go(func() error { return d.shelf.Run(engineCtx) })
+		parts = append(parts, d.engine.Run, d.shelf.Run)
 		if d.hook != nil {
-			g.Go(func() error { return d.hook.Run(engineCtx) })
+			parts = append(parts, d.hook.Run)
 		}
 	}
+	for _, run := range parts {
+		g.Go(func() error { return run(engineCtx) })
+	}
+	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	g.Go(func() error {
 		defer stopEngine()
 		return d.gateway.Serve(ctx, d.api)
@@ -339,10 +331,10 @@ func information(c *config.Config) reply.Information {
 	if c.Ambiente == "01" {
 		ambiente = "PROD"
 	}
-	return reply.Information{ID: i.ID, ClientID: i.ClientID, NIT: i.NIT, NRC: i.NRC, Nombre: i.Name,
-		NombreComercial: i.TradeName, CodigoActividad: i.Activity, ActividadEconomica: i.ActivityDescription,
-		Direccion: i.Address.Complemento, TipoEstablecimiento: i.EstablishmentType,
-		Departamento: i.Address.Departamento, Municipio: i.Address.Municipio, Distrito: i.Address.Distrito,
-		Telefono: i.Phone, Correo: i.Mail, LogoURL: i.LogoURL, ColorPrincipal: i.PrimaryColour,
-		ColorSecundario: i.SecondaryColour, ColorFondo: i.BackgroundColour, Ambiente: ambiente, CreatedAt: i.CreatedAt}
+	return reply.Information{"id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Name, "nombreComercial", i.TradeName,
+		"codigoActividad", i.Activity, "actividadEconomica", i.ActivityDescription, "direccion",
+		i.Address.Complemento, "tipoEstablecimiento", i.EstablishmentType, "departamento", i.Address.Departamento,
+		"municipio", i.Address.Municipio, "distrito", i.Address.Distrito, "telefono", i.Phone, "correo", i.Mail,
+		"logoUrl", i.LogoURL, "colorPrincipal", i.PrimaryColour, "colorSecundario", i.SecondaryColour, "colorFondo",
+		i.BackgroundColour, "ambiente", ambiente, "clientId", i.ClientID, "createdAt", i.CreatedAt}
 }

@@ -94,12 +94,7 @@ const (
 // one trouble, with its count and its latest text.
 type recent struct {
 	mu   sync.Mutex
-	list []recalled // the newest first
-}
-
-type recalled struct {
-	message string
-	trouble page.Trouble
+	list []page.Trouble // the newest first
 }
 
 // over wraps a handler: the result passes every record to h, and remembers warnings and errors.
@@ -134,11 +129,6 @@ func (h remembering) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h
 }
 
-func (h remembering) WithGroup(name string) slog.Handler {
-	h.Handler = h.Handler.WithGroup(name)
-	return h
-}
-
 func attribute(a slog.Attr) string {
 	if a = withoutNilError(nil, a); a.Key == "stack" || a.Key == "" {
 		return ""
@@ -154,11 +144,11 @@ func (r *recent) note(record slog.Record, text string) {
 	defer r.mu.Unlock()
 	t := page.Trouble{At: record.Time, Error: record.Level >= slog.LevelError, Message: record.Message, Text: text,
 		Count: 1}
-	if at := slices.IndexFunc(r.list, func(x recalled) bool { return x.message == record.Message }); at >= 0 {
-		t.Count += r.list[at].trouble.Count
+	if at := slices.IndexFunc(r.list, func(x page.Trouble) bool { return x.Message == t.Message }); at >= 0 {
+		t.Count += r.list[at].Count
 		r.list = slices.Delete(r.list, at, at+1)
 	}
-	r.list = slices.Insert(r.list, 0, recalled{record.Message, t})
+	r.list = slices.Insert(r.list, 0, t)
 	r.list = r.list[:min(len(r.list), recentMost)]
 }
 
@@ -167,8 +157,8 @@ func (r *recent) end(message string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.list {
-		if r.list[i].message == message {
-			r.list[i].trouble.Ended = at
+		if r.list[i].Message == message {
+			r.list[i].Ended = at
 		}
 	}
 }
@@ -176,9 +166,5 @@ func (r *recent) end(message string, at time.Time) {
 func (r *recent) troubles() []page.Trouble {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	list := make([]page.Trouble, len(r.list))
-	for i, x := range r.list {
-		list[i] = x.trouble
-	}
-	return list
+	return slices.Clone(r.list)
 }

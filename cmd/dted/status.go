@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,10 +15,10 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	records "dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/gateway/page"
 	"dtegate/rules"
@@ -35,7 +35,6 @@ type status struct {
 	gate    *health.Gate
 	store   *storage.Store
 	permit  *documents.Tally // nil outside of the test ambiente
-	month   *monthSoFar
 	access  *access.Control
 	reach   *health.Reach
 	refused func() error // MH's refusal of the user or the password
@@ -107,7 +106,7 @@ func (s *status) overview() *page.Overview {
 		s.log.Error("counting today's documents", "error", err)
 		today.Partial = true
 	}
-	o.Today, o.Month, o.Authorisation = today, s.month.show(), s.authorisation()
+	o.Today, o.Month, o.Authorisation = today, s.month(), s.authorisation()
 	o.Free, o.Reserve = s.gate.Space()
 	if skew, known := s.gate.Skew(); known {
 		o.Skew = &skew
@@ -125,24 +124,29 @@ func (s *status) overview() *page.Overview {
 	return o
 }
 
-// today counts the documents of the day.
-func (s *status) today() (documents.Today, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), countWait)
-	defer cancel()
-	return s.engine.Documents().Today(ctx, s.cfg.Now())
-}
-
 // countWait bounds how long a status waits for a count.
 const countWait = time.Second
+
+// counted returns a count of documents, or an error after countWait.
+func counted[T any](count func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), countWait)
+	defer cancel()
+	return count(ctx)
+}
+
+// today counts the documents of the day.
+func (s *status) today() (documents.Today, error) {
+	return counted(func(ctx context.Context) (documents.Today, error) {
+		return s.engine.Documents().Today(ctx, s.cfg.Now())
+	})
+}
 
 // authorisation returns the branch's progress with the tests that MH wants; nil outside of the test ambiente.
 func (s *status) authorisation() *documents.Progress {
 	if s.permit == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), countWait)
-	defer cancel()
-	a, err := s.permit.Count(ctx)
+	a, err := counted(s.permit.Count)
 	if err != nil {
 		s.log.Error("counting for the authorisation", "error", err)
 		return nil
@@ -150,68 +154,24 @@ func (s *status) authorisation() *documents.Progress {
 	return a
 }
 
-// monthSoFar keeps the month's totals for the status page. It reads them in the background from the sums that lists and
-// closings use, and only while somebody looks at the page. The first look in a month may have to wait until the month's
-// days are read.
-type monthSoFar struct {
-	issued *documents.Register
-	branch int64
-	now    func() time.Time
-	log    *slog.Logger
-	asked  fairqueue.Bell
-	latest atomic.Pointer[page.Month]
-}
-
-// monthAge is how long totals are shown before they are read again.
-const monthAge = 10 * time.Second
-
-func newMonthSoFar(issued *documents.Register, branch int64, now func() time.Time, log *slog.Logger) *monthSoFar {
-	return &monthSoFar{issued: issued, branch: branch, now: now, log: log, asked: fairqueue.NewBell()}
-}
-
-// show returns the month's totals, some seconds old, and makes run read them again. It returns nil during the first
-// reading.
-func (m *monthSoFar) show() *page.Month {
-	m.asked.Ring()
-	if month := m.latest.Load(); month != nil && month.Name == dte.Date(m.now())[:7] {
-		return month
-	}
-	return nil
-}
-
-// run reads the month's totals when somebody looks at the page.
-func (m *monthSoFar) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-m.asked:
-		}
-		today := dte.Date(m.now())
-		// The period ends with the month, because a clock that was ahead has dated documents after today.
-		l, err := m.issued.List(ctx, documents.Filter{From: today[:8] + "01", To: monthEnd(today), Limit: 1},
-			records.Caller{Point: records.Point{BranchID: m.branch}})
-		if ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			m.log.Error("counting the month's documents", "error", err)
-		} else {
-			m.latest.Store(&page.Month{Name: today[:7], Totals: l.Totals})
-		}
-		if fairqueue.Sleep(ctx, monthAge) != nil {
-			return nil
-		}
-	}
-}
-
-// monthEnd returns the last day of a day's month (both yyyy-mm-dd).
-func monthEnd(day string) string {
-	at, err := time.Parse(time.DateOnly, day[:8]+"01")
+// month returns the month's totals so far; nil while the month's days are still being read. The period ends with the
+// month, because a clock that was ahead has dated documents after today.
+func (s *status) month() *page.Month {
+	now := s.cfg.Now().In(dte.Zone)
+	first := now.AddDate(0, 0, 1-now.Day())
+	l, err := counted(func(ctx context.Context) (*documents.Listing, error) {
+		return s.engine.Documents().List(ctx, documents.Filter{From: dte.Date(first),
+			To: dte.Date(first.AddDate(0, 1, -1)), Limit: 1},
+			records.Caller{Point: records.Point{BranchID: s.cfg.Branch.ID}})
+	})
 	if err != nil {
-		return day
+		var unread *refusal.Error
+		if !errors.As(err, &unread) {
+			s.log.Error("counting the month's documents", "error", err)
+		}
+		return nil
 	}
-	return at.AddDate(0, 1, -1).Format(time.DateOnly)
+	return &page.Month{Name: dte.Date(first)[:7], Totals: l.Totals}
 }
 
 // hours exports when the branch is open. Monitoring remembers these times while the box is off: a box that is switched
@@ -230,7 +190,7 @@ func (h hours) Collect(ch chan<- prometheus.Metric) {
 	if !ok {
 		return
 	}
-	gauge := func(name, help string, at time.Time) { ch <- health.Gauge(name, help, float64(at.Unix())) }
+	gauge := func(name, help string, at time.Time) { records.SendGauge(ch, name, help, at) }
 	gauge("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.", first.From)
 	gauge("dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
 	gauge("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)

@@ -232,7 +232,7 @@ func TestType_Chain(t *testing.T) {
 	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
 		Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
 	c.create(fleetproto.RuleKey(rule.File), file, nil)
-	settings, err := fleetproto.EncodeSettings(fleetproto.Settings{Poll: "15s", Types: []string{"77"}})
+	settings, err := fleetproto.EncodeSettings(fleetproto.Settings{Types: []string{"77"}})
 	c.create(fleetproto.SettingsKey(fleetproto.Digest(settings)), settings, err)
 	layout, err := os.ReadFile(from + "/plugins/prenda/v1/schema.json")
 	if err != nil {

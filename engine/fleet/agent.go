@@ -88,7 +88,6 @@ type Agent struct {
 	state state
 	// The latest verified version; nil: there is no such version, or no key that is pinned today signed it
 	desired  *fleetproto.Desired
-	progress *fleetproto.Progress
 	troubles map[string]error // current errors, by the part of the work
 	asked    time.Time        // when the store last answered about the desired state
 }
@@ -111,7 +110,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.fence = newFence(a.state.Enrolled.standing())
 	// Boxes that start together, after a power cut in a region, do not all ask together.
-	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.pollEvery(), 10*time.Second))))
+	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.o.Poll, 10*time.Second))))
 	return a, nil
 }
 
@@ -152,7 +151,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 			a.fence.releaseWaiting(a.o.Now())
 		}
 		if answered && a.state.Enrolled.Own == 0 { // the box waits to be enrolled
-			again = min(again, a.pollEvery())
+			again = min(again, a.o.Poll)
 		}
 		// The jitter makes the next look earlier, never later
 		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64())))
@@ -165,7 +164,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		}
 		a.reconcile(ctx)
 		a.noteTrouble("acts", a.sendActs(ctx))
-		a.nextPoll = a.o.Now().Add(a.jitter(a.pollEvery()))
+		a.nextPoll = a.o.Now().Add(a.jitter(a.o.Poll))
 		if a.dirty && len(a.state.Acts) == 0 {
 			a.report = time.Time{} // at most once for each poll of the store
 		}
@@ -175,7 +174,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	}
 	if !now.Before(a.report) {
 		a.noteTrouble("status", a.sendStatus(ctx))
-		a.report = a.o.Now().Add(a.jitter(a.reportEvery()))
+		a.report = a.o.Now().Add(a.jitter(a.o.Report))
 	}
 	now = a.o.Now()
 	next := slices.MinFunc([]time.Time{a.nextLook, a.nextPoll, a.report}, time.Time.Compare)
@@ -369,8 +368,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	return fault
 }
 
-// takeSettings puts the desired settings file in force. Poll and Report take effect at once, all other settings at the
-// next start of the appliance.
+// takeSettings takes the desired settings file, which has effect from the next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	want := d.Live
 	if own := a.state.Taken; own != nil && d.Rollout != nil && own.Rollout == d.Rollout.Name && !own.Stage.Failed() {
@@ -411,18 +409,4 @@ func (a *Agent) keepSettings() error {
 		return err
 	}
 	return a.o.Settings.Save(a.state.Values)
-}
-
-// pollEvery returns how often the agent reads the desired state, reportEvery how often it writes the status.
-func (a *Agent) pollEvery() time.Duration { return cmp.Or(a.settingsInForce().PollEvery(), a.o.Poll) }
-func (a *Agent) reportEvery() time.Duration {
-	return cmp.Or(a.settingsInForce().ReportEvery(), a.o.Report)
-}
-
-// settingsInForce returns the settings in force; empty settings if there is no valid file.
-func (a *Agent) settingsInForce() *fleetproto.Settings {
-	if s, err := fleetproto.ParseSettings(a.state.Values); err == nil {
-		return s
-	}
-	return new(fleetproto.Settings)
 }

@@ -78,7 +78,7 @@ func months(w *world) []func() {
 		}
 		return ""
 	}
-	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Report: "20m"})
+	values, err := fleetproto.EncodeSettings(fleetproto.Settings{Footer: "hola"})
 	if err != nil {
 		w.t.Fatal(err)
 	}

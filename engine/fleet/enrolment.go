@@ -54,6 +54,9 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			break
 		}
 		var e *fleetproto.Enrolment
+		if err == nil && bytes.Equal(o.Data, next.Object) { // verified above
+			continue
+		}
 		if err == nil {
 			e, err = a.openEnrolment(o.Data, epoch)
 		}
@@ -64,7 +67,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			}
 			continue
 		// an older signature of the same enrolment
-		case bytes.Equal(o.Data, next.Object), epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At):
+		case epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At):
 			continue
 		}
 		next.Highest, next.Object, next.At = epoch, o.Data, e.At
@@ -208,20 +211,11 @@ func (f *Fence) Await(now time.Time) {
 		return
 	}
 	f.kicked.Ring()
-	timer := time.NewTimer(firstPatience)
-	defer timer.Stop()
-	select {
-	case <-answer:
-	case <-timer.C:
-		f.noteAsked(now) // a silent store delays one sale, not all
+	if !fairqueue.Await(answer, firstPatience) { // a silent store delays one sale, not all
+		f.mu.Lock()
+		f.year = year
+		f.mu.Unlock()
 	}
-}
-
-// noteAsked records that the store was asked in this year.
-func (f *Fence) noteAsked(now time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.year = dte.Date(now)[:4]
 }
 
 // releaseWaiting releases the callers of Await.

@@ -35,7 +35,7 @@ func (a *Agent) Status() fleetproto.Status {
 	if a.desired != nil {
 		s.Desired.Expires = a.desired.Expires
 	}
-	s.Rollout, s.Rules = a.progress, nil
+	s.Rollout, s.Rules = a.progress(), nil
 	for _, b := range a.o.Rules.Bundles() {
 		if b.inForce() {
 			s.Rules = append(s.Rules, fleetproto.Running{Digest: b.Digest, Name: b.Name, Version: b.Version,
@@ -269,7 +269,7 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(g.name, g.help, nil, nil),
 			prometheus.GaugeValue, g.value)
 	}
-	if a.progress != nil {
-		ch <- prometheus.MustNewConstMetric(stageDesc, prometheus.GaugeValue, 1, string(a.progress.Stage))
+	if p := a.progress(); p != nil {
+		ch <- prometheus.MustNewConstMetric(stageDesc, prometheus.GaugeValue, 1, string(p.Stage))
 	}
 }

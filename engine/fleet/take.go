@@ -396,7 +396,6 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		}
 		a.dirty = true
 	}
-	a.setProgress(d)
 	return nil
 }
 
@@ -444,16 +443,14 @@ func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 	return stage, ""
 }
 
-// setProgress sets the roll-out's part of the status.
-func (a *Agent) setProgress(d *fleetproto.Desired) {
-	var p *fleetproto.Progress
-	if d != nil && d.Rollout != nil {
-		p = &fleetproto.Progress{Name: d.Rollout.Name, Stage: fleetproto.StageOutside, Since: d.Issued}
-		if t := a.state.Taken; t != nil && t.Rollout == d.Rollout.Name {
-			p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
-		}
+// progress returns the roll-out's part of the status; nil without a roll-out. The caller holds mu.
+func (a *Agent) progress() *fleetproto.Progress {
+	if a.desired == nil || a.desired.Rollout == nil {
+		return nil
 	}
-	a.mu.Lock()
-	a.progress = p
-	a.mu.Unlock()
+	p := &fleetproto.Progress{Name: a.desired.Rollout.Name, Stage: fleetproto.StageOutside, Since: a.desired.Issued}
+	if t := a.state.Taken; t != nil && t.Rollout == p.Name {
+		p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
+	}
+	return p
 }

@@ -27,6 +27,8 @@ const MaxCounted = 100_000
 func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, label ...string) {
 	v := 0.0
 	switch value := value.(type) {
+	case float64:
+		v = value
 	case int:
 		v = float64(value)
 	case bool:

@@ -17,11 +17,8 @@ import (
 // their own act in that time; all further addresses share one act. Therefore strangers cannot fill the trail, which is
 // in the store.
 const (
-	loginActs   = time.Minute
-	maxLogins   = 8
-	manyOthers  = "many addresses"
-	actLogin    = "admin.login"
-	nobodyKnown = "somebody"
+	loginActs = time.Minute
+	maxLogins = 8
 )
 
 // Logins counts wrong admin tokens, and records them in the trail.
@@ -57,7 +54,7 @@ func (l *Logins) Failed(address string) {
 	f := l.wait[address]
 	if f == nil {
 		if len(l.wait) >= maxLogins {
-			address = manyOthers
+			address = "many addresses"
 		}
 		if f = l.wait[address]; f == nil {
 			f = &loginFailures{since: l.now()}
@@ -92,7 +89,7 @@ func (l *Logins) tell() {
 		return
 	}
 	for address, f := range list {
-		err := l.record(context.Background(), audit.Act{Who: nobodyKnown, From: address, What: actLogin,
+		err := l.record(context.Background(), audit.Act{Who: "somebody", From: address, What: "admin.login",
 			Outcome: audit.Refused,
 			Detail:  fmt.Sprintf("%d wrong admin tokens since %s", f.n, f.since.UTC().Format(time.RFC3339))})
 		if err != nil {

@@ -24,6 +24,10 @@ import (
 // MaxBody is the largest JSON body, in bytes. A larger body gets 413, and the message names the limit.
 const MaxBody = 1 << 20 // bytes
 
+// ErrTooLarge refuses a body above the limit; an operator gets the English text of the list of codes.
+var ErrTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
+	"El cuerpo supera 1 MiB (1048576 bytes)")
+
 // Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status
 // 400, 413 or 415.
 func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
@@ -40,8 +44,7 @@ func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	}
 	b := ctx.PostBody()
 	if len(b) > MaxBody {
-		return dte.Value{}, problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
-			"El cuerpo supera 1 MiB (1048576 bytes)")
+		return dte.Value{}, ErrTooLarge
 	}
 	v, err := dte.Parse(b)
 	if err != nil {

@@ -185,32 +185,18 @@ func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 		"createdAt", i.At, "respuestaMh", func(b []byte) []byte { return appendResponse(b, i.Response) })
 }
 
-// Information is the emisor of GET /dte/information (SPEC 2.8), without the point of sale, which depends on the token.
-type Information struct {
-	ID, ClientID                                           int64
-	NIT, NRC, Nombre, NombreComercial                      string
-	CodigoActividad, ActividadEconomica, Direccion         string
-	TipoEstablecimiento, Departamento, Municipio, Distrito string
-	Telefono, Correo, LogoURL                              string
-	ColorPrincipal, ColorSecundario, ColorFondo            string
-	Ambiente                                               string // TEST or PROD
-	CreatedAt                                              time.Time
-}
+// Information is the emisor of GET /dte/information (SPEC 2.8), without the point of sale, which depends on the token:
+// names and their values in turn.
+type Information []any
 
 // Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
 // SPEC 2.8 has a closed list of permissions: the appliance's own permissions are left out.
-func Issuer(i *Information, point record.Point, permissions []string) []byte {
+func Issuer(i Information, point record.Point, permissions []string) []byte {
 	shown := slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
 		return p == record.PermissionRead || p == record.PermissionMail
 	})
 	return success("emisor", func(b []byte) []byte {
-		return object(b, "id", i.ID, "nit", i.NIT, "nrc", i.NRC, "nombre", i.Nombre, "nombreComercial",
-			i.NombreComercial, "codigoActividad", i.CodigoActividad, "actividadEconomica", i.ActividadEconomica,
-			"direccion", i.Direccion, "tipoEstablecimiento", i.TipoEstablecimiento, "departamento", i.Departamento,
-			"municipio", i.Municipio, "distrito", i.Distrito, "telefono", i.Telefono, "correo", i.Correo, "logoUrl",
-			i.LogoURL, "colorPrincipal", i.ColorPrincipal, "colorSecundario", i.ColorSecundario, "colorFondo",
-			i.ColorFondo, "ambiente", i.Ambiente, "clientId", i.ClientID, "createdAt", i.CreatedAt, "codEstableMH",
-			point.Establishment, "codEstable", point.Establishment, "codPuntoVentaMH", point.PointOfSale,
-			"codPuntoVenta", point.PointOfSale)
+		return object(b, append(slices.Clip(i), "codEstableMH", point.Establishment, "codEstable", point.Establishment,
+			"codPuntoVentaMH", point.PointOfSale, "codPuntoVenta", point.PointOfSale)...)
 	}, "permissions", shown)
 }

@@ -267,11 +267,11 @@ func TestRoll_Expires(t *testing.T) {
 // Settings go the same way.
 func TestPublish_Settings(t *testing.T) {
 	w := newWorld(t, "centro")
-	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","poll":"2m"}`), 0o600))
+	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","print_footer":"hola"}`), 0o600))
 	w.must(w.publish(Publish{Files: []string{w.at("s.json")}}))
 	h := w.head()
 	data := w.store.Held(fleetproto.SettingsKey(h.Rollout.State.Settings))
-	if s, err := fleetproto.ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute ||
+	if s, err := fleetproto.ParseSettings(data); err != nil || s.Footer != "hola" ||
 		fleetproto.Digest(data) != h.Rollout.State.Settings {
 		t.Error(s, err)
 	}

@@ -75,9 +75,6 @@ func (a *Control) Table() gateway.TokenTable {
 // PublishTo makes publish receive every later token table.
 func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
-var signingExpiry = prometheus.NewDesc("dte_signing_certificate_expiry_timestamp_seconds",
-	"When the certificate ends that MH gave for the signing key; absent when it did not come in one.", nil, nil)
-
 // Describe implements prometheus.Collector.
 func (a *Control) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
@@ -87,7 +84,8 @@ func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	a.lan.expiry.Collect(ch)
 	a.lan.damaged.Collect(ch)
 	if !a.signing.IsZero() {
-		ch <- prometheus.MustNewConstMetric(signingExpiry, prometheus.GaugeValue, float64(a.signing.Unix()))
+		record.SendGauge(ch, "dte_signing_certificate_expiry_timestamp_seconds",
+			"When the certificate ends that MH gave for the signing key; absent if it did not come in one.", a.signing)
 	}
 }
 

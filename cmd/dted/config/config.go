@@ -10,7 +10,8 @@ import (
 	"dtegate/engine/books"
 )
 
-// Config is the content of dted.toml. Its tags define what the loader does with a setting (see load.go):
+// Config is the content of dted.toml. deploy/dted.toml explains each setting and has its default; comments here say
+// only what the sample does not. The tags define what the loader does with a setting (see load.go):
 //
 //	default   the value if the setting is omitted, 0 or empty
 //	required  the setting must have a value
@@ -19,74 +20,50 @@ import (
 //	form      the check of a value's form: see forms
 //	file      a path, relative to the configuration's folder. "secret": nobody else may read the file
 type Config struct {
-	// Ambiente is CAT-001: "00" test, "01" production.
-	Ambiente string `toml:"ambiente" required:"" form:"ambiente"`
-	Data     string `toml:"data" required:"" file:""` // folder of the store, made by dtectl init
-	Mark     string `toml:"mark" required:"" file:""` // file of the high-water mark, best on a second medium
-	// SecondCopy is a folder on another medium; every change is written there before it is acknowledged. Default: none.
-	SecondCopy string `toml:"second_copy" file:""`
-	// DiskReserve is the space on the store's disk below which nothing new is issued.
-	DiskReserve Size      `toml:"disk_reserve" default:"512MiB"`
-	API         API       `toml:"api"`
-	Ops         Ops       `toml:"ops"`
-	TLS         TLS       `toml:"tls"`
-	Authority   Authority `toml:"authority"`
-	// Contingency is how the branch issues without MH.
-	Contingency Contingency `toml:"contingency"`
-	Key         Key         `toml:"key"`
-	Rules       Rules       `toml:"rules"`
-	Issuer      Issuer      `toml:"issuer"`
-	Branch      Branch      `toml:"branch"`
-	Points      []Point     `toml:"point_of_sale"`
-	// Tokens is the file of token hashes, see dtectl token.
-	Tokens string `toml:"tokens" required:"" file:"secret"`
-	// BoxKey is the file of the key by which this box recognises its own records, made at the first start. It must not
-	// be stored with backups. Default: box.key in the folder of the token file.
-	BoxKey   string            `toml:"box_key" file:"secret"`
-	Payments map[string]string `toml:"payment_codes"`
-	Types    Types             `toml:"types"`
-	Print    Print             `toml:"print"`
-	Mail     *Mail             `toml:"mail"`    // optional: without it nothing is mailed
-	Archive  *Archive          `toml:"archive"` // optional: without it nothing is archived
-	Webhook  *Webhook          `toml:"webhook"` // optional: without it the tills must ask for late results
-	Fleet    *Fleet            `toml:"fleet"`   // optional: without it the branch belongs to no chain
-	Access   Access            `toml:"access"`
-	Books    books.Settings    `toml:"books"` // what dtectl books cannot read from the documents
+	Ambiente    string            `toml:"ambiente" required:"" form:"ambiente"`
+	Data        string            `toml:"data" required:"" file:""`
+	Mark        string            `toml:"mark" required:"" file:""`
+	SecondCopy  string            `toml:"second_copy" file:""`
+	DiskReserve Size              `toml:"disk_reserve" default:"512MiB"`
+	API         API               `toml:"api"`
+	Ops         Ops               `toml:"ops"`
+	TLS         TLS               `toml:"tls"`
+	Authority   Authority         `toml:"authority"`
+	Contingency Contingency       `toml:"contingency"`
+	Key         Key               `toml:"key"`
+	Rules       Rules             `toml:"rules"`
+	Issuer      Issuer            `toml:"issuer"`
+	Branch      Branch            `toml:"branch"`
+	Points      []Point           `toml:"point_of_sale"`
+	Tokens      string            `toml:"tokens" required:"" file:"secret"`
+	BoxKey      string            `toml:"box_key" file:"secret"` // default: box.key in the folder of the token file
+	Payments    map[string]string `toml:"payment_codes"`
+	Types       Types             `toml:"types"`
+	Print       Print             `toml:"print"`
+	Mail        *Mail             `toml:"mail"`
+	Archive     *Archive          `toml:"archive"`
+	Webhook     *Webhook          `toml:"webhook"`
+	Fleet       *Fleet            `toml:"fleet"`
+	Access      Access            `toml:"access"`
+	Books       books.Settings    `toml:"books"`
 }
 
 // Listener is an address on which the appliance listens, and its encryption.
 type Listener struct {
-	Listen string `toml:"listen" required:"" form:"listen"`
-	// TLS is "on", or "off" for plain HTTP. Default: on, except for an address of the box itself.
-	TLS string `toml:"tls" one:"on off"`
-	// Certificate and Key are the listener's PEM files, read again when they change. The certificate's chain follows it
-	// in its file. Default: a certificate signed by the box's own authority, see TLS.
-	Certificate string `toml:"certificate" file:""`
+	Listen      string `toml:"listen" required:"" form:"listen"`
+	TLS         string `toml:"tls" one:"on off"`
+	Certificate string `toml:"certificate" file:""` // PEM, like Key; both are read again when they change
 	Key         string `toml:"key" file:"secret"`
 }
 
 // API is the tills' listener, and the limits of each token.
 type API struct {
 	Listener
-	// Rate is how many requests a second a token may make continuously; a burst may have four times as many.
-	Rate int `toml:"rate" default:"50"`
-	// LargeBytes is how many bytes of sales above 32 KiB a token may send a second continuously (default 1 MiB); a
-	// burst may have eight times as many.
-	LargeBytes Size `toml:"large_bytes"`
-	// DailyBytes is how many bytes a token may have stored in a day (default 1 GiB).
-	DailyBytes Size `toml:"daily_bytes"`
-	// PublicURL is the beginning of signed links, "https://dte.example.com". Default: http, or https with TLS, and the
-	// Host of the request.
-	PublicURL string `toml:"public_url"`
-	// BrowserOrigins are the pages that may use the tills' API from a browser, "https://caja.example.com". Default:
-	// none.
+	Rate           int      `toml:"rate" default:"50"`
+	PublicURL      string   `toml:"public_url"` // default: http, or https with TLS, and the Host of the request
 	BrowserOrigins []string `toml:"browser_origins" form:"origin"`
-	// UnknownCodes decides about a code that MH's catalogue lacks: "refuse", or "pass" to let MH decide while MH
-	// answers. Payment codes and their terms are always passed.
-	UnknownCodes string `toml:"unknown_codes" default:"refuse" one:"refuse pass"`
-	// RequireKey refuses a sale without Idempotency-Key. Default: a sale without a key is issued, and its retry is
-	// another sale.
-	RequireKey bool `toml:"require_key"`
+	UnknownCodes   string   `toml:"unknown_codes" default:"refuse" one:"refuse pass"`
+	RequireKey     bool     `toml:"require_key"`
 }
 
 // Ops is the operators' listener.
@@ -97,29 +74,19 @@ type Ops struct {
 
 // TLS is the box's own certificate authority, for listeners that have no certificate of their own.
 type TLS struct {
-	Folder string `toml:"folder" file:""` // default "tls" beside data
-	// Names are further names and addresses of the box for its certificate. The host name and the addresses of its
-	// interfaces need no entry.
-	Names []string `toml:"names"`
+	Folder string   `toml:"folder" file:""` // default "tls" beside data
+	Names  []string `toml:"names"`          // beside the host name and the addresses of the box's interfaces
 }
 
 // Access is what a till's token may do besides issuing.
 type Access struct {
-	// Reading is "branch": every token reads all documents of the branch; or "permission": a token reads the types that
-	// it may issue, and all documents with CONSULTA.
 	Reading string `toml:"reading" default:"branch" one:"branch permission"`
-	// Mailing is "permission": only a token with REENVIO mails a document to an address that the document does not
-	// bear; or "branch": every token does.
 	Mailing string `toml:"mailing" default:"permission" one:"permission branch"`
-	// Log "on" writes a line to the log for each till's request that changes or sends something, and for each request
-	// that is refused because it has no valid token.
-	Log string `toml:"log" default:"on" one:"on off"`
 }
 
 // Types are the documents that the branch issues. A signed bundle alone does not let the branch issue its type.
 type Types struct {
-	// Issue lists types of CAT-002; the chain's settings may add more. Default: the types of plugins.Issued.
-	Issue []string `toml:"issue" form:"type"`
+	Issue []string `toml:"issue" form:"type"` // the chain's settings may add more; default: plugins.Issued
 }
 
 // Open reports whether the branch issues a type of document.
@@ -127,27 +94,19 @@ func (t Types) Open(document string) bool { return slices.Contains(t.Issue, docu
 
 // Authority is how MH is reached. Durations are texts like "8s".
 type Authority struct {
-	URL          string `toml:"url" required:""`
-	PasswordFile string `toml:"password_file" required:"" file:"secret"`
-	// Patience is how long a sale waits for MH at the counter, unless its till sets another time. After it the sale is
-	// issued in contingency, and MH is asked later whether it has the document.
-	Patience Duration `toml:"patience" default:"5s"`
-	// ConnectTimeout bounds opening a connection to MH: look-up, TCP and TLS together. Sales continue meanwhile.
+	URL            string   `toml:"url" required:""`
+	PasswordFile   string   `toml:"password_file" required:"" file:"secret"`
+	Patience       Duration `toml:"patience" default:"5s"` // after it MH is asked later whether it has the document
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
-	// Rehearsal turns on a rehearsal of production, with a simulated authority on this machine and a separate store.
-	Rehearsal bool `toml:"rehearsal"`
-	// Ahead is how far dted's time is ahead of the box's clock, to rehearse a later day. The simulated authority on
-	// this machine must be ahead by the same time.
-	Ahead Duration `toml:"ahead"`
+	Rehearsal      bool     `toml:"rehearsal"`
+	Ahead          Duration `toml:"ahead"` // of the box's clock; the simulated authority is ahead by the same time
 }
 
 // Contingency is the policy without MH.
 type Contingency struct {
-	Responsible Person `toml:"responsible"` // the person responsible for contingency events; MH requires it
-	// Hurry divides the times of contingency, for a demonstration in the test ambiente.
-	Hurry int `toml:"hurry" default:"1"`
-	// Internet lists addresses (host:port). While any address answers, the branch has Internet and the fault is MH's.
-	// If the list is empty, only a name or route that is not found shows that the branch has no Internet.
+	Responsible Person `toml:"responsible"`
+	Hurry       int    `toml:"hurry" default:"1"`
+	// If Internet is empty, only a name or route that is not found shows that the branch has no Internet.
 	Internet []string `toml:"internet"`
 }
 
@@ -168,7 +127,7 @@ type Key struct {
 type Rules struct {
 	Folder    string     `toml:"folder" required:"" file:""`
 	Engine    string     `toml:"engine" default:"compiler" one:"compiler interpreter"`
-	Cache     string     `toml:"cache" file:""` // compilation cache, private to the appliance
+	Cache     string     `toml:"cache" file:""`
 	Threshold int        `toml:"threshold" default:"1"`
 	OnFailure OnFailure  `toml:"on_failure"`
 	Keys      []RulesKey `toml:"key"`
@@ -225,13 +184,10 @@ type Address struct {
 
 // Branch is the branch in which this box works.
 type Branch struct {
-	ID int64 `toml:"id"`
-	// Name is what people call the branch. Default: the issuer's nombre_comercial, or else its nombre.
-	Name string `toml:"nombre" form:"line"`
-	// Hours are when the branch is open, in El Salvador's time. Outside these hours a box that is off raises no alarm.
-	// Default: not known.
-	Hours  []Hours  `toml:"hours"`
-	Closed []string `toml:"closed" form:"date"` // days on which the branch is closed, "2026-12-25"
+	ID     int64    `toml:"id"`
+	Name   string   `toml:"nombre" form:"line"`
+	Hours  []Hours  `toml:"hours"` // in El Salvador's time
+	Closed []string `toml:"closed" form:"date"`
 }
 
 // Point is a point of sale; its two codes are the middle of the control numbers.
@@ -243,64 +199,53 @@ type Point struct {
 
 // Print is how the readable versions and the mails look; the colour is the issuer's color_principal.
 type Print struct {
-	Logo   string `toml:"logo" file:""` // PNG, JPEG or GIF of at most 512 KiB
+	Logo   string `toml:"logo" file:""`
 	Footer string `toml:"footer" form:"line"`
 }
 
 // Mail is the mail server, and how documents are mailed.
 type Mail struct {
 	Host         string `toml:"host"`
-	Port         int    `toml:"port"`     // default 587
-	Security     string `toml:"security"` // mandatory (default), starttls, none
-	User         string `toml:"user"`     // none: no login
+	Port         int    `toml:"port"`
+	Security     string `toml:"security"`
+	User         string `toml:"user"`
 	PasswordFile string `toml:"password_file" file:"secret"`
-	From         string `toml:"from"`                 // address; its domain ends the Message-IDs
-	ReplyTo      string `toml:"reply_to"`             // default: the issuer's correo
-	Greeting     string `toml:"greeting" form:"line"` // after the salutation
-	// Contingency mails a document of contingency at once, without its seal, and again with the seal. Default: only
-	// with the seal.
-	Contingency bool `toml:"contingency"`
+	From         string `toml:"from"` // its domain ends the Message-IDs
+	ReplyTo      string `toml:"reply_to"`
+	Greeting     string `toml:"greeting" form:"line"`
+	Contingency  bool   `toml:"contingency"`
 }
 
 // Archive is the S3-compatible store that keeps the documents.
 type Archive struct {
-	Endpoint   string `toml:"endpoint"` // https://s3.us-east-1.amazonaws.com
-	Region     string `toml:"region"`   // default us-east-1
-	Bucket     string `toml:"bucket"`   // must exist
-	Prefix     string `toml:"prefix"`   // before every path
-	AccessKey  string `toml:"access_key"`
-	SecretFile string `toml:"secret_file" file:"secret"`
-	// Credentials is a service on this machine that gives temporary keys, "http://127.0.0.1:9911". It replaces
-	// access_key and secret_file.
+	Endpoint    string `toml:"endpoint"`
+	Region      string `toml:"region"`
+	Bucket      string `toml:"bucket"`
+	Prefix      string `toml:"prefix"`
+	AccessKey   string `toml:"access_key"`
+	SecretFile  string `toml:"secret_file" file:"secret"`
 	Credentials string `toml:"credentials"`
-	PathStyle   bool   `toml:"path_style"` // the bucket is in the path, as most stores except AWS require
+	PathStyle   bool   `toml:"path_style"`
 }
 
 // Webhook is the address to which late results are posted.
 type Webhook struct {
 	URL        string `toml:"url" required:"" form:"url"`
-	SecretFile string `toml:"secret_file" required:"" file:"secret"` // one line: the key of the HMAC
+	SecretFile string `toml:"secret_file" required:"" file:"secret"`
 }
 
 // Fleet is the branch's chain: central IT writes what the boxes run to its store, and each box its status.
 type Fleet struct {
-	// Store is the chain's object store. Default: that of [archive].
-	Store  *Archive `toml:"store"`
-	Chain  string   `toml:"chain" required:"" form:"name"`  // everything signed in the chain bears this name
-	Branch string   `toml:"branch" required:"" form:"name"` // the branch's name in the chain
-	Group  string   `toml:"group" required:"" form:"name"`  // group whose desired state the box runs
-	// DirectorKey is a file with the public key that signs the desired state, or with the old and the new key during a
-	// change of keys.
-	DirectorKey string `toml:"director_key" required:"" file:""`
-	// Key is the file of the box's own key, made at the first start. It must not be stored with backups. State is the
-	// file of what the box remembers of the chain. Defaults: fleet.key and fleet.state in the folder of the token file.
-	Key    string   `toml:"key" file:"secret"`
-	State  string   `toml:"state" file:""`
-	Poll   Duration `toml:"poll" default:"2m" within:"15s 1h"`   // how often the desired state is asked for
-	Report Duration `toml:"report" default:"15m" within:"1m 6h"` // how often the status is written
-	// Ship copies the second copy to the chain's store. "async": seconds after the sales. "sync": before a sale is
-	// answered; the sale waits at most two seconds for it. Default: nothing is shipped.
-	Ship string `toml:"ship" one:"async sync"`
+	Store       *Archive `toml:"store"` // default: Config.Archive
+	Chain       string   `toml:"chain" required:"" form:"name"`
+	Branch      string   `toml:"branch" required:"" form:"name"`
+	Group       string   `toml:"group" required:"" form:"name"`
+	DirectorKey string   `toml:"director_key" required:"" file:""`
+	Key         string   `toml:"key" file:"secret"` // default: fleet.key in the folder of the token file
+	State       string   `toml:"state" file:""`     // what the box remembers; default: fleet.state in the same folder
+	Poll        Duration `toml:"poll" default:"2m" within:"15s 1h"`
+	Report      Duration `toml:"report" default:"15m" within:"1m 6h"`
+	Ship        string   `toml:"ship" one:"async sync"`
 }
 
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that signs its orders. No box has

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/refusal"
 )
 
@@ -76,32 +76,32 @@ func (c *clock) check() error {
 		c.outvote("the kernel's time server")
 	}
 	switch {
-	case c.contradicted && c.skew < 0:
-		c.suspect(c.skew, "atrasado %v respecto de la hora de Hacienda", "%v behind MH's")
 	case c.contradicted:
-		c.suspect(c.skew, "adelantado %v respecto de la hora de Hacienda", "%v ahead of MH's")
+		c.suspect(c.skew, "la hora de Hacienda", "MH's")
 	case c.right.IsZero():
 		c.trust(now, elapsed)
-	case off < -back:
-		c.suspect(off, "atrasado %v respecto de la última hora confiable", "%v behind the latest time that was right")
-	case off > ahead:
-		c.suspect(off, "adelantado %v respecto de la última hora confiable",
-			"%v ahead of the latest time that was right")
+	case off < -back, off > ahead:
+		c.suspect(off, "la última hora confiable", "the latest time that was right")
 	default:
 		c.trust(now, elapsed)
 	}
 	return c.doubt
 }
 
-// suspect puts the clock in doubt; off is its error. The formats describe the error in Spanish and in English.
+// suspect puts the clock in doubt; off is how far it is ahead of another time, which has a name in each language.
 func (c *clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
 	}
+	es, en := "adelantado", "ahead of"
+	if off < 0 {
+		es, en = "atrasado", "behind"
+	}
+	by := off.Abs().Round(time.Second)
 	c.doubt = &refusal.Error{Code: refusal.CodeClockWrong, RetryAfter: clockRetry,
-		Message: "El reloj del equipo está " + fmt.Sprintf(spanish, off.Abs().Round(time.Second)) +
-			": no se emiten documentos nuevos hasta que esté en hora", English: "The box's clock is " +
-			fmt.Sprintf(english, off.Abs().Round(time.Second)) + ": nothing new is issued until it is right"}
+		Message: fmt.Sprintf("El reloj del equipo está %s %v respecto de %s: no se emiten documentos nuevos hasta que "+
+			"esté en hora", es, by, spanish),
+		English: fmt.Sprintf("The box's clock is %v %s %s: nothing new is issued until it is right", by, en, english)}
 }
 
 // trust accepts the box's time.
@@ -160,17 +160,7 @@ const askFirst = 2 * time.Second
 func (c *clock) answered() { c.once.Do(func() { close(c.first) }) }
 
 // awaitFirst waits until MH was asked for the time, at most askFirst.
-func (c *clock) awaitFirst() { Await(c.first, askFirst-c.elapsed()) }
-
-// Await waits until done is closed, no longer than most.
-func Await(done <-chan struct{}, most time.Duration) {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
-}
+func (c *clock) awaitFirst() { fairqueue.Await(c.first, askFirst-c.elapsed()) }
 
 // admitted records that a new document was admitted. From then on, MH alone can raise no doubt.
 func (c *clock) admitted() {
@@ -210,31 +200,6 @@ func (c *clock) isDisputed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.disputed
-}
-
-// askSecond asks the archive for the time. Run calls it while MH contradicts the box.
-func (g *Gate) askSecond(ctx context.Context) {
-	if g.archive == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, askEvery)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodHead, g.archive, nil)
-	if err != nil {
-		return
-	}
-	if resp, err := g.second.RoundTrip(req); err == nil {
-		_ = resp.Body.Close()
-		g.clock.second(resp.Header.Get("Date"))
-	}
-}
-
-// archiveAddress returns the archive's address, or "" if there is no archive.
-func archiveAddress(cfg *config.Config) string {
-	if cfg.Archive == nil {
-		return ""
-	}
-	return cfg.Archive.Endpoint
 }
 
 // kernelSynced reports whether the kernel's clock follows a time server (adjtimex(2)). It is false after somebody has

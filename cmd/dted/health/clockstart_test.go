@@ -75,7 +75,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 				return
 			}
 			box.Store(int64(c.mh)) // somebody sets the clock
-			g.ask(ctx)
+			ask(ctx, http.MethodGet, g.authority, g)
 			if err := g.Admit(); err != nil {
 				t.Errorf("after the clock was set as MH says: %v", err)
 			}

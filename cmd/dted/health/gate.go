@@ -47,8 +47,11 @@ type Gate struct {
 // deletes the ballast to make room for the store.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
-		archive: archiveAddress(cfg), second: &http.Transport{
-			DialContext: (&net.Dialer{Timeout: askFirst}).DialContext, TLSHandshakeTimeout: 10 * askFirst}}
+		second: &http.Transport{DialContext: (&net.Dialer{Timeout: askFirst}).DialContext,
+			TLSHandshakeTimeout: 10 * askFirst}}
+	if cfg.Archive != nil {
+		g.archive = cfg.Archive.Endpoint
+	}
 	g.disk.tend()
 	return g
 }
@@ -146,9 +149,9 @@ func (g *Gate) Run(ctx context.Context) error {
 		_ = g.disk.check()
 		if asked.IsZero() || (g.clock.check() != nil || g.clock.isDisputed()) && time.Since(asked) >= askEvery {
 			asked = time.Now()
-			g.ask(ctx)
-			if g.clock.isDisputed() {
-				g.askSecond(ctx)
+			ask(connpool.Patient(ctx), http.MethodGet, g.authority, g) // RoundTrip gives the clock the answer's date
+			if g.archive != "" && g.clock.isDisputed() {
+				g.clock.second(ask(ctx, http.MethodHead, g.archive, g.second))
 			}
 			g.clock.answered()
 		}
@@ -158,26 +161,25 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// askEvery is how often MH is asked for the time.
+// askEvery is how often MH is asked for the time, and how long each question may take.
 const askEvery = 5 * time.Second
 
-func (g *Gate) ask(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(connpool.Patient(ctx), askEvery)
+// ask returns the date of a server's answer, "" without an answer.
+func ask(ctx context.Context, method, url string, way http.RoundTripper) (date string) {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.authority, nil)
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
-		return
+		return ""
 	}
 	req.Header.Set("User-Agent", "dtegate")
-	if resp, err := g.RoundTrip(req); err == nil {
-		_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // the connection stays open if the answer is read to its end
-		_ = resp.Body.Close()
+	resp, err := way.RoundTrip(req)
+	if err != nil {
+		return ""
 	}
-}
-
-// Gauge returns the value of a metric without labels.
-func Gauge(name, help string, value float64) prometheus.Metric {
-	return prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value)
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // the connection stays open if the answer is read to its end
+	_ = resp.Body.Close()
+	return resp.Header.Get("Date")
 }
 
 // Describe and Collect make the gate a collector.
@@ -185,15 +187,15 @@ func (g *Gate) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByColle
 
 // Collect implements prometheus.Collector.
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
-	set := map[bool]float64{true: 1}
+	gauge := func(name, help string, value any) { record.SendGauge(ch, name, help, value) }
 	doubted, skew, known := g.clock.state()
-	ch <- Gauge("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", set[doubted])
+	gauge("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", doubted)
 	if known {
-		ch <- Gauge("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.",
+		gauge("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.",
 			skew.Seconds())
 	}
-	ch <- Gauge("dte_store_full", "1 while nothing new is issued for want of space.", set[g.disk.check() != nil])
-	ch <- Gauge("dte_store_reserve_bytes", "Free space below which nothing new is issued.", float64(g.disk.reserve))
+	gauge("dte_store_full", "1 while nothing new is issued for want of space.", g.disk.check() != nil)
+	gauge("dte_store_reserve_bytes", "Free space below which nothing new is issued.", int(g.disk.reserve))
 }
 
 // behindRetry is how long a till waits before it tries again: a person has to decide.
@@ -211,33 +213,8 @@ func checkBehind(list []storage.Witness) error {
 	}
 	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		English: "Nothing is numbered before dtectl recover: " + strings.Join(english, "; "),
-		Message: "Otro medio del equipo conoce documentos que faltan en su base (" + behindInSpanish(list) +
-			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover"}
-}
-
-// behindInSpanish describes each medium that is ahead of the store, and by how much.
-func behindInSpanish(list []storage.Witness) string {
-	names := map[string]string{storage.WitnessCopy: "segunda copia", storage.WitnessMark: "marca de números"}
-	var said []string
-	for _, w := range list {
-		text := names[w.Medium]
-		if w.Diverged {
-			text += ", con otra historia"
-		}
-		var series []string
-		for i, a := range w.Series {
-			if i == 3 {
-				series = append(series, fmt.Sprintf("y %d series más", len(w.Series)-i))
-				break
-			}
-			if a.Series == "" {
-				a.Series = "una serie que falta"
-			}
-			series = append(series, fmt.Sprintf("%s hasta el %d, aquí el %d", a.Series, a.There, a.Here))
-		}
-		said = append(said, text+": "+strings.Join(series, "; "))
-	}
-	return strings.Join(said, "; ")
+		Message: "Otro medio del equipo conoce documentos que faltan en su base: no se emiten documentos nuevos hasta " +
+			"que soporte los concilie con dtectl recover"}
 }
 
 // chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.

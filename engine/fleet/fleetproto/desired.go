@@ -276,14 +276,11 @@ func (e *Enrolment) check() error {
 }
 
 // Settings are all values that the centre may set on its boxes. Other values (addresses, keys, tokens, the taxpayer,
-// the points of sale) can be changed only at the box. For a missing member the box uses its own configuration. The file
-// is not signed: the signed desired state contains its digest.
+// the points of sale) can be changed only at the box. For a missing member the box uses its own configuration. The
+// settings apply from the next start of the appliance. The file is not signed: the signed desired state contains its
+// digest.
 type Settings struct {
 	Kind string `json:"kind"` // "settings"
-	// Poll and Report are how often the box asks for the desired state, 15s to 1h, and writes its status, 1m to 6h.
-	// Both apply at once; all other settings apply from the next start of the appliance.
-	Poll   string `json:"poll,omitempty" is:"poll?"`
-	Report string `json:"report,omitempty" is:"report?"`
 	// Closed are days on which the shop is closed, "2026-12-25", in addition to the box's own.
 	Closed []string `json:"closed,omitempty" is:"day?" most:"500"`
 	// Footer is the last line of printed documents, Greeting the line after the salutation of mails: each at most 200
@@ -296,12 +293,6 @@ type Settings struct {
 	Types []string `json:"types,omitempty" is:"code?"`
 }
 
-// Bounds of the times that can be set.
-const (
-	MinPoll, MaxPoll     = 15 * time.Second, time.Hour
-	MinReport, MaxReport = time.Minute, 6 * time.Hour
-)
-
 // EncodeSettings checks settings and returns the file.
 func EncodeSettings(s Settings) ([]byte, error) {
 	s.Kind = kindSettings
@@ -312,16 +303,6 @@ func EncodeSettings(s Settings) ([]byte, error) {
 func ParseSettings(data []byte) (*Settings, error) {
 	s := new(Settings)
 	return s, parse("settings", data, s)
-}
-
-// PollEvery returns how often the box asks for the desired state, ReportEvery how often it writes its status; 0: the
-// box's own configuration applies.
-func (s *Settings) PollEvery() time.Duration   { return duration(s.Poll) }
-func (s *Settings) ReportEvery() time.Duration { return duration(s.Report) }
-
-func duration(text string) time.Duration {
-	d, _ := time.ParseDuration(text) // check has seen it
-	return d
 }
 
 const kindSettings = "settings"
@@ -336,14 +317,4 @@ func (s *Settings) check() error {
 		}
 	}
 	return nil
-}
-
-// checkDuration returns what is wrong with a duration.
-func checkDuration(least, most time.Duration) func(string) error {
-	return func(text string) error {
-		if d, err := time.ParseDuration(text); err != nil || d < least || d > most {
-			return fmt.Errorf("%q is not a time from %s to %s", text, least, most)
-		}
-		return nil
-	}
 }

@@ -207,8 +207,6 @@ var forms = map[string]func(string) error{
 	"key":           func(text string) error { _, err := DecodeKey(text); return err },
 	"name":          CheckName,
 	"point":         pattern(`P[0-9]{3}`, "a point of sale like P001"),
-	"poll":          checkDuration(MinPoll, MaxPoll),
-	"report":        checkDuration(MinReport, MaxReport),
 	"set":           func(string) error { return nil },
 	"stage":         oneOf("outside", "waiting", "admitted", "live", "refused", "returned"),
 }

@@ -351,19 +351,18 @@ func TestEnrolmentAndAct(t *testing.T) {
 }
 
 func TestSettings(t *testing.T) {
-	data, err := EncodeSettings(Settings{Poll: "2m", Closed: []string{"2026-12-25"},
+	data, err := EncodeSettings(Settings{Closed: []string{"2026-12-25"},
 		Payments: map[string]string{"EFECTIVO": "01"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := ParseSettings(data); err != nil || s.PollEvery() != 2*time.Minute || s.ReportEvery() != 0 ||
-		s.Payments["EFECTIVO"] != "01" {
+	if s, err := ParseSettings(data); err != nil || s.Payments["EFECTIVO"] != "01" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, text := range []string{`{}`, `{"kind":"settings","poll":"1s"}`, `{"kind":"settings","data":"/"}`,
+	for _, text := range []string{`{}`, `{"kind":"settings","poll":"2m"}`, `{"kind":"settings","data":"/"}`,
 		`{"kind":"settings","api":{"listen":":80"}}`,
 		`{"kind":"settings","closed":["mañana"]}`, `{"kind":"settings","print_footer":"a\nb"}`,
-		`{"kind":"settings","payment_codes":{"x":"1"}}`, `{"kind":"settings","Poll":"1m"}`} {
+		`{"kind":"settings","payment_codes":{"x":"1"}}`, `{"kind":"settings","Closed":["2026-12-25"]}`} {
 		if _, err := ParseSettings([]byte(text)); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", text, err)
 		}
