@@ -285,8 +285,7 @@ type Limits struct {
 	Daily int64
 }
 
-// Wrong tokens from one address: wrongBurst at once, then one a second. A good token from that address is still
-// accepted: one till's mistake blocks no other till that shares the address.
+// Wrong tokens from one address: wrongBurst at once, then one a second. A good token from there is still accepted.
 const wrongBurst = 60
 
 // Requests that need no token (/docs, /openapi.json, a PDF link): one network's limits, a second and at once.

@@ -99,11 +99,6 @@ func New(o Options) (*Agent, error) {
 	if o.Rand == nil {
 		o.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
-	for name, value := range map[string]string{"branch": o.Branch, "group": o.Group} {
-		if err := fleetproto.CheckName(value); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
 	a := &Agent{o: o, metrics: newMetrics(), troubles: make(map[string]error)}
 	if err := a.loadState(); err != nil {
 		return nil, err

@@ -137,12 +137,7 @@ func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 // numbersAllPoints reports whether the enrolment names all configured points of sale, or the box is replaced.
 func (a *Agent) numbersAllPoints() bool {
 	s := a.state.Enrolled.standing()
-	for _, p := range a.o.Points {
-		if !s.Numbers(p) {
-			return s.Replaced
-		}
-	}
-	return true
+	return s.Replaced || !slices.ContainsFunc(a.o.Points, func(p fleetproto.Point) bool { return !s.Numbers(p) })
 }
 
 // standing returns the Standing that the enrolments prove.

@@ -59,12 +59,11 @@ func (p *Status) Get(lang string, now time.Time, look func() *Overview) []byte {
 	if m, ok := p.made[lang]; ok && !now.Before(m.at) && now.Sub(m.at) < StatusLife {
 		return m.html
 	}
-	b := renderStatus(lang, look())
 	if p.made == nil {
 		p.made = make(map[string]madePage)
 	}
-	p.made[lang] = madePage{now, b}
-	return b
+	p.made[lang] = madePage{now, renderStatus(lang, look())}
+	return p.made[lang].html
 }
 
 // renderStatus makes the page of an overview.

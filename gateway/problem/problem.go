@@ -98,10 +98,8 @@ func (p *Problem) InSpanish() *Problem {
 // translated returns the problem with texts of the list of codes; otherwise returns the text of an unlisted code.
 func (p *Problem) translated(of func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
-		if c, ok := Find(code); ok {
-			return of(c.Meaning)
-		}
-		return otherwise(message)
+		c, _ := Find(code)
+		return cmp.Or(of(c.Meaning), otherwise(message))
 	}
 	t := *p
 	t.Message, t.Faults = text(p.Type, p.Message), slices.Clone(p.Faults)

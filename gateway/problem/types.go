@@ -5,9 +5,9 @@ func answer(name string, status int, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Status: []int{status}, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// operator returns a type that only operators meet.
-func operator(name string, status int, es, en, actionES, actionEN string) Code {
-	c := answer(name, status, es, en, actionES, actionEN)
+// operator returns a type that only operators meet: it has no Spanish texts.
+func operator(name string, status int, en, actionEN string) Code {
+	c := answer(name, status, "", en, "", actionEN)
 	c.Operator = true
 	return c
 }
@@ -151,16 +151,11 @@ var types = []Code{
 
 // operators are the types that only operators meet.
 var operators = []Code{
-	operator("BACKUP_UNDER_WAY", 409, "Ya se está haciendo una copia de respaldo", "Another backup is under way",
-		"Espere a que termine", "Wait until it has ended"),
-	operator("RULE_EXPIRED", 409, "Las fechas de esas reglas ya pasaron", "The rule's own dates are over",
-		"Use --expired si de verdad deben volver", "Use --expired if it must come back all the same"),
-	operator("NO_SUCH_RULE", 409, "El equipo no tiene esas reglas", "The appliance has no such rule",
-		"Mire dtectl rules list", "See dtectl rules list"),
-	operator("NO_SUCH_TOKEN", 404, "No hay un token con ese número", "There is no token of that number",
-		"Mire dtectl tokens list", "See dtectl tokens list"),
-	operator("NO_CONTINGENCY", 404, "Ninguna contingencia responde a lo que se pide",
-		"No contingency answers to what is asked", "Mire en el estado del equipo si hay una",
+	operator("BACKUP_UNDER_WAY", 409, "Another backup is under way", "Wait until it has ended"),
+	operator("RULE_EXPIRED", 409, "The rule's own dates are over", "Use --expired if it must come back all the same"),
+	operator("NO_SUCH_RULE", 409, "The appliance has no such rule", "See dtectl rules list"),
+	operator("NO_SUCH_TOKEN", 404, "There is no token of that number", "See dtectl tokens list"),
+	operator("NO_CONTINGENCY", 404, "No contingency answers to what is asked",
 		"See in the appliance's status whether there is one"),
 }
 

@@ -223,10 +223,11 @@ func (a *Control) edit(by adminapi.By, what, target string, change func(*config.
 	}
 	err := config.EditTokens(a.cfg.Tokens, func(f *config.TokenFile) error {
 		t, s, err := change(f)
-		if err == nil {
-			file, made.Token, made.Secret = f, *t, s
+		if err != nil {
+			return fault(err)
 		}
-		return fault(err)
+		file, made.Token, made.Secret = f, *t, s
+		return nil
 	})
 	if err == nil {
 		a.stamp = stampOf(a.cfg.Tokens)
@@ -276,13 +277,11 @@ func (a *Control) RevokeToken(by adminapi.By, id int64) (any, error) {
 
 // fault marks an error of a change as the caller's fault.
 func fault(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, config.ErrNoToken):
-		return fmt.Errorf("%w: %w", adminapi.ErrNoToken, err)
+	kind := adminapi.ErrTokenFault
+	if errors.Is(err, config.ErrNoToken) {
+		kind = adminapi.ErrNoToken
 	}
-	return fmt.Errorf("%w: %w", adminapi.ErrTokenFault, err)
+	return fmt.Errorf("%w: %w", kind, err)
 }
 
 func stampOf(path string) [2]int64 {

@@ -145,15 +145,21 @@ func (r Rule) SameGeneration(o Rule) bool {
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	signer, err := c.open(data, director, address{kind: "desired", owner: group, number: version}, d)
+	if err != nil {
+		return nil, err
+	}
 	d.SignedBy = signer
-	return opened(d, err)
+	return d, nil
 }
 
 // ReadDesired reads a version without verifying its signature. The digest in another object may prove it. Errors:
 // ErrFormat, ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
-	return opened(d, c.unproven(data, address{kind: "desired", owner: group, number: version}, d))
+	if err := c.unproven(data, address{kind: "desired", owner: group, number: version}, d); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 func (d *Desired) at() (*Head, address) {

@@ -124,14 +124,6 @@ func open[T Signed](c Chain, data []byte, keys []Key, want address, into T) (T, 
 	return into, err
 }
 
-// opened returns the object if it was read without an error, otherwise nil and the error.
-func opened[T any](object *T, err error) (*T, error) {
-	if err != nil {
-		return nil, err
-	}
-	return object, nil
-}
-
 // unproven reads the object at an address without verifying its signature.
 func (c Chain) unproven(data []byte, want address, into Signed) error {
 	_, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
