@@ -180,18 +180,19 @@ type deliveryList struct {
 	adminclient.Flags
 }
 
-func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) ([]outbox.Failure, error) {
-	g, err := f.Open(top)
-	if err != nil {
-		return nil, err
-	}
+func givenUp(ctx context.Context, g *adminclient.Gateway) ([]outbox.Failure, error) {
 	var s adminapi.GivenUp
-	return s.Failures, g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
+	err := g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
+	return s.Failures, err
 }
 
 // Run prints the first thousand deliveries that were given up, the oldest first.
 func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error {
-	list, err := givenUp(ctx, c.Flags, top)
+	g, err := c.Open(top)
+	if err != nil {
+		return err
+	}
+	list, err := givenUp(ctx, g)
 	if err != nil {
 		return err
 	}
@@ -215,9 +216,13 @@ func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")
 	}
+	g, err := c.Open(top)
+	if err != nil {
+		return err
+	}
 	codes := c.Codes
 	if c.All {
-		list, err := givenUp(ctx, c.Flags, top)
+		list, err := givenUp(ctx, g)
 		if err != nil {
 			return err
 		}
@@ -230,7 +235,7 @@ func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error
 		}
 		codes = slices.Compact(slices.Sorted(slices.Values(codes)))
 	}
-	return adminclient.SettleDeliveries(ctx, c.Flags, top, "retry", codes, false)
+	return g.SettleDeliveries(ctx, "retry", codes, false)
 }
 
 type deliveryForget struct {
@@ -240,5 +245,9 @@ type deliveryForget struct {
 
 // Run fails if no delivery of the named documents had been given up.
 func (c *deliveryForget) Run(ctx context.Context, top *adminclient.Options) error {
-	return adminclient.SettleDeliveries(ctx, c.Flags, top, "forget", c.Codes, false)
+	g, err := c.Open(top)
+	if err != nil {
+		return err
+	}
+	return g.SettleDeliveries(ctx, "forget", c.Codes, false)
 }

@@ -44,14 +44,12 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the appliance, which is selling, goes first
 	sources, settings, err := c.open(top)
+	for _, s := range sources {
+		defer s.close()
+	}
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, s := range sources {
-			s.close()
-		}
-	}()
 	if c.Explain != "" {
 		return c.explain(ctx, sources, settings)
 	}
@@ -63,9 +61,6 @@ func (c *booksCommand) check() error {
 	case c.Month != "" && !documents.IsMonth(c.Month):
 		return fmt.Errorf("--month: %q is no month like 2026-11", c.Month)
 	case c.Explain != "":
-		if _, err := dte.ParseCode(c.Explain); err != nil {
-			return fmt.Errorf("--explain: %w", err)
-		}
 		return nil
 	case c.Month == "":
 		return errors.New("--month: which month, like 2026-11")
@@ -84,7 +79,8 @@ type bookSource struct {
 	rest     bool // pause between pages: the appliance that answers is selling
 }
 
-// open opens the sources of the books. With backups it needs no configuration, or a configuration with only [books].
+// open opens the sources of the books; the caller closes them, also after an error. With backups it needs no
+// configuration, or a configuration with only [books].
 func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s books.Settings, err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
@@ -109,10 +105,7 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 	for _, dir := range c.Backup {
 		store, err := storage.OpenBackup(dir, storage.Options{Logger: slog.Default(), Now: time.Now})
 		if err != nil {
-			for _, opened := range list {
-				opened.close()
-			}
-			return nil, s, err
+			return list, s, err
 		}
 		reader := documents.NewMonthReader(store)
 		list = append(list, &bookSource{name: dir,
@@ -190,7 +183,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	if err := b.Finish(); err != nil {
 		return err
 	}
-	if err := c.place(aside); err != nil {
+	if err := errors.Join(os.RemoveAll(c.Out), os.Rename(aside, c.Out)); err != nil {
 		return err
 	}
 	for _, f := range b.Files() {
@@ -263,14 +256,9 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 			if s.rest {
 				time.Sleep(restsPerPage * time.Since(start)) // leave the box to the tills
 			}
-			share := int64(1000)
-			if p.Total > 0 {
-				share = int64(float64(p.Done) / float64(p.Total) * 1000)
-			}
-			bar.Of(int64(i)*1000+share, int64(len(sources))*1000)
-			if after, more = p.Next, p.Next > 0; more && after == 0 {
-				return errors.New("the pages do not go on")
-			}
+			share := float64(p.Done) / float64(max(1, p.Total))
+			bar.Of(int64((float64(i)+share)*1000), int64(len(sources))*1000)
+			after, more = p.Next, p.Next > 0
 		}
 	}
 	return nil
@@ -293,19 +281,11 @@ func (c *booksCommand) replaceable() error {
 	return nil
 }
 
-// place moves the folder to its place and removes the books made before.
-func (c *booksCommand) place(aside string) error {
-	if err := os.RemoveAll(c.Out); err != nil {
-		return err
-	}
-	return os.Rename(aside, c.Out)
-}
-
 // explain prints where a document is in the books of its month, and in those of the month that invalidated it.
 func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
 	code, err := dte.ParseCode(c.Explain)
 	if err != nil {
-		return err
+		return fmt.Errorf("--explain: %w", err)
 	}
 	var d *books.Document
 	var missed error

@@ -13,10 +13,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/dtectl/certify"
 	"dtegate/cmd/term"
 	"dtegate/engine"
 	"dtegate/engine/dte"
@@ -24,45 +24,26 @@ import (
 )
 
 type invalidateCommand struct {
-	FromList    string        `required:"" type:"existingfile" placeholder:"FILE" help:"Documents, one a line: the JSON of rules documents --json, to which codigoGeneracionReemplazo may be added, or CODE [REPLACEMENT]."`
-	Kind        int           `required:"" enum:"1,2,3" help:"CAT-024: 1 an error in the data, 2 the operation is rescinded, 3 another. 1 and 3 need a replacement for each document, notes of credit and returns aside."`
-	Reason      string        `required:"" help:"Why, for MH and for the branch's record."`
-	Responsible signatory     `required:"" placeholder:"NAME,TYPE,NUMBER" help:"Who is responsible: name, type of document (CAT-022: 13 is the DUI) and number."`
-	Applicant   signatory     `placeholder:"NAME,TYPE,NUMBER" help:"Who asks for it; default: who is responsible."`
-	DryRun      bool          `help:"Only say of each document what would be done."`
-	Again       bool          `help:"Send another event for documents whose event MH has refused."`
-	Every       time.Duration `default:"500ms" help:"Least time from one event to the next."`
-	Patience    time.Duration `default:"15m" help:"How long MH may be away."`
-	Report      string        `type:"path" placeholder:"FILE" help:"Write what came of each document, and what MH said, as one JSON object a line."`
+	FromList    string         `required:"" type:"existingfile" placeholder:"FILE" help:"Documents, one a line: the JSON of rules documents --json, to which codigoGeneracionReemplazo may be added, or CODE [REPLACEMENT]."`
+	Kind        int            `required:"" enum:"1,2,3" help:"CAT-024: 1 an error in the data, 2 the operation is rescinded, 3 another. 1 and 3 need a replacement for each document, notes of credit and returns aside."`
+	Reason      string         `required:"" help:"Why, for MH and for the branch's record."`
+	Responsible certify.Person `required:"" placeholder:"NAME,TYPE,NUMBER" help:"Who is responsible: name, type of document (CAT-022: 13 is the DUI) and number."`
+	Applicant   certify.Person `placeholder:"NAME,TYPE,NUMBER" help:"Who asks for it; default: who is responsible."`
+	DryRun      bool           `help:"Only say of each document what would be done."`
+	Again       bool           `help:"Send another event for documents whose event MH has refused."`
+	Every       time.Duration  `default:"500ms" help:"Least time from one event to the next."`
+	Patience    time.Duration  `default:"15m" help:"How long MH may be away."`
+	Report      string         `type:"path" placeholder:"FILE" help:"Write what came of each document, and what MH said, as one JSON object a line."`
 	adminclient.BranchFlags
-}
-
-// signatory is a person who signs an invalidation.
-type signatory struct {
-	Name     string `json:"nombre"`
-	Type     string `json:"tipoDocumento"`
-	Document string `json:"numDocumento"`
-}
-
-// UnmarshalText reads "NAME,TYPE,NUMBER".
-func (p *signatory) UnmarshalText(text []byte) error {
-	parts := strings.Split(string(text), ",")
-	n := len(parts)
-	if n < 3 {
-		return errors.New(`a person is "NAME,TYPE,NUMBER": María López,13,012345678`)
-	}
-	p.Name, p.Type, p.Document = strings.TrimSpace(strings.Join(parts[:n-2], ",")), strings.TrimSpace(parts[n-2]),
-		strings.TrimSpace(parts[n-1])
-	return nil
 }
 
 // recallBody is the body of an invalidation, as a till sends it.
 type recallBody struct {
-	Kind        int       `json:"tipoAnulacion"`
-	Reason      string    `json:"motivo"`
-	Responsible signatory `json:"responsable"`
-	Applicant   signatory `json:"solicita"`
-	Replacement string    `json:"codigoGeneracionReemplazo,omitempty"`
+	Kind        int            `json:"tipoAnulacion"`
+	Reason      string         `json:"motivo"`
+	Responsible certify.Person `json:"responsable"`
+	Applicant   certify.Person `json:"solicita"`
+	Replacement string         `json:"codigoGeneracionReemplazo,omitempty"`
 }
 
 // recalled is a branch's answer about a document.
@@ -117,15 +98,15 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 	if err != nil {
 		return err
 	}
-	if c.Applicant == (signatory{}) {
+	if c.Applicant == (certify.Person{}) {
 		c.Applicant = c.Responsible
 	}
-	report := new(recallReport)
+	var report *os.File // nil: nothing is written
 	if c.Report != "" {
-		if report.file, err = os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		if report, err = os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
-		defer report.file.Close() // write has returned every error
+		defer report.Close() // every write has returned its error
 	}
 	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.recall(ctx, b, out, list, report)
@@ -135,7 +116,7 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 // recall works through the documents of one branch, the last of the list first: a note or a return comes after the
 // document that it refers to.
 func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine,
-	report *recallReport) error {
+	report *os.File) error {
 	if c.Branches != "" {
 		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool {
 			return l.branch != "" && l.branch != b.URL
@@ -162,8 +143,12 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 		if c.Branches != "" {
 			r.Branch = b.URL
 		}
-		if err := report.write(r); err != nil {
-			return err
+		line, err := json.Marshal(r)
+		if err == nil && report != nil { // in one write: several branches write at once
+			_, err = report.Write(append(line, '\n'))
+		}
+		if err != nil {
+			return fmt.Errorf("writing the report: %w", err)
 		}
 		bar.Show(float64(len(list)-i)/float64(len(list)), fmt.Sprintf("%d of %d documents", len(list)-i, len(list)))
 	}
@@ -288,25 +273,6 @@ func (l *recallLine) read(text string) error {
 			return fmt.Errorf("%q is not a codigoGeneracion", *code)
 		}
 		*code = parsed.String()
-	}
-	return nil
-}
-
-// recallReport writes the outcome of each document. Each run begins the file anew: the branches remember MH's answers
-// to earlier runs.
-type recallReport struct {
-	mu   sync.Mutex
-	file *os.File // nil: nothing is written
-}
-
-func (r *recallReport) write(d *recalled) error {
-	if r.file == nil {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := json.NewEncoder(r.file).Encode(d); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }

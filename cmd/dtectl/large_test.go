@@ -256,12 +256,12 @@ func (l *large) care() {
 		l.row(name, time.Since(start).Seconds(), 0, "s")
 		return text
 	}
-	timed("fsck", func() error { return (&disk.Fsck{}).Run(ctx, top) })
+	timed("fsck", func() error { return (&disk.Fsck{}).Run(ctx, l.cfg) })
 	backup := filepath.Join(l.dir, "backup")
 	timed("backup, verified", func() error { return (&disk.Backup{Dir: backup}).Run(ctx, top) })
 	timed("checking the backup", func() error { return (&disk.Backup{Dir: backup, Check: true}).Run(ctx, top) })
 	l.must(os.RemoveAll(l.cfg.Data))
-	timed("restore, verified", func() error { return (&disk.Recover{From: []string{backup}}).Run(ctx, top) })
+	timed("restore, verified", func() error { return (&disk.Recover{From: []string{backup}}).Run(ctx, l.cfg) })
 }
 
 func (l *large) free() int64 {

@@ -376,11 +376,11 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 func (o *operation) trail(t *testing.T, first *x509.Certificate) {
 	t.Helper()
 	var lines []string
-	for line := range strings.Lines(o.does("audit --json")) {
-		var a audit.Act
-		if err := json.Unmarshal([]byte(line), &a); err != nil {
-			t.Fatal(err)
-		}
+	var acts []audit.Act
+	if err := json.Unmarshal([]byte(o.does("audit --json")), &acts); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range acts {
 		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s", a.What, a.Target, a.Who, a.From,
 			a.Outcome)), " "))
 	}

@@ -179,6 +179,34 @@ func List[T any](asJSON bool, heading string, list []T, cells func(T) []any) err
 	return Table(Out, heading, list, cells)
 }
 
+// Finding is one line of a doctor's report.
+type Finding struct {
+	Status string `json:"status"` // ok, warn or fail
+	Check  string `json:"check"`
+	// Setting is the configuration's setting that is at fault, "issuer.nrc"; "" when no setting is.
+	Setting string `json:"setting,omitempty"`
+	What    string `json:"what"`
+	Do      string `json:"do,omitempty"` // empty only with ok
+}
+
+// Findings writes a doctor's report to the standard output, and returns how many checks fail.
+func Findings(asJSON bool, list []Finding) (failed int, err error) {
+	w := Columns(Out)
+	for _, f := range list {
+		if f.Status == "fail" {
+			failed++
+		}
+		_, _ = Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What) // to a buffer
+		if f.Do != "" {
+			_, _ = Fprintf(w, "\t\t→ %s\n", f.Do)
+		}
+	}
+	if asJSON {
+		return failed, JSON(list)
+	}
+	return failed, w.Flush()
+}
+
 // Gauge shows progress: a bar on a terminal, elsewhere a line now and then. A nil Gauge ignores Show and Clear.
 type Gauge struct {
 	mu    sync.Mutex

@@ -114,13 +114,8 @@ func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx conte
 	if f.Branches == "" {
 		return ask(ctx, list[0], term.Out)
 	}
-	said, faults := make([]bytes.Buffer, len(list)), make([]error, len(list))
-	f.All(list, func(i int) error {
-		if faults[i] = Awake(ctx, list[i], f.Patience); faults[i] == nil {
-			faults[i] = ask(ctx, list[i], &said[i])
-		}
-		return faults[i]
-	})
+	said := make([]bytes.Buffer, len(list))
+	faults := f.All(ctx, list, func(i int) error { return ask(ctx, list[i], &said[i]) })
 	for i, g := range list {
 		term.Fprintf(term.Out, "%s\n", g.URL)
 		for line := range strings.Lines(said[i].String()) {
@@ -161,16 +156,21 @@ func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path s
 	})
 }
 
-// All works through a list, several branches at once, and shows its progress.
-func (f *BranchFlags) All(list []*Gateway, work func(i int) error) {
+// All works through a list, several branches at once, and shows its progress. It returns each branch's error; a silent
+// branch costs no more time than Patience (0: silence).
+func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int) error) []error {
 	var done, failed atomic.Int64
+	faults := make([]error, len(list))
 	bar := term.NewGauge(term.Err)
 	defer bar.Clear()
 	var g errgroup.Group
 	g.SetLimit(max(1, f.Parallel))
 	for i := range list {
 		g.Go(func() error {
-			if work(i) != nil {
+			if faults[i] = awake(ctx, list[i], cmp.Or(f.Patience, silence)); faults[i] == nil {
+				faults[i] = work(i)
+			}
+			if faults[i] != nil {
 				failed.Add(1)
 			}
 			n := done.Add(1)
@@ -179,7 +179,8 @@ func (f *BranchFlags) All(list []*Gateway, work func(i int) error) {
 			return nil
 		})
 	}
-	_ = g.Wait() // always nil: the callers keep the errors
+	_ = g.Wait() // always nil
+	return faults
 }
 
 // Failed returns an error that names the failed branches, nil when no branch failed, and notes them for --resume.
@@ -205,9 +206,8 @@ func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
 	return fmt.Errorf("%d of %d branches failed: %s", len(urls), len(list), strings.Join(urls, " "))
 }
 
-// Awake asks a branch for something small: a silent branch costs no more time than patience (0: silence).
-func Awake(ctx context.Context, g *Gateway, patience time.Duration) error {
-	patience = cmp.Or(patience, silence)
+// awake asks a branch for something small.
+func awake(ctx context.Context, g *Gateway, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it said nothing for %v", patience))
 	defer cancel()
 	var s json.RawMessage

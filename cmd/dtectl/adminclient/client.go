@@ -3,6 +3,7 @@
 package adminclient
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -25,6 +26,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/gateway/adminapi"
 	"dtegate/gateway/certificate"
 )
 
@@ -174,6 +176,32 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 		return fmt.Errorf("reading the appliance's answer: %w", err)
 	}
 	return nil
+}
+
+// Follow sends a request that is answered with a stream. It calls each with every line but the last, and returns the
+// last.
+func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Values, body []byte,
+	each func(*adminapi.Line) error) (*adminapi.Line, error) {
+	resp, err := g.Send(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
+		l := new(adminapi.Line)
+		if err := lines.Decode(l); err != nil {
+			return nil, fmt.Errorf("the appliance broke off: %w", err)
+		}
+		switch {
+		case l.Error != "":
+			return nil, errors.New(l.Error)
+		case l.Differs == nil && l.Progress == nil && l.Found == nil:
+			return l, nil
+		}
+		if err := each(l); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // AskOwn asks this box's appliance.

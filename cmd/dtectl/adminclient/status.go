@@ -100,11 +100,7 @@ func relative(d time.Duration) string {
 
 // SettleDeliveries has the appliance retry or forget the given-up deliveries of documents. With archive, a retry
 // includes files that the archive accepted before and lacks now.
-func SettleDeliveries(ctx context.Context, f Flags, top *Options, do string, codes []string, archive bool) error {
-	g, err := f.Open(top)
-	if err != nil {
-		return err
-	}
+func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []string, archive bool) error {
 	var done struct{ Retried, Forgotten int }
 	body := map[string]any{"codes": codes, "archive": archive}
 	if err := g.Ask(ctx, http.MethodPost, "/admin/delivery/"+do, nil, body, &done); err != nil {

@@ -359,32 +359,13 @@ type paramsCommand struct {
 
 // Run prints the rates and thresholds of source folders, a line each.
 func (c *paramsCommand) Run() error {
-	manifests, err := filepath.Glob(filepath.Join(c.Source, "plugins", "*", "*", "manifest.json"))
+	folders, err := workshop.Generations(c.Source, c.Name)
 	if err != nil {
 		return err
 	}
-	manifests = append(manifests, filepath.Join(c.Source, "plugins", "catalogues", "manifest.json"))
-	if c.Name != "." {
-		names, err := workshop.Generations(c.Source, c.Name)
-		if err != nil {
-			return err
-		}
-		manifests = nil
-		for _, name := range names {
-			manifests = append(manifests, filepath.Join(c.Source, "plugins", name, "manifest.json"))
-		}
-	}
 	var found []param
-	for _, path := range manifests {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return fmt.Errorf("reading a manifest: %w", err)
-		}
-		m, err := bundle.ParseManifest(text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		folder, err := filepath.Rel(filepath.Join(c.Source, "plugins"), filepath.Dir(path))
+	for _, folder := range folders {
+		m, err := workshop.Manifest(c.Source, folder)
 		if err != nil {
 			return err
 		}
@@ -400,7 +381,7 @@ func (c *paramsCommand) Run() error {
 		if m.Kind != "catalogue" || c.Grep == "" {
 			continue
 		}
-		texts, err := rateTexts(filepath.Join(filepath.Dir(path), "catalogues.json"), c.Grep)
+		texts, err := rateTexts(filepath.Join(c.Source, "plugins", folder, "catalogues.json"), c.Grep)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package bundles
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -53,20 +52,10 @@ func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) er
 		return err
 	}
 	out := &documentLines{json: c.JSON, branches: c.Branches != ""}
-	faults := make([]error, len(list))
-	one := func(i int) error {
-		if c.Branches != "" {
-			if faults[i] = adminclient.Awake(ctx, list[i], c.Patience); faults[i] != nil {
-				return faults[i]
-			}
-		}
-		faults[i] = c.read(ctx, list[i], out)
-		return faults[i]
-	}
 	if c.Branches == "" {
-		err = one(0)
+		err = c.read(ctx, list[0], out)
 	} else {
-		c.All(list, one)
+		faults := c.All(ctx, list, func(i int) error { return c.read(ctx, list[i], out) })
 		for i, fault := range faults {
 			if fault != nil {
 				term.Fprintf(term.Err, "%s  FAILED: %v\n", list[i].URL, fault)
@@ -182,32 +171,24 @@ func (p *periodFlags) progress(day string) float64 {
 	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a rehearsing branch may be past today
 }
 
-// follow prints a stream to out and returns its last line.
-func (p *periodFlags) follow(resp *http.Response, out io.Writer) (*adminapi.Line, error) {
-	defer resp.Body.Close()
+// follow prints the stream of an answer to out and returns its last line.
+func (p *periodFlags) follow(ctx context.Context, b *adminclient.Gateway, out io.Writer, method, path string,
+	body []byte) (*adminapi.Line, error) {
 	var bar *term.Gauge // nil with several branches: All shows how many are done
 	if out == io.Writer(term.Out) {
 		bar = term.NewGauge(term.Err)
 	}
 	defer bar.Clear()
-	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
-		l := new(adminapi.Line)
-		if err := lines.Decode(l); err != nil {
-			return nil, fmt.Errorf("the appliance broke off: %w", err)
-		}
-		switch {
-		case l.Differs != nil:
+	return b.Follow(ctx, method, path, p.query(), body, func(l *adminapi.Line) error {
+		if l.Differs != nil {
 			bar.Clear()
 			printComparison(out, l.Differs)
-		case l.Progress != nil:
+		} else {
 			bar.Show(p.progress(l.Progress.Day), fmt.Sprintf("%d documents, at %s", l.Progress.Documents,
 				l.Progress.Day))
-		case l.Error != "":
-			return nil, errors.New(l.Error)
-		default:
-			return l, nil
 		}
-	}
+		return nil
+	})
 }
 
 type backtestCommand struct {
@@ -228,11 +209,7 @@ func (c *backtestCommand) Run(ctx context.Context, top *adminclient.Options) err
 }
 
 func (c *backtestCommand) backtest(ctx context.Context, b *adminclient.Gateway, out io.Writer, data []byte) error {
-	resp, err := b.Send(ctx, http.MethodPost, "/admin/rules/backtest", c.query(), data)
-	if err != nil {
-		return err
-	}
-	last, err := c.follow(resp, out)
+	last, err := c.follow(ctx, b, out, http.MethodPost, "/admin/rules/backtest", data)
 	if err != nil {
 		return err
 	}
@@ -286,11 +263,7 @@ func (c *replayCommand) replay(ctx context.Context, b *adminclient.Gateway, out 
 	if c.From == "" {
 		return errors.New("name a document, or a period with --from")
 	}
-	resp, err := b.Send(ctx, http.MethodGet, "/admin/rules/replay", c.query(), nil)
-	if err != nil {
-		return err
-	}
-	last, err := c.follow(resp, out)
+	last, err := c.follow(ctx, b, out, http.MethodGet, "/admin/rules/replay", nil)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -72,6 +74,18 @@ type Person struct {
 	DocumentType string `json:"tipoDocumento"`
 	Document     string `json:"numDocumento"`
 }
+
+// UnmarshalText reads "NAME,TYPE,NUMBER".
+func (p *Person) UnmarshalText(text []byte) error {
+	m := personForm.FindStringSubmatch(string(text))
+	if m == nil {
+		return errors.New(`a person is "NAME,TYPE,NUMBER": María López,13,012345678`)
+	}
+	*p = Person{strings.TrimSpace(m[1]), strings.TrimSpace(m[2]), strings.TrimSpace(m[3])}
+	return nil
+}
+
+var personForm = regexp.MustCompile(`^(.*),([^,]*),([^,]*)$`)
 
 // Options of New.
 type Options struct {

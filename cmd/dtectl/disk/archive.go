@@ -1,9 +1,7 @@
 package disk
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 	"dtegate/engine/outbox"
+	"dtegate/gateway/adminapi"
 	"dtegate/storage"
 )
 
@@ -26,24 +25,9 @@ type archiveFlags struct {
 	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
 }
 
-// archiveLine is a line of the answer when the appliance checks the archive itself.
-type archiveLine struct {
-	Found    *outbox.ArchiveFinding `json:"found"`
-	Checked  *outbox.ArchiveTotals  `json:"checked"`
-	Error    string                 `json:"error"`
-	Progress *struct {
-		Done int64 `json:"documents"`
-		Of   int64 `json:"of"`
-	} `json:"progress"`
-}
-
 // check prints a line for every object that differs from the store, and exits non-zero when there is one. It reads the
 // store of a stopped appliance itself; a running appliance makes the check, and goes on issuing meanwhile.
-func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (f *archiveFlags) check(ctx context.Context, cfg *config.Config) error {
 	if cfg.Archive == nil {
 		return errors.New("[archive]: is not in the configuration")
 	}
@@ -52,12 +36,7 @@ func (f *archiveFlags) check(ctx context.Context, top *adminclient.Options) erro
 	var totals *outbox.ArchiveTotals
 	switch {
 	case errors.Is(err, storage.ErrInUse):
-		if f.Repair {
-			r.repair = func(codes []string) error {
-				return adminclient.SettleDeliveries(ctx, adminclient.Flags{}, top, "retry", codes, true)
-			}
-		}
-		totals, err = f.running(ctx, top, r)
+		totals, err = f.running(ctx, cfg, r)
 	case err == nil && f.Repair:
 		err = errors.Join(errors.New("--repair: the appliance puts documents back, and it is not running"),
 			store.Close())
@@ -83,11 +62,14 @@ func (f *archiveFlags) stopped(ctx context.Context, cfg *config.Config, store *s
 	return c.Run(ctx)
 }
 
-func (f *archiveFlags) running(ctx context.Context, top *adminclient.Options, r *archiveReport) (*outbox.ArchiveTotals,
+func (f *archiveFlags) running(ctx context.Context, cfg *config.Config, r *archiveReport) (*outbox.ArchiveTotals,
 	error) {
-	g, err := adminclient.Flags{}.Open(top)
+	g, err := adminclient.OwnGateway(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if f.Repair {
+		r.repair = func(codes []string) error { return g.SettleDeliveries(ctx, "retry", codes, true) }
 	}
 	query := make(url.Values)
 	for name, set := range map[string]bool{"read": f.Read, "shared": f.Shared} {
@@ -95,29 +77,16 @@ func (f *archiveFlags) running(ctx context.Context, top *adminclient.Options, r 
 			query.Set(name, "1")
 		}
 	}
-	resp, err := g.Send(ctx, http.MethodGet, "/admin/archive/check", query, nil)
+	last, err := g.Follow(ctx, http.MethodGet, "/admin/archive/check", query, nil, func(l *adminapi.Line) error {
+		if l.Found != nil {
+			return r.found(*l.Found)
+		}
+		return r.progress(int64(l.Progress.Documents), int64(l.Progress.Of))
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
-	for lines := json.NewDecoder(bufio.NewReader(resp.Body)); ; {
-		var l archiveLine
-		if err := lines.Decode(&l); err != nil {
-			return nil, fmt.Errorf("the appliance broke off: %w", err)
-		}
-		switch {
-		case l.Found != nil:
-			if err := r.found(*l.Found); err != nil {
-				return nil, err
-			}
-		case l.Progress != nil:
-			_ = r.progress(l.Progress.Done, l.Progress.Of) // never fails
-		case l.Error != "":
-			return nil, errors.New(l.Error)
-		case l.Checked != nil:
-			return l.Checked, nil
-		}
-	}
+	return last.Checked, nil
 }
 
 // repairAtOnce is how many documents one request sets due.

@@ -3,13 +3,13 @@ package disk
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,45 +25,39 @@ import (
 // Audit is dtectl audit.
 type Audit struct {
 	Limit int  `default:"100" help:"How many of the newest."`
-	JSON  bool `help:"Write one JSON object a line."`
+	JSON  bool `help:"Write one JSON array."`
 }
 
 // Run shows the newest acts, the newest first. It asks the appliance if the appliance runs, and otherwise reads the
 // store.
-func (c *Audit) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
+func (c *Audit) Run(ctx context.Context, cfg *config.Config) error {
+	acts, err := readActs(ctx, cfg, c.Limit)
 	if err != nil {
-		return err
-	}
-	acts, err := readActs(ctx, cfg, top, c.Limit)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		e := json.NewEncoder(term.Data())
-		for _, a := range acts {
-			if err := e.Encode(a); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := printActs(term.Out, acts); err != nil {
 		return err
 	}
 	shown := make(map[recordmac.Verdict]int)
-	for _, a := range acts {
+	err = term.List(c.JSON, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t", acts, func(a audit.Act) []any {
 		shown[a.Authenticity]++
+		rewritten := ""
+		if a.Authenticity == recordmac.Altered {
+			rewritten = "REWRITTEN: not as this box wrote it"
+		}
+		more := slices.DeleteFunc([]string{rewritten, a.Detail, a.Error}, func(s string) bool { return s == "" })
+		return []any{a.Number, adminclient.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What + " " + a.Target),
+			cmp.Or(a.Outcome, "begun"), strings.Join(more, "; ")}
+	})
+	if err != nil || c.JSON {
+		return err
 	}
 	term.Printf("authenticity  of these, %s\nintegrity     dtectl fsck walks the chain of all acts\n",
 		audit.Sentence(shown))
 	return nil
 }
 
-func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options, limit int) ([]audit.Act, error) {
+func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, error) {
 	store, err := storage.OpenReadOnly(cfg.Store(slog.New(slog.DiscardHandler)))
 	if errors.Is(err, storage.ErrInUse) {
-		g, err := adminclient.Flags{}.Open(top)
+		g, err := adminclient.OwnGateway(cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -79,22 +73,6 @@ func readActs(ctx context.Context, cfg *config.Config, top *adminclient.Options,
 	box, _ := cfg.Box() // without the key no act is known to be this box's, and the answer says so
 	acts, err := audit.Read(store, box, limit)
 	return acts, errors.Join(err, store.Close())
-}
-
-func printActs(out io.Writer, acts []audit.Act) error {
-	return term.Table(out, "N\tWHEN\tWHO\tFROM\tWHAT\tOUTCOME\t", acts, func(a audit.Act) []any {
-		var more []string
-		if a.Authenticity == recordmac.Altered {
-			more = append(more, "REWRITTEN: not as this box wrote it")
-		}
-		for _, s := range []string{a.Detail, a.Error} {
-			if s != "" {
-				more = append(more, s)
-			}
-		}
-		return []any{a.Number, adminclient.Local(a.At), a.Who, a.From, strings.TrimSpace(a.What + " " + a.Target),
-			cmp.Or(a.Outcome, "begun"), strings.Join(more, "; ")}
-	})
 }
 
 // A store's own digests show its integrity, but anybody who writes a whole store can make them. This file checks who

@@ -26,11 +26,7 @@ type Clock struct {
 type ClockAccept struct{}
 
 // Run replaces the store's last known time by the box's: after the clock was ahead, or the box was off for a year.
-func (*ClockAccept) Run(top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if errors.Is(err, storage.ErrInUse) {
 		err = fmt.Errorf("%w (is the appliance stopped?)", err)

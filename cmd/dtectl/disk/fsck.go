@@ -23,16 +23,12 @@ type Fsck struct {
 
 // Run walks every key of the store, even of a store that the appliance refuses to open. It alters nothing, and exits
 // non-zero when anything is wrong.
-func (c *Fsck) Run(ctx context.Context, top *adminclient.Options) error {
+func (c *Fsck) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Archive {
-		return c.check(ctx, top)
+		return c.check(ctx, cfg)
 	}
 	if c.Read || c.Shared || c.Repair {
 		return errors.New("--read, --shared and --repair go with --archive")
-	}
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
 	}
 	report, err := storage.Check(ctx, cfg.Store(slog.Default()))
 	switch {

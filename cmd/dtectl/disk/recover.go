@@ -76,11 +76,7 @@ type recovery struct {
 }
 
 // Run makes a store whole again, and settles which numbers were used.
-func (c *Recover) Run(ctx context.Context, top *adminclient.Options) error {
-	cfg, err := config.Load(top.Config)
-	if err != nil {
-		return err
-	}
+func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	r := &recovery{Recover: c, cfg: cfg, o: cfg.Store(slog.New(slog.DiscardHandler))}
 	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Possible: possibleSeries(cfg),
 		Dry: c.DryRun}

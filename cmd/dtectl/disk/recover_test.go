@@ -15,6 +15,7 @@ import (
 
 	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/barebox"
+	"dtegate/cmd/dted/config"
 	"dtegate/engine/audit"
 	"dtegate/storage"
 )
@@ -149,7 +150,7 @@ func TestRecover_Unrecorded(t *testing.T) {
 func TestRecover_Whole(t *testing.T) {
 	b := rottenTable(t)
 	ctx := context.Background()
-	out, err := barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) })
+	out, err := barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, loaded(b)) })
 	if err == nil || !regexp.MustCompile(
 		`document  00/01/M001/P001/\d+  \d+  [0-9A-F-]{36}  .* cannot be read`).MatchString(out) ||
 		!strings.Contains(out, "recover --dry-run") {
@@ -165,17 +166,25 @@ func TestRecover_Whole(t *testing.T) {
 	if !strings.Contains(said, "records          240") || !strings.Contains(said, "the store goes on where it was") {
 		t.Fatal(said)
 	}
-	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, b.Options) }); err != nil ||
+	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }); err != nil ||
 		!strings.Contains(said, "1…240") {
 		t.Errorf("%s, %v", said, err)
 	}
-	if said, err = barebox.Output(t, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }); err != nil ||
+	if said, err = barebox.Output(t, func() error { return (&Audit{Limit: 9}).Run(ctx, loaded(b)) }); err != nil ||
 		!strings.Contains(said, "store.repair") || !strings.Contains(said, "rows of second copy") {
 		t.Errorf("%s, %v", said, err)
 	}
 	if said := recovered(b, 0); !strings.Contains(said, "nothing to recover") {
 		t.Error(said)
 	}
+}
+
+// loaded reads the box's configuration as it is now.
+func loaded(b *barebox.Box) *config.Config {
+	b.T.Helper()
+	cfg, err := config.Load(b.Options.Config)
+	b.Must(err)
+	return cfg
 }
 
 // recovered types dtectl recover, whose exit status is known beforehand.
@@ -193,7 +202,7 @@ func recovered(b *barebox.Box, status int, args ...string) string {
 			c.AcceptLoss = append(c.AcceptLoss, args[i])
 		}
 	}
-	said, err := barebox.Output(b.T, func() error { return c.Run(context.Background(), b.Options) })
+	said, err := barebox.Output(b.T, func() error { return c.Run(context.Background(), loaded(b)) })
 	var with interface{ ExitCode() int }
 	if got := 0; err != nil {
 		if got = 1; errors.As(err, &with) {
@@ -251,8 +260,8 @@ func TestRecover_TakesCopy(t *testing.T) {
 	ctx := context.Background()
 	says(b, recovered(b, exitToDo, "--dry-run"), "M001P001 01 10", "M001P001 01 25", "nothing is missing")
 	says(b, recovered(b, 0), "M001P001 01 10", "M001P001 01 25", "the store goes on where it was")
-	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "1…25")
-	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }), "rows of second copy")
+	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }), "1…25")
+	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, loaded(b)) }), "rows of second copy")
 }
 
 // The card knows more, which the store has noted, and cannot be read any more, whole or at its end: nothing is given
@@ -302,9 +311,9 @@ func TestRecover_DamagedCard(t *testing.T) {
 	recovered(b, exitLoss, "M001P001 01: "+lost[1])
 	said = recovered(b, 0, "M001P001 01: "+lost[1], "others: none")
 	says(b, said, mainSeries+"  31")
-	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, b.Options) }),
+	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, loaded(b)) }),
 		"rebuilt from a second copy; accepted as lost: M001P001 01: ")
-	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "missing   "+mainSeries)
+	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }), "missing   "+mainSeries)
 }
 
 // A box dies after its backup; its mark, on another medium, does not.
@@ -338,7 +347,7 @@ func TestRecover_Backup(t *testing.T) {
 	recovered(b, exitLoss, "M001P001 01: 21-24")
 	recovered(b, 1, "M001P001 02: 21-25")
 	says(b, recovered(b, 0, "M001P001 01: 21-25"), mainSeries+"  27", "00/14/M001/P002/2026  2\n")
-	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, b.Options) }), "given up  "+mainSeries+"  21…26")
+	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }), "given up  "+mainSeries+"  21…26")
 }
 
 // Nobody knows how far the numbers got: a person says it, of each series.
@@ -369,7 +378,7 @@ func TestRecover_Card(t *testing.T) {
 		os.Remove(b.Config.Mark))
 	says(b, recovered(b, exitLoss), "records          30", `--accept-loss "M001P001 01: 31-N"`)
 	says(b, recovered(b, 0, "M001P001 01: none", "others: none"), mainSeries+"  31")
-	output(b, func() error { return (&Fsck{}).Run(context.Background(), b.Options) })
+	output(b, func() error { return (&Fsck{}).Run(context.Background(), loaded(b)) })
 	// With its mark, which lay on another medium, nobody is asked: one number is left out, which may have been given.
 	b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("kept"), b.Config.Mark))
 	says(b, recovered(b, 0), mainSeries+"  32")

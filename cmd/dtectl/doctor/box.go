@@ -202,7 +202,7 @@ func (d *doctor) clock(last, authority time.Time) {
 	}
 	if authority.IsZero() {
 		const alone = "%s, compared with nothing but the last record"
-		if slices.ContainsFunc(d.findings, func(f finding) bool {
+		if slices.ContainsFunc(d.findings, func(f term.Finding) bool {
 			return f.Check == "authority" && f.Status == statusFail
 		}) {
 			d.ok("clock", alone, adminclient.Local(now)) // the finding "authority" says why

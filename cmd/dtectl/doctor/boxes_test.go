@@ -13,11 +13,12 @@ import (
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/cmdtest/boxtest"
 	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/cmd/term"
 )
 
 // diagnose is what doctor says of a box, without what depends on this machine's disk, and on MH's certificate, which a
 // box of tests has not.
-func diagnose(b *boxtest.Box) (list []finding) {
+func diagnose(b *boxtest.Box) (list []term.Finding) {
 	d := &doctor{command: new(Command), now: time.Now}
 	d.examine(context.Background(), b.Config())
 	for _, f := range d.findings {
@@ -28,7 +29,7 @@ func diagnose(b *boxtest.Box) (list []finding) {
 	return list
 }
 
-func wrong(list []finding) (bad []finding) {
+func wrong(list []term.Finding) (bad []term.Finding) {
 	for _, f := range list {
 		if f.Status != statusOK {
 			bad = append(bad, f)
@@ -81,7 +82,7 @@ func TestDoctor_ManyFaults(t *testing.T) {
 	text, err := barebox.Output(t, func() error {
 		return (&Command{JSON: true}).Run(context.Background(), &adminclient.Options{Config: b.Config()})
 	})
-	var list []finding
+	var list []term.Finding
 	if err == nil || json.Unmarshal([]byte(text), &list) != nil {
 		t.Fatalf("%s, %v", text, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -27,24 +26,16 @@ type Command struct {
 func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	d := &doctor{command: c, now: time.Now, openKey: sign.Open}
 	d.examine(ctx, top.Config)
-	var err error
-	if c.JSON {
-		err = term.JSON(d.findings)
-	} else {
-		err = d.print(term.Out)
+	failed, err := term.Findings(c.JSON, d.findings)
+	if err == nil && failed > 0 {
+		err = fmt.Errorf("%d checks fail", failed)
 	}
-	if err != nil {
-		return err
-	}
-	if n := d.count(statusFail); n > 0 {
-		return fmt.Errorf("%d checks fail", n)
-	}
-	return nil
+	return err
 }
 
 // doctor makes the checks, in the order in which a person mends the faults, and collects the findings.
 type doctor struct {
-	findings []finding
+	findings []term.Finding
 	command  *Command
 	cfg      *config.Config
 	now      func() time.Time
@@ -78,16 +69,6 @@ const (
 	statusFail = "fail"
 )
 
-// finding is one line of the report.
-type finding struct {
-	Status string `json:"status"` // ok, warn or fail
-	Check  string `json:"check"`
-	// Setting is the configuration's setting that is at fault, "issuer.nrc"; "" when no setting is.
-	Setting string `json:"setting,omitempty"`
-	What    string `json:"what"`
-	Do      string `json:"do,omitempty"` // empty only with ok
-}
-
 func (d *doctor) ok(check, format string, args ...any) { d.add(statusOK, check, "", format, args...) }
 
 func (d *doctor) warn(check, do, format string, args ...any) {
@@ -100,25 +81,6 @@ func (d *doctor) fail(check, do, format string, args ...any) {
 
 func (d *doctor) add(status, check, do, format string, args ...any) {
 	what := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ") // each finding is one line
-	d.findings = append(d.findings, finding{status, check, config.Setting(errors.New(what)), what, do})
-}
-
-func (d *doctor) count(status string) (n int) {
-	for _, f := range d.findings {
-		if f.Status == status {
-			n++
-		}
-	}
-	return n
-}
-
-func (d *doctor) print(out io.Writer) error {
-	w := term.Columns(out)
-	for _, f := range d.findings {
-		term.Fprintf(w, "%s\t%s\t%s\n", f.Status, f.Check, f.What)
-		if f.Do != "" {
-			term.Fprintf(w, "\t\t→ %s\n", f.Do)
-		}
-	}
-	return w.Flush()
+	d.findings = append(d.findings, term.Finding{Status: status, Check: check,
+		Setting: config.Setting(errors.New(what)), What: what, Do: do})
 }

@@ -15,6 +15,7 @@ import (
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
 	"dtegate/engine/dte"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
@@ -134,10 +135,6 @@ func TestDoctor(t *testing.T) {
 			"2m0s off"},
 		"rule altered": {func() { p.Must(os.WriteFile(p.At("rules/x.dterule"), []byte("?"), 0o600)) },
 			statusFail, "rules", "x.dterule"},
-		"rule without successor": {func() {
-			p.rule("dte01", "01", bundle.Window{From: p.day(-300),
-				Until: p.day(9)})
-		}, statusWarn, "rules", "ends on " + p.day(9)},
 		"rule not yet valid": {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail,
 			"rules", "none is valid today"},
 		"no rules": {func() { p.Must(os.Remove(p.At("rules/dte01.dterule"))) }, statusFail,
@@ -203,7 +200,7 @@ func TestDoctor_Output(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	text, err = barebox.Output(t, func() error { return (&Command{JSON: true}).Run(context.Background(), b.Options) })
-	var findings []finding
+	var findings []term.Finding
 	if err == nil || json.Unmarshal([]byte(text), &findings) != nil || len(findings) < 8 {
 		t.Errorf("%s, %v", text, err)
 	}

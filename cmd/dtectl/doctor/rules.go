@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -22,11 +21,11 @@ import (
 
 // Doctor judges the rules on the branch's shelf; the rules folder counts only before the branch has rules.
 
-// heldRules is what the store's own list of rules says.
+// heldRules is what the store's own list of rules says. Without live and coming rules, the branch has none yet or does
+// not list them.
 type heldRules struct {
-	// validities of the rules by kind and document; nil: the branch has no rules yet, or does not list them
-	windows map[string][]bundle.Window
-	signers map[string]int // number of rules, by signer
+	live, coming []string       // in the list's order
+	signers      map[string]int // number of rules, by signer
 }
 
 // headings maps the code of an appliance that issues nothing to the runbook's heading.
@@ -90,7 +89,7 @@ func (d *doctor) listed(list *rulestore.Listing) {
 			if r.State == rulestore.Live && r.Outcomes != nil {
 				d.rejected(r.Name+" "+r.Version, *r.Outcomes)
 			}
-			d.held.add(r.Kind, r.Document, r.From, r.Until)
+			d.inForce(&r)
 			d.held.signed(r.Vouched, r.SignedBy)
 		}
 	}
@@ -174,31 +173,40 @@ func (d *doctor) stopped(s *storage.Store) {
 	}
 }
 
-func (h *heldRules) add(kind, document, from, until string) {
-	if kind == "catalogue" {
-		return
-	}
-	if h.windows == nil {
-		h.windows = make(map[string][]bundle.Window)
-	}
-	name := strings.TrimSpace(kind + " " + document)
-	h.windows[name] = append(h.windows[name], bundle.Window{From: from, Until: until})
-}
-
 // rulesSoon is how far doctor looks ahead: it warns of a rule that ends without a successor, and lists the rules that
 // begin.
 const rulesSoon = 45 * 24 * time.Hour
 
-// rules verifies every bundle of the folder. Then it checks the calendar of the shelf (before the first start: of the
-// folder): what is valid today, what comes, what ends without a successor.
+// inForce judges a rule's place on the shelf: in force today, coming soon, or ending without a successor.
+func (d *doctor) inForce(r *rulestore.ShownBundle) {
+	name, soon := strings.TrimSpace(r.Kind+" "+r.Document), dte.Date(d.branchNow().Add(rulesSoon))
+	switch {
+	case r.Expired:
+		d.fail("rules", "have central IT push its successor", "%s: ended on %s, and nothing has followed", name,
+			r.Expires)
+	case r.Expires != "" && r.Expires <= soon:
+		d.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name,
+			r.Expires)
+	}
+	switch {
+	case r.Kind == "catalogue":
+	case r.State == rulestore.Live:
+		d.held.live = append(d.held.live, name)
+	case r.State == rulestore.Coming && r.From <= soon:
+		d.held.coming = append(d.held.coming, name+" on "+r.From)
+	}
+}
+
+// rules verifies every bundle of the folder, and lists the rules that are valid: those of the shelf, and before the
+// first start those of the folder.
 func (d *doctor) rules() {
 	keys, err := d.cfg.Rules.Pinned()
 	if err != nil {
 		return // files reports the error
 	}
-	catalogue, bad := false, false
+	catalogue, bad, today := false, false, dte.Date(d.branchNow())
 	paths, _ := filepath.Glob(filepath.Join(d.cfg.Rules.Folder, "*"+bundle.Extension))
-	windows := make(map[string][]bundle.Window) // by kind and document
+	valid := make(map[string]bool) // today, by kind and document
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		var b *bundle.Bundle
@@ -216,53 +224,28 @@ func (d *doctor) rules() {
 			continue
 		}
 		name := strings.TrimSpace(m.Kind + " " + m.Document)
-		if w, ok := m.Validity[d.cfg.Ambiente]; ok {
-			windows[name] = append(windows[name], w)
-		} else if windows[name] == nil {
-			windows[name] = []bundle.Window{} // it is valid in the other ambiente only
-		}
-	}
-	if d.held.windows != nil {
-		windows = d.held.windows
+		w, ok := m.Validity[d.cfg.Ambiente]
+		valid[name] = valid[name] || ok && w.From <= today && (w.Until == "" || today <= w.Until)
 	}
 	for _, who := range slices.Sorted(maps.Keys(d.held.signers)) {
 		d.ok("rules", "%d signed by %s", d.held.signers[who], who)
 	}
-	if len(windows) == 0 && bad {
-		return
-	}
-	if len(windows) == 0 {
+	live, coming := slices.Compact(d.held.live), d.held.coming
+	switch {
+	case len(live)+len(coming) > 0:
+	case len(valid) == 0 && bad:
+	case len(valid) == 0:
 		d.fail("rules", "have central IT push the rules", "no bundle in %s", d.cfg.Rules.Folder)
-		return
-	}
-	if d.held.windows == nil && !catalogue {
+	case !catalogue:
 		d.fail("rules", "have central IT push the catalogues, or put their bundle into the rules folder", "%v",
 			rulestore.ErrNoCatalogue)
-	}
-	d.calendar(windows)
-}
-
-// calendar judges the validity of the bundles of each document, today and soon.
-func (d *doctor) calendar(windows map[string][]bundle.Window) {
-	now := d.branchNow()
-	today, soon := dte.Date(now), dte.Date(now.Add(rulesSoon))
-	var live, coming []string
-	for _, name := range slices.Sorted(maps.Keys(windows)) {
-		covered := false
-		for _, w := range windows[name] {
-			covered = covered || w.From <= today && (w.Until == "" || today <= w.Until)
-			if today < w.From && w.From <= soon {
-				coming = append(coming, fmt.Sprintf("%s on %s", name, w.From))
+		fallthrough
+	default:
+		for _, name := range slices.Sorted(maps.Keys(valid)) {
+			if live = append(live, name); !valid[name] {
+				d.fail("rules", "have central IT push one that is", "%s: none is valid today", name)
+				live = live[:len(live)-1]
 			}
-		}
-		if !covered {
-			d.fail("rules", "have central IT push one that is", "%s: none is valid today", name)
-			continue
-		}
-		live = append(live, name)
-		if end := coveredUntil(windows[name], today); end != "" && end <= soon {
-			d.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name,
-				end)
 		}
 	}
 	if len(live) > 0 {
@@ -271,30 +254,4 @@ func (d *doctor) calendar(windows map[string][]bundle.Window) {
 	if len(coming) > 0 {
 		d.ok("rules", "coming: %s", strings.Join(coming, ", "))
 	}
-}
-
-// coveredUntil returns the last day until which every day from today on is covered, "" when there is no end.
-func coveredUntil(windows []bundle.Window, today string) string {
-	windows = slices.SortedFunc(slices.Values(windows), func(a, b bundle.Window) int {
-		return cmp.Compare(a.From, b.From)
-	})
-	end := today
-	for _, w := range windows {
-		if w.From > nextDay(end) {
-			break
-		}
-		if w.Until == "" {
-			return ""
-		}
-		end = max(end, w.Until)
-	}
-	return end
-}
-
-func nextDay(day string) string {
-	t, err := time.Parse(time.DateOnly, day)
-	if err != nil {
-		return day
-	}
-	return t.AddDate(0, 0, 1).Format(time.DateOnly)
 }

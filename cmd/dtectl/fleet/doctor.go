@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,32 +39,10 @@ func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	}
 	x := newExamination(store, writers, c.Rounds, time.Now)
 	x.examine(ctx)
-	if c.JSON {
-		err = term.JSON(x.findings)
-	} else {
-		var rows [][]string
-		for _, f := range x.findings {
-			if rows = append(rows, []string{f.Status, f.Check, f.What}); f.Do != "" {
-				rows = append(rows, []string{"", "", "→ " + f.Do})
-			}
-		}
-		err = table(term.Out, rows)
-	}
-	if err != nil {
+	if failed, err := term.Findings(c.JSON, x.findings); err != nil || failed == 0 {
 		return err
 	}
-	if x.failed() {
-		return errors.New("checks fail: a chain must not be run on this store")
-	}
-	return nil
-}
-
-// finding is one line of the report.
-type finding struct {
-	Status string `json:"status"` // ok, warn or fail
-	Check  string `json:"check"`
-	What   string `json:"what"`
-	Do     string `json:"do,omitempty"` // empty only with ok
+	return errors.New("checks fail: a chain must not be run on this store")
 }
 
 // examination checks the two operations that a chain rests on: an object is created once, and an object is overwritten
@@ -75,7 +52,7 @@ type examination struct {
 	writers, rounds int
 	now             func() time.Time
 	prefix          string // prefix of the keys of this examination
-	findings        []finding
+	findings        []term.Finding
 }
 
 // probeSize is the size of the objects written, in bytes: about the size of an order.
@@ -87,11 +64,8 @@ func newExamination(store *archive.Archive, writers, rounds int, now func() time
 }
 
 func (x *examination) note(status, check, do, format string, args ...any) {
-	x.findings = append(x.findings, finding{Status: status, Check: check, Do: do, What: fmt.Sprintf(format, args...)})
-}
-
-func (x *examination) failed() bool {
-	return slices.ContainsFunc(x.findings, func(f finding) bool { return f.Status == "fail" })
+	x.findings = append(x.findings, term.Finding{Status: status, Check: check, Do: do,
+		What: fmt.Sprintf(format, args...)})
 }
 
 func (x *examination) examine(ctx context.Context) {

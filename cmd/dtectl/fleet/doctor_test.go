@@ -85,9 +85,6 @@ func TestDoctor_Broken(t *testing.T) {
 			if got := statuses(x); got[c.check] != want {
 				t.Errorf("%s is %q: %+v", c.check, got[c.check], x.findings)
 			}
-			if want == "fail" && !x.failed() {
-				t.Error("nothing fails")
-			}
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -250,11 +249,8 @@ func printWaiting(list []waiting) error {
 		term.Printf("no box waits to be enrolled\n")
 		return nil
 	}
-	rows := [][]string{{"BRANCH", "EPOCH", "KEY", "POINTS", "GROUP"}}
-	for _, l := range list {
-		points := strings.Trim(fmt.Sprint(l.status.Points), "[]")
-		rows = append(rows, []string{l.branch, strconv.FormatInt(l.epoch, 10), Fingerprint(l.status.Key), points,
-			l.status.Group})
-	}
-	return table(term.Out, rows)
+	return term.Table(term.Out, "BRANCH\tEPOCH\tKEY\tPOINTS\tGROUP", list, func(w waiting) []any {
+		return []any{w.branch, w.epoch, Fingerprint(w.status.Key), strings.Trim(fmt.Sprint(w.status.Points), "[]"),
+			w.status.Group}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
-	"dtegate/cmd/term"
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
@@ -121,19 +119,6 @@ func foreign(err error) bool {
 	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
 		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, archive.ErrTooLarge) ||
 		errors.Is(err, archive.ErrNotFound)
-}
-
-// table writes rows of cells in columns.
-func table(out io.Writer, rows [][]string) error {
-	w := term.Columns(out)
-	for _, row := range rows {
-		term.Fprintf(w, "%s", row[0])
-		for _, cell := range row[1:] {
-			term.Fprintf(w, "\t%s", cell)
-		}
-		term.Fprintf(w, "\n")
-	}
-	return w.Flush()
 }
 
 // local writes a time as people of El Salvador read it: to the minute, with the zone.

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +18,7 @@ import (
 
 // Log is dtectl fleet log.
 type Log struct {
-	JSON     bool     `help:"Write JSON lines."`
+	JSON     bool     `help:"Write one JSON array."`
 	Since    Moment   `help:"From when on; default: the last 7 days." placeholder:"T"`
 	Branches []string `arg:"" optional:"" help:"Only these branches; default: all, and what was published."`
 }
@@ -41,19 +40,10 @@ func (c *Log) Run(ctx context.Context, chain *Chain) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(term.Data())
-	var rows [][]string
-	for _, ev := range events {
-		if c.JSON {
-			if err := e.Encode(ev); err != nil {
-				return err
-			}
-			continue
-		}
-		rows = append(rows, []string{local(ev.At), cmp.Or(ev.Branch, ev.Group+" (centre)"),
-			strconv.FormatInt(ev.Number, 10), ev.What, strings.TrimSpace(ev.Detail + " " + ev.Fault)})
-	}
-	return table(term.Out, rows)
+	return term.List(c.JSON, "WHEN\tWHO\tN\tWHAT\tDETAIL", events, func(e event) []any {
+		return []any{local(e.At), cmp.Or(e.Branch, e.Group+" (centre)"), e.Number, e.What,
+			strings.TrimSpace(e.Detail + " " + e.Fault)}
+	})
 }
 
 func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err error) {

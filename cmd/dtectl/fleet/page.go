@@ -53,8 +53,7 @@ var words = map[string][2]string{
 	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ",
 		"No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.",
 		"Aún no se ha leído el almacén de la cadena."},
-	"each": {"each of them", "una por una"}, "documents": {"documents today",
-		"documentos hoy"}, "sells": {"sells", "vende"},
+	"documents": {"documents today", "documentos hoy"}, "sells": {"sells", "vende"},
 	"unknown":     {"unknown", "sin datos"},
 	"CANNOT SELL": {"cannot sell", "no puede vender"}, "REPLACED": {"replaced", "reemplazada"},
 }
@@ -81,14 +80,6 @@ type rowView struct {
 	Title, Group, Level, State, Seen string
 	Words                            []wordView
 	Points, Rules                    []string
-	Same                             *sameView // not nil: the line shows several branches, this one first
-}
-
-// sameView is one line for several branches with the same concerns and no others.
-type sameView struct {
-	Count int
-	Names []string // the first sameNamed, in the page's order
-	Link  string   // the page with all of them, line by line
 }
 
 // wordView is the text of a concern and its level, which gives the colour.
@@ -149,15 +140,8 @@ func (v *view) fill() {
 			shown = append(shown, r)
 		}
 	}
-	if v.Query == "" && v.Only == "" { // a search shows a line for each branch
-		shown = v.gather(shown)
-	}
 	v.Rows = shown[:min(len(shown), shownAtMost)]
-	for _, r := range shown[len(v.Rows):] {
-		if v.More++; r.Same != nil {
-			v.More += r.Same.Count - 1
-		}
-	}
+	v.More = len(shown) - len(v.Rows)
 }
 
 func (v *view) row(b *Branch) rowView {
@@ -205,53 +189,4 @@ func (v *view) shows(r *rowView) bool {
 	text := strings.ToLower(strings.Join(said, " "))
 	return !slices.ContainsFunc(strings.Fields(strings.ToLower(v.Query)),
 		func(word string) bool { return !strings.Contains(text, word) })
-}
-
-const (
-	sameAtLeast = 3   // fewest branches with the same trouble that share a line
-	sameNamed   = 5   // most names on such a line
-	sameSearch  = 200 // runes of the trouble that the line's link searches for
-)
-
-// ordered are the concerns that follow from the centre's orders: many branches refuse one bundle in the same words.
-var ordered = []string{"returned", "refused", "trouble", "expired", "lacks"}
-
-// sameKey returns the same key for branches that can share a line; "": this branch needs its own.
-func (r *rowView) sameKey() string {
-	if len(r.Concerns) == 0 || slices.ContainsFunc(r.Concerns,
-		func(c Concern) bool { return !slices.Contains(ordered, c.Code) }) {
-		return ""
-	}
-	return fmt.Sprint(r.Group, "\n", r.State, "\n", r.Words)
-}
-
-// gather puts branches with the same concerns on the line of the first of them.
-func (v *view) gather(rows []rowView) (lines []rowView) {
-	same := make(map[string]*sameView)
-	for i := range rows {
-		key := rows[i].sameKey()
-		if same[key] == nil {
-			same[key] = new(sameView)
-		}
-		same[key].Count++
-	}
-	for _, r := range rows {
-		key := r.sameKey()
-		s := same[key]
-		if key == "" || s.Count < sameAtLeast {
-			lines = append(lines, r)
-			continue
-		}
-		if len(s.Names) == 0 {
-			runes := []rune(r.Words[0].Text)
-			s.Link = "?" + url.Values{"q": {strings.TrimSpace(string(runes[:min(len(runes), sameSearch)]))},
-				"lang": {v.Lang}}.Encode()
-			r.Same = s
-			lines = append(lines, r)
-		}
-		if len(s.Names) < sameNamed {
-			s.Names = append(s.Names, r.Title)
-		}
-	}
-	return lines
 }

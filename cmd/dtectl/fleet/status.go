@@ -170,11 +170,8 @@ func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 				cmp.Or(m.Wants(r, s.At), "dtectl fleet roll"))
 		}
 	}
-	rows := [][]string{{"BRANCH", "GROUP", "STATE", "SEEN", "VERSION", "ROLL-OUT", "WHAT"}}
-	for _, b := range s.Branches {
-		if !shows(b) {
-			continue
-		}
+	shown := slices.DeleteFunc(slices.Clone(s.Branches), func(b *Branch) bool { return !shows(b) })
+	return term.Table(out, "BRANCH\tGROUP\tSTATE\tSEEN\tVERSION\tROLL-OUT\tWHAT", shown, func(b *Branch) []any {
 		seen, reached, stage := "never", "–", "–"
 		if !b.Seen.IsZero() {
 			seen = span(max(0, s.At.Sub(b.Seen)))
@@ -185,9 +182,8 @@ func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 				stage = string(b.Status.Rollout.Stage)
 			}
 		}
-		rows = append(rows, []string{b.Name, b.Group(), b.State(), seen, reached, stage, strings.Join(b.words(), "; ")})
-	}
-	return table(out, rows)
+		return []any{b.Name, b.Group(), b.State(), seen, reached, stage, strings.Join(b.words(), "; ")}
+	})
 }
 
 // State describes a branch in a word or two.

@@ -75,25 +75,19 @@ func readCatalogues(root string) (all []dated, err error) {
 		return nil, err
 	}
 	for _, name := range names {
-		folder := filepath.Join(root, "plugins", name)
-		data, err := os.ReadFile(filepath.Join(folder, "catalogues.json"))
+		data, err := os.ReadFile(filepath.Join(root, "plugins", name, "catalogues.json"))
 		if err != nil {
 			return nil, fmt.Errorf("reading catalogues: %w", err)
 		}
-		c := dated{}
-		if c.lists, err = dte.ParseCatalogues(data); err != nil {
-			return nil, fmt.Errorf("plugins/%s: %w", name, err)
-		}
-		text, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
-		if err != nil {
-			return nil, fmt.Errorf("reading catalogues: %w", err)
-		}
-		m, err := bundle.ParseManifest(text)
+		lists, err := dte.ParseCatalogues(data)
 		if err != nil {
 			return nil, fmt.Errorf("plugins/%s: %w", name, err)
 		}
-		c.validity = m.Validity
-		all = append(all, c)
+		m, err := Manifest(root, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, dated{lists, m.Validity})
 	}
 	return all, nil
 }
@@ -124,11 +118,23 @@ func (w *Workshop) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Generations returns the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), or all of a rule
-// (dte01).
+// Manifest reads the manifest of a bundle's source.
+func Manifest(root, name string) (m bundle.Manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(root, "plugins", name, "manifest.json"))
+	if err == nil {
+		m, err = bundle.ParseManifest(text)
+	}
+	if err != nil {
+		err = fmt.Errorf("plugins/%s: %w", name, err)
+	}
+	return m, err
+}
+
+// Generations returns the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), all of a rule
+// (dte01), or all (".").
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
-	for _, pattern := range []string{"manifest.json", "*/manifest.json"} {
+	for _, pattern := range []string{"manifest.json", "*/manifest.json", "*/*/manifest.json"} {
 		found, err := filepath.Glob(filepath.Join(root, "plugins", name, pattern))
 		if err != nil {
 			return nil, err
