@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,13 +87,11 @@ func named(command *kong.Context) (files []string) {
 		if v.Tag.Type != "existingfile" {
 			continue
 		}
-		switch target := v.Target; target.Kind() {
-		case reflect.String:
-			files = append(files, target.String())
-		case reflect.Slice:
-			for i := range target.Len() {
-				files = append(files, target.Index(i).String())
-			}
+		switch target := v.Target.Interface().(type) {
+		case string:
+			files = append(files, target)
+		case []string:
+			files = append(files, target...)
 		}
 	}
 	return slices.DeleteFunc(files, func(f string) bool { return f == "" })

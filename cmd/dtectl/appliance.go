@@ -180,19 +180,20 @@ type deliveryList struct {
 	adminclient.Flags
 }
 
-func givenUp(ctx context.Context, g *adminclient.Gateway) ([]outbox.Failure, error) {
+// givenUp opens the appliance, and asks it what was given up.
+func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) (*adminclient.Gateway,
+	[]outbox.Failure, error) {
 	var s adminapi.GivenUp
-	err := g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
-	return s.Failures, err
+	g, err := f.Open(top)
+	if err == nil {
+		err = g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
+	}
+	return g, s.Failures, err
 }
 
 // Run prints the first thousand deliveries that were given up, the oldest first.
 func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error {
-	g, err := c.Open(top)
-	if err != nil {
-		return err
-	}
-	list, err := givenUp(ctx, g)
+	_, list, err := givenUp(ctx, c.Flags, top)
 	if err != nil {
 		return err
 	}
@@ -216,20 +217,16 @@ func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error
 	if (len(c.Codes) == 0) != c.All {
 		return errors.New("name documents, or all of them with --all")
 	}
-	g, err := c.Open(top)
+	g, list, err := givenUp(ctx, c.Flags, top)
 	if err != nil {
 		return err
 	}
 	codes := c.Codes
+	if c.All && len(list) == 0 {
+		term.Printf("nothing was given up\n")
+		return nil
+	}
 	if c.All {
-		list, err := givenUp(ctx, g)
-		if err != nil {
-			return err
-		}
-		if len(list) == 0 {
-			term.Printf("nothing was given up\n")
-			return nil
-		}
 		for _, f := range list {
 			codes = append(codes, f.Code)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -209,37 +208,26 @@ type recallLine struct {
 // readRecallList reads the whole list before anything is sent: an unreadable line must not stop a run half way. A
 // document that is named twice counts once.
 func readRecallList(path string) (list []recallLine, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the list: %w", err)
-	}
-	defer f.Close()
-	lines, seen := bufio.NewScanner(f), make(map[string]string)
-	for n := 1; lines.Scan(); n++ {
-		text := strings.TrimSpace(lines.Text())
-		if text == "" || text[0] == '#' {
-			continue
-		}
+	seen := make(map[string]string)
+	err = adminclient.ReadList(path, func(text string) error {
 		var l recallLine
 		if err := l.read(text); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+			return err
 		}
 		before, twice := seen[l.code]
 		switch {
 		case twice && before != l.replacement:
-			return nil, fmt.Errorf("%s:%d: %s is there twice, with two replacements", path, n, l.code)
+			return fmt.Errorf("%s is there twice, with two replacements", l.code)
 		case !twice:
 			list = append(list, l)
 		}
 		seen[l.code] = l.replacement
+		return nil
+	})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%s names no document", path)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the list: %w", err)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s names no document", path)
-	}
-	return list, nil
+	return list, err
 }
 
 // read accepts a line of rules documents --json, or a code and perhaps the code of its replacement.

@@ -1,7 +1,6 @@
 package adminclient
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -68,38 +67,41 @@ func (f *BranchFlags) Open(top *Options) ([]*Gateway, error) {
 
 // ReadBranches reads a list of branches. Files of tokens are relative to the list.
 func ReadBranches(path string) (list []*Gateway, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading branches: %w", err)
-	}
-	defer f.Close()
-	lines, n := bufio.NewScanner(f), 0
-	for lines.Scan() {
-		n++
-		fields := strings.Fields(lines.Text())
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
-			continue
-		}
+	err = ReadList(path, func(line string) error {
+		fields := strings.Fields(line)
 		if len(fields) != 2 && len(fields) != 3 {
-			return nil, fmt.Errorf(
-				"%s:%d: a line is a URL, a token file, and the fingerprint of the branch's authority", path, n)
+			return errors.New("a line is a URL, a token file, and the fingerprint of the branch's authority")
 		}
 		if !filepath.IsAbs(fields[1]) {
 			fields[1] = filepath.Join(filepath.Dir(path), fields[1])
 		}
 		g, err := Flags{fields[0], fields[1], strings.Join(fields[2:], "")}.Open(nil)
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
-		}
 		list = append(list, g)
+		return err
+	})
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%s names no branch", path)
 	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading branches: %w", err)
+	return list, err
+}
+
+// ReadList calls read with each line of a file that is neither empty nor a comment.
+func ReadList(path string, read func(line string) error) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading a list: %w", err)
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s names no branch", path)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if err := read(line); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n, err)
+		}
 	}
-	return list, nil
+	return nil
 }
 
 // Each asks every branch, several at once, and prints each branch's output under its address, in the order of the list.
@@ -192,11 +194,7 @@ func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
 		}
 	}
 	if f.Resume != "" {
-		text := strings.Join(urls, "\n")
-		if text != "" {
-			text += "\n"
-		}
-		if err := config.WriteFile(f.Resume, []byte(text)); err != nil {
+		if err := config.WriteFile(f.Resume, []byte(strings.Join(append(urls, ""), "\n"))); err != nil {
 			return err
 		}
 	}

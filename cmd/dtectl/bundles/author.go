@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -122,28 +121,22 @@ func (c *newCommand) sibling(to string) error {
 	return nil
 }
 
-// copyBundle copies a bundle's folder, without other bundles in it.
+// copyBundle copies the parts of a bundle, and no other bundle in its folder.
 func copyBundle(to, from string) error {
-	return filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, file)
-		if err != nil {
-			return err
-		}
-		if !d.IsDir() {
-			data, err := os.ReadFile(file)
+	for _, folder := range []string{".", "cases"} {
+		files, err := filepath.Glob(filepath.Join(from, folder, "*.json"))
+		for _, file := range files {
+			var data []byte
+			if data, err = os.ReadFile(file); err == nil {
+				err = errors.Join(os.MkdirAll(filepath.Join(to, folder), 0o755),
+					os.WriteFile(filepath.Join(to, folder, filepath.Base(file)), data, 0o644))
+			}
 			if err != nil {
 				return err
 			}
-			return os.WriteFile(filepath.Join(to, rel), data, 0o644)
 		}
-		if _, err := os.Stat(filepath.Join(file, "manifest.json")); err == nil && rel != "." || file == to {
-			return fs.SkipDir
-		}
-		return os.MkdirAll(filepath.Join(to, rel), 0o755)
-	})
+	}
+	return nil
 }
 
 var (

@@ -20,25 +20,23 @@ import (
 
 // bundleFile is a bundle on its way to branches; the branches verify it.
 type bundleFile struct {
-	path, digest string
-	data         []byte
-	manifest     bundle.Manifest
+	bundle *bundle.Bundle
+	data   []byte
 }
 
-func (f *bundleFile) String() string { return f.manifest.Name + " " + f.manifest.Version }
+func (f bundleFile) String() string { return f.bundle.Manifest.Name + " " + f.bundle.Manifest.Version }
 
-func readBundles(paths []string) (list []*bundleFile, err error) {
+func readBundles(paths []string) (list []bundleFile, err error) {
 	for _, path := range paths {
-		f := &bundleFile{path: path}
-		if f.data, err = adminclient.ReadNamed(path); err != nil {
+		data, err := adminclient.ReadNamed(path)
+		if err != nil {
 			return nil, fmt.Errorf("reading rule bundle: %w", err)
 		}
-		b, err := bundle.Inspect(f.data) // as strictly as a branch does: what a branch would refuse is not sent
+		b, err := bundle.Inspect(data) // as strictly as a branch does: what a branch would refuse is not sent
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		f.digest, f.manifest = b.Digest, b.Manifest
-		list = append(list, f)
+		list = append(list, bundleFile{b, data})
 	}
 	return list, nil
 }
@@ -75,7 +73,7 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 
 // push sends bundles to a branch in their order and stops at the first failure; the error names the bundles that were
 // not sent.
-func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*bundleFile, query url.Values) error {
+func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	var has rulestore.Listing
@@ -89,7 +87,7 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []*b
 		return err
 	}
 	for i, f := range files {
-		at := slices.IndexFunc(has.Rules, func(r rulestore.ShownBundle) bool { return r.Digest == f.digest })
+		at := slices.IndexFunc(has.Rules, func(r rulestore.ShownBundle) bool { return r.Digest == f.bundle.Digest })
 		if at >= 0 && (has.Rules[at].State == rulestore.Live || has.Rules[at].State == rulestore.Coming) {
 			term.Fprintf(out, "%s was %s already\n", f, has.Rules[at].State)
 			continue

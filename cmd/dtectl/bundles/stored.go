@@ -25,13 +25,11 @@ import (
 )
 
 type documentsCommand struct {
-	Version string   `arg:"" help:"Version of the rule, or the first 8 digits or more of its digest."`
-	Name    string   `placeholder:"NAME" help:"Only of this rule: several may share a version."`
-	From    string   `placeholder:"YYYY-MM-DD" help:"First day of issue (fecEmi); default: the store's first."`
-	To      string   `placeholder:"YYYY-MM-DD" help:"Last day of issue; default: the store's last."`
-	State   []string `enum:"PROCESSED,REJECTED,CONTINGENCIA,INVALIDATED" placeholder:"PROCESSED" help:"Only these: PROCESSED, REJECTED, CONTINGENCIA, INVALIDATED."`
-	JSON    bool     `help:"Write one JSON object a line, as dtectl invalidate reads them."`
-	After   uint64   `help:"Go on behind the document with this id: where a listing of one branch broke off."`
+	Version string `arg:"" help:"Version of the rule, or the first 8 digits or more of its digest."`
+	Name    string `placeholder:"NAME" help:"Only of this rule: several may share a version."`
+	From    string `placeholder:"YYYY-MM-DD" help:"First day of issue (fecEmi); default: the store's first."`
+	To      string `placeholder:"YYYY-MM-DD" help:"Last day of issue; default: the store's last."`
+	JSON    bool   `help:"Write one JSON object a line, as dtectl invalidate reads them."`
 	adminclient.BranchFlags
 }
 
@@ -44,9 +42,6 @@ type documentLine struct {
 // Run writes page by page: it never holds more than a page in memory. Several branches are read at once, and each line
 // names its branch.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	if c.Branches != "" && c.After > 0 {
-		return errors.New("--after: goes with one branch; those of a list that failed are asked again with --resume")
-	}
 	list, err := c.Open(top)
 	if err != nil {
 		return err
@@ -75,17 +70,14 @@ func (c *documentsCommand) read(ctx context.Context, b *adminclient.Gateway, out
 		bar = term.NewGauge(term.Err)
 	}
 	defer bar.Clear()
-	for after := c.After; ; {
+	for after := uint64(0); ; {
 		query.Set("after", strconv.FormatUint(after, 10))
 		var page rulestore.MadePage
 		if err := b.Ask(ctx, http.MethodGet, "/admin/rules/documents", query, nil, &page); err != nil {
-			if after > 0 && c.Branches == "" {
-				return fmt.Errorf("%w\ngo on with --after %d", err, after)
-			}
 			return err
 		}
 		bar.Clear()
-		if err := out.write(b, page.Documents, c.State); err != nil || page.Next == 0 {
+		if err := out.write(b, page.Documents); err != nil || page.Next == 0 {
 			return err
 		}
 		after = page.Next
@@ -100,15 +92,12 @@ type documentLines struct {
 	n              int
 }
 
-func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocument, states []string) error {
+func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocument) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var text strings.Builder
 	lines := json.NewEncoder(term.Data())
 	for _, d := range page {
-		if len(states) > 0 && !slices.Contains(states, d.Estado) {
-			continue
-		}
 		one := documentLine{MadeDocument: d}
 		if l.branches {
 			one.Branch = b.URL

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/cmd/dted/config"
@@ -81,15 +82,12 @@ func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, documen
 	}
 	document = c.Type
 	seen := make(map[string]bool)
-	for i, path := range append(append([]string{}, c.Files...), installed...) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return nil, "", fmt.Errorf("reading rule bundle: %w", err)
-		}
-		b, err := bundle.Inspect(data)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", path, err)
-		}
+	files, err := readBundles(append(slices.Clone(c.Files), installed...))
+	if err != nil {
+		return nil, "", err
+	}
+	for i, f := range files {
+		b := f.bundle
 		name := fmt.Sprint(b.Manifest.Name, b.Manifest.Schema, b.Manifest.Version)
 		if seen[name] {
 			continue

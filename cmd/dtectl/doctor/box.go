@@ -78,26 +78,19 @@ func (d *doctor) tokens(file *config.TokenFile) {
 const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {
-	c := &sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until} // the end that init noted with the key
-	var err error
-	if d.command.Certificate != "" {
-		_, c, err = setup.ReadKey(d.command.Certificate, d.command.CertificatePassword)
-	}
 	now := d.branchNow()
-	if err == nil && c != nil {
-		err = setup.CheckCertificate(*c, d.cfg.Issuer.NIT, now)
-	}
+	// d.until is the end that init noted with the key
+	err := setup.CheckCertificate(sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until}, d.cfg.Issuer.NIT, now)
 	switch {
 	case err != nil:
 		d.fail("certificate", "the runbook tells under Certificate renewal how another one is installed", "%v", err)
-	case c == nil || c.NotAfter.IsZero():
-		d.warn("certificate", "look it up in MH's portal, or give --certificate and --certificate-password",
-			"not known until when it is valid")
-	case c.NotAfter.Sub(now) < certificateSoon:
+	case d.until.IsZero():
+		d.warn("certificate", "look it up in MH's portal", "not known until when it is valid")
+	case d.until.Sub(now) < certificateSoon:
 		d.warn("certificate", "ask MH for a new certificate; the runbook tells under Certificate renewal how it is "+
-			"installed", "it ends on %s", dte.Date(c.NotAfter))
+			"installed", "it ends on %s", dte.Date(d.until))
 	default:
-		d.ok("certificate", "valid until %s", dte.Date(c.NotAfter))
+		d.ok("certificate", "valid until %s", dte.Date(d.until))
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // diagnose is what doctor says of a box, without what depends on this machine's disk, and on MH's certificate, which a
 // box of tests has not.
 func diagnose(b *boxtest.Box) (list []term.Finding) {
-	d := &doctor{command: new(Command), now: time.Now}
+	d := &doctor{now: time.Now}
 	d.examine(context.Background(), b.Config())
 	for _, f := range d.findings {
 		if f.Check != "mark" && f.Check != "disk" && f.Check != "certificate" {

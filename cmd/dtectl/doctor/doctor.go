@@ -16,15 +16,13 @@ import (
 
 // Command is dtectl doctor.
 type Command struct {
-	JSON                bool   `help:"Write one JSON array."`
-	Certificate         string `type:"existingfile" help:"MH's certificate file: tells until when it is valid. The appliance does not keep it."`
-	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
+	JSON bool `help:"Write one JSON array."`
 }
 
 // Run checks everything that the appliance needs. To time the disk it writes a file beside the store and removes it; it
 // changes nothing else. The exit status is 1 when a check fails, else 0, even with warnings.
 func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
-	d := &doctor{command: c, now: time.Now, openKey: sign.Open}
+	d := &doctor{now: time.Now, openKey: sign.Open}
 	d.examine(ctx, top.Config)
 	failed, err := term.Findings(c.JSON, d.findings)
 	if err == nil && failed > 0 {
@@ -36,7 +34,6 @@ func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 // doctor makes the checks, in the order in which a person mends the faults, and collects the findings.
 type doctor struct {
 	findings []term.Finding
-	command  *Command
 	cfg      *config.Config
 	now      func() time.Time
 	openKey  func(sealed, passphrase []byte) (*sign.Key, error)

@@ -28,8 +28,7 @@ type patient struct {
 	date time.Time
 	now  time.Time
 
-	opened  *sign.Key
-	command Command
+	opened *sign.Key
 }
 
 func newPatient(t *testing.T) *patient {
@@ -45,7 +44,7 @@ func newPatient(t *testing.T) *patient {
 	p.Must(err)
 	p.Must(os.RemoveAll(p.Config.Data), os.Remove(p.Config.Mark), setup.Prepare(p.Config, key, true))
 	crt, err := sign.DemoCertificate(key, p.Config.Issuer.NIT, "pwd", p.now.AddDate(-1, 0, 0), p.now.AddDate(1, 0, 0))
-	p.Must(err, config.WriteFile(p.At("mh.crt"), crt), config.WriteFile(p.At("mh.pwd"), []byte("pwd\n")))
+	p.Must(err)
 	_, _, err = setup.NewToken(p.Config, 1, "caja", []string{"ANULACION"})
 	p.Must(err)
 	p.rule("dte01", "01", bundle.Window{From: p.day(-300)})
@@ -80,7 +79,7 @@ func (p *patient) signed(m bundle.Manifest, parts map[string][]byte) {
 }
 
 func (p *patient) examine() *doctor {
-	d := &doctor{now: func() time.Time { return p.now }, command: &p.command}
+	d := &doctor{now: func() time.Time { return p.now }}
 	d.openKey = func(sealed, passphrase []byte) (*sign.Key, error) { // the right one takes half a second
 		if len(passphrase) == 64 {
 			return p.opened, nil
@@ -119,12 +118,6 @@ func TestDoctor(t *testing.T) {
 			statusFail, "key", "password"},
 		"certificate ends soon": {func() { p.now = p.now.AddDate(0, 11, 0); p.date = p.now }, statusWarn,
 			"certificate", "ends on"},
-		"certificate in hand ends soon": {func() {
-			p.now = p.now.AddDate(0, 11, 0)
-			p.date, p.command = p.now, Command{Certificate: p.At("mh.crt"), CertificatePassword: p.At("mh.pwd")}
-		}, statusWarn, "certificate", "ends on"},
-		"certificate in hand of another": {func() { p.command.Certificate = p.At("mh.pwd") }, statusFail, "certificate",
-			"certificate of MH"},
 		"key without a certificate": {func() { p.opened, _ = sign.Generate(2048) }, statusWarn, "certificate",
 			"not known"},
 		"certificate ended": {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail,

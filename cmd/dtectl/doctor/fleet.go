@@ -40,8 +40,7 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 		}
 		if archive.Refuses(err) {
 			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the "+
-				"bucket's "+
-				"policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint, err)
+				"bucket's policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint, err)
 			return
 		}
 		if err != nil {
@@ -105,12 +104,10 @@ func (d *doctor) shipping(ctx context.Context) {
 			"nothing of this branch outlives its disk")
 	case c.Fleet.Ship == "":
 		d.warn(check, "set ship in [fleet]",
-			"the second copy is not shipped: nothing of this branch outlives the box "+
-				"and its media")
+			"the second copy is not shipped: nothing of this branch outlives the box and its media")
 	case s.Shipped != nil && s.Shipped.Lacks != "":
-		d.fail(check, "see Not shipped in the runbook",
-			"a rebuild today would not be complete: the chain's store has "+
-				"lost %s, and this box cannot ship it again", s.Shipped.Lacks)
+		d.fail(check, "see Not shipped in the runbook", "a rebuild today would not be complete: the chain's store has "+
+			"lost %s, and this box cannot ship it again", s.Shipped.Lacks)
 	case s.Shipped != nil && s.Shipped.Why != "":
 		d.warn(check, "see Not shipped in the runbook", "%d changes are not in the chain's store: %s", s.Shipped.Behind,
 			s.Shipped.Why)

@@ -1,6 +1,7 @@
 package workshop
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -369,58 +371,61 @@ func (t *newType) firstCase() string {
 
 // rule returns arithmetic to begin with: a line is quantity times price, or its first amount; each total is their sum.
 func (t *newType) rule() string {
-	var columns []string
-	for _, name := range t.inputs {
-		columns = append(columns, fmt.Sprintf("\t\t{Name: %q, Kind: \"amount\"},\n", name))
+	var b bytes.Buffer
+	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Inputs": t.inputs, "Outputs": t.outputs,
+		"Summaries": t.summaries, "Sale": t.sale, "Given": t.given}) // to a buffer
+	if formatted, err := format.Source(b.Bytes()); err == nil {
+		return string(formatted)
 	}
-	var outputs []string
-	for _, name := range t.outputs {
-		outputs = append(outputs, fmt.Sprintf("\t\t{Name: %q, Kind: \"amount\"},\n", name))
-	}
-	list := func(open string, items []string, end string) string {
-		if len(items) == 0 {
-			return ""
-		}
-		return open + strings.Join(items, "") + end
-	}
-	var quoted []string
-	for _, name := range t.summaries {
-		quoted = append(quoted, fmt.Sprintf("%q", name))
-	}
-	amount := "in.Lines[i*columns]"
-	if len(t.inputs) == 0 {
-		amount = "sdk.One // TO SAY: no amount of a line comes from the till"
-	} else if t.sale {
-		amount = "product"
-	}
-	text := "package main\n\nimport (\n\t\"dtegate/plugins/sdk\"\n\t\"dtegate/rules/abi\"\n)\n\n" +
-		"const faultOverflow = 0\n\n// columns and outputs are how many amounts a line brings and gets.\n" +
-		fmt.Sprintf("const columns, outputs = %d, %d\n\n", len(t.inputs), len(t.outputs)) +
-		"var description = &abi.Description{\n\tName: " + fmt.Sprintf("%q", t.name) + ",\n" +
-		list("\tColumns: []abi.Field{\n", columns, "\t},\n") + list("\tLineOutputs: []abi.Field{\n", outputs,
-		"\t},\n") +
-		"\tSummary: []string{" + strings.Join(quoted, ", ") + "},\n" +
-		"\tFaults: []abi.FaultText{faultOverflow: {Code: \"AMOUNT_OVERFLOW\", Message: \"El monto supera 92,000,000,000.00\"}},\n}\n\n" +
-		"// evaluate is a beginning. TO SAY: each output of a line, and each amount of the summary.\nfunc evaluate(in *abi.Input, out *abi.Output) {\n" +
-		"\tout.Lines = sdk.Zeroed(out.Lines, in.N*outputs)\n\tvar total int64\n\tfor i := range in.N {\n"
-	if t.sale {
-		text += "\t\tproduct, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])\n\t\tif !ok {\n" +
-			"\t\t\tout.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: " +
-			"-1})\n\t\t\treturn\n\t\t}\n"
-		for i := range t.given {
-			text += fmt.Sprintf("\t\tout.Lines[i*outputs+%d] = sdk.Optional(in.Lines[i*columns+%d])\n", i, 2+i)
-		}
-	}
-	text += "\t\tsum, ok := sdk.Add(total, " + amount + ")\n\t\tif !ok {\n\t\t\tout.Faults = append(out.Faults, " +
-		"abi.Fault{Code: faultOverflow, Line: i, Column: -1})\n" +
-		"\t\t\treturn\n\t\t}\n\t\ttotal = sum\n\t}\n\ttotal = sdk.Round2(total)\n"
-	var sums []string
-	for _, name := range t.summaries {
-		sums = append(sums, "\tout.Summary = append(out.Summary, total) // "+name+"\n")
-	}
-	text += strings.Join(sums, "") + "}\n"
-	if formatted, err := format.Source([]byte(text)); err == nil {
-		text = string(formatted)
-	}
-	return text
+	return b.String()
 }
+
+var ruleText = template.Must(template.New("rule").Funcs(template.FuncMap{"column": func(i int) int { return 2 + i }}).
+	Parse(`package main
+
+import (
+	"dtegate/plugins/sdk"
+	"dtegate/rules/abi"
+)
+
+const faultOverflow = 0
+
+// columns and outputs are how many amounts a line brings and gets.
+const columns, outputs = {{len .Inputs}}, {{len .Outputs}}
+
+var description = &abi.Description{
+	Name: {{printf "%q" .Name}},
+{{with .Inputs}}	Columns: []abi.Field{ {{range .}}
+		{Name: {{printf "%q" .}}, Kind: "amount"},{{end}}
+	},
+{{end}}{{with .Outputs}}	LineOutputs: []abi.Field{ {{range .}}
+		{Name: {{printf "%q" .}}, Kind: "amount"},{{end}}
+	},
+{{end}}	Summary: []string{ {{- range $i, $name := .Summaries}}{{if $i}}, {{end}}{{printf "%q" $name}}{{end -}} },
+	Faults:  []abi.FaultText{faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "El monto supera 92,000,000,000.00"}},
+}
+
+// evaluate is a beginning. TO SAY: each output of a line, and each amount of the summary.
+func evaluate(in *abi.Input, out *abi.Output) {
+	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
+	var total int64
+	for i := range in.N {
+{{if .Sale}}		product, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])
+		if !ok {
+			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
+			return
+		}
+{{range $i, $name := .Given}}		out.Lines[i*outputs+{{$i}}] = sdk.Optional(in.Lines[i*columns+{{column $i}}])
+{{end}}		sum, ok := sdk.Add(total, product)
+{{else if .Inputs}}		sum, ok := sdk.Add(total, in.Lines[i*columns])
+{{else}}		sum, ok := sdk.Add(total, sdk.One) // TO SAY: no amount of a line comes from the till
+{{end}}		if !ok {
+			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
+			return
+		}
+		total = sum
+	}
+	total = sdk.Round2(total)
+{{range .Summaries}}	out.Summary = append(out.Summary, total) // {{.}}
+{{end}}}
+`))
