@@ -61,6 +61,9 @@ func (c *booksCommand) check() error {
 	case c.Month != "" && !documents.IsMonth(c.Month):
 		return fmt.Errorf("--month: %q is no month like 2026-11", c.Month)
 	case c.Explain != "":
+		if _, err := dte.ParseCode(c.Explain); err != nil {
+			return fmt.Errorf("--explain: %w", err)
+		}
 		return nil
 	case c.Month == "":
 		return errors.New("--month: which month, like 2026-11")
@@ -285,7 +288,7 @@ func (c *booksCommand) replaceable() error {
 func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
 	code, err := dte.ParseCode(c.Explain)
 	if err != nil {
-		return fmt.Errorf("--explain: %w", err)
+		return err
 	}
 	var d *books.Document
 	var missed error
