@@ -153,8 +153,6 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	return nil
 }
 
-// init and doctor report on MH's certificate file with the functions below, in the same words.
-
 // ReadKey reads the signing key and the certificate's data from MH's certificate file or a PEM. certificate is nil for a
 // PEM, which has no such data.
 func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certificate, err error) {
