@@ -42,18 +42,15 @@ func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 		return err
 	}
 	defer r.Close(ctx)
-	rule, err := r.Rule()
+	rule := r.Rule.Ref
+	sales, err := c.sales(cfg, document, bundles, rule.Digest)
 	if err != nil {
 		return err
 	}
-	sales, err := c.sales(cfg, document, bundles, rule.Ref.Digest)
-	if err != nil {
-		return err
-	}
-	term.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Ref.Name, rule.Ref.Version, rule.Ref.Digest, c.At,
+	term.Printf("%s %s (%.12s) on %s, ambiente %s\n", rule.Name, rule.Version, rule.Digest, c.At,
 		cfg.Ambiente)
 	for _, s := range sales {
-		made, faults, err := r.Document(ctx, rule, cfg.Seller(), cfg.PointsOfSale()[0], s.facts)
+		made, faults, err := r.Document(ctx, cfg.Seller(), cfg.PointsOfSale()[0], s.facts)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}

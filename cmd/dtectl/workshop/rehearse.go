@@ -19,10 +19,9 @@ import (
 // Rehearsal makes the documents that bundles would make on a day, apart from the branch: nothing is numbered, signed or
 // stored. Close ends it.
 type Rehearsal struct {
-	document, ambiente, day string
-	host                    *rules.Host
-	catalogues              *dte.Catalogues
-	rules                   []*rules.Rule // rules that have begun by the day
+	Rule          *rulestore.Rule // computes on the day, as a branch would pick it
+	ambiente, day string
+	host          *rules.Host
 }
 
 // errNotInForce means that no bundle of a document computes on the day.
@@ -30,7 +29,7 @@ var errNotInForce = errors.New("no bundle computes it on that day")
 
 // Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. It uses the last catalogues
 // that have begun by that day.
-func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente, day string) (*Rehearsal, error) {
+func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente, day string) (r *Rehearsal, err error) {
 	if _, err := time.Parse(time.DateOnly, day); err != nil {
 		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
 	}
@@ -38,60 +37,56 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 	if err != nil {
 		return nil, err
 	}
-	r := &Rehearsal{document: document, ambiente: ambiente, day: day, host: host}
-	begun := ""
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, host.Close(ctx))
+		}
+	}()
+	var catalogues *dte.Catalogues
+	var begun []*rules.Rule
+	since := ""
 	for _, b := range bundles {
 		w, there := b.Manifest.Validity[ambiente]
-		if !there || w.From > day {
-			continue
-		}
 		switch {
-		case b.Manifest.Kind == "catalogue" && w.From >= begun:
-			if r.catalogues, err = dte.ParseCatalogues(b.Parts["catalogues.json"]); err != nil {
-				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err),
-					host.Close(ctx))
-			}
-			begun = w.From
+		case !there || w.From > day:
+		case b.Manifest.Kind == "catalogue" && w.From >= since:
+			catalogues, err = dte.ParseCatalogues(b.Parts["catalogues.json"])
+			since = w.From
 		case b.Manifest.Kind == "document" && b.Manifest.Document == document:
-			loaded, err := host.LoadBundle(ctx, b)
-			if err != nil {
-				return nil, errors.Join(fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err),
-					host.Close(ctx))
-			}
-			r.rules = append(r.rules, loaded)
+			var loaded *rules.Rule
+			loaded, err = host.LoadBundle(ctx, b)
+			begun = append(begun, loaded)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", b.Manifest.Name, b.Manifest.Version, err)
 		}
 	}
-	if r.catalogues == nil {
-		return nil, errors.Join(rulestore.ErrNoCatalogue, host.Close(ctx))
+	if catalogues == nil {
+		return nil, rulestore.ErrNoCatalogue
 	}
-	return r, nil
+	g, err := rules.NewGeneration(begun...)
+	if err != nil {
+		return nil, err
+	}
+	picked, err := g.Pick("document", document, ambiente, day)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotInForce, err)
+	}
+	rule, err := rulestore.Compile(picked, catalogues)
+	return &Rehearsal{rule, ambiente, day, host}, err
 }
 
 // Close ends the engine.
 func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) }
 
-// Rule returns the bundle that computes on the day, as a branch would pick it.
-func (r *Rehearsal) Rule() (*rulestore.Rule, error) {
-	g, err := rules.NewGeneration(r.rules...)
-	if err != nil {
-		return nil, err
-	}
-	picked, err := g.Pick("document", r.document, r.ambiente, r.day)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotInForce, err)
-	}
-	return rulestore.Compile(picked, r.catalogues)
-}
-
 // Document returns what a sale comes to, as the first document of a point of sale at noon. The facts come from the
 // till's request; the faults say why the sale is refused.
-func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer record.Issuer, p record.Point,
-	facts dte.Value) ([]byte, []dte.Fault, error) {
+func (r *Rehearsal) Document(ctx context.Context, issuer record.Issuer, p record.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	control, err := dte.ControlNumber(rule.Document, p.Establishment, p.PointOfSale, 1)
+	control, err := dte.ControlNumber(r.Rule.Document, p.Establishment, p.PointOfSale, 1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,5 +98,5 @@ func (r *Rehearsal) Document(ctx context.Context, rule *rulestore.Rule, issuer r
 	}, record.NormalMarks...)
 	facts = facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(issuer, p)}, dte.Member{Name: "identificacion",
 		Value: dte.Obj(identification...)})
-	return rule.Remake(ctx, facts, schema.FillOptions{Catalogues: true})
+	return r.Rule.Remake(ctx, facts, schema.FillOptions{Catalogues: true})
 }

@@ -38,11 +38,7 @@ func TestRehearse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rule, err := r.Rule()
-		if err != nil {
-			t.Fatal(err)
-		}
-		made, faults, err := r.Document(t.Context(), rule, issuer, point, facts)
+		made, faults, err := r.Document(t.Context(), issuer, point, facts)
 		if err != nil || len(faults) > 0 {
 			t.Fatalf("%v %v", faults, err)
 		}
@@ -50,7 +46,7 @@ func TestRehearse(t *testing.T) {
 		if err != nil || v.Get("identificacion").Get("fecEmi").Text() != day {
 			t.Errorf("%s: %s, %v", day, made, err)
 		}
-		vat[rule.Ref.Version] = v.Get("resumen").Get("totalIva").Text()
+		vat[r.Rule.Ref.Version] = v.Get("resumen").Get("totalIva").Text()
 		if err := r.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -63,12 +59,7 @@ func TestRehearse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close(t.Context())
-	early, err := Rehearse(t.Context(), bundles, "14", "00", "2027-01-01")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer early.Close(t.Context())
-	if _, err := early.Rule(); !errors.Is(err, errNotInForce) {
+	if _, err := Rehearse(t.Context(), bundles, "14", "00", "2027-01-01"); !errors.Is(err, errNotInForce) {
 		t.Errorf("a type without a bundle: %v", err)
 	}
 	if _, err := Rehearse(t.Context(), bundles, "01", "00", "mañana"); err == nil {
