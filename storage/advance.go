@@ -42,9 +42,9 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 		return Entry{}, err
 	}
 	defer held.release()
-	s.settled(code) // its Append may not be durable yet
+	s.pending.wait(code) // its Append may not be durable yet
 	for _, o := range drawn {
-		s.settled(o)
+		s.pending.wait(o)
 	}
 	e, err := s.inState(code, from, c.Parts)
 	if err != nil {
@@ -132,8 +132,11 @@ func (s *Store) due(queue string, before time.Time, limit int) ([]Entry, error) 
 	if err := checkName("queue", queue); err != nil {
 		return nil, err
 	}
-	last, ok := unixNano(before)
-	if !ok {
+	last := before.UnixNano()
+	switch year := before.Year(); { // beyond the table's times
+	case year < 1678:
+		last = math.MinInt64
+	case year > 2261:
 		last = math.MaxInt64
 	}
 	joined, idle := s.queueStarts.idle(queue, last)
@@ -175,7 +178,7 @@ func (s *Store) due(queue string, before time.Time, limit int) ([]Entry, error) 
 		}
 		// A record may have left the queue since the scan.
 		if e.Due != nil && e.Due.Queue == queue && e.Due.At.UnixNano() == f.at {
-			s.settled(e.Code)
+			s.pending.wait(e.Code)
 			entries = append(entries, e.Entry)
 		}
 	}
@@ -223,19 +226,6 @@ func (q *queueStarts) join(due *Due) {
 	defer q.mu.Unlock()
 	k := q.known[due.Queue]
 	q.known[due.Queue] = queueStart{k.read, min(k.first, due.At.UnixNano()), k.joined + 1}
-}
-
-// unixNano returns false for a time after the table's latest possible time. A time before the earliest possible time
-// becomes the earliest.
-func unixNano(t time.Time) (int64, bool) {
-	switch n := t.UnixNano(); {
-	case time.Unix(0, n).Equal(t):
-		return n, true
-	case t.After(time.Unix(0, math.MaxInt64)):
-		return 0, false
-	default:
-		return math.MinInt64, true
-	}
 }
 
 // count is a counter after one change.

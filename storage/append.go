@@ -88,7 +88,7 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 		return err
 	}
 	for _, o := range keys.Origins {
-		s.settled(o)
+		s.pending.wait(o)
 	}
 	if keys.Idempotency != nil {
 		if taken, err := has(s.db, idemKey(keys.Idempotency.Key)); err != nil || taken {
@@ -193,13 +193,13 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	s.commit(b, &row, 0, func() {
 		s.queueStarts.join(e.Due)
 		a.held.drop(series)
-		s.turns.endStored(turn)
+		s.turns.end(turn, true)
 	})
 	settle()
 
 	// 3. In the mark, outside of the store. The mark may trail by one number, so that a single record does not wait for
 	// a second sync. Therefore a damaged end of the log can lose the last number of a series unnoticed.
-	s.mark.wait(row.Sequence, e.Number-1)
+	s.mark.wait(keys.Series, e.Number-1)
 	return e.Entry, nil
 }
 
@@ -300,16 +300,14 @@ func (n *turn) wait() {
 	}
 }
 
-// endStored lets the next turn continue.
-func (t *turns) endStored(n *turn) { t.end(n, true) }
-
-// leave ends the turn of a record that was not stored; after endStored it does nothing. The later numbers of its line
-// are wrong now; therefore later records begin a new line.
+// leave ends the turn of a record that was not stored; after end it does nothing. The later numbers of its line are
+// wrong now; therefore later records begin a new line.
 func (t *turns) leave(n *turn) {
 	n.wait()
 	t.end(n, false)
 }
 
+// end lets the next turn continue.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -75,7 +75,7 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 		return nil, errors.New("storage: Options.Now is not set")
 	}
 	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
-	r.marked, r.markOf, r.noMark = readMark(o.FS, o.MarkPath)
+	r.marked, r.noMark = readMark(o.FS, o.MarkPath, false)
 	err := r.run(ctx)
 	if r.own != nil {
 		err = errors.Join(err, r.own.close())
@@ -103,8 +103,7 @@ type assembly struct {
 	meter  *meter
 	unsure bool // the end of the log may be damaged, although Pebble reports no error
 
-	marked  reached // the content of the mark
-	markOf  [16]byte
+	marked  *Head // the content of the mark; nil: it cannot be read
 	noMark  error // why the mark cannot be read
 	own     *folder
 	gone    bool // nothing is left of the store itself
@@ -118,7 +117,7 @@ type assembly struct {
 
 	db    *pebble.DB // the new store
 	proof *proof
-	row   restoredRow
+	row   Restoration
 	known bool // all meta rows of the store have been read
 }
 
@@ -169,7 +168,7 @@ func (r *assembly) run(ctx context.Context) error {
 	if err = errors.Join(err, r.db.Close()); err != nil {
 		return err
 	}
-	report, err := checkCopy(ctx, r.o, aside, reached{}, r.meter)
+	report, err := checkCopy(ctx, r.o, aside, nil, r.meter)
 	if err != nil {
 		return err
 	}
@@ -228,7 +227,7 @@ func (r *assembly) resume() error {
 	if n := len(list); n > 0 {
 		r.said.Damaged, r.said.Sources = list[n-1].Damaged, list[n-1].Sources
 	}
-	row, bad := restoration(db)
+	row, bad := readJSON[*Restoration](db, keyRestored)
 	err = errors.Join(err, bad)
 	if r.said.Whole = row == nil; err == nil && row != nil {
 		if r.said.Lacking, err = lacking(db); err == nil {
@@ -242,12 +241,8 @@ func (r *assembly) resume() error {
 }
 
 // owe finds out what must be settled before the new store gives numbers.
-func (m *assembly) owe(db *pebble.DB, row *restoredRow) (err error) {
-	var mark *Head
-	if m.noMark == nil {
-		mark = m.marked.head(m.markOf)
-	}
-	m.said.Owed, err = owed(db, row, nil, mark, m.from.Possible)
+func (m *assembly) owe(db *pebble.DB, row *Restoration) (err error) {
+	m.said.Owed, err = owed(db, row, nil, m.marked, m.from.Possible)
 	return err
 }
 
@@ -290,7 +285,7 @@ func (r *assembly) needed(ctx context.Context) error {
 
 // compare reports whether a medium has something that a sound store lacks.
 func (r *assembly) compare(db *pebble.DB, report *Report, restored bool) (bool, error) {
-	row, err := restoration(db)
+	row, err := readJSON[*Restoration](db, keyRestored)
 	if err != nil {
 		return false, err
 	}
@@ -360,7 +355,7 @@ func (r *assembly) room() error {
 
 // finish makes the indexes of the taken rows, and finds out what is missing.
 func (a *assembly) finish() error {
-	was, err := restoration(a.db)
+	was, err := readJSON[*Restoration](a.db, keyRestored)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
@@ -374,7 +369,7 @@ func (a *assembly) finish() error {
 	}
 	if was != nil {
 		for _, k := range was.Known {
-			known = raise(known, k.Name, k.Last, series)
+			known = raise(known, k.Series, k.There, series)
 		}
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
@@ -383,7 +378,7 @@ func (a *assembly) finish() error {
 	for _, name := range slices.Sorted(maps.Keys(a.named)) {
 		known = raise(known, name, a.named[name], series)
 	}
-	behind, err := readBehind(a.db)
+	behind, err := readJSON[[]Witness](a.db, keyBehind)
 	if errors.Is(err, ErrCorrupt) {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
@@ -456,16 +451,16 @@ func (a *assembly) raiseSegments() error {
 }
 
 // raise adds to known that a series got to a number, if the store's series ends before it.
-func raise(known []knownSeries, name string, to uint64, series map[string]Reach) []knownSeries {
+func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
 	last := series[name].Last
 	if to <= last {
 		return known
 	}
-	i := slices.IndexFunc(known, func(k knownSeries) bool { return k.Name == name })
+	i := slices.IndexFunc(known, func(k Lead) bool { return k.Series == name })
 	if i < 0 {
-		return append(known, knownSeries{Name: name, Last: to, Changes: to - last})
+		return append(known, Lead{Series: name, There: to, Changes: to - last})
 	}
-	known[i].Last = max(known[i].Last, to)
+	known[i].There = max(known[i].There, to)
 	return known
 }
 
@@ -502,7 +497,7 @@ func (a *assembly) accepted(now *holes) bool {
 
 // markAgrees reports whether the mark has exactly this store's identity and no number that the store lacks.
 func (a *assembly) markAgrees(series map[string]Reach) bool {
-	return a.noMark == nil && compareMark(storeHead(a.id, a.db, series), a.marked.head(a.markOf)) == nil
+	return a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 }
 
 // checkMark notes whether the mark of the store is lost. An existing mark must be of the store's family.
@@ -512,9 +507,9 @@ func (a *assembly) checkMark() error {
 		return nil
 	case a.noMark != nil:
 		return fmt.Errorf("mark %s: %w", a.o.MarkPath, errors.Join(ErrMark, a.noMark))
-	case !sameFamily(a.markOf, a.id):
-		return fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, a.o.MarkPath, a.markOf,
-			a.id)
+	case !sameFamily(a.marked.Store, a.id):
+		return fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, a.o.MarkPath,
+			a.marked.Store, a.id)
 	}
 	return nil
 }

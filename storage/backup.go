@@ -135,7 +135,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 }
 
 // checkpoint makes a checkpoint, and returns the mark's earlier numbers.
-func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked reached, err error) {
+func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked *Head, err error) {
 	if err = s.enter(); err != nil {
 		return marked, err
 	}
@@ -143,8 +143,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked r
 	if err = s.writable(); err != nil {
 		return marked, err
 	}
-	marked, store := s.mark.durable()
-	b.Store = hex.EncodeToString(store[:])
+	marked = s.mark.durable()
+	b.Store = hex.EncodeToString(marked.Store[:])
 	err = s.o.FS.RemoveAll(dir)
 	if err == nil {
 		// Pebble 2.1.7 copies as much of the manifest as it has written itself since Open: nothing, when Open found no
@@ -194,7 +194,7 @@ func (s *Store) flush(ctx context.Context) error {
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 
 // checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt.
-func checkCopy(ctx context.Context, o *Options, dir string, marked reached, p *meter) (*Report, error) {
+func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *meter) (*Report, error) {
 	at := *o
 	at.FS = unlocked{o.FS}
 	db, err := at.openAt(dir, true)
@@ -227,7 +227,7 @@ func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) 
 			}
 		}
 		if err == nil {
-			_, err = checkCopy(ctx, &o, o.FS.PathJoin(dir, backupStore), reached{}, p)
+			_, err = checkCopy(ctx, &o, o.FS.PathJoin(dir, backupStore), nil, p)
 		}
 		p.finish()
 	}

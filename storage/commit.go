@@ -36,9 +36,10 @@ func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func())
 	if err := b.Close(); err != nil {
 		s.o.die("closing batch: %v", err)
 	}
-	s.syncer.wait(row)
+	at := place{*row, s.names.named(row.Sequence)}
+	s.syncer.wait(at)
 	if s.second != nil {
-		s.second.push(place{*row, s.names.named(row.Sequence)}, feed, batch)
+		s.second.push(at, feed, batch)
 	}
 }
 
@@ -86,14 +87,11 @@ func setJSON(w pebble.Writer, key []byte, v any, sync *pebble.WriteOptions) erro
 }
 
 func has(r pebble.Reader, key []byte) (bool, error) {
-	_, closer, err := r.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
+	_, err := get(r, key)
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("reading key %x: %w", key, damaged(err))
-	}
-	return true, closer.Close()
+	return err == nil, err
 }
 
 // errStop ends a scan early and is not an error.
@@ -152,7 +150,7 @@ type syncer struct {
 
 // round is the batches that go to the disk with one sync.
 type round struct {
-	rows []Reach // as the batches leave them
+	rows []place // as the batches leave them
 	done chan struct{}
 }
 
@@ -165,10 +163,10 @@ func newSyncer(s *Store) *syncer {
 }
 
 // wait returns when the disk has the batch that wrote row. The batch is in the log already.
-func (y *syncer) wait(row *Reach) {
+func (y *syncer) wait(row place) {
 	y.mu.Lock()
 	r := y.next
-	r.rows = append(r.rows, *row)
+	r.rows = append(r.rows, row)
 	y.mu.Unlock()
 	signal(y.kick)
 	<-r.done
@@ -245,21 +243,19 @@ func (s *Store) rest(waiting int) time.Duration {
 // Beat also works in a damaged store: such a store has already stopped issuing, and a restarted process would not know
 // the reason. ErrReadOnly, ErrClosed.
 func (s *Store) Beat(at time.Time) error {
-	if err := s.enter(); err != nil {
-		return fmt.Errorf("beating: %w", err)
-	}
-	defer s.leave()
-	if s.o.readOnly {
-		return fmt.Errorf("beating: %w", ErrReadOnly)
-	}
-	start := s.o.Now()
-	b := s.db.NewBatch()
-	if err := errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyMark, s.mark.row(), nil),
-		b.Commit(pebble.Sync)); err != nil {
-		s.o.die("writing heartbeat: %v", err)
-	}
-	s.metrics.sync.Observe(s.secondsSince(start))
-	return nil
+	return s.do("beating", func() error {
+		if s.o.readOnly {
+			return ErrReadOnly
+		}
+		start := s.o.Now()
+		b := s.db.NewBatch()
+		if err := errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyMark, s.mark.row(), nil),
+			b.Commit(pebble.Sync)); err != nil {
+			s.o.die("writing heartbeat: %v", err)
+		}
+		s.metrics.sync.Observe(s.secondsSince(start))
+		return nil
+	})
 }
 
 // LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; zero

@@ -214,7 +214,7 @@ func idemOf(n uint64) *Idempotency {
 // verify opens the disk. With again it also cuts the power during that Open, and verifies what is left then.
 func (d crashed) verify(again bool) (scenarios int, err error) {
 	scenarios = 1
-	marked, _, err := readMark(d.fs, options(nil).MarkPath)
+	marked, err := readMark(d.fs, options(nil).MarkPath, false)
 	if err != nil {
 		return scenarios, fmt.Errorf("mark: %w", err)
 	}

@@ -155,7 +155,7 @@ func Create(o Options) error {
 	if _, err := o.FS.Stat(o.Dir); err == nil {
 		return fmt.Errorf("creating store %s: %w", o.Dir, ErrExists)
 	}
-	if said, _, err := readMark(o.FS, o.MarkPath); err == nil && len(said.numbers) > 0 {
+	if said, err := readMark(o.FS, o.MarkPath, false); err == nil && len(said.Series) > 0 {
 		return fmt.Errorf("creating store %s: mark %s counts numbers of another: %w", o.Dir, o.MarkPath, ErrExists)
 	} else if err != nil && !errors.Is(err, errNoMark) {
 		return fmt.Errorf("creating store %s: %w", o.Dir, errors.Join(ErrExists, err))
@@ -184,7 +184,7 @@ func create(o *Options) error {
 	if err := fill(o, aside, store); err != nil {
 		return err
 	}
-	if err := writeNewMark(o.FS, o.MarkPath, store, reached{}, firstSlot, 1); err != nil {
+	if err := writeNewMark(o.FS, o.MarkPath, markHead(store, nil), firstSlot, 1); err != nil {
 		return err
 	}
 	// Pebble has synced its folder; sync it again, so as not to rely on Pebble.

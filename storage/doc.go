@@ -36,8 +36,8 @@
 // A store cares for itself while it issues:
 //
 //	the clock         Beat, LastBeat
-//	what it can do    Health, Busy, Space, and Describe and Collect for Prometheus
-//	its tables        ReadTables, LastReading, Fsck
+//	what it can do    Health, Space, and Describe and Collect for Prometheus
+//	its tables        ReadDaily, LastReading, Fsck
 //	backups           Backup, LastBackup
 //	its mark          ProveMark, MarkProved
 //	its second copy   SecondCopy, CopyAfter

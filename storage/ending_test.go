@@ -74,7 +74,7 @@ func TestEnding(t *testing.T) {
 		},
 		"read tables": func(ctx context.Context) error {
 			s := openStore(t, disk.Copy())
-			return errors.Join(s.ReadTables(ctx, nil), s.Close())
+			return errors.Join(s.readTables(ctx, nil), s.Close())
 		},
 		"repair": func(ctx context.Context) error {
 			// of small blocks: what is behind a bad one is looked for by reading blocks again and again

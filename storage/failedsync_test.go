@@ -219,7 +219,7 @@ func TestFailedSync_MarkIsWrittenAgain(t *testing.T) {
 	s := openStoreWith(t, o)
 	put(t, s, "a", 1)
 	put(t, s, "a", 2)
-	s.mark.wait(1, 2)
+	s.mark.wait("a", 2)
 	failed := disk.FailSyncs(1, syscall.EIO, func(path string) bool { return path == o.MarkPath })
 	put(t, s, "a", 3) // waits for the mark to say 2
 	<-dead
@@ -236,7 +236,7 @@ func TestFailedSync_MarkIsWrittenAgain(t *testing.T) {
 		return nil
 	})
 	put(t, s, "a", 4) // waits for the mark to say 3
-	if said, _, err := readMark(disk.Crash(0, nil), o.MarkPath); err != nil || said.numbers[0] != 3 {
+	if said, err := readMark(disk.Crash(0, nil), o.MarkPath, false); err != nil || said.Series["a"].Last != 3 {
 		t.Errorf("number 4 is acknowledged, and the mark on the medium says %v, %v", said, err)
 	}
 	close(hold)

@@ -52,7 +52,7 @@ const MaxProblems = 1000
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	return use(s, "checking store", func() (*Report, error) {
 		// The mark first: the store only grows after it.
-		var marked reached
+		var marked *Head
 		var markErr error
 		if s.mark != nil {
 			marked, markErr = s.mark.prove()
@@ -72,18 +72,16 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
 	}
-	marked, of, markErr := readMark(o.FS, o.MarkPath)
-	if id, err := get(db, keyStore); markErr == nil && err != nil {
-		markErr = errors.New("was compared with nothing: the store's identity cannot be read")
-	} else if markErr == nil && string(id) != string(of[:]) {
-		markErr = fmt.Errorf("the mark is of store %x, this is store %x", of, id)
+	j, unjudged := newMarkJudge(db) // fsck reports the unreadable row
+	state := j.look(o.FS, o.MarkPath)
+	var markErr error
+	switch {
+	case state.said == nil, state.Kind == MarkOld && unjudged == nil:
+		markErr = errors.New(state.What)
+	case state.said.Store != j.id:
+		markErr = fmt.Errorf("the mark is of store %x, this is store %x", state.said.Store, j.id)
 	}
-	if j, err := newMarkJudge(db); err == nil && markErr == nil { // on an error, fsck reports the unreadable row
-		if state := j.look(o.FS, o.MarkPath); state.Kind == MarkOld {
-			markErr = errors.New(state.What)
-		}
-	}
-	report, err := fsck(ctx, db, marked, markErr, nil)
+	report, err := fsck(ctx, db, state.said, markErr, nil)
 	if err == nil && len(report.Problems) == 0 { // also check blocks without rows
 		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {
 			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
@@ -158,7 +156,7 @@ type seriesCheck struct {
 
 // fsck reads every table once, from its first row to its last. It sums up what the tables say of each record: see
 // facts. Unreadable rows do not stop it. If a record's sum is not 0, a second walk finds which of its rows are wrong.
-func fsck(ctx context.Context, r pebble.Reader, marked reached, markErr error, progress Progress) (*Report, error) {
+func fsck(ctx context.Context, r pebble.Reader, marked *Head, markErr error, progress Progress) (*Report, error) {
 	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck),
 		facts: newFacts(), progress: progress}
 	c.holes, _ = readHoles(r) // the walk itself reports damaged rows
@@ -467,29 +465,18 @@ func (s *seriesCheck) unseen(to uint64) Affected {
 // markProblem is the Where of a Problem with the mark.
 const markProblem = "high-water mark"
 
-func (c *checker) checkMark(marked reached, err error) {
-	const where = markProblem
-	if err != nil {
-		c.problemAt(where, "%v", err)
-		return
-	}
-	here := numbersHead([16]byte{}, nil, 0)
-	for _, s := range c.series {
-		here.Series[s.name] = Reach{Last: s.row.Last}
-	}
-	there := marked.head([16]byte{})
-	_, list, _ := Relate(here, there) // heads of numbers: reads no medium
-	for _, l := range list {
-		_, known := here.Series[l.Series]
-		switch {
-		case l.There <= l.Here: // the store has all numbers of the mark
-		case !known && c.seriesBlind:
-			c.problemAt(where, "says %d for series %s, whose row cannot be read", l.There, l.Series)
-		case !known:
-			c.problemAt(where, "says %d for series %s, which the store does not have", l.There, l.Series)
-		default:
-			c.problemAt(where, "says %d for series %q, which ends at %d: acknowledged records are missing", l.There,
-				l.Series, l.Here)
+// checkMark compares the store with a mark of the store's own; nil: with none.
+func (c *checker) checkMark(marked *Head, err error) {
+	switch {
+	case err != nil:
+		c.problemAt(markProblem, "%v", err)
+	case marked != nil:
+		_, list, _ := Relate(numbersHead(marked.Store, c.report.Last, 0), marked) // reads no medium
+		for _, l := range list {
+			if l.There > l.Here {
+				c.problemAt(markProblem, "says %d for series %q, which ends at %d: acknowledged records are missing",
+					l.There, l.Series, l.Here)
+			}
 		}
 	}
 }

@@ -201,7 +201,7 @@ func (o *Owed) losses(n uint64) (list []Loss) {
 
 // doubt is how many changes there may have been behind the end of the copy that a store was made of.
 func doubt(s *Store) uint64 {
-	if row, err := restoration(s.db); err == nil && row != nil {
+	if row, err := readJSON[*Restoration](s.db, keyRestored); err == nil && row != nil {
 		return row.Doubt
 	}
 	return 0
@@ -215,11 +215,20 @@ func (a *Assembled) missing() []Missing {
 	return a.Owed.Missing
 }
 
-// byName is how far each series got that got anywhere.
-func (r reached) byName() map[string]uint64 {
+// byName is how far each series got.
+func (h *Head) byName() map[string]uint64 {
 	m := make(map[string]uint64)
-	for name, reach := range r.head([16]byte{}).Series {
+	for name, reach := range h.Series {
 		m[name] = reach.Last
 	}
 	return m
+}
+
+// markSaying returns the mark of a store that says these numbers of these series, in the order of their sequences.
+func markSaying(store [16]byte, names []string, numbers ...uint64) *Head {
+	h := markHead(store, make(map[string]Reach))
+	for i, name := range names {
+		h.Series[name] = Reach{Sequence: uint32(i + 1), Last: numbers[i]}
+	}
+	return h
 }

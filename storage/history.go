@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -30,10 +31,17 @@ type Head struct {
 
 // Reach is how far one series got. It is also the row of a series in the store.
 type Reach struct {
-	Sequence uint32   // of the journal; Sequence, Position and Hash are 0 in a Head of numbers
+	Sequence uint32   // of the journal; Position and Hash are 0 in a Head of numbers
 	Last     uint64   // the highest number
 	Position uint64   // of the last link in the journal
 	Hash     [32]byte // of that link
+}
+
+// bySequence returns the names of the series, by their sequences.
+func (h *Head) bySequence() []string {
+	return slices.SortedFunc(maps.Keys(h.Series), func(a, b string) int {
+		return cmp.Compare(h.Series[a].Sequence, h.Series[b].Sequence)
+	})
 }
 
 // Relation is the result of comparing two Heads.
@@ -176,7 +184,7 @@ type Witness struct {
 // only the medium has, new records included; 0: not known.
 type Lead struct {
 	Series  string `json:"series"`
-	Here    uint64 `json:"here"`  // last number in the store
+	Here    uint64 `json:"here"`  // last number in the store; 0 in a Restoration
 	There   uint64 `json:"there"` // on the medium
 	Changes uint64 `json:"changes"`
 }
@@ -224,7 +232,7 @@ func (s *Store) Behind() []Witness {
 // Held returns the witnesses outside of the box, with one series each.
 func (s *Store) Held() ([]Witness, error) {
 	return use(s, "reading witnesses", func() ([]Witness, error) {
-		list, err := readBehind(s.db)
+		list, err := readJSON[[]Witness](s.db, keyBehind)
 		return slices.DeleteFunc(list, inBox), err
 	})
 }
@@ -233,9 +241,9 @@ func inBox(w Witness) bool { return !w.Outside }
 
 // Hold adds witnesses outside of the box, durably: each names one series.
 func (s *Store) Hold(list []Witness) error {
-	_, err := use(s, "holding series", func() (any, error) {
+	return s.do("holding series", func() error {
 		if err := s.sound(); err != nil {
-			return nil, err
+			return err
 		}
 		for _, w := range list {
 			w.Outside, w.Series = true, slices.Clone(w.Series)
@@ -248,12 +256,11 @@ func (s *Store) Hold(list []Witness) error {
 				return same
 			}, &w)
 			if err != nil {
-				return nil, err
+				return err
 			}
 		}
-		return nil, nil
+		return nil
 	})
-	return err
 }
 
 // hold stops the store from giving numbers, also after a restart: removing the medium does not help.
@@ -286,7 +293,7 @@ func (s *Store) replaceWitnesses(drop func(Witness) bool, w *Witness) error {
 // setWitnesses is the one writer of the row of witnesses.
 func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w *Witness,
 	sync *pebble.WriteOptions) error {
-	list, err := readBehind(r)
+	list, err := readJSON[[]Witness](r, keyBehind)
 	if err != nil {
 		return err
 	}
@@ -302,9 +309,6 @@ func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w 
 	}
 	return setJSON(to, keyBehind, list, sync)
 }
-
-// readBehind returns all witnesses.
-func readBehind(r pebble.Reader) ([]Witness, error) { return readJSON[[]Witness](r, keyBehind) }
 
 // leads returns a Witness if a medium knows more than the store, or another history; nil otherwise.
 func leads(medium, path string, here, there *Head) (*Witness, error) {

@@ -16,7 +16,7 @@ import (
 //	                                                    "former": [][16]byte · "beat", "backup": time.Time · "feed":
 //	                                                    uint64, before the first announcement of this identity ·
 //	                                                    "segments": segmentsRow · "mark": markRow · "restored":
-//	                                                    restoredRow · "restorations": []Gap · "behind": []Witness ·
+//	                                                    Restoration · "restorations": []Gap · "behind": []Witness ·
 //	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord
 //	series    name                                      Reach: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it

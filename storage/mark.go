@@ -3,7 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +21,7 @@ import (
 type mark struct {
 	o       *Options
 	metrics *metrics
-	names   *names
+	store   [16]byte
 	file    *markFile
 	kick    chan struct{} // one element: the mark must be written
 	stopped chan struct{} // closed when the writer has ended
@@ -30,10 +30,9 @@ type mark struct {
 
 	mu    sync.Mutex
 	wrote sync.Cond
-	known []uint64 // numbers durable in the store, by sequence - 1
-	named []string // names of these series; only appended to
-	said  []uint64 // numbers durable in the file
-	busy  bool     // the writer is writing
+	known map[string]Reach // sequences, and numbers durable in the store
+	said  map[string]Reach // the same, durable in the file
+	busy  bool             // the writer is writing
 	stop  bool
 }
 
@@ -42,57 +41,53 @@ type mark struct {
 // The mark may have higher numbers than the store, and keeps them until the store reaches them. A restored store whose
 // mark is lost gets a new mark.
 //
-// It returns the content of the file. Series that the file names and the store lacks get a sequence id in names.
-func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, reached, error) {
-	file, said, err := openMarkFile(o.FS, o.MarkPath, true)
+// Series that the file names and the store lacks get a sequence id in names.
+func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error) {
+	file, err := openMarkFile(o.FS, o.MarkPath, true)
 	if errors.Is(err, errNoMark) && j.restored != nil && j.restored.MarkLost {
 		if err := j.writeNew(o, j.newLine()); err != nil {
-			return nil, said, err
+			return nil, err
 		}
-		file, said, err = openMarkFile(o.FS, o.MarkPath, true)
+		file, err = openMarkFile(o.FS, o.MarkPath, true)
 	}
-	state := j.judge(o.MarkPath, file, said, err)
+	state := j.judge(o.MarkPath, file, err)
 	switch {
 	case file == nil:
-		return nil, said, j.refuse(o, state)
+		return nil, j.refuse(o, state)
 	case state.Kind != MarkSound && state.Kind != MarkAhead:
-		return nil, said, errors.Join(j.refuse(o, state), file.close())
+		return nil, errors.Join(j.refuse(o, state), file.close())
 	}
-	k := &mark{o: o, metrics: m, names: names, file: file, kick: make(chan struct{}, 1), stopped: make(chan struct{})}
+	k := &mark{o: o, metrics: m, store: file.said.Store, file: file, known: make(map[string]Reach),
+		kick: make(chan struct{}, 1), stopped: make(chan struct{})}
 	k.wrote.L = &k.mu
-	for i, n := range said.numbers { // a mark's numbers never fall
-		if n > 0 {
-			k.raise(names.sequenceOf(said.names[i]), n)
-		}
+	for _, name := range file.said.bySequence() { // a mark's numbers never fall
+		k.raise(place{Reach{Sequence: names.sequenceOf(name), Last: file.said.Series[name].Last}, name})
 	}
 	// The mark of a restored store keeps only its own numbers, until Settle has compared them with the store's.
 	if j.restored == nil {
-		for _, row := range j.series {
-			k.raise(row.Sequence, row.Last)
+		for name, row := range j.series {
+			k.raise(place{row, name})
 		}
 	}
 	// Write the mark even if nothing changed: the previous process may have ended because a sync of the mark failed.
 	// Then the content read here is in Linux's cache and not on the medium.
-	if err := file.write(reached{k.named, k.known}); err != nil {
-		return nil, said, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
+	if err := file.write(markHead(k.store, k.known)); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
-	k.said = slices.Clone(k.known)
+	k.said = maps.Clone(k.known)
 	k.opened = file.generation.Load()
 	k.proved.Store(o.Now().UnixNano())
 	go k.run()
-	return k, said, nil
+	return k, nil
 }
 
 // raise raises the number of a series, and returns whether it was lower.
-func (m *mark) raise(sequence uint32, number uint64) bool {
-	for len(m.known) < int(sequence) {
-		m.known = append(m.known, 0)
-		m.named = append(m.named, m.names.named(uint32(len(m.known))))
+func (m *mark) raise(p place) bool {
+	if m.known[p.Name].Last >= p.Last {
+		return false
 	}
-	k := &m.known[sequence-1]
-	news := *k < number
-	*k = max(*k, number)
-	return news
+	m.known[p.Name] = Reach{Sequence: p.Sequence, Last: p.Last}
+	return true
 }
 
 // compareMark returns ErrMark when the mark is another store's, or has a higher number than the store.
@@ -110,12 +105,12 @@ func compareMark(here, marked *Head) error {
 }
 
 // note passes rows that are durable in the store to the writer.
-func (m *mark) note(rows []Reach) {
+func (m *mark) note(rows []place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	news := false
 	for _, row := range rows {
-		news = m.raise(row.Sequence, row.Last) || news
+		news = m.raise(row) || news
 	}
 	if news {
 		signal(m.kick)
@@ -131,13 +126,10 @@ func signal(c chan struct{}) {
 }
 
 // wait returns when the file durably has number or more.
-func (m *mark) wait(sequence uint32, number uint64) {
-	if number == 0 {
-		return
-	}
+func (m *mark) wait(series string, number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for int(sequence) > len(m.said) || m.said[sequence-1] < number {
+	for m.said[series].Last < number {
 		m.wrote.Wait()
 	}
 }
@@ -147,8 +139,7 @@ func (m *mark) run() {
 	defer close(m.stopped)
 	for range m.kick {
 		m.mu.Lock()
-		if numbers := slices.Clone(m.known); !slices.Equal(numbers, m.said) {
-			now := reached{m.named, numbers}
+		if now := markHead(m.store, maps.Clone(m.known)); !maps.Equal(now.Series, m.said) {
 			m.busy = true
 			m.mu.Unlock()
 			start := m.o.Now()
@@ -159,10 +150,10 @@ func (m *mark) run() {
 			}
 			m.metrics.mark.Observe(m.o.Now().Sub(start).Seconds())
 			m.mu.Lock()
-			m.said, m.busy = numbers, false
+			m.said, m.busy = now.Series, false
 			m.wrote.Broadcast()
 		}
-		stop := m.stop && slices.Equal(m.known, m.said)
+		stop := m.stop && maps.Equal(m.known, m.said)
 		m.mu.Unlock()
 		if stop {
 			return
@@ -178,15 +169,14 @@ func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	for m.busy { // otherwise the writer would write the old numbers again
 		m.wrote.Wait()
 	}
-	m.known, m.named = nil, nil
-	for _, row := range series {
-		m.raise(row.Sequence, row.Last)
+	m.store, m.known = store, make(map[string]Reach)
+	for name, row := range series {
+		m.raise(place{row, name})
 	}
-	m.file.store = store
-	if err := m.file.write(reached{m.named, m.known}); err != nil {
+	if err := m.file.write(markHead(store, m.known)); err != nil {
 		m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 	}
-	m.said = slices.Clone(m.known)
+	m.said = maps.Clone(m.known)
 }
 
 // close ends the writer after its last write. note is not called any more.
@@ -225,19 +215,18 @@ func (s *Store) MarkProved() time.Time {
 }
 
 // durable returns the numbers that were written to the file.
-func (m *mark) durable() (reached, [16]byte) {
+func (m *mark) durable() *Head {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return reached{m.named, slices.Clone(m.said)}, m.file.store
+	return markHead(m.store, maps.Clone(m.said))
 }
 
 // prove returns the file's numbers, which are at least those that were written to it.
-func (m *mark) prove() (said reached, err error) {
-	least, store := m.durable()
+func (m *mark) prove() (said *Head, err error) {
+	least := m.durable()
 	for range proofTries {
-		var file *markFile
-		if file, said, err = openMarkFile(m.o.FS, m.o.MarkPath, true); err == nil {
-			err = errors.Join(file.close(), compareMark(said.head(file.store), least.head(store)))
+		if said, err = readMark(m.o.FS, m.o.MarkPath, true); err == nil {
+			err = compareMark(said, least)
 		}
 		if err == nil {
 			break

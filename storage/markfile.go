@@ -16,11 +16,12 @@ import (
 // intact. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation
 // counts:
 //
-//	"DTEMARK1" · generation u64 · store [16] · count u32 · count × (number u64, length u8, name) · CRC-32C of it u32
+//	"DTEMARK1" · generation u64 · store [16] · count u32 · count × (sequence u32, number u64, length u8, name) ·
+//	CRC-32C of it u32
 type markFile struct {
-	fs    vfs.FS
-	path  string
-	store [16]byte
+	fs   vfs.FS
+	path string
+	said *Head // what was read
 
 	f          vfs.File
 	slot       int           // bytes
@@ -41,53 +42,44 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// reached is how far each series got: numbers[i] is the last number of series names[i].
-type reached struct {
-	names   []string
-	numbers []uint64
-}
-
-// head returns r as a Head. One number more than the mark's may have been given: number n is acknowledged once the mark
-// is at n-1.
-func (r reached) head(store [16]byte) *Head {
-	h := numbersHead(store, nil, 1)
-	for i, n := range r.numbers {
-		if n > 0 {
-			h.Series[r.names[i]] = Reach{Last: n}
-		}
-	}
-	return h
+// markHead returns the content of a mark: of each series the sequence and the last number. One number more may have
+// been given: number n is acknowledged once the mark is at n-1.
+func markHead(store [16]byte, series map[string]Reach) *Head {
+	return &Head{Store: store, Series: series, Numbers: true, Slack: 1}
 }
 
 // slotAt returns the offset of a generation's slot in the file.
 func slotAt(slot int, generation uint64) int64 { return int64(slot) * int64((generation+1)%2) }
 
-func encodeMark(b []byte, generation uint64, store [16]byte, r reached) []byte {
-	b = append(be.AppendUint64(append(b, markMagic...), generation), store[:]...)
-	b = be.AppendUint32(b, uint32(len(r.numbers)))
-	for i, n := range r.numbers {
-		b = append(append(be.AppendUint64(b, n), byte(len(r.names[i]))), r.names[i]...)
+func encodeMark(b []byte, generation uint64, h *Head) []byte {
+	b = append(be.AppendUint64(append(b, markMagic...), generation), h.Store[:]...)
+	b = be.AppendUint32(b, uint32(len(h.Series)))
+	for _, name := range h.bySequence() {
+		row := h.Series[name]
+		b = be.AppendUint64(be.AppendUint32(b, row.Sequence), row.Last)
+		b = append(append(b, byte(len(name))), name...)
 	}
 	return be.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
 // decodeMark reads a whole slot.
-func decodeMark(slot []byte) (generation uint64, store [16]byte, said reached, ok bool) {
+func decodeMark(slot []byte) (generation uint64, said *Head, ok bool) {
+	said = markHead([16]byte{}, make(map[string]Reach))
 	c := cursor{b: slot}
 	c.bad = string(c.take(len(markMagic))) != markMagic
 	generation = c.u64()
-	copy(store[:], c.take(16))
+	copy(said.Store[:], c.take(16))
 	for n := c.u32(); n > 0 && !c.bad; n-- {
-		said.numbers = append(said.numbers, c.u64())
-		said.names = append(said.names, string(c.take(int(c.u8()))))
+		row := Reach{Sequence: c.u32(), Last: c.u64()}
+		said.Series[string(c.take(int(c.u8())))] = row
 	}
 	sum := crc32.Checksum(slot[:len(slot)-len(c.b)], castagnoli)
-	return generation, store, said, c.u32() == sum && !c.bad
+	return generation, said, c.u32() == sum && !c.bad
 }
 
 // writeNewMark writes a mark under another name and renames it. generation is at least 1; see markRow.
-func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, generation uint64) error {
-	b := encodeMark(nil, generation, store, r)
+func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) error {
+	b := encodeMark(nil, generation, h)
 	for slot < len(b) {
 		slot *= 2
 	}
@@ -103,11 +95,11 @@ func writeNewMark(fs vfs.FS, path string, store [16]byte, r reached, slot int, g
 	return syncDir(fs, fs.PathDir(path))
 }
 
-// openMarkFile opens a mark, to read or also to write it, and returns its content.
-func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, reached, error) {
+// openMarkFile opens and reads a mark; write: to write it too.
+func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, reached{}, errNoMark
+		return nil, errNoMark
 	}
 	if err == nil && write { // in two steps: opening for writing would make a file
 		if err = f.Close(); err == nil {
@@ -115,61 +107,56 @@ func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, reached, error
 		}
 	}
 	if err != nil {
-		return nil, reached{}, err
+		return nil, err
 	}
 	m := &markFile{fs: fs, path: path, f: f}
-	said, store, err := m.read()
-	if err != nil {
-		return nil, reached{}, errors.Join(err, f.Close())
+	if err := m.read(); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	m.store = store
-	return m, said, nil
+	return m, nil
 }
 
-// readMark returns the content of the file at path, and its store's identity. errNoMark when there is no file.
-func readMark(fs vfs.FS, path string) (reached, [16]byte, error) {
-	file, said, err := openMarkFile(fs, path, false)
+// readMark returns the content of the file at path. errNoMark when there is no file. write: the file must be writable.
+func readMark(fs vfs.FS, path string, write bool) (*Head, error) {
+	file, err := openMarkFile(fs, path, write)
 	if err != nil {
-		return reached{}, [16]byte{}, err
+		return nil, err
 	}
-	return said, file.store, file.close()
+	return file.said, file.close()
 }
 
-// read returns the newer of the two slots.
-func (m *markFile) read() (said reached, store [16]byte, err error) {
+// read reads the newer of the two slots.
+func (m *markFile) read() error {
 	info, err := m.f.Stat()
 	if err != nil {
-		return said, store, err
+		return err
 	}
 	size := int(info.Size())
 	if size%2 != 0 || size < 2*firstSlot || size > 2*largestSlot {
-		return said, store, fmt.Errorf("%w: %d bytes", errBadMark, size)
+		return fmt.Errorf("%w: %d bytes", errBadMark, size)
 	}
 	content := make([]byte, size)
 	if n, err := m.f.ReadAt(content, 0); n < size {
-		return said, store, errors.Join(io.ErrUnexpectedEOF, err)
+		return errors.Join(io.ErrUnexpectedEOF, err)
 	}
 	m.slot, m.torn = size/2, false
 	for slot := range slices.Chunk(content, m.slot) {
-		generation, of, r, ok := decodeMark(slot)
+		generation, said, ok := decodeMark(slot)
 		m.torn = m.torn || !ok && slices.ContainsFunc(slot, func(b byte) bool { return b != 0 })
 		if ok && generation > m.generation.Load() {
 			m.generation.Store(generation)
-			store, said = of, r
+			m.said = said
 		}
 	}
-	if m.generation.Load() == 0 {
-		return said, store, errBadMark
-	}
-	return said, store, nil
+	return onlyIf(m.said == nil, errBadMark)
 }
 
 // write writes the next slot, and returns when the disk has it.
-func (m *markFile) write(r reached) error {
+func (m *markFile) write(h *Head) error {
 	generation := m.generation.Load() + 1
 	var err error
-	if m.buf = encodeMark(m.buf[:0], generation, m.store, r); len(m.buf) > m.slot {
-		err = m.grow(r, generation)
+	if m.buf = encodeMark(m.buf[:0], generation, h); len(m.buf) > m.slot {
+		err = m.grow(h, generation)
 	} else if _, err = m.f.WriteAt(m.buf, slotAt(m.slot, generation)); err == nil {
 		err = m.f.SyncData()
 	}
@@ -180,8 +167,8 @@ func (m *markFile) write(r reached) error {
 }
 
 // grow replaces this file with a file with larger slots.
-func (m *markFile) grow(r reached, generation uint64) error {
-	if err := writeNewMark(m.fs, m.path, m.store, r, m.slot, generation); err != nil {
+func (m *markFile) grow(h *Head, generation uint64) error {
+	if err := writeNewMark(m.fs, m.path, h, m.slot, generation); err != nil {
 		return err
 	}
 	f, err := m.fs.OpenReadWrite(m.path, vfs.WriteCategoryUnspecified)

@@ -15,7 +15,7 @@ func TestProveMark(t *testing.T) {
 	old := readFile(t, fs, markPath)
 	put(t, s, "a", 2)
 	put(t, s, "a", 3)
-	s.mark.wait(1, 3)
+	s.mark.wait("a", 3)
 	if err := s.ProveMark(); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type mendedSeries struct {
 
 // mend returns the series whose end is missing, and the time until which nothing is missing, in Unix ns: that of the
 // latest change, or of the last change before the first missing change.
-func mend(db *pebble.DB, told copyState, reason string) (known []knownSeries, until int64, err error) {
+func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {
 		return nil, 0, err
@@ -53,7 +53,7 @@ func mend(db *pebble.DB, told copyState, reason string) (known []knownSeries, un
 	return known, min(m.latest, m.sound), errors.Join(err, m.b.Close())
 }
 
-func (m *mender) mend(told copyState) ([]knownSeries, error) {
+func (m *mender) mend(told copyState) ([]Lead, error) {
 	series, err := readAllSeries(m.db)
 	if err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (m *mender) entry(key, value []byte) error {
 }
 
 // note writes the holes and incomplete records. bad are the ids of the incomplete records.
-func (m *mender) note(bad []uint64) (known []knownSeries) {
+func (m *mender) note(bad []uint64) (known []Lead) {
 	for _, id := range bad {
 		d := m.facts.looked[id]
 		if m.facts.of(id).revision == 0 { // parts that belong to no entry
@@ -183,9 +183,9 @@ func (m *mender) note(bad []uint64) (known []knownSeries) {
 		}
 		if s.row.Position > s.end.Position {
 			behind := s.row.Position - s.end.Position
-			known = append(known, knownSeries{Name: s.name, Last: max(s.row.Last, s.end.Last), Changes: behind})
+			known = append(known, Lead{Series: s.name, There: max(s.row.Last, s.end.Last), Changes: behind})
 			if s.row.Last == 0 { // the head has no numbers: at most one number for each change
-				known[len(known)-1].Last = s.end.Last + behind
+				known[len(known)-1].There = s.end.Last + behind
 			}
 		}
 		if s.end.Position == 0 {
@@ -340,15 +340,15 @@ func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 }
 
 // missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
-func (g *holes) missing(series map[string]Reach, known []knownSeries) (list []Missing) {
-	ends := make(map[string]knownSeries)
+func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) {
+	ends := make(map[string]Lead)
 	for _, k := range known {
-		ends[k.Name] = k
+		ends[k.Series] = k
 	}
 	names := slices.Sorted(maps.Keys(series))
 	for _, k := range known {
-		if _, ok := series[k.Name]; !ok {
-			names = append(names, k.Name)
+		if _, ok := series[k.Series]; !ok {
+			names = append(names, k.Series)
 		}
 	}
 	for _, name := range names {
@@ -361,7 +361,7 @@ func (g *holes) missing(series map[string]Reach, known []knownSeries) (list []Mi
 		}
 		if k, ok := ends[name]; ok {
 			m.Changes += k.Changes
-			m.Numbers = append(m.Numbers, Span{row.Last + 1, k.Last}.without(m.Partial)...)
+			m.Numbers = append(m.Numbers, Span{row.Last + 1, k.There}.without(m.Partial)...)
 		}
 		if m.Changes > 0 || len(m.Partial) > 0 {
 			list = append(list, m)
@@ -390,10 +390,4 @@ func (n Span) without(out []Span) (rest []Span) {
 		rest = append(rest, n)
 	}
 	return rest
-}
-
-// knownSeries is a series whose end a copy lacks: its last number, and how many changes follow the copy's end.
-type knownSeries struct {
-	Name          string
-	Last, Changes uint64
 }

@@ -10,7 +10,7 @@ import (
 // TestMend_EndUnknown: of a series whose last number nothing tells, no more numbers can be gone than changes are
 // missing; where its last number is told, that one counts.
 func TestMend_EndUnknown(t *testing.T) {
-	for last, want := range map[uint64]knownSeries{0: {"a", 8, 3}, 6: {"a", 6, 3}, 1: {"a", 5, 3}} {
+	for last, want := range map[uint64]Lead{0: {"a", 0, 8, 3}, 6: {"a", 0, 6, 3}, 1: {"a", 0, 5, 3}} {
 		s, _ := newStore(t)
 		var sequence uint32
 		for n := uint64(1); n <= 5; n++ {
@@ -21,7 +21,7 @@ func TestMend_EndUnknown(t *testing.T) {
 		}
 		known, _, err := mend(s.db, copyState{Series: map[uint32]place{sequence: {Reach{sequence, last, 8, [32]byte{}},
 			"a"}}}, "a test")
-		if err != nil || !slices.Equal(known, []knownSeries{want}) {
+		if err != nil || !slices.Equal(known, []Lead{want}) {
 			t.Errorf("with %d as its last number: %+v, %v", last, known, err)
 		}
 		if err := s.Close(); err != nil {

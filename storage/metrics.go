@@ -1,8 +1,6 @@
 package storage
 
 import (
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,12 +36,8 @@ func newMetrics() *metrics {
 	}
 }
 
-func yes(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
-}
+// yes is the value of a gauge that answers a question.
+var yes = map[bool]float64{true: 1}
 
 // Describe and Collect make the store its own collector. After Close it collects nothing.
 func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
@@ -67,7 +61,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		m.copyWait.Collect(ch)
 		m.copyFailures.Collect(ch)
 		gauge("dte_store_second_copy_live", "1 while every acknowledged change is on the second medium too.",
-			yes(c.Live))
+			yes[c.Live])
 		gauge("dte_store_second_copy_scrub_timestamp_seconds",
 			"When the second copy was last read through; 0 before the first time.", unixSeconds(c.Scrub.Last))
 		gauge("dte_store_second_copy_bad_segments",
@@ -78,13 +72,13 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 			"Of these, the ones that were written anew from the store.", float64(c.Scrub.Mended))
 	}
 	gauge("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.",
-		yes(s.Behind() != nil))
+		yes[s.Behind() != nil])
 	gauge("dte_store_disk_bytes", "Space that the store takes on its disk.", float64(s.db.Metrics().DiskSpaceUsage()))
 	if space, err := s.space(); err == nil {
 		gauge("dte_store_free_bytes", "Space that is left on the store's disk.", float64(space.Free))
 	}
 	gauge("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.",
-		yes(s.damage.err() != nil))
+		yes[s.damage.err() != nil])
 	read := s.LastReading()
 	gauge("dte_store_read_timestamp_seconds",
 		"When the last whole reading of the store's tables ended; 0 before the first.", unixSeconds(read.At))
@@ -92,7 +86,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	if s.tables != nil {
 		gauge("dte_store_tables_failing",
 			"1 while the disk does not take the store's tables; nothing new is issued then.",
-			yes(s.tables.err() != nil))
+			yes[s.tables.err() != nil])
 		counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.tables.total.Load()))
 	}
 	if at, err := readJSON[time.Time](s.db, keyBackup); err == nil {
@@ -159,24 +153,4 @@ func (s *Store) Space() (Space, error) {
 func (s *Store) space() (Space, error) {
 	u, err := s.o.FS.GetDiskUsage(s.o.Dir)
 	return Space{Total: u.TotalBytes, Free: u.AvailBytes}, err
-}
-
-// perMinute logs a repeated error: at once, and then once a minute with the number of errors in between.
-type perMinute struct {
-	logger *slog.Logger
-
-	mu      sync.Mutex
-	last    time.Time
-	skipped int
-}
-
-func (p *perMinute) error(message string, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.last.IsZero() && time.Since(p.last) < time.Minute {
-		p.skipped++
-		return
-	}
-	p.logger.Error(message, "error", err.Error(), "more_since_last_line", p.skipped)
-	p.last, p.skipped = time.Now(), 0
 }

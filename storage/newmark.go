@@ -91,7 +91,7 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 	}
 	from := j.look(o.FS, cmp.Or(aim.From, j.row.Path, o.MarkPath))
 	usable := from.Kind == MarkSound || from.Kind == MarkAhead
-	row, err := restoration(db)
+	row, err := readJSON[*Restoration](db, keyRestored)
 	switch {
 	case err != nil:
 		return p, err
@@ -100,11 +100,11 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 	case usable:
 		p.Moved = from.Path
 	case row != nil:
-		p.Last = row.takenAt()
+		p.Last = row.TakenAt()
 		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that " +
 			"knew the numbers spent since is gone"}
 	default:
-		row = &restoredRow{At: o.Now().UnixNano(), From: j.id}
+		row = &Restoration{At: o.Now().UnixNano(), From: j.id}
 		if err := p.prove(ctx, o, db, j, row, aim.Second, progress); err != nil {
 			return p, err
 		}
@@ -145,7 +145,7 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 // moveMark brings the store's mark to its configured path.
 func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	generation := from.generation + 1
-	err := writeNewMark(o.FS, o.MarkPath, from.store, from.said, firstSlot, generation)
+	err := writeNewMark(o.FS, o.MarkPath, from.said, firstSlot, generation)
 	if err == nil { // from here on the old file is an old mark
 		err = setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync)
 	}
@@ -164,9 +164,9 @@ func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 }
 
 // prove checks the store and compares it with every other medium. row gets the higher numbers of other media.
-func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *restoredRow, second string,
+func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *markJudge, row *Restoration, second string,
 	progress Progress) error {
-	report, err := fsck(ctx, db, reached{}, nil, progress)
+	report, err := fsck(ctx, db, nil, nil, progress)
 	if err != nil {
 		return err
 	}
@@ -189,8 +189,8 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		p.doubt("%v", &w)
 		row.addWitness(&w, series)
 	}
-	if p.Mark.store == j.id { // an old mark may still know more than the store
-		w, err := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said.head(j.id))
+	if p.Mark.said != nil && p.Mark.said.Store == j.id { // an old mark may still know more than the store
+		w, err := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (p *MarkProof) doubt(format string, args ...any) {
 
 // proveByCopy compares the store with the second copy. Store and copy have every change before it is acknowledged.
 // Therefore a store that ends exactly where its copy ends has lost nothing.
-func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *restoredRow, series map[string]Reach,
+func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Restoration, series map[string]Reach,
 	second string) error {
 	if second == "" {
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
@@ -266,7 +266,7 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *re
 }
 
 // addWitness adds the numbers that another medium knows and the store lacks.
-func (r *restoredRow) addWitness(w *Witness, series map[string]Reach) {
+func (r *Restoration) addWitness(w *Witness, series map[string]Reach) {
 	for _, a := range w.Series {
 		r.Known = raise(r.Known, a.Series, a.There, series)
 	}
@@ -342,8 +342,7 @@ type MarkState struct {
 	Ahead *Witness
 
 	generation uint64
-	store      [16]byte
-	said       reached
+	said       *Head // nil: the mark is missing or unreadable
 }
 
 // markJudge compares marks with a store. It holds the store's rows for the comparison.
@@ -352,7 +351,7 @@ type markJudge struct {
 	row      markRow
 	former   [][16]byte
 	series   map[string]Reach
-	restored *restoredRow // nil: not restored, or settled already
+	restored *Restoration // nil: not restored, or settled already
 	behind   []Witness    // media of the box that know more than the store
 }
 
@@ -363,8 +362,8 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	j.row, errs[1] = readJSON[markRow](r, keyMark)
 	j.former, errs[2] = readJSON[[][16]byte](r, keyFormer)
 	j.series, errs[3] = readAllSeries(r)
-	j.restored, errs[4] = restoration(r)
-	j.behind, errs[5] = readBehind(r)
+	j.restored, errs[4] = readJSON[*Restoration](r, keyRestored)
+	j.behind, errs[5] = readJSON[[]Witness](r, keyBehind)
 	j.behind = slices.DeleteFunc(j.behind, func(w Witness) bool { return w.Outside })
 	return j, errors.Join(errs[:]...)
 }
@@ -374,8 +373,8 @@ func (j *markJudge) head() *Head { return storeHead(j.id, nil, j.series) }
 
 // look judges the file at a path and changes nothing; the medium may be read-only.
 func (j *markJudge) look(fs vfs.FS, path string) MarkState {
-	file, said, err := openMarkFile(fs, path, false)
-	state := j.judge(path, file, said, err)
+	file, err := openMarkFile(fs, path, false)
+	state := j.judge(path, file, err)
 	if file != nil {
 		_ = file.close() // nothing was written
 	}
@@ -383,7 +382,7 @@ func (j *markJudge) look(fs vfs.FS, path string) MarkState {
 }
 
 // judge compares a mark with the store. err is the error of opening the mark.
-func (j *markJudge) judge(path string, file *markFile, said reached, err error) MarkState {
+func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 	m := MarkState{Path: path, Used: j.row.Path}
 	is := func(kind, format string, args ...any) MarkState {
 		m.Kind, m.What = kind, fmt.Sprintf("mark %s: ", path)+fmt.Sprintf(format, args...)
@@ -395,14 +394,14 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case err != nil:
 		return is(MarkUnreadable, "%v", err)
 	}
-	m.store, m.generation, m.said = file.store, file.generation.Load(), said
-	newest := m.generation
+	m.generation, m.said = file.generation.Load(), file.said
+	store, newest := m.said.Store, m.generation
 	if file.torn {
 		newest++ // the damaged slot may have had the newer generation
 	}
 	switch {
-	case !sameFamily(m.store, j.id):
-		return is(MarkForeign, "it is of store %x, this is store %x", m.store, j.id)
+	case !sameFamily(store, j.id):
+		return is(MarkForeign, "it is of store %x, this is store %x", store, j.id)
 	case lineOf(newest) == lineOf(j.row.Generation) && newest < j.row.Generation:
 		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
 			"know the last numbers",
@@ -412,15 +411,15 @@ func (j *markJudge) judge(path string, file *markFile, said reached, err error) 
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
 		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+
 			"numbers")
-	case slices.Contains(j.former, m.store):
+	case slices.Contains(j.former, store):
 		return is(MarkOld, "it is of store %x, as this store was before it was restored: it does not know the last "+
-			"numbers", m.store)
-	case m.store != j.id:
+			"numbers", store)
+	case store != j.id:
 		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of "+
-			"the two", m.store, j.id)
+			"the two", store, j.id)
 	}
-	if err := compareMark(j.head(), said.head(m.store)); err != nil {
-		m.Ahead, _ = leads(WitnessMark, path, j.head(), said.head(m.store)) // heads of numbers: reads no medium
+	if err := compareMark(j.head(), m.said); err != nil {
+		m.Ahead, _ = leads(WitnessMark, path, j.head(), m.said) // heads of numbers: reads no medium
 		return is(MarkAhead, "%v", err)
 	}
 	return is(MarkSound, "it is this store's, and the store holds all that it says")
@@ -448,11 +447,7 @@ func (j *markJudge) newLine() uint64 {
 
 // writeNew writes a new mark for the store.
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
-	var said reached
-	for name, row := range j.series {
-		said.names, said.numbers = append(said.names, name), append(said.numbers, row.Last)
-	}
-	return writeNewMark(o.FS, o.MarkPath, j.id, said, firstSlot, generation)
+	return writeNewMark(o.FS, o.MarkPath, markHead(j.id, j.series), firstSlot, generation)
 }
 
 // LookAtMark compares the mark file at a path with this store, and changes nothing; "" is the configured file.

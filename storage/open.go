@@ -232,22 +232,19 @@ func (s *Store) load() error {
 		return err
 	}
 	s.feed = newFeed(max(announced, begins))
-	if j.restored != nil {
-		s.restored.Store(&Restoration{j.restored.takenAt(), j.restored.Made})
-	}
+	s.restored.Store(j.restored)
 	if len(j.behind) > 0 {
 		s.behind.Store(&j.behind)
 	}
 	if s.o.readOnly {
 		return nil
 	}
-	var said reached
-	s.mark, said, err = openMark(&s.o, s.metrics, j, &s.names)
+	s.mark, err = openMark(&s.o, s.metrics, j, &s.names)
 	if err == nil && (lineOf(j.row.Generation) != lineOf(s.mark.opened) || j.row.Path != s.o.MarkPath) {
 		s.noteMark()
 	}
 	if err == nil && j.restored == nil {
-		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), said.head(j.id)) // heads of numbers: reads no medium
+		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), s.mark.file.said) // heads of numbers: reads no medium
 		if w != nil {
 			s.hold(*w)
 		}
@@ -378,6 +375,12 @@ func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 		err = fmt.Errorf("%s: %w", what, err)
 	}
 	return v, err
+}
+
+// do is use for a call without a value.
+func (s *Store) do(what string, fn func() error) error {
+	_, err := use(s, what, func() (any, error) { return nil, fn() })
+	return err
 }
 
 // writable returns nil when records may be appended and advanced.

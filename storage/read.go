@@ -18,7 +18,7 @@ func (s *Store) Get(code Code) (Entry, error) {
 		if err != nil {
 			return Entry{}, fmt.Errorf("%X: %w", code, err)
 		}
-		s.settled(code)
+		s.pending.wait(code)
 		return e.Entry, nil
 	})
 }
@@ -34,7 +34,7 @@ func (s *Store) Part(code Code, name string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q of record %X: %w", name, code, err)
 		}
-		s.settled(code)
+		s.pending.wait(code)
 		return data, nil
 	})
 }
@@ -50,7 +50,7 @@ func (s *Store) Parts(code Code) ([]Part, error) {
 		if err != nil {
 			return nil, fmt.Errorf("record %X: %w", code, err)
 		}
-		s.settled(code)
+		s.pending.wait(code)
 		return lists[0], nil
 	})
 }
@@ -68,7 +68,7 @@ func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 		}
 		lists, err := s.parts(ids...)
 		for _, e := range records {
-			s.settled(e.Code)
+			s.pending.wait(e.Code)
 		}
 		return lists, err
 	})
@@ -114,7 +114,7 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 		}
 		e, err := s.entryByID(be.Uint64(row))
 		digest = [32]byte(row[8:])
-		s.settled(e.Code)
+		s.pending.wait(e.Code)
 		return e.Code, err
 	})
 	return code, digest, err
@@ -125,7 +125,7 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	return use(s, "reading counter", func() (int64, error) {
 		n, err := s.counter(origin, line)
-		s.settled(origin)
+		s.pending.wait(origin)
 		return n.Value, err
 	})
 }
@@ -152,9 +152,6 @@ func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 		}
 	}
 }
-
-// settled waits until the started changes of a record are durable.
-func (s *Store) settled(code Code) { s.pending.wait(code) }
 
 func (s *Store) id(code Code) (uint64, error) {
 	row, err := get(s.db, codeKey(code))
@@ -233,7 +230,7 @@ func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 			return nil, err
 		}
 		for _, e := range chunk {
-			s.settled(e.Code)
+			s.pending.wait(e.Code)
 		}
 		return chunk, nil
 	})
@@ -290,7 +287,7 @@ func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
 			return nil, fmt.Errorf("record %d: %w", id, damaged(err))
 		}
 		e.Series = s.names.named(e.SequenceID)
-		s.settled(e.Code)
+		s.pending.wait(e.Code)
 		entries = append(entries, e.Entry)
 	}
 	return entries, nil

@@ -1,20 +1,23 @@
 package storage
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/storage/disktest"
 )
 
-// ReadTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it
+// readTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it
 // is: no sale comes after that.
 func TestReadTables(t *testing.T) {
 	disk := tableStore(t, 120)
 	s := openStore(t, disk)
 	read := 0
-	if err := s.ReadTables(ctx, func(n int) error { read += n; return nil }); err != nil ||
+	if err := s.readTables(ctx, func(n int) error { read += n; return nil }); err != nil ||
 		metrictest.Value(t, s, "dte_store_read_timestamp_seconds") == 0 {
 		t.Errorf("%v", err)
 	}
@@ -23,7 +26,7 @@ func TestReadTables(t *testing.T) {
 		t.Errorf("%d bytes were read, a table has %d", read, least)
 	}
 	over := errors.New("over")
-	if err := s.ReadTables(ctx, func(int) error { return over }); !errors.Is(err, over) || s.Health() != nil {
+	if err := s.readTables(ctx, func(int) error { return over }); !errors.Is(err, over) || s.Health() != nil {
 		t.Errorf("a pass that was ended: %v, %v", err, s.Health())
 	}
 	last := s.LastReading()
@@ -41,7 +44,7 @@ func TestReadTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := s.ReadTables(ctx, nil); err != nil || log.count() != 1 {
+		if err := s.readTables(ctx, nil); err != nil || log.count() != 1 {
 			t.Errorf("the log has %d lines of the damage, %v", log.count(), err)
 		}
 	}
@@ -55,7 +58,7 @@ func TestReadTables(t *testing.T) {
 		if err := rotten.Flip(path, at*8); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.ReadTables(ctx, nil); err != nil {
+		if err := s.readTables(ctx, nil); err != nil {
 			t.Errorf("byte %d: %v", at, err)
 		}
 		_, err := s.build(ctx, Keys{Series: "s1"}, func(slot Slot) (Draft, error) {
@@ -70,4 +73,35 @@ func TestReadTables(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// The store is read once soon after the start and once a day, with rests; a sale on its way makes the rests longer.
+func TestReadDaily(t *testing.T) {
+	s := openStore(t, tableStore(t, 120))
+	var waits, rests []time.Duration
+	days := func(ctx context.Context, d time.Duration) error {
+		if d < readFirst {
+			rests = append(rests, d)
+			return nil
+		}
+		waits = append(waits, d)
+		return onlyIf(len(waits) == 3, context.Canceled)
+	}
+	s.ReadDaily(ctx, days)
+	if !slices.Equal(waits, []time.Duration{readFirst, scrubEvery, scrubEvery}) {
+		t.Errorf("waits %v", waits)
+	}
+	if s.LastReading().At.IsZero() || len(rests) == 0 || rests[0] < readRest || rests[0] >= readBusy*readRest {
+		t.Errorf("rests %v after %v", rests, s.LastReading())
+	}
+	waits, rests = nil, nil
+	sale, err := s.Begin(ctx, Keys{Series: "a"})
+	if err == nil {
+		s.ReadDaily(ctx, days)
+		sale.Release()
+	}
+	if err != nil || len(rests) == 0 || rests[0] < readBusy*readRest {
+		t.Errorf("while somebody sells it rests %v, %v", rests, err)
+	}
+	sound(t, s)
 }

@@ -34,37 +34,20 @@ type Scrub struct {
 
 // scrubber belongs to a session of the copy; its own goroutine runs it.
 type scrubber struct {
-	c      *second
-	orders chan *order // from the scrubber to the session
-	waits  *order      // used by the session only: the order that is not done yet
-	one    sync.Mutex  // locked while a segment is being mended
-	stop   chan struct{}
-	done   sync.WaitGroup
-
-	mu       sync.Mutex // guards the fields below, which view sets
-	writing  uint64     // the segment that is being written
-	written  uint64     // the size of that segment so far
-	replaced map[uint64]replaced
+	c    *second
+	l    *copyLog
+	one  sync.Mutex // locked while a segment is being mended
+	stop chan struct{}
+	done sync.WaitGroup
 }
 
 func (c *second) startScrub(l *copyLog) *scrubber {
-	b := &scrubber{c: c, orders: make(chan *order), stop: make(chan struct{})}
-	b.view(l)
+	b := &scrubber{c: c, l: l, stop: make(chan struct{})}
 	c.mu.Lock()
 	c.scrubber = b
 	c.mu.Unlock()
 	b.done.Go(b.run)
 	return b
-}
-
-// view notes how far the log has been written.
-func (b *scrubber) view(l *copyLog) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.writing != l.number {
-		b.replaced = maps.Clone(l.replaced)
-	}
-	b.writing, b.written = l.number, l.size
 }
 
 // end waits for the scrubber. If the medium hangs, end waits too, like the session itself.
@@ -115,23 +98,29 @@ func (b *scrubber) pass() bool {
 	return true
 }
 
+// view returns the segment that is being written, its size so far, and the replaced segments.
+func (b *scrubber) view() (writing, written uint64, gone map[uint64]replaced, err error) {
+	err = b.l.inTurn(b.stop, func() error {
+		writing, written, gone = b.l.number, b.l.size, maps.Clone(b.l.replaced)
+		return nil
+	})
+	return writing, written, gone, err
+}
+
 // numbers returns the segments that count and have a file.
 func (b *scrubber) numbers() ([]uint64, error) {
-	numbers, err := segmentNumbers(b.c.s.o.FS, b.c.s.o.SecondCopy)
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	numbers, bad := segmentNumbers(b.l.fs, b.l.dir)
+	writing, _, gone, err := b.view()
 	return slices.DeleteFunc(numbers, func(n uint64) bool {
-		_, replaced := b.replaced[n]
-		return replaced || n > b.writing
-	}), err
+		_, replaced := gone[n]
+		return replaced || n > writing
+	}), cmp.Or(bad, err)
 }
 
 // segments returns the result of numbers, and the segments that have no file although a later segment follows them.
 func (b *scrubber) segments() ([]uint64, error) {
 	list, err := b.numbers()
-	b.mu.Lock()
-	replaced := b.replaced
-	b.mu.Unlock()
+	_, _, replaced, _ := b.view()
 	var from []position
 	for _, r := range replaced {
 		from = append(from, r.After)
@@ -151,23 +140,25 @@ func (b *scrubber) segments() ([]uint64, error) {
 }
 
 func (b *scrubber) head(n uint64) (*segmentHead, error) {
-	return readHead(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
+	return readHead(b.l.fs, b.l.dir, n)
 }
 
 // check reads and verifies one segment, up to the place after which its content no longer counts.
 func (b *scrubber) check(n uint64) (size int, err error) {
-	s, err := readSegment(b.c.s.o.FS, b.c.s.o.SecondCopy, n)
+	s, err := readSegment(b.l.fs, b.l.dir, n)
 	if err != nil {
 		return 0, err
 	}
-	b.mu.Lock()
-	upTo, counts := b.written, n == b.writing
-	for _, r := range b.replaced {
+	writing, upTo, replaced, err := b.view()
+	if err != nil {
+		return 0, err
+	}
+	counts := n == writing
+	for _, r := range replaced {
 		if r.After.Segment == n {
 			upTo, counts = r.After.Offset, true
 		}
 	}
-	b.mu.Unlock()
 	var next *segmentHead
 	if !counts {
 		if next, err = b.nextHead(n); err != nil || next.After.Segment != n {
@@ -176,7 +167,7 @@ func (b *scrubber) check(n uint64) (size int, err error) {
 		upTo = next.After.Offset
 	}
 	state, fill := s.head.State.clone(), s.head.Fill
-	_, err = s.walk(upTo, func(at uint64, f frame) error { return f.follow(&state, &fill, position{n, at}) })
+	err = s.walk(upTo, func(at uint64, f frame) error { return f.follow(&state, &fill, position{n, at}) })
 	if err == nil && next != nil && !(state.covers(next.State) && next.State.covers(state)) {
 		err = fmt.Errorf("%w: %s does not end where the next segment begins", ErrCorrupt, s.path)
 	}
@@ -201,15 +192,16 @@ var errRoll = errors.New("it is being written; it is ended first, and mended wit
 // mend rewrites a segment from the store, at the end of the log: everything between the end of the previous segment and
 // the start of the next one. Afterwards the log ignores the old segment.
 func (b *scrubber) mend(n uint64) error {
-	b.mu.Lock()
-	writing := b.writing
-	b.mu.Unlock()
-	if n == writing {
-		return b.hand(func(l *copyLog) (bool, error) { return true, cmp.Or(l.roll(), errRoll) })
+	c, o, l := b.c, &b.c.s.o, b.l
+	writing, _, gone, err := b.view()
+	if err == nil && n == writing {
+		err = cmp.Or(b.write(l.roll), errRoll)
+	}
+	if err != nil {
+		return err
 	}
 	b.one.Lock()
 	defer b.one.Unlock()
-	c, o := b.c, &b.c.s.o
 	if err := c.use(); err != nil { // the store may have closed while the medium hung
 		return err
 	}
@@ -235,13 +227,11 @@ func (b *scrubber) mend(n uint64) error {
 		}
 	}
 	list := map[uint64]replaced{n: now}
-	b.mu.Lock()
-	for k, r := range b.replaced {
+	for k, r := range gone {
 		if r.In <= n && n <= r.Until { // the rows of segment k were in segment n
 			list[k] = r
 		}
 	}
-	b.mu.Unlock()
 	r := c.s.db.NewSnapshot()
 	defer func() { _ = r.Close() }() // memory only
 	series, err := readAllSeries(r)
@@ -251,10 +241,10 @@ func (b *scrubber) mend(n uint64) error {
 	in := uint64(0) // the first segment with rows of this mending; 0: no rows yet
 	f := &filler{r: r, b: c.s.db.NewBatch(), limit: fillChunk, stop: c.stopping, whole: true,
 		put: func(rows []byte) error {
-			return b.hand(func(l *copyLog) (bool, error) {
+			return b.write(func() error {
 				in = cmp.Or(in, l.number)
 				l.add(frameRows, rows)
-				return true, l.flush()
+				return l.flush()
 			})
 		}}
 	defer func() { _ = f.b.Close() }() // memory only
@@ -272,56 +262,50 @@ func (b *scrubber) mend(n uint64) error {
 	}
 	// The segment is removed once the log has everything that the store had when the rows were read: these rows may be
 	// newer than the log.
-	return b.hand(func(l *copyLog) (bool, error) {
-		if !l.state.covers(reach) {
-			return false, nil
+	for covered := false; ; {
+		err := b.write(func() error {
+			if covered = l.state.covers(reach); !covered {
+				return nil
+			}
+			for k, r := range list {
+				r.In, r.Until = cmp.Or(in, l.number), l.number
+				l.replaced[k] = r
+			}
+			return l.replace(n)
+		})
+		if err != nil || covered {
+			return err
 		}
-		for k, r := range list {
-			r.In, r.Until = cmp.Or(in, l.number), l.number
-			l.replaced[k] = r
+		if !timedOut(scrubPause, b.stop) {
+			return errAway
 		}
-		return true, l.replace(n)
-	})
-}
-
-// order is work that the session does for the scrubber: only the session writes the log.
-type order struct {
-	do   func(l *copyLog) (done bool, err error) // done false: call do again when the log has grown
-	done chan error
+	}
 }
 
 var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
 
-// hand gives an order to the session and returns when it is done.
-func (b *scrubber) hand(do func(l *copyLog) (bool, error)) error {
-	n := &order{do, make(chan error, 1)}
-	select {
-	case b.orders <- n:
-	case <-b.stop:
-		return errAway
-	}
-	select {
-	case err := <-n.done:
-		return err
-	case <-b.stop:
-		return errAway
-	}
+// write calls fn, which writes the log. A failure also ends the session.
+func (b *scrubber) write(fn func() error) error {
+	return b.l.inTurn(b.stop, func() error {
+		if b.l.failed == nil {
+			b.l.failed = fn()
+		}
+		if b.l.failed != nil {
+			signal(b.c.kick)
+		}
+		return b.l.failed
+	})
 }
 
-// take carries out an order in the session; n may be nil.
-func (b *scrubber) take(l *copyLog, n *order) error {
-	if b.waits == nil {
-		b.waits = n
+// inTurn calls fn while nobody else uses the log: the session and its scrubber take turns. errAway after stop.
+func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-stop:
+		return errAway
 	}
-	if b.waits == nil {
-		return nil
-	}
-	done, err := b.waits.do(l)
-	if done {
-		b.waits.done <- err
-		b.waits = nil
-	}
-	return onlyIf(!errors.Is(err, errRoll), err)
+	defer func() { <-l.turn }()
+	return fn()
 }
 
 // scrubbed returns the result of scrubbing so far.

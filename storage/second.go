@@ -232,21 +232,15 @@ func (c *second) session() (err error) {
 	}
 	scrub := c.startScrub(l)
 	defer scrub.end()
-	for n := (*order)(nil); ; {
+	for {
 		list, err := c.take()
+		if err == nil {
+			err = l.inTurn(nil, func() error { return c.write(l, list) })
+		}
 		if err != nil {
 			return err
 		}
-		if err := c.write(l, list); err != nil {
-			return err
-		}
-		if err := scrub.take(l, n); err != nil {
-			return err
-		}
-		scrub.view(l)
-		n = nil
 		select {
-		case n = <-scrub.orders:
 		case <-c.kick:
 		case <-c.stop:
 			return nil // Close has waited for every call: no caller waits for the queue

@@ -367,7 +367,7 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 
 // walk calls fn with every frame up to an offset; 0 is the end. At the very end of the log a group may be torn, and
 // does not count; unreadable bytes anywhere else are ErrCorrupt.
-func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) (end uint64, err error) {
+func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) error {
 	part := *s
 	if upTo > 0 {
 		part.bytes = s.bytes[:min(upTo, uint64(len(s.bytes)))]
@@ -376,11 +376,10 @@ func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) (end uint
 	if upTo == 0 {
 		bad -= behind
 	}
-	end = uint64(len(part.bytes)) - behind
-	if err == nil && (bad > 0 || end < upTo) {
+	if err == nil && (bad > 0 || uint64(len(part.bytes))-behind < upTo) {
 		err = fmt.Errorf("%w: %s: %d bytes, of which %d cannot be read", ErrCorrupt, s.path, len(part.bytes), bad)
 	}
-	return end, err
+	return err
 }
 
 // nextFrame finds the next offset of a whole frame; false when there is none.

@@ -15,8 +15,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// copyLog is a second copy that is being written. It belongs to one goroutine.
+// copyLog is a second copy that is being written, by one goroutine at a time.
 type copyLog struct {
+	turn   chan struct{} // full while the log is in use; see inTurn
 	c      *second
 	fs     vfs.FS
 	dir    string
@@ -30,7 +31,7 @@ type copyLog struct {
 	fill   position  // where the unfinished fill began
 	reach  copyState // how far the fill has copied
 	buf    []byte
-	failed bool // a write or sync of this segment failed: its content on the medium is unknown
+	failed error // a write or sync of this segment failed: its content on the medium is unknown
 
 	void     []uint64            // segments that do not count once this log has caught up
 	sizes    map[uint64]uint64   // of the segments that this log has finished
@@ -47,8 +48,8 @@ type copyLog struct {
 func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {
 	o := &c.s.o
 	fs, dir := o.FS, o.SecondCopy
-	l := &copyLog{c: c, fs: fs, dir: dir, store: store, number: least, state: newCopyState(),
-		sizes: make(map[uint64]uint64), replaced: make(map[uint64]replaced)}
+	l := &copyLog{turn: make(chan struct{}, 1), c: c, fs: fs, dir: dir, store: store, number: least,
+		state: newCopyState(), sizes: make(map[uint64]uint64), replaced: make(map[uint64]replaced)}
 	if err := makeParents(fs, fs.PathJoin(dir, "segment")); err != nil {
 		return nil, err
 	}
@@ -183,7 +184,7 @@ func (l *copyLog) begin(after position) error {
 	if l.f != nil {
 		l.sizes[l.number] = l.size
 		if err := l.f.Close(); err != nil {
-			l.f, l.failed = nil, true
+			l.f, l.failed = nil, err
 			return err
 		}
 		l.f = nil
@@ -235,16 +236,14 @@ func (l *copyLog) addChange(c *change) {
 // flush returns when the medium has everything that was added. After an error nothing of the segment is trusted, and
 // the log must be opened again.
 func (l *copyLog) flush() error {
-	if len(l.buf) == 0 {
-		return nil
+	if l.failed != nil || len(l.buf) == 0 {
+		return l.failed
 	}
-	if _, err := l.f.Write(l.buf); err != nil {
-		l.failed = true
-		return err
+	if _, l.failed = l.f.Write(l.buf); l.failed == nil {
+		l.failed = l.f.Sync()
 	}
-	if err := l.f.Sync(); err != nil {
-		l.failed = true
-		return err
+	if l.failed != nil {
+		return l.failed
 	}
 	l.size += uint64(len(l.buf))
 	l.group++
@@ -281,11 +280,11 @@ func (l *copyLog) readBack(from uint64) error {
 		}
 		s, err := readSegment(l.fs, l.dir, n)
 		if err == nil {
-			_, err = s.walk(size, func(uint64, frame) error { return nil })
+			err = s.walk(size, func(uint64, frame) error { return nil })
 		}
 		if err != nil {
-			l.failed = true
-			return fmt.Errorf("reading back what was written: %w", err)
+			l.failed = fmt.Errorf("reading back what was written: %w", err)
+			return l.failed
 		}
 	}
 	return nil
@@ -297,7 +296,7 @@ func (l *copyLog) close() error {
 		return nil
 	}
 	var err error
-	if !l.failed && l.fill == (position{}) && l.size > l.empty && len(l.void) == 0 {
+	if l.failed == nil && l.fill == (position{}) && l.size > l.empty && len(l.void) == 0 {
 		err = l.roll()
 	}
 	if l.f != nil {

@@ -18,22 +18,24 @@ import (
 // This file settles a store that was rebuilt from other media, or that knows less than a medium or a witness. Before
 // that, the store gives no numbers.
 
-// restoredRow prevents a store that was rebuilt from other media from giving numbers; Settle deletes it. It is JSON.
-type restoredRow struct {
-	Taken    int64    `json:"taken"` // Unix ns: nothing before this time is missing
+// Restoration is the row that prevents a store that was rebuilt from other media from giving numbers; Settle deletes
+// it. It is JSON.
+type Restoration struct {
+	Taken    int64    `json:"taken"` // Unix ns; see TakenAt
 	At       int64    `json:"at"`    // Unix ns, when the store was made
 	Made     string   `json:"made"`  // of what, in words
 	MarkLost bool     `json:"mark_lost,omitempty"`
 	From     [16]byte `json:"from"` // the identity of the store that this store was made from
 	// Doubt is the largest number of changes that may have followed the readable end of the copy.
-	Doubt uint64        `json:"doubt,omitempty"`
-	Known []knownSeries `json:"known,omitempty"`
-	Lacks string        `json:"lacks,omitempty"`
+	Doubt uint64 `json:"doubt,omitempty"`
+	Known []Lead `json:"known,omitempty"` // the series whose end is missing
+	Lacks string `json:"lacks,omitempty"`
 	// Sources are the names of the media.
 	Sources []string `json:"sources,omitempty"`
 }
 
-func (r *restoredRow) takenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
+// TakenAt returns the time before which nothing is missing.
+func (r *Restoration) TakenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 
 // A store's identity is 8 bytes that never change and 8 bytes that change with each restoration. Marks of the same
 // family (first 8 bytes) show how far numbers got; only an equal identity guarantees the same sequence per series.
@@ -41,16 +43,11 @@ func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
 // beRestored gives a store a new identity and prevents numbering until the store is settled. former are the identities
 // of the stores that it was made from.
-func beRestored(db *pebble.DB, id []byte, row restoredRow, former ...[16]byte) error {
+func beRestored(db *pebble.DB, id []byte, row Restoration, former ...[16]byte) error {
 	b := db.NewBatch()
 	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
 		b.Delete(keyRead, nil), // the reading may be of another medium
 		setJSON(b, keyRestored, row, nil), setWitnesses(b, db, inBox, nil, nil), b.Commit(pebble.Sync))
-}
-
-// restoration reads the restoredRow; nil when there is no such row.
-func restoration(r pebble.Reader) (*restoredRow, error) {
-	return readJSON[*restoredRow](r, keyRestored)
 }
 
 // Owed is what must be settled before a store gives numbers again; see Settle.
@@ -162,8 +159,8 @@ type Possible func(since time.Time) []string
 
 // owed compares a store with every source that knows more of its history. behind are the box's media that do; mark is
 // nil when the mark cannot be read. It returns nil if nothing is owed.
-func owed(r pebble.Reader, row *restoredRow, behind []Witness, mark *Head, possible Possible) (*Owed, error) {
-	witnesses, err := readBehind(r)
+func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possible Possible) (*Owed, error) {
+	witnesses, err := readJSON[[]Witness](r, keyBehind)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +181,7 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, mark *Head, possi
 	open := make(map[string]bool)
 	changes := make(map[string]bool)
 	if row != nil {
-		o.Since, o.Made, o.MarkLost, here.Slack = row.takenAt(), row.Made, row.MarkLost, row.Doubt
+		o.Since, o.Made, o.MarkLost, here.Slack = row.TakenAt(), row.Made, row.MarkLost, row.Doubt
 		o.Missing = h.missing(series, row.Known)
 		if row.Lacks != "" {
 			o.Why = append(o.Why, "the copy is not complete: "+row.Lacks)
@@ -195,7 +192,7 @@ func owed(r pebble.Reader, row *restoredRow, behind []Witness, mark *Head, possi
 		}
 		last := make(map[string]uint64)
 		for _, k := range row.Known {
-			last[k.Name] = k.Last
+			last[k.Series] = k.There
 		}
 		heads = append(heads, numbersHead([16]byte{}, last, 0))
 		if !row.MarkLost && mark != nil {
@@ -259,13 +256,13 @@ func (s *Store) Owed(possible Possible) (*Owed, error) {
 }
 
 func (s *Store) owed(possible Possible) (*Owed, error) {
-	row, err := restoration(s.db)
+	row, err := readJSON[*Restoration](s.db, keyRestored)
 	if err != nil {
 		return nil, err
 	}
 	behind := s.Behind()
-	said, of, noMark := readMark(s.o.FS, s.o.MarkPath)
-	if s.mark == nil && noMark == nil && row == nil && behind == nil { // read-only: Open has not compared them
+	mark, _ := readMark(s.o.FS, s.o.MarkPath, false)                 // nil if it cannot be read
+	if s.mark == nil && mark != nil && row == nil && behind == nil { // read-only: Open has not compared them
 		j, err := newMarkJudge(s.db)
 		if err != nil {
 			return nil, err
@@ -273,10 +270,6 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 		if state := j.look(s.o.FS, s.o.MarkPath); state.Ahead != nil {
 			behind = []Witness{*state.Ahead}
 		}
-	}
-	var mark *Head
-	if noMark == nil {
-		mark = said.head(of)
 	}
 	return owed(s.db, row, behind, mark, possible)
 }
@@ -356,7 +349,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 			return fmt.Errorf("moving series %q to %d: %w", n.Series, n.To, err)
 		}
 	}
-	row, err := restoration(s.db)
+	row, err := readJSON[*Restoration](s.db, keyRestored)
 	if err != nil || row == nil && s.Behind() == nil {
 		return err // nil: only witnesses outside of the box, and they have no history
 	}
@@ -367,7 +360,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	}
 	b := s.db.NewBatch()
 	if row != nil {
-		err = appendGap(b, s.db, Gap{row.takenAt(), time.Unix(0, row.At).UTC()})
+		err = appendGap(b, s.db, Gap{row.TakenAt(), time.Unix(0, row.At).UTC()})
 	} else { // how long the other medium went on is unknown
 		err = errors.Join(appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()}), addFormer(b, s.db, id),
 			newIdentity(b, s.db, id[:]))
@@ -395,12 +388,6 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 // Restored returns how a rebuilt store that is not settled yet was made, or nil. The caller must not change the result.
 func (s *Store) Restored() *Restoration { return s.restored.Load() }
 
-// Restoration describes how a store that is not settled yet was made.
-type Restoration struct {
-	Taken time.Time // until then nothing is missing
-	Made  string    // of what, in words
-}
-
 // Lost are numbers of a series that have no record, with the reason. The journal has a link for these numbers.
 type Lost struct {
 	Series   string
@@ -413,8 +400,7 @@ type Lost struct {
 // not settled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series
 // is already at the number, SkipTo succeeds; a series never moves back.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
-	_, err := use(s, "moving series", func() (any, error) { return nil, s.skipTo(ctx, series, number, reason) })
-	return err
+	return s.do("moving series", func() error { return s.skipTo(ctx, series, number, reason) })
 }
 
 func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason string) error {
@@ -445,7 +431,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	row.Last = number
 	s.link(b, series, &row, &link{Op: opSkip, Number: number, Entry: sha256.Sum256(value)})
 	s.commit(b, &row, 0, func() {})
-	s.mark.wait(row.Sequence, number)
+	s.mark.wait(series, number)
 	return s.release(series, number) // if we crash before this line, SkipTo is repeated
 }
 

@@ -17,7 +17,7 @@ import (
 
 // assemble fills the new store, and finds out what is missing.
 func (a *assembly) assemble(ctx context.Context) error {
-	a.row, a.named = restoredRow{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Last)
+	a.row, a.named = Restoration{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Last)
 	if a.named == nil {
 		a.named = make(map[string]uint64)
 	}
@@ -171,13 +171,6 @@ func (a *assembly) rows(ctx context.Context, s rowSource, strange bool) error {
 }
 
 func (a *assembly) take(key, value []byte, own, strange bool) (fresh bool, err error) {
-	there := func() (bool, error) {
-		_, err := get(a.db, key)
-		if errors.Is(err, ErrNotFound) {
-			return false, nil
-		}
-		return err == nil, err
-	}
 	switch v := unproven; {
 	case key[0] == tableEntry && len(key) == 9:
 		e, bad := decodeEntry(be.Uint64(key[1:]), value)
@@ -198,12 +191,12 @@ func (a *assembly) take(key, value []byte, own, strange bool) (fresh bool, err e
 		if v = a.proof.part(be.Uint64(key[1:]), string(key[9:]), value); v == disproven || v == unproven && strange {
 			return false, nil
 		}
-		if ok, err := there(); ok || err != nil {
+		if ok, err := has(a.db, key); ok || err != nil {
 			return false, err
 		}
 	case key[0] == tableLost && len(key) == 13 && a.proof.lost(key, value),
 		key[0] == tableFeed && len(key) == 9 && !strange:
-		if ok, err := there(); ok || err != nil {
+		if ok, err := has(a.db, key); ok || err != nil {
 			return false, err
 		}
 	case key[0] == tableCounter && len(key) == 21 && len(value) == counterSize && own:
@@ -225,10 +218,9 @@ func (a *assembly) ask(ctx context.Context) error {
 		}
 		for _, d := range l.Parts {
 			key := partKey(l.ID, d.Name)
-			if _, err := get(a.db, key); !errors.Is(err, ErrNotFound) {
-				if err != nil {
-					return err
-				}
+			if there, err := has(a.db, key); err != nil {
+				return err
+			} else if there {
 				continue
 			}
 			row, err := get(a.db, entryKey(l.ID))
@@ -258,10 +250,10 @@ func (a *assembly) ask(ctx context.Context) error {
 
 // name names the series whose rows are lost, with the mark: a mark with the same identity lists them by sequence.
 func (a *assembly) name() error {
-	if a.noMark == nil && a.markOf == a.id {
-		for i, name := range a.marked.names {
-			if sequence := uint32(i + 1); a.names[sequence] == "" {
-				a.names[sequence] = name
+	if a.marked != nil && a.marked.Store == a.id {
+		for name, row := range a.marked.Series {
+			if a.names[row.Sequence] == "" {
+				a.names[row.Sequence] = name
 			}
 		}
 	}

@@ -35,8 +35,8 @@ func (m *assembly) unreadable(name string) func(what string) {
 // findIdentity finds out the store's identity. The mark has the present identity; other files may be from before a
 // restoration.
 func (m *assembly) findIdentity() error {
-	if m.id == [16]byte{} && m.noMark == nil && !m.gone {
-		m.id = m.markOf
+	if m.id == [16]byte{} && m.marked != nil && !m.gone {
+		m.id = m.marked.Store
 	}
 	if m.id == [16]byte{} && m.from.Copy != "" {
 		if end, err := readEnd(m.o.FS, m.from.Copy); err == nil && end != nil {
@@ -48,8 +48,8 @@ func (m *assembly) findIdentity() error {
 			_, _ = hex.Decode(m.id[:], []byte(b.Store)) // all zero: not known
 		}
 	}
-	if m.noMark == nil && !m.own.meta && sameFamily(m.markOf, m.id) {
-		m.id = m.markOf
+	if m.marked != nil && !m.own.meta && sameFamily(m.marked.Store, m.id) {
+		m.id = m.marked.Store
 	}
 	if m.id == [16]byte{} && !m.gone {
 		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a "+
@@ -357,14 +357,12 @@ func (s *Store) Unrecorded() ([]RepairRecord, error) {
 
 // Recorded removes the repairs that Unrecorded returned: the trail has them.
 func (s *Store) Recorded() error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	if err := s.db.Delete(keyRepairs, pebble.Sync); err != nil {
-		s.o.die("dropping the record of a repair: %v", err)
-	}
-	return nil
+	return s.do("dropping the record of a repair", func() error {
+		if err := s.db.Delete(keyRepairs, pebble.Sync); err != nil {
+			s.o.die("dropping the record of a repair: %v", err)
+		}
+		return nil
+	})
 }
 
 // record writes the repair into the new store, after earlier repairs that are not in the trail yet.

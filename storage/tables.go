@@ -29,7 +29,6 @@ var ErrTables = errors.New("the disk does not take the store's tables")
 // a compaction in the background.
 type tableWrites struct {
 	o       *Options
-	log     *perMinute
 	closing chan struct{} // closed by close
 
 	begun  time.Time     // when Open began
@@ -62,7 +61,7 @@ const (
 const nothingToFlush = "pebble: empty table"
 
 func newTableWrites(o *Options) *tableWrites {
-	return &tableWrites{o: o, log: &perMinute{logger: o.Logger}, closing: make(chan struct{}), begun: time.Now()}
+	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
 // begin delays the first table of an attempt after failures. Pebble holds no lock here.
@@ -75,12 +74,12 @@ func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	k := &t.kinds[kind]
 	var wait time.Duration
 	if k.waited != k.failed {
-		wait = tableRetryFirst << min(k.failed-1, 20)
+		wait = tableWait(k.failed)
 		k.waited = k.failed
 	}
 	t.mu.Unlock()
 	if wait > 0 {
-		timedOut(min(wait, tableRetryLongest), t.closing)
+		timedOut(wait, t.closing)
 	}
 }
 
@@ -116,11 +115,14 @@ func (t *tableWrites) ended(kind int, err error) {
 		return
 	}
 	k.failed++
+	failed := k.failed
 	k.why, t.last = err, err
 	t.total.Add(1)
 	never := !t.opened.Load() && time.Since(t.begun) >= tablesAtStart
 	t.mu.Unlock()
-	t.log.error("the disk does not take the store's tables", err)
+	if isLogged(failed) {
+		t.o.Logger.Error("the disk does not take the store's tables", "error", err.Error(), "failures", failed)
+	}
 	if never { // Pebble's Open would wait for ever
 		t.o.die("start: the disk did not take the store's tables for %v: %v", tablesAtStart, err)
 	}
@@ -137,11 +139,21 @@ func (t *tableWrites) background(err error) {
 		return
 	}
 	t.other++
-	wait := min(tableRetryFirst<<min(t.other-1, 20), tableRetryLongest)
+	failed := t.other
 	t.mu.Unlock()
-	t.log.error("store's work in the background failed", err)
-	timedOut(wait, t.closing)
+	if isLogged(failed) {
+		t.o.Logger.Error("store's work in the background failed", "error", err.Error(), "failures", failed)
+	}
+	timedOut(tableWait(failed), t.closing)
 }
+
+// tableWait returns how long to wait after a number of failures in a row.
+func tableWait(failed int) time.Duration {
+	return min(tableRetryFirst<<min(failed-1, 20), tableRetryLongest)
+}
+
+// isLogged reports whether a failure is logged: the first one in a row, and then those a minute apart.
+func isLogged(failed int) bool { return failed == 1 || tableWait(failed-1) == tableRetryLongest }
 
 // usageError is a failed GetDiskUsage. Pebble calls it under its lock.
 type usageError struct{ error }
@@ -180,26 +192,55 @@ func (o *Options) tableLists() (list []string) {
 	return list
 }
 
-// ReadTables reads every table of the store once, from the medium, and checks each block. It finds a damaged block
-// before one of its rows is needed. After each read pause is called with the number of bytes; it may wait, and its
-// error ends the pass. A damaged table stops issuing, like any damage. ReadTables does not compare rows with each
-// other: see Fsck.
-func (s *Store) ReadTables(ctx context.Context, pause func(bytes int) error) error {
-	_, err := use(s, "reading tables", func() (any, error) {
+const (
+	readFirst = 10 * time.Minute // after the start, which is busy enough; then every scrubEvery
+
+	// At most 4 MiB a second, a tenth of that during sales: a branch's year is read in an hour or two.
+	readPiece = 256 << 10             // bytes between two rests
+	readRest  = 64 * time.Millisecond // after a piece
+	readBusy  = 10                    // factor for the rest during sales
+)
+
+// ReadDaily reads every table of the store once a day, from the medium, and checks each block, until ctx ends. It finds
+// a damaged block before one of its rows is needed, and while the second copy and the backups still have the right
+// bits. A damaged table stops issuing, like any damage. Rows are not compared with each other: see Fsck. sleep waits
+// for a time, and returns an error when its context has ended.
+func (s *Store) ReadDaily(ctx context.Context, sleep func(ctx context.Context, d time.Duration) error) {
+	for wait := readFirst; sleep(ctx, wait) == nil; wait = scrubEvery {
+		read := 0
+		err := s.readTables(ctx, func(bytes int) error {
+			if read += bytes; read < readPiece {
+				return nil
+			}
+			rest := readRest * time.Duration(read) / readPiece
+			read = 0
+			if s.writing.Load() > 0 {
+				rest *= readBusy
+			}
+			return sleep(ctx, rest)
+		})
+		if err != nil && ctx.Err() == nil {
+			s.o.Logger.Error("reading the whole store failed", "error", err)
+		}
+	}
+}
+
+// readTables reads the tables once. After each read pause is called with the number of bytes; its error ends the pass.
+func (s *Store) readTables(ctx context.Context, pause func(bytes int) error) error {
+	return s.do("reading tables", func() error {
 		damaged := uint64(0)
 		err := eachTable(ctx, s.db, &s.o, pause, func(path string, bad error) {
 			damaged++
 			s.o.damaged(s.damage, path, bad.Error())
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r := &Reading{s.o.Now().UTC(), damaged}
 		s.reading.Store(r)
 		// A crash may lose this row: then the next pass comes ten minutes after the start.
-		return nil, setJSON(s.db, keyRead, r, pebble.NoSync)
+		return setJSON(s.db, keyRead, r, pebble.NoSync)
 	})
-	return err
 }
 
 // Reading is the result of the store's last complete reading of its tables.
@@ -208,16 +249,13 @@ type Reading struct {
 	Damaged uint64    `json:"damaged"` // number of damaged tables
 }
 
-// LastReading returns the last result of ReadTables, also of an earlier process.
+// LastReading returns the last result of ReadDaily, also of an earlier process.
 func (s *Store) LastReading() Reading {
 	if r := s.reading.Load(); r != nil {
 		return *r
 	}
 	return Reading{}
 }
-
-// Busy reports whether a record is being appended: then background work should rest longer.
-func (s *Store) Busy() bool { return s.writing.Load() > 0 }
 
 // eachTable checks every block of every table, and calls tell for damaged tables. It skips a table that a compaction
 // removes meanwhile: its rows are in a newer table.

@@ -25,6 +25,7 @@ import (
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/outbox"
@@ -193,7 +194,7 @@ func (d *daemon) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, d.pulse.Stopping)()
 	parts := []func(context.Context) error{d.pulse.Run, d.link.Run, d.gate.Run, d.backups.run, d.access.Run,
-		health.NewMarkWatch(d.store, d.log).Run, health.NewScrubber(d.store, d.log).Run,
+		health.NewMarkWatch(d.store, d.log).Run,
 		func(ctx context.Context) error { return d.witness.run(ctx, d.log.Warn) }}
 	if d.fleet != nil {
 		parts = append(parts, d.fleet.Run)
@@ -210,6 +211,10 @@ func (d *daemon) Run(ctx context.Context) error {
 	for _, run := range parts {
 		g.Go(func() error { return run(engineCtx) })
 	}
+	g.Go(func() error {
+		d.store.ReadDaily(engineCtx, fairqueue.Sleep)
+		return nil
+	})
 	g.Go(func() error { return d.gateway.ServeOps(ctx, d.ops) })
 	g.Go(func() error {
 		defer stopEngine()

@@ -37,7 +37,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	defer s.Close() // nothing was written
 	if r := s.Restored(); r != nil {
 		d.fail("store", "dtectl recover", "%v: run dtectl recover (nothing is missing until %s)", storage.ErrRestored,
-			adminclient.Local(r.Taken))
+			adminclient.Local(r.TakenAt()))
 	} else if m, err := s.LookAtMark(""); err != nil {
 		d.fail("store", repairRemedy, "%v", storage.Explain(err))
 	} else if m.Kind != storage.MarkSound {

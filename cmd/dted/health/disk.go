@@ -117,55 +117,6 @@ func lay(path string, size int64) error {
 	return nil
 }
 
-// The store reads all its tables once a day. This finds a flipped bit on the disk while the second copy and the backups
-// still have the right bit, and not only when somebody asks for the document.
-const (
-	scrubFirst = 10 * time.Minute // after the start: the start itself keeps the disk busy
-	scrubEvery = 24 * time.Hour
-
-	// At most 4 MiB a second, a tenth of that during sales: the records of a year are read in an hour or two.
-	scrubPiece = 256 << 10             // bytes between two rests
-	scrubRest  = 64 * time.Millisecond // after a piece
-	scrubBusy  = 10                    // factor for the rest during sales
-)
-
-// scrubber reads the store in the background.
-type scrubber struct {
-	store *storage.Store
-	log   *slog.Logger
-	sleep func(ctx context.Context, d time.Duration) error
-}
-
-func NewScrubber(store *storage.Store, log *slog.Logger) *scrubber {
-	return &scrubber{store: store, log: log, sleep: fairqueue.Sleep}
-}
-
-// Run reads the store again and again until ctx ends.
-func (s *scrubber) Run(ctx context.Context) error {
-	for wait := scrubFirst; s.sleep(ctx, wait) == nil; wait = scrubEvery {
-		if err := s.store.ReadTables(ctx, s.pause(ctx)); err != nil && ctx.Err() == nil {
-			s.log.Error("reading the whole store failed", "error", err)
-		}
-	}
-	return nil
-}
-
-// pause returns a function that sleeps after each piece that was read.
-func (s *scrubber) pause(ctx context.Context) func(bytes int) error {
-	read := 0
-	return func(bytes int) error {
-		if read += bytes; read < scrubPiece {
-			return nil
-		}
-		rest := scrubRest * time.Duration(read) / scrubPiece
-		read = 0
-		if s.store.Busy() {
-			rest *= scrubBusy
-		}
-		return s.sleep(ctx, rest)
-	}
-}
-
 // proveEvery is how often the high-water mark is opened by its path. The running store holds the file open and does not
 // notice if the file is deleted or its medium unmounted; the next start would refuse to open without the mark.
 const proveEvery = time.Minute
