@@ -57,8 +57,8 @@ func (b *scrubber) end() {
 }
 
 func (b *scrubber) run() {
-	last := b.c.scrubbed().Last
-	wait := max(scrubFirst, scrubEvery-b.c.s.o.Now().Sub(last))
+	copied, _ := b.c.s.SecondCopy()
+	wait := max(scrubFirst, scrubEvery-b.c.s.o.Now().Sub(copied.Scrub.Last))
 	for timedOut(min(wait, scrubEvery), b.stop) {
 		if !b.pass() {
 			return
@@ -78,6 +78,9 @@ func (b *scrubber) pass() bool {
 	}
 	for _, n := range numbers {
 		size, err := b.check(n)
+		if errors.Is(err, errAway) {
+			return false
+		}
 		segments++
 		if err != nil {
 			found++
@@ -126,7 +129,7 @@ func (b *scrubber) segments() ([]uint64, error) {
 		from = append(from, r.After)
 	}
 	for _, n := range list {
-		if head, err := b.head(n); err == nil {
+		if head, err := readHead(b.l.fs, b.l.dir, n); err == nil {
 			from = append(from, head.After)
 		}
 	}
@@ -137,10 +140,6 @@ func (b *scrubber) segments() ([]uint64, error) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list), err
-}
-
-func (b *scrubber) head(n uint64) (*segmentHead, error) {
-	return readHead(b.l.fs, b.l.dir, n)
 }
 
 // check reads and verifies one segment, up to the place after which its content no longer counts.
@@ -184,7 +183,7 @@ func (b *scrubber) nextHead(n uint64) (*segmentHead, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("no segment goes on from segment %d", n)
 	}
-	return b.head(numbers[i])
+	return readHead(b.l.fs, b.l.dir, numbers[i])
 }
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
@@ -193,6 +192,8 @@ var errRoll = errors.New("it is being written; it is ended first, and mended wit
 // the start of the next one. Afterwards the log ignores the old segment.
 func (b *scrubber) mend(n uint64) error {
 	c, o, l := b.c, &b.c.s.o, b.l
+	b.one.Lock()
+	defer b.one.Unlock()
 	writing, _, gone, err := b.view()
 	if err == nil && n == writing {
 		err = cmp.Or(b.write(l.roll), errRoll)
@@ -200,8 +201,6 @@ func (b *scrubber) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	b.one.Lock()
-	defer b.one.Unlock()
 	if err := c.use(); err != nil { // the store may have closed while the medium hung
 		return err
 	}
@@ -219,7 +218,7 @@ func (b *scrubber) mend(n uint64) error {
 		return err
 	}
 	for _, m := range slices.Backward(numbers) { // from n's head or, if that head is bad, the last good head before
-		if head, err := b.head(m); err == nil && m <= n {
+		if head, err := readHead(b.l.fs, b.l.dir, m); err == nil && m <= n {
 			if now.From, now.After = head.begin(), head.After; m < n {
 				now.After = position{Segment: m}
 			}
@@ -306,13 +305,6 @@ func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
 	}
 	defer func() { <-l.turn }()
 	return fn()
-}
-
-// scrubbed returns the result of scrubbing so far.
-func (c *second) scrubbed() Scrub {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.scrub
 }
 
 func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {

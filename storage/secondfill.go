@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -26,7 +25,7 @@ func (l *copyLog) catchUp() error {
 	if err != nil {
 		return err
 	}
-	filled := copyState{Series: maps.Clone(l.state.Series), Feed: l.state.Feed}
+	filled := l.state.clone()
 	f := &filler{r: r, b: b, limit: int(min(fillChunk, l.c.s.o.segment)), stop: l.c.stopping, reach: &l.reach,
 		put: func(rows []byte) error {
 			l.add(frameRows, rows)
@@ -58,17 +57,14 @@ func (l *copyLog) catchUp() error {
 	if err := f.copyHoles(); err != nil {
 		return err
 	}
-	err = scan(r, feedKey(l.state.Feed-min(l.state.Feed, reorder)), []byte{tableFeed + 1},
-		func(key, value []byte) error {
-			filled.Feed = max(filled.Feed, be.Uint64(key[1:]))
-			return f.announce(key, value)
-		})
+	err = scan(r, feedKey(l.state.Feed-min(l.state.Feed, reorder)), []byte{tableFeed + 1}, f.announce)
 	if err == nil {
 		err = f.flush()
 	}
 	if err != nil {
 		return err
 	}
+	filled.Feed = l.reach.Feed
 	l.state, l.fill = filled, position{}
 	return errors.Join(l.addJSON(frameFilled, filled), l.flush())
 }

@@ -75,7 +75,7 @@ func (s *Shipper) Carry(file string, end int64) {
 	c.waiting = append(c.waiting, w)
 	s.mu.Unlock()
 	s.bell.Ring()
-	patience := time.NewTimer(s.o.Patience)
+	patience := time.NewTimer(Patience)
 	defer patience.Stop()
 	select {
 	case <-w.done:
@@ -130,7 +130,7 @@ func (s *Shipper) caughtUp(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.carried.before = 0
-	if live := s.took < s.o.Patience; live && !s.carried.live && s.o.Sync {
+	if live := s.took < Patience; live && !s.carried.live && s.o.Sync {
 		s.o.Logger.Info("sales wait for the chain's store")
 		s.carried.live = true
 	}

@@ -288,12 +288,11 @@ func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(c
 			open += size(next)
 			done := make(chan result, 1)
 			results[next%atOnce] = done
-			busy.Go(func(at int) func() {
-				return func() {
-					v, err := get(ctx, at)
-					done <- result{v, err}
-				}
-			}(next))
+			at := next
+			busy.Go(func() {
+				v, err := get(ctx, at)
+				done <- result{v, err}
+			})
 		}
 		r := <-results[i%atOnce]
 		open -= size(i)

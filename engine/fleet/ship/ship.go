@@ -28,10 +28,10 @@ import (
 const (
 	// DefaultEvery is how often the shipper looks for new bytes in the copy.
 	DefaultEvery = 5 * time.Second
-	// DefaultPatience is how long a change waits for the chain's store.
-	DefaultPatience = 2 * time.Second
-	maxPiece        = 4 << 20 // bytes
-	askFor          = time.Minute
+	// Patience is how long a change waits for the chain's store.
+	Patience = 2 * time.Second
+	maxPiece = 4 << 20 // bytes
+	askFor   = time.Minute
 )
 
 // ErrCloned means that the store holds a piece with this box's signature but with bytes that this box does not have:
@@ -58,10 +58,9 @@ type Options struct {
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
-	// Sync: Carry returns once the store has the change. Patience is how long Carry waits at most, default
-	// DefaultPatience; if the store takes longer, changes do not wait until it has caught up.
-	Sync     bool
-	Patience time.Duration
+	// Sync: Carry returns once the store has the change, after Patience at most. If the store takes longer, changes do not
+	// wait until it has caught up.
+	Sync bool
 	// Count returns how many changes the copy holds after byte end of file; nil: changes from before the start are not
 	// counted.
 	Count  func(ctx context.Context, file string, end int64) (int64, error)
@@ -120,8 +119,7 @@ type try struct {
 
 // New returns a shipper that continues where the last shipper stopped.
 func New(o Options) (*Shipper, error) {
-	o.Every, o.Patience, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Patience, DefaultPatience), cmp.Or(o.Logger,
-		slog.Default())
+	o.Every, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Logger, slog.Default())
 	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: fairqueue.NewBell()}
 	b, err := o.State.Load()
 	if err != nil {

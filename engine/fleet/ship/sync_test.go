@@ -223,7 +223,7 @@ func TestCarry_Silent(t *testing.T) {
 			<-silent
 			return fleettest.None
 		})
-		if took := s.sell(); took != ship.DefaultPatience {
+		if took := s.sell(); took != ship.Patience {
 			t.Errorf("the first sale takes %v", took)
 		}
 		for range 5 {
