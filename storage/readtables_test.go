@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"slices"
 	"testing"
@@ -77,7 +78,12 @@ func TestReadTables(t *testing.T) {
 
 // The store is read once soon after the start and once a day, with rests; a sale on its way makes the rests longer.
 func TestReadDaily(t *testing.T) {
-	s := openStore(t, tableStore(t, 120))
+	s, _ := newStore(t)
+	big := make([]byte, 3*readPiece/2)
+	_, _ = crand.Read(big) // nothing that a table compresses
+	_, err := s.Append(ctx, Keys{Series: "b"}, Draft{Code: code(1), Parts: []Part{{"big", big}}})
+	must(t, err)
+	must(t, s.db.Flush())
 	var waits, rests []time.Duration
 	days := func(ctx context.Context, d time.Duration) error {
 		if d < readFirst {
