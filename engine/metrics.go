@@ -81,18 +81,23 @@ func (m *metrics) invalidated(r *record.View, err error) {
 	}
 }
 
-// Describe makes the engine its own collector.
-func (e *Engine) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(e, ch) }
+// Describe makes the engine its own collector. It counts nothing: a count is kept for a while.
+func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		e.collect(ch, &Backlog{})
+	}), ch)
+}
 
 // Collect implements prometheus.Collector.
-func (e *Engine) Collect(ch chan<- prometheus.Metric) {
+func (e *Engine) Collect(ch chan<- prometheus.Metric) { e.collect(ch, e.CountBacklog()) }
+
+func (e *Engine) collect(ch chan<- prometheus.Metric, o *Backlog) {
 	m := e.metrics
 	for _, c := range slices.Concat([]prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events,
 		m.corrections, m.adopted, e.witness.Gauge(), e.documents.Counter()}, e.outbox.Counters(),
 		e.contingency.Counters()) {
 		c.Collect(ch)
 	}
-	o := e.CountBacklog()
 	o.Collect(ch)
 	o.Delivery.Collect(ch)
 }

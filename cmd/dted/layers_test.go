@@ -198,7 +198,6 @@ var clocks = map[string]string{
 	"rules/module.go":                    took,
 	"rules/instance.go":                  "compared with the processor's time of the thread",
 	"storage/commit.go":                  "how long the medium rested",
-	"storage/metrics.go":                 "how seldom a line is logged",
 	"storage/tables.go":                  "how long the medium has failed",
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
 	"dtegate/storage"
 )
 
@@ -141,6 +142,7 @@ func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 
 // note records a step and applies it.
 func (s *Store) note(ctx context.Context, b *StepBack) error {
+	b.word = recordmac.Own
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return err

@@ -61,19 +61,20 @@ func Sample(seed uint64, kind string, n int, day string, receivers []map[string]
 	return sale, nil
 }
 
-// scaled are the members that grow with a sale: quantities, and what is withheld with the amount that it is withheld of.
-var scaled = []string{"cantidad", "montoSujetoGrav", "ivaRetenido", "montoSujetoRetencion", "montoRetenido"}
+// withheld are the amounts of a withholding voucher's line.
+var withheld = []string{"montoSujetoGrav", "ivaRetenido", "montoSujetoRetencion", "montoRetenido"}
 
 var (
 	dated      = regexp.MustCompile(`^\d{4}-\d\d-\d\d$`)
 	electronic = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 )
 
-// vary makes a sale times as large, dates it, and has it name other documents. A charge that is no sale has the quantity
-// 1 (noGravado, MH's layout).
+// vary makes a sale times as large, dates it, and has it name other documents. A line of one unit gets another price: a
+// charge, a service and money are always one.
 func vary(sale tree, rng *rand.Rand, times int, day string) {
-	if sale["noGravado"] != nil {
-		times = 1
+	grows := "cantidad"
+	if sale[grows] == whole(1) {
+		grows = "precioUnitario"
 	}
 	for _, name := range slices.Sorted(maps.Keys(sale)) {
 		switch v := sale[name].(type) {
@@ -92,7 +93,7 @@ func vary(sale tree, rng *rand.Rand, times int, day string) {
 				sale[name] = v[:24] + fmt.Sprintf("%012X", rng.Uint64()>>16)
 			}
 		case json.Number:
-			if a, err := dte.ParseAmount(string(v)); err == nil && slices.Contains(scaled, name) {
+			if a, err := dte.ParseAmount(string(v)); err == nil && (name == grows || slices.Contains(withheld, name)) {
 				sale[name] = json.Number((a * dte.Amount(times)).String())
 			}
 		}
