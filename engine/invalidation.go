@@ -425,7 +425,7 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 		o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
 		return nil
 	}
-	_, faults, _ := e.fillInvalidation(req, rule, o, req.Code, now) // any code serves
+	_, faults, _ := e.fillInvalidation(req, rule, o, req.Code, now) // any code will do
 	return faults
 }
 
@@ -441,7 +441,7 @@ func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event
 		return nil, nil, e.shelf.EventFailed(rule, err)
 	}
 	for _, f := range found {
-		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // otherwise replacementFault names it already
+		if f.Path != "documento.codigoGeneracionR" || len(faults) == 0 { // otherwise replacementFault has reported it
 			faults = append(faults, f)
 		}
 	}
@@ -579,7 +579,7 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 		return nil
 	}
 	missing := e.replacementFault(req, rule, o)
-	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // any code serves
+	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // any code will do
 		return err
 	}
 	switch {

@@ -226,18 +226,18 @@ type draft struct {
 	none    string    // the placeholder of the control number
 	facts   dte.Value // with the placeholder none
 	form    string
-	period  *contingency.Period // the contingency in which it is issued
+	period  *contingency.Period // the contingency in which the sale is issued
 	cause   int64               // CAT-005
 	motive  string              // of cause 5
 	reason  string              // of the contingency form, in words for people
-	draws   []record.Draw       // its draws on its origin's counters
+	draws   []record.Draw       // the sale's draws on the counters of its origin
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool
 
-	ruleDay  string                // the day whose rule computes it: that of the original, or "" for its own
+	ruleDay  string                // the day whose rule computes the sale: the original's day; "": the sale's own
 	rule     *rulestore.Rule       // in force on its day; computed.Rule has computed the draft
 	computed *rulestore.Evaluation // nil until step 3 or 4
-	from     *origin               // nil, or the document that it is issued against
+	from     *origin               // the document against which the sale is issued, or nil
 }
 
 // keys returns the keys to lock while the draft is stored.

@@ -264,7 +264,7 @@ func isPreflight(ctx *fasthttp.RequestCtx) bool {
 func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
-	case len(all) == 0: // no page's
+	case len(all) == 0: // the request comes from no page
 		return ""
 	case len(all) == 1 && slices.Contains(o.listed, string(all[0])):
 		o.count.WithLabelValues("listed").Inc()

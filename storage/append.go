@@ -188,7 +188,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	}
 	s.change(b, keys.Series, &row, nil, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
 
-	// 2. Durable. The next number of the series may be taken as soon as this one is in the log: no crash keeps the
+	// 2. Durable. The next number of the series may be taken as soon as this number is in the log: no crash keeps the
 	// later number and loses the earlier number.
 	s.commit(b, &row, 0, func() {
 		s.queueStarts.join(e.Due)

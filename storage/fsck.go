@@ -37,7 +37,7 @@ type Problem struct {
 type Affected struct {
 	Series   string
 	From, To uint64 // numbers
-	Code     Code   // if it is one document; zero: not known
+	Code     Code   // set if only one document is affected; zero: not known
 	What     string // the unreadable part
 }
 

@@ -163,7 +163,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 		d := m.facts.looked[id]
 		if m.facts.of(id).revision == 0 { // parts that belong to no entry
 			lower := partKey(id, "")
-			_ = m.b.DeleteRange(lower, prefixEnd(lower), nil) // memory
+			_ = m.b.DeleteRange(lower, prefixEnd(lower), nil) // cannot fail: in memory
 		}
 		if s := m.series[d.sequence]; s != nil && s.end.Position > 0 {
 			s.partial = append(s.partial, partialRecord{id, d.number, d.code, m.facts.of(id).revision == 0})
@@ -189,7 +189,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 			}
 		}
 		if s.end.Position == 0 {
-			_ = m.b.Delete(seriesKey(s.name), nil) // memory
+			_ = m.b.Delete(seriesKey(s.name), nil) // cannot fail: in memory
 			continue
 		}
 		set(m.b, seriesKey(s.name), s.end.encode())

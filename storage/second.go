@@ -20,7 +20,7 @@ type second struct {
 	stop    chan struct{}
 	stopped chan struct{}
 	first   chan struct{} // closed when it is known whether the copy is live
-	seen    chan struct{} // closed when it is known whether the copy has more than the store, or that it cannot be read
+	seen    chan struct{} // closed when it is known whether the copy has more than the store, or is unreadable
 
 	mu     sync.Mutex
 	status SecondCopy
@@ -67,8 +67,8 @@ const (
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
 
-	// examinePatience is how long a start waits until the medium's end is read. The medium is only read, and at most
-	// one segment of it, unless it knows more than the store.
+	// examinePatience is how long a start waits until the medium's end is read. Nothing is written. At most
+	// one segment is read, unless the medium knows more than the store.
 	examinePatience = 15 * time.Second
 )
 

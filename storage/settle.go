@@ -23,7 +23,7 @@ import (
 type Restoration struct {
 	Taken    int64    `json:"taken"` // Unix ns; see TakenAt
 	At       int64    `json:"at"`    // Unix ns, when the store was made
-	Made     string   `json:"made"`  // of what, in words
+	Made     string   `json:"made"`  // the media that the store was made from, in words
 	MarkLost bool     `json:"mark_lost,omitempty"`
 	From     [16]byte `json:"from"` // the identity of the store that this store was made from
 	// Doubt is the largest number of changes that may have followed the readable end of the copy.
@@ -371,7 +371,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	if err := b.Commit(pebble.Sync); err != nil {
 		s.o.die("settling the store: %v", err)
 	}
-	// If we crash from here on, the mark is of the same family, and all of it is repeated.
+	// If we crash from here on, the mark is of the same family, and Settle repeats every step.
 	s.mark.renew(id, series)
 	s.holding.Lock()
 	defer s.holding.Unlock()

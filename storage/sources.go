@@ -123,7 +123,7 @@ func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	}
 	at := *m.o
 	at.Dir, at.FS = m.o.FS.PathJoin(dir, backupStore), unlocked{m.o.FS}
-	alone := len(m.sources) == 0 // then the backup's meta rows are the store's
+	alone := len(m.sources) == 0 // if true, the store gets the backup's meta rows
 	f, err := openFolder(&at, name, alone)
 	if errors.Is(err, ErrNoStore) {
 		m.unreadable(name)(err.Error())

@@ -62,7 +62,7 @@ type Draft struct {
 	Parts    []Part
 	Due      *Due
 	Days     []uint32  // the days that the record belongs to, as Day reads them; the store gives the numbers no meaning
-	Counters []Counter // only of Keys.Origins
+	Counters []Counter // only counters of the records in Keys.Origins
 }
 
 // Entry is a record in its current state, without its parts.

@@ -208,7 +208,7 @@ const maxReceived = 8 << 20
 // receive reads the .json files of suppliers, whatever their names; it skips all other files.
 func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	to, ok := b.Addressee()
-	if !ok { // the month has no document of the taxpayer's own
+	if !ok { // the month has no document that the taxpayer issued
 		cfg, err := config.Load(top.Config)
 		if err != nil {
 			return fmt.Errorf("--received: no document of the month says whose they are: %w", err)

@@ -69,7 +69,7 @@ func run(c *cli, k *kong.Kong) error {
 		return err
 	}
 	log.SetOutput(term.Err)
-	slog.SetDefault(slog.New(slog.NewTextHandler(term.Err, nil))) // its times carry their zone
+	slog.SetDefault(slog.New(slog.NewTextHandler(term.Err, nil))) // this handler writes times with their zone
 	command, err := k.Parse(os.Args[1:])
 	if err != nil {
 		return err // kong shows the usage with its own error

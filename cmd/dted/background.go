@@ -109,8 +109,8 @@ type backups struct {
 type backupState struct {
 	Done   int64           `json:"done"`
 	Total  int64           `json:"total"`
-	Backup *storage.Backup `json:"backup,omitempty"` // when the backup is complete
-	Error  string          `json:"error,omitempty"`  // when it failed
+	Backup *storage.Backup `json:"backup,omitempty"` // set if the backup is complete
+	Error  string          `json:"error,omitempty"`  // set if the backup failed
 }
 
 func newBackups(store *storage.Store, log *slog.Logger) *backups {

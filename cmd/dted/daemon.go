@@ -58,7 +58,7 @@ type daemon struct {
 	pulse    health.Pulse
 	backups  *backups
 	access   *access.Control
-	fleet    *fleet.Agent                 // nil: the branch is of no chain
+	fleet    *fleet.Agent                 // nil: the branch belongs to no chain
 	shipper  atomic.Pointer[ship.Shipper] // nil: nothing is shipped
 	hook     *outbox.Hook                 // nil: late results are not posted
 	api, ops net.Listener
@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
-	// Repairs that dtectl could not record, because it was cut short or the store was to be reconciled first.
+	// Record the repairs that dtectl did not: dtectl was interrupted, or the store had to be reconciled first.
 	if err := d.trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}

@@ -39,7 +39,7 @@ type status struct {
 	reach   *health.Reach
 	refused func() error // MH's refusal of the user or the password
 	recent  *recent
-	fleet   *fleet.Agent  // nil: the branch is of no chain
+	fleet   *fleet.Agent  // nil: the branch belongs to no chain
 	shipper *ship.Shipper // nil: nothing is shipped
 	started time.Time
 }

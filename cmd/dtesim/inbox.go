@@ -44,7 +44,7 @@ type inbox struct {
 // letter is a message: the members that the list shows, and the bytes.
 type letter struct {
 	N         int      `json:"n"`
-	From      string   `json:"from"` // of the envelope, as is to
+	From      string   `json:"from"` // of the envelope, like To
 	To        []string `json:"to"`
 	Subject   string   `json:"subject"`
 	MessageID string   `json:"messageId"` // without brackets

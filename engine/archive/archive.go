@@ -213,7 +213,7 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 	sum := sha256.Sum256(data)
 	o := minio.PutObjectOptions{
 		ContentType: contentType,
-		// The store compares the bytes with the checksum and keeps it.
+		// The store compares the bytes with the checksum and keeps the checksum.
 		UserMetadata: map[string]string{"x-amz-checksum-sha256": base64.StdEncoding.EncodeToString(sum[:])},
 		// The sum given below signs the whole body. The library's default over http, signing chunk by chunk, panics
 		// when the store hangs up (minio-go 7.4.1).

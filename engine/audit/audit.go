@@ -33,7 +33,7 @@ const (
 
 // Act is something that a person did. It holds no secret.
 type Act struct {
-	Number  uint64    `json:"number"` // in the order in which they began, from 1
+	Number  uint64    `json:"number"` // in the order in which the acts began, from 1
 	At      time.Time `json:"at"`
 	Who     string    `json:"who"`              // the caller's own claim; only the admin token and From are verified
 	From    string    `json:"from"`             // an address, or the program on the box itself
@@ -62,7 +62,7 @@ type Trail struct {
 	now    func() time.Time
 
 	mu    sync.Mutex   // one act is appended at a time
-	last  storage.Code // of the newest act
+	last  storage.Code // code of the newest act
 	known bool         // last is known
 }
 

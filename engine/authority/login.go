@@ -119,7 +119,7 @@ func (c *Client) login(ctx context.Context) (string, error) {
 func readLogin(status int, answer []byte) (token string, err error) {
 	r, _ := readAnswer(answer)
 	body, _ := readAnswer(r["body"])          // an unreadable body has no token
-	_ = json.Unmarshal(body["token"], &token) // whole, however long
+	_ = json.Unmarshal(body["token"], &token) // the whole token, however long it is
 	if status == http.StatusOK && r.text("status") == "OK" && token != "" {
 		// MH's token begins with "Bearer "; sending the word twice is refused.
 		return "Bearer " + strings.TrimPrefix(token, "Bearer "), nil

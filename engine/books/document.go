@@ -97,7 +97,7 @@ type party struct {
 	DocumentType string `json:"tipoDocumento"`
 	Number       string `json:"numDocumento"`
 	NRC          string `json:"nrc"`
-	Country      string `json:"codPais"` // CAT-020, of 11
+	Country      string `json:"codPais"` // CAT-020, only in 11
 	Name         string `json:"nombre"`
 }
 
@@ -112,11 +112,11 @@ type item struct {
 	Exempt     decimal.Decimal `json:"ventaExenta"`
 	Taxed      decimal.Decimal `json:"ventaGravada"`
 	Purchase   decimal.Decimal `json:"compra"`
-	// Of 07.
+	// Only in 07.
 	Base      decimal.Decimal `json:"montoSujetoGrav"`
 	Retention string          `json:"codigoRetencionMH"` // CAT-006: 22 is 1 %, C4 is 13 %
 	Retained  decimal.Decimal `json:"ivaRetenido"`
-	// Of 09.
+	// Only in 09.
 	PerceivedBase decimal.Decimal `json:"montoSujetoPercepcion"`
 	Perceived     decimal.Decimal `json:"ivaPercibido"`
 }
@@ -137,10 +137,10 @@ type totals struct {
 	IncomeTax          decimal.Decimal `json:"reteRenta"`
 	VAT                decimal.Decimal `json:"totalIva"` // only in 01 and 18: included in the prices
 	NonTaxed           decimal.Decimal `json:"totalNoGravado"`
-	Discount           decimal.Decimal `json:"descuento"` // of 11 v1
-	Insurance          decimal.Decimal `json:"seguro"`    // of 11
+	Discount           decimal.Decimal `json:"descuento"` // only in 11 v1
+	Insurance          decimal.Decimal `json:"seguro"`    // only in 11
 	Freight            decimal.Decimal `json:"flete"`
-	Excluded           decimal.Decimal `json:"totalCompraExcluidos"` // of 18
+	Excluded           decimal.Decimal `json:"totalCompraExcluidos"` // only in 18
 }
 
 type tax struct {
@@ -157,7 +157,7 @@ type sealed struct {
 	item          int    // CAT-011: the kind with the largest amount
 	customer      *party
 
-	// In the form of the annexes.
+	// These texts have the form of the annexes.
 	day, control, code, name string
 
 	exempt, nonSubject, taxed decimal.Decimal

@@ -36,7 +36,7 @@ type Contingency struct {
 
 	// A sale reads the period and is stored under mu: no document of a period is stored after its end.
 	mu        sync.RWMutex
-	period    *Period        // nil: MH is there
+	period    *Period        // nil: no contingency
 	begun     []time.Time    // the periods of the last hour
 	suspicion fairqueue.Bell // rung when MH may be away: the watch probes it
 	sizes     lotSizes
@@ -80,7 +80,7 @@ func (c *Contingency) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-c.work:
-			// More may follow: a branch that sells in contingency rings with every sale.
+			// More documents may follow: a branch that sells in contingency rings with every sale.
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):

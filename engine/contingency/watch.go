@@ -325,7 +325,7 @@ func (c *Contingency) periods() ([]*Period, error) {
 	}
 	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
 	for i, p := range list[:max(0, len(list)-1)] {
-		if p.Ended.IsZero() { // the store has lost its end: use the beginning of the next period
+		if p.Ended.IsZero() { // the store has lost the period's end: use the beginning of the next period
 			p.Ended = list[i+1].Began
 		}
 	}

@@ -88,7 +88,7 @@ type Total struct {
 // Listing is one page of documents, in the order of their ids, and the totals of all documents that the filter selects.
 type Listing struct {
 	Lines  []Line
-	Next   int64 // After of the next page; 0 when this is the last
+	Next   int64 // the value of After for the next page; 0 on the last page
 	Totals []Total
 }
 

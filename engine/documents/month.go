@@ -93,7 +93,7 @@ func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, 
 		date = invalidatedOn(doc.Head)
 	}
 	if record.Day(date) != day {
-		return 0, nil // the day is that of a correction, or of an invalidation in the month of issue
+		return 0, nil // the day belongs to a correction, or to an invalidation in the month of issue
 	}
 	d, err := documentOf(store, doc.Entry, doc.Head)
 	if err != nil {

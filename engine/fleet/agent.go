@@ -135,7 +135,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		before := a.state.Enrolled
 		answered, err := a.readEnrolments(ctx)
 		a.noteTrouble("enrolment", err)
-		// The status has another key from now on, or reports the replacement: write it at once
+		// The status has another key from now on, or reports the replacement: write the status at once
 		if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
 			a.report = time.Time{}
 		}
@@ -188,7 +188,7 @@ type Rules interface {
 	// Admit passes a bundle's file through every step of the branch's gate. An error is a fault of the branch, not of
 	// the bundle: the agent tries again. For a bundle that is already on the shelf, Admit succeeds.
 	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
-	// StepBack puts a bundle of the shelf in force again. Its first day must have come; it may have been taken off.
+	// StepBack puts a bundle of the shelf in force again, even a retired bundle. The bundle's first day must have come.
 	StepBack(ctx context.Context, to Bundle, o Order) error
 	// Cancel takes a bundle off the shelf before its first day.
 	Cancel(ctx context.Context, coming Bundle, o Order) error

@@ -172,7 +172,7 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 type Resent struct {
 	Code, To, Tipo, Estado string
 	Sent                   bool // the mail server accepted it; if not, it is in the outbox, unless
-	Refused                bool // the mail server refused it for good
+	Refused                bool // the mail server refused the message for good
 }
 
 // resendWait is how long a resend waits for the mail server.

@@ -344,7 +344,7 @@ type breaker struct {
 	until time.Time // when the server is tried again; zero if nothing is wrong
 	pause time.Duration
 	why   error
-	turns int // of retryAway, which alone uses it
+	turns int // used only by retryAway
 }
 
 // leftAlone reports whether the server is in a pause now, and returns the cause.

@@ -137,8 +137,8 @@ const (
 	cellSlack = 0.5 // against rounding errors: a measured text fits
 	numberMax = 76  // a wider amount is drawn in a smaller size
 	textMax   = 180 // a longer text is wrapped
-	flexMin   = 110 // least width of the flexible column,
-	flexPart  = 0.4 // which may claim this part of the table
+	flexMin   = 110 // least width of the flexible column
+	flexPart  = 0.4 // the part of the table that the flexible column may claim
 	sizeMin   = 4.5 // smallest size of a letter
 )
 

@@ -224,7 +224,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	b.identity(v, id, d)
 	v.Consult = "Consulte su documento"
 	if d.State == Contingency {
-		v.Consult = "Consúltelo cuando tenga sello" // before, MH does not have the document
+		v.Consult = "Consúltelo cuando tenga sello" // before the seal, MH does not have the document
 		v.Legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
 			"al que será transmitido. Cuando Hacienda lo haya recibido podrá consultarlo con el código QR."
 	}

@@ -101,7 +101,7 @@ func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn
 	}
 	for date := from; date <= to; date = first.Format(time.DateOnly) {
 		for d, err := range OfDay(ctx, store, Day(date), 0) {
-			if err == nil && d.Head.Date == date { // otherwise the day is that of a correction or invalidation
+			if err == nil && d.Head.Date == date { // otherwise the day belongs to a correction or an invalidation
 				err = fn(d.Entry, d.Head)
 			}
 			if errors.Is(err, ErrEnough) {

@@ -53,10 +53,10 @@ const (
 const (
 	wayRollback    = "rollback"
 	wayReturn      = "return"
-	wayReinstate   = "reinstate"   // to a bundle that the branch had left by itself
-	wayCancel      = "cancel"      // of a bundle that is not in force yet
-	wayAgain       = "again"       // of a bundle that was cancelled and then pushed again
-	wayAcknowledge = "acknowledge" // somebody knows of the latest return; nothing steps
+	wayReinstate   = "reinstate"   // back to a bundle that the branch had left by itself
+	wayCancel      = "cancel"      // takes off a bundle that is not in force yet
+	wayAgain       = "again"       // a cancelled bundle was pushed again
+	wayAcknowledge = "acknowledge" // somebody has seen the latest return; no bundle changes
 )
 
 // Activation is the result of Activate, Backtest or Shadow for a bundle.

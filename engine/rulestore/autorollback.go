@@ -203,7 +203,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.Return(ctx, r)
 		case code := <-offered:
 			s.look(ctx, shadow, code)
-		case <-s.shadows.changed: // another shadow runs, or none
+		case <-s.shadows.changed: // another shadow runs, or no shadow runs
 		case <-timer.C:
 			if shadow != nil && !s.o.Now().Before(shadow.until) {
 				s.shadows.running.CompareAndSwap(shadow, nil)

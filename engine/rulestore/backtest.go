@@ -150,9 +150,9 @@ type BacktestTotals struct {
 
 // FieldTotal sums an amount across all documents in which the amount differs.
 type FieldTotal struct {
-	Documents int    `json:"documents"` // in which it differs
+	Documents int    `json:"documents"` // documents in which the amount differs
 	Amounts   int    `json:"amounts"`   // differing amounts; an amount of a line counts once for each line
-	Old       string `json:"old"`       // their sum
+	Old       string `json:"old"`       // sum of the differing amounts
 	New       string `json:"new"`
 
 	old, made dte.Amount

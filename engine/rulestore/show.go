@@ -240,7 +240,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	// at sends the beginning of the day that is days after a day.
+	// at sends the beginning of the day that comes a number of days after the given day.
 	at := func(d *prometheus.Desc, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			gauge(d, float64(begins.AddDate(0, 0, days).Unix()), labels...)

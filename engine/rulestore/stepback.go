@@ -47,7 +47,7 @@ func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 	if err := s.mayCompute(to, t); err != nil {
 		return nil, err
 	}
-	// Bundles that have begun are taken off, of every generation; future bundles stay.
+	// Take off the bundles of every generation that have begun; future bundles stay.
 	var off []*shelved
 	coming := ""
 	for _, i := range s.computable() {

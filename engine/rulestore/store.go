@@ -175,7 +175,7 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	}
 	s.vet(ctx)
 	first := len(s.items) == 0
-	// The catalogues come first: the golden cases of the others need them.
+	// The catalogues come first: the golden cases of the other bundles need catalogues.
 	candidates, faults := s.candidates(shipped)
 	for _, c := range candidates {
 		if err := s.ship(ctx, c.data); err != nil {

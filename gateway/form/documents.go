@@ -344,7 +344,7 @@ func (d *Filled) setLines(lines []dte.Value) {
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {
-		return // some items are no objects: they have their faults
+		return // some items are not objects: their faults are already reported
 	}
 	var changed []dte.Value // nil until a line changes
 	for i, line := range lines {

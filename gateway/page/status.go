@@ -183,7 +183,7 @@ type Overview struct {
 	Version     string
 	Ambiente    string // CAT-001
 	Branch      int64
-	Name        string // people's name of the store; "": the page shows its number
+	Name        string // the store's name in words; "": the page shows its number
 	// Stopped is the reason why nothing new is issued; nil while the branch issues.
 	Stopped error
 	MH      Reach

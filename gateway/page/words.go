@@ -225,7 +225,7 @@ func say(lang, key string) string {
 	return key[strings.LastIndexByte(key, '.')+1:]
 }
 
-// documentName returns people's name of a type of document, an event or the catalogues.
+// documentName returns the name in words of a type of document, of an event or of the catalogues.
 func documentName(lang, document string) string {
 	t := record.TypeOf(document)
 	switch {

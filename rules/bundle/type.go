@@ -30,7 +30,7 @@ var TypeParts = []string{typePart, formPart, viewPart}
 
 // Type is a bundle's description of a document type: its properties, a till's request, and the printed version.
 type Type struct {
-	Document   string `json:"-"`    // CAT-002, the manifest's
+	Document   string `json:"-"`    // CAT-002, from the manifest
 	Name       string `json:"name"` // in the API. Stored documents are listed by this name: it never changes
 	Es         string `json:"es"`
 	En         string `json:"en"`

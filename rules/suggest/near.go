@@ -15,7 +15,7 @@ func Of(written string, names []string) (index, distance int) {
 	return index, distance
 }
 
-// longest is the length up to which names are compared, in bytes: a longer name is near to no other.
+// longest is the length up to which names are compared, in bytes: a longer name is similar to no other name.
 const longest = 40
 
 // letterChanges returns the number of letters to change, add or remove.

@@ -129,7 +129,7 @@ type Refusal struct {
 		Path    string `json:"path"`
 		Message string `json:"message"`
 	} `json:"errors"`
-	After time.Duration `json:"-"` // the wait before asking again; 0: the answer names none
+	After time.Duration `json:"-"` // the wait before asking again; 0: the answer names no wait
 }
 
 // ReadRefusal returns the Refusal in an answer, or why the answer cannot be read.

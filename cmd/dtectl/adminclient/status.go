@@ -26,7 +26,7 @@ type Status struct {
 	Copy          *storage.SecondCopy `json:"second_copy"` // nil: no second copy
 	Backup        *time.Time          `json:"backup"`
 	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
-	Proved        *time.Time          `json:"mark_proved"` // the last time that the mark's file was read and right
+	Proved        *time.Time          `json:"mark_proved"` // when the mark's file was last read without a fault
 	// Refused is MH's refusal of the user or the password, and what to type; nil when MH accepts both.
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }

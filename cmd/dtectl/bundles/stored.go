@@ -146,7 +146,7 @@ type periodFlags struct {
 
 func (p *periodFlags) query() url.Values {
 	q := url.Values{"from": {p.From}}
-	if p.To != "" { // else the branch's own today
+	if p.To != "" { // otherwise the branch uses its own current day
 		q.Set("to", p.To)
 	}
 	return q
@@ -154,7 +154,7 @@ func (p *periodFlags) query() url.Values {
 
 // progress returns which share of the period has passed by a day.
 func (p *periodFlags) progress(day string) float64 {
-	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked them
+	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked both days
 	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
 	at, _ := time.Parse(time.DateOnly, day)
 	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a rehearsing branch may be past today

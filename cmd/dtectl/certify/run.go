@@ -71,7 +71,7 @@ func (r *Runner) obstacle() error {
 		return nil
 	case p.Declared:
 		return ErrDeclared
-	case p.Cause == 2: // CAT-005: the branch's own system; the branch reports refused credentials so
+	case p.Cause == 2: // CAT-005: the branch's own system; the branch reports refused credentials as this cause
 		return fmt.Errorf("%w: %s; correct authority.password_file or issuer.nit in the configuration, restart the "+
 			"appliance, and run it again", ErrCredentials, p.Motive)
 	}
@@ -213,7 +213,7 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	r.invalid[kind]++
 	last := r.invalid[kind] >= mostInvalid || no.Status == http.StatusForbidden || no.Status == http.StatusUnauthorized
 	if origin != "" {
-		r.use(originOf(kind), origin) // the original is used up: another document serves as well
+		r.use(originOf(kind), origin) // the next attempt takes another original
 	}
 	if origin == "" || last {
 		r.faults = append(r.faults, f)
@@ -259,7 +259,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	pool := r.pools[originOf(kind)]
 	at := ordinal % len(pool)
 	if types[kind].Effect != bundle.Credits {
-		at = len(pool) - 1 - at // not the documents of the credit notes or the invalidations
+		at = len(pool) - 1 - at // credit notes and invalidations use the first documents
 	}
 	d, err := r.till.document(ctx, pool[at])
 	if err != nil {
@@ -279,7 +279,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 // invalidate invalidates an invoice: in turn because the sale is rescinded, and because of an error, with another
 // invoice that replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
-	pool, at := r.pools[sales[0]], 0 // the oldest: a later run chooses the same
+	pool, at := r.pools[sales[0]], 0 // the oldest document: a later run chooses the same document
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
 		"solicita": Person{Name: "Ana Morales", DocumentType: "13", Document: "043216789"}}
 	if ordinal%2 == 1 && len(pool) > 1 {

@@ -70,7 +70,7 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 	if err != nil {
 		return nil, err
 	}
-	box, _ := cfg.Box() // without the key no act is known to be this box's, and the answer says so
+	box, _ := cfg.Box() // without the key, no act is reported as this box's own
 	acts, err := audit.Read(store, box, limit)
 	return acts, errors.Join(err, store.Close())
 }

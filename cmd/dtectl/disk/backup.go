@@ -115,8 +115,8 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 type backupState struct {
 	Done   int64           `json:"done"`
 	Total  int64           `json:"total"`
-	Backup *storage.Backup `json:"backup"` // when the backup is complete
-	Error  string          `json:"error"`  // when the backup failed
+	Backup *storage.Backup `json:"backup"` // set if the backup is complete
+	Error  string          `json:"error"`  // set if the backup failed
 }
 
 // backupRunning has the running appliance make a backup, on the appliance's own filesystem.

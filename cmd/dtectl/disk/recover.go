@@ -383,7 +383,7 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	case refused != nil:
 		return act, refused
 	case errors.Is(err, storage.ErrMarkSound):
-		return act, nil // an earlier attempt came as far
+		return act, nil // an earlier attempt has already made the mark
 	case errors.Is(err, storage.ErrMark) && r.mark == "":
 		return act, exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
 	case errors.Is(err, storage.ErrMark):

@@ -79,7 +79,7 @@ const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {
 	now := d.branchNow()
-	// d.until is the end that init noted with the key
+	// d.until is the end of the certificate, which init stored with the key
 	err := setup.CheckCertificate(sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until}, d.cfg.Issuer.NIT, now)
 	switch {
 	case err != nil:

@@ -37,7 +37,7 @@ type doctor struct {
 	cfg      *config.Config
 	now      func() time.Time
 	openKey  func(sealed, passphrase []byte) (*sign.Key, error)
-	until    time.Time // when the certificate ends that the sealed key came in; zero: not known
+	until    time.Time // end of the certificate that contained the sealed key; zero: not known
 	held     heldRules
 }
 

@@ -17,7 +17,7 @@ const (
 	lawSoon     = 24 * time.Hour // before a legal deadline
 	endsSoon    = 30 * 24 * time.Hour
 	endsNow     = 7 * 24 * time.Hour
-	TakesWithin = 10 * time.Minute // for a reachable box to take what is desired
+	TakesWithin = 10 * time.Minute // for a reachable box to apply the desired state
 )
 
 // Levels of a concern.

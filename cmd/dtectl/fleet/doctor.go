@@ -149,7 +149,7 @@ func (x *examination) race(ctx context.Context) {
 				refused++
 				hidden += r.hidden
 			default:
-				doubtful++ // it may have won
+				doubtful++ // this write may have won
 			}
 		}
 		undecided += doubtful

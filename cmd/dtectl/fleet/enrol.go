@@ -25,9 +25,9 @@ type Enrol struct {
 // waiting is a box that could be enrolled.
 type waiting struct {
 	branch string
-	epoch  int64 // the epoch that it would get
+	epoch  int64 // the epoch that the box would get
 	status *fleetproto.Status
-	again  bool // its own epoch: the enrolment is signed again, with the points of sale that the box has now
+	again  bool // the box keeps its epoch: its enrolment is signed again, with its present points of sale
 }
 
 // Run enrols boxes, or lists the boxes that wait.

@@ -78,7 +78,7 @@ func (c *Chain) keys() []fleetproto.Key { return []fleetproto.Key{c.Director} }
 
 // Groups returns the groups for which something was published.
 func (c *Chain) Groups(ctx context.Context) ([]string, error) {
-	groups := c.keptGroups() // the store may have lost all of a group
+	groups := c.keptGroups() // the store may have lost all objects of a group
 	for o, err := range c.objects(ctx, fleetproto.DesiredRoot, fleetproto.DesiredKey) {
 		if err != nil {
 			return nil, err

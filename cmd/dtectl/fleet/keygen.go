@@ -94,7 +94,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	if err != nil {
 		return err
 	}
-	// The enrolments first: a box that accepts the new key's order finds its enrolment.
+	// Sign the enrolments first: a box that accepts the new key's order finds its enrolment.
 	groups, err := c.enrolments(ctx, chain, old, director)
 	if err != nil {
 		return err

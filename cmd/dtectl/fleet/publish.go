@@ -89,7 +89,7 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			return err
 		}
 	}
-	// The files first: a branch that reads the order finds them.
+	// Write the files first: a branch that reads the order finds them.
 	for key, data := range files {
 		if err := chain.CreateOnce(ctx, key, data); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)

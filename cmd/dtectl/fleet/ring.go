@@ -13,13 +13,13 @@ import (
 // Ring is the outcome of a roll-out in the branches of its ring.
 type Ring struct {
 	Boxes     int      `json:"branches"`  // enrolled branches in the ring
-	Succeeded int      `json:"succeeded"` // branches that took it
+	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
 	Failed    []string `json:"failed"`    // refused it, went back by themselves, or MH refuses what it makes
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
 	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
 	// of Succeeded: branches that have read the last order and reported after the ring was watched long enough
 	Confirmed int `json:"confirmed"`
-	// branches whose objects the store has lost or put back: no report of theirs counts
+	// branches whose objects the store has lost or put back: their reports do not count
 	Doubtful []string `json:"doubtful"`
 }
 

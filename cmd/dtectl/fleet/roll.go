@@ -63,7 +63,7 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 		found = true
 		if r := head.Rollout; r != nil && (r.Share < fleetproto.Whole ||
 			s.Measure(r, head.Group).Wants(r, chain.Now()) != "") {
-			underWay = true // else this call ends the roll-out
+			underWay = true // otherwise this call ends the roll-out
 		}
 		if err := c.group(ctx, chain, s, head); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", head.Group, err))

@@ -97,7 +97,7 @@ func (s *Survey) overlaps() {
 type Surveyor struct {
 	Chain      *Chain
 	enrolments *enrolments
-	// Accept names branches that somebody has checked: what the centre remembers of them begins anew.
+	// Accept names branches that somebody has checked: the centre forgets what it knows about these branches.
 	Accept []string
 	seen   map[string]seen
 	skew   atomic.Int64     // how far the store's clock is ahead of ours, in ns
@@ -130,7 +130,7 @@ type known struct {
 	tag      string
 	enrolled int64
 	status   *fleetproto.Status
-	fault    string // why it is not believed
+	fault    string // why the status is not believed
 }
 
 // NewSurveyor returns a surveyor that has read nothing yet.
@@ -427,7 +427,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		}
 	}
 	folders := []string{fleetproto.ActsFolder}
-	if len(grown) < 100 { // else one list of all acts costs less than a list for each branch
+	if len(grown) < 100 { // otherwise one list of all acts costs less than a list for each branch
 		folders = nil
 		for _, b := range grown {
 			folders = append(folders, fleetproto.ActsFolder+b.Name+"/")

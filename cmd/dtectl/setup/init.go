@@ -52,7 +52,7 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if err := Prepare(cfg, key, !c.NoStore); err != nil {
 		return err
 	}
-	// Where the password file is missing or cannot be read here, doctor and the start report it.
+	// If the password file is missing or cannot be read here, doctor and the start report it.
 	if password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile); err == nil {
 		if err := DoubtPassword(cfg.Authority.PasswordFile, password); err != nil {
 			term.Printf("warning  %v; %s\n", err, DoubtedPassword)

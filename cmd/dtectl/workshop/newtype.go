@@ -69,7 +69,7 @@ type newType struct {
 	sale           bool // the type's lines are lines of a sale
 	// amounts: inputs of a line come from the till, outputs of a line and summaries of the resumen from the rule
 	inputs, outputs, summaries []string
-	given                      []string // of the inputs of a sale: outputs that repeat them
+	given                      []string // outputs of a sale that repeat its inputs
 	total                      string
 	inWords                    string   // the member of the resumen that has the total in words
 	ofIssuer                   []string // members of the issuer that the branch does not know: the request has them

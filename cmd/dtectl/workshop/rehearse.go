@@ -19,7 +19,7 @@ import (
 // Rehearsal makes the documents that bundles would make on a day, apart from the branch: nothing is numbered, signed or
 // stored. Close ends it.
 type Rehearsal struct {
-	Rule          *rulestore.Rule // computes on the day, as a branch would pick it
+	Rule          *rulestore.Rule // the rule that a branch would pick on the day
 	ambiente, day string
 	host          *rules.Host
 }

@@ -214,7 +214,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 // Remade is a golden case that was computed anew.
 type Remade struct {
 	Part    string // cases/above.json
-	Differs error  // from the stored case; nil: nothing differs
+	Differs error  // the difference from the stored case; nil: no difference
 }
 
 // Said returns an error if a part of a bundle, or its rule's source, still has a text for its author to write.
@@ -228,7 +228,7 @@ func (w *Workshop) Said(p *Proof, name string) error {
 		return nil
 	}
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(w.Folder(name)), "rule.go"))
-	if errors.Is(err, fs.ErrNotExist) { // the module has another language's source
+	if errors.Is(err, fs.ErrNotExist) { // the module's source is in another language
 		return nil
 	}
 	if bytes.Contains(text, []byte(unsaid)) {

@@ -68,7 +68,7 @@ func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.L
 
 // Table returns the token table with which the gateway starts.
 func (a *Control) Table() gateway.TokenTable {
-	t, _ := tokens(a.cfg, a.file) // Config.Inputs found it good
+	t, _ := tokens(a.cfg, a.file) // Config.Inputs has checked the file
 	return t
 }
 

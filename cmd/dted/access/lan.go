@@ -93,7 +93,7 @@ func (a *Control) took(authority *x509.Certificate) {
 	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
 }
 
-// found keeps the own authority at a start, and records an authority that the trail does not know.
+// found keeps the box's own authority at a start, and records an authority that the trail does not know.
 func (a *Control) found(authority *x509.Certificate) error {
 	last, err := a.trail.Last(func(act *audit.Act) bool { return act.What == tlsFound || act.What == tlsReplace })
 	if err != nil {

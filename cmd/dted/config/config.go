@@ -74,8 +74,8 @@ type Ops struct {
 
 // TLS is the box's own certificate authority, for listeners that have no certificate of their own.
 type TLS struct {
-	Folder string   `toml:"folder" file:""` // default "tls" beside data
-	Names  []string `toml:"names"`          // beside the host name and the addresses of the box's interfaces
+	Folder string   `toml:"folder" file:""` // default: the folder "tls" next to data
+	Names  []string `toml:"names"`          // in addition to the host name and the addresses of the box's interfaces
 }
 
 // Access is what a till's token may do besides issuing.
@@ -96,7 +96,7 @@ func (t Types) Open(document string) bool { return slices.Contains(t.Issue, docu
 type Authority struct {
 	URL            string   `toml:"url" required:""`
 	PasswordFile   string   `toml:"password_file" required:"" file:"secret"`
-	Patience       Duration `toml:"patience" default:"5s"` // after it MH is asked later whether it has the document
+	Patience       Duration `toml:"patience" default:"5s"` // after this time, MH is asked later for the document
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
 	Rehearsal      bool     `toml:"rehearsal"`
 	Ahead          Duration `toml:"ahead"` // of the box's clock; the simulated authority is ahead by the same time

@@ -40,7 +40,7 @@ type Gate struct {
 	archive string
 	second  http.RoundTripper // to the archive
 	stored  time.Time         // the store's last activity before this start; zero: none
-	fence   *fleet.Fence      // which box has the branch; nil: the branch is of no chain
+	fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
 }
 
 // NewGate returns the gate of a store that is not open yet; Guard gives it the store. If the disk is full, NewGate

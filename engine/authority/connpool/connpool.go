@@ -125,12 +125,12 @@ func New(o Options) *Link {
 // Ready returns a channel that gets a value when a connection is ready again after a request found no connection.
 func (l *Link) Ready() <-chan struct{} { return l.ready }
 
-// Limit returns how long the making of a connection may take.
+// Limit returns the longest time that making a connection may take.
 func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context for requests that do not delay a sale: they wait for a connection until it ends.
+// Patient returns a context for requests that do not delay a sale: they wait for a connection until the context ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.

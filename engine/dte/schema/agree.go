@@ -291,7 +291,7 @@ type arithmetic struct {
 	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal without a place in the layout
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
-	carriage                  []given        // of resumen, and the sum of no lines
+	carriage                  []given        // amounts of resumen that are not a sum of lines
 	equations, settled        []equation     // of resumen, and of a body of one line
 	taxes, taxCode, taxValue  int
 	pagos, paid               int
@@ -308,8 +308,8 @@ type given struct {
 
 // equation is a total as the sum of other amounts of its object, rounded to the cent and never below 0.
 type equation struct {
-	total       int // -1: the module's answer for what is paid, which the layout does not show
-	balance     int // saldoFavor, by which the sum is below 0; -1 if the total has none
+	total       int // -1: the layout does not show the amount paid; use the module's answer
+	balance     int // saldoFavor, which shows how far the sum is below 0; -1 if the total has no saldoFavor
 	plus, minus []int
 	taxed       bool
 	// otherwise lists amounts that MH has accepted both inside and outside the total: perception and retention.
@@ -359,7 +359,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	whole := line >= 0 && (resumen >= 0 || body >= 0)
 	for _, name := range saidOfLine {
 		i := position(line, name)
-		if i < 0 && line >= 0 { // under another name
+		if i < 0 && line >= 0 { // the line may have the amount under another name
 			members := c.fields[c.fields[line].first:][:c.fields[line].members]
 			i = slices.IndexFunc(members, func(x field) bool { return x.path == linesName+"[]."+name })
 		}
@@ -641,7 +641,7 @@ func (r *run) holds(e *equation, object *slot, taxes dte.Sum, strange []dte.Sum)
 	near := func() bool {
 		return total == 0 && e.balance < 0 && sum.Negative() || slices.ContainsFunc(strange, func(s dte.Sum) bool {
 			s.Merge(sum)
-			s.Sub(total + balance) // one of them is 0
+			s.Sub(total + balance) // total or balance is 0
 			return s.Within(sumTolerance)
 		})
 	}

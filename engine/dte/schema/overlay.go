@@ -29,7 +29,7 @@ type entry struct {
 	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
 	schema                           dte.Value
 
-	conditional bool // of drops: the layout does not have the keyword at this place: drop it from the conditions
+	conditional bool // of drops: the layout lacks the keyword at this place; drop the keyword from the conditions
 	used        bool // of drops
 }
 

@@ -258,7 +258,7 @@ func (e *Enrolment) at() (*Head, address) {
 func (e *Enrolment) BoxKeyOf() Key { return boxKey(e.Branch, e.Key) }
 
 func boxKey(branch, key string) Key {
-	public, _ := DecodeKey(key) // check has seen it
+	public, _ := DecodeKey(key) // check has decoded the key without error
 	return Key{ID: branch, Public: public}
 }
 

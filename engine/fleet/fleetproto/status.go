@@ -72,7 +72,7 @@ const (
 	StageAdmitted Stage = "admitted" // every bundle is on the shelf; the first day of at least one is in the future
 	StageLive     Stage = "live"     // every bundle is in force
 	StageRefused  Stage = "refused"  // the branch's own gate refused a bundle; nothing of the roll-out is in force
-	StageReturned Stage = "returned" // it was in force, and the branch has gone back by itself
+	StageReturned Stage = "returned" // the roll-out was in force, and the branch has gone back by itself
 )
 
 // Succeeded reports whether the branch applied the roll-out, Failed whether it refused it or went back.
@@ -122,7 +122,7 @@ type Contingency struct {
 // Waiting counts the documents that the branch still owes MH.
 type Waiting struct {
 	Documents int64     `json:"documents"`
-	Oldest    time.Time `json:"oldest,omitzero"`   // when the oldest was issued
+	Oldest    time.Time `json:"oldest,omitzero"`   // when the oldest document was issued
 	Deadline  time.Time `json:"deadline,omitzero"` // the first legal deadline
 }
 
@@ -139,7 +139,7 @@ type Shipped struct {
 	Segment int64     `json:"segment"` // the latest segment in the store
 	At      time.Time `json:"at,omitzero"`
 	Behind  int64     `json:"behind,omitempty"` // changes that are not in the store
-	Why     string    `json:"why,omitempty"`    // why shipping has stopped; empty: it goes on
+	Why     string    `json:"why,omitempty"`    // why shipping has stopped; empty: shipping continues
 	// Checked is when the box last compared everything that a rebuild reads with its shipped data; zero: not yet. Lacks
 	// names the data that the store had lost or altered then and that the box could not ship again; empty: a rebuild
 	// would have been complete.

@@ -24,7 +24,7 @@ type Span struct{ From, To int64 }
 type Fetched struct {
 	Epoch  int64   // of the box that shipped the copy
 	Older  []int64 // earlier epochs whose boxes shipped too
-	Newer  []int64 // later epochs whose boxes shipped, without saying that their copy is whole
+	Newer  []int64 // later epochs whose boxes shipped a copy that they have not called whole
 	Whole  bool    // the box has said that its whole copy is in the store
 	Parts  int64   // fetched parts
 	Pieces int64   // fetched pieces, those in parts included

@@ -72,7 +72,7 @@ type Options struct {
 type Shipper struct {
 	o    Options
 	seen map[string]int64 // sizes at the last look: bytes below were synced
-	took time.Duration    // by the last piece
+	took time.Duration    // how long the last piece took
 	all  bool             // the last look shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
 
@@ -100,7 +100,7 @@ type state struct {
 	Offset   int64  `json:"offset,omitempty"`
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
-	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, which has the mark of it
+	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, with the mark that says so
 	// Parts is tagsOf the parts that the last check found sound, Joined is the time of that check.
 	Parts  string    `json:"parts,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`

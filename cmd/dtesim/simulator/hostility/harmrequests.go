@@ -69,7 +69,7 @@ func (s *Hostility) Disturbed(kind string, next http.HandlerFunc) http.HandlerFu
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case s.Strikes(kind, func(c *Chaos) *int { return &c.LostRequests }):
-			_, _ = ReadBody(w, r) // the client has sent all: it cannot know
+			_, _ = ReadBody(w, r) // after sending everything, the client cannot know the outcome
 			Cut()
 		case s.Strikes(kind, func(c *Chaos) *int { return &c.ServerErrors }):
 			_, _ = ReadBody(w, r)
