@@ -88,7 +88,7 @@ type Engine struct {
 	large   *fairqueue.Queue // sales of many lines, by token
 
 	counting sync.Mutex
-	counted  *Backlog // a moment ago
+	counted  *Backlog // the backlog as counted a moment ago
 
 	log     *slog.Logger
 	now     func() time.Time

@@ -147,8 +147,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked *
 	b.Store = hex.EncodeToString(marked.Store[:])
 	err = s.o.FS.RemoveAll(dir)
 	if err == nil {
-		// Pebble 2.1.7 copies as much of the manifest as it has written itself since Open: nothing, when Open found no
-		// log to replay, as after some crashes. A flush makes it write one (TestBackup_Crash).
+		// Pebble 2.1.7 copies as many bytes of the manifest as it has written since Open: none if Open found no log to
+		// replay, as after some crashes. A flush makes Pebble write a manifest (TestBackup_Crash).
 		err = s.flush(ctx)
 	}
 	if err == nil {

@@ -39,11 +39,11 @@ func JSON(v any) error {
 
 // Visible returns a text as one line without any character that a terminal obeys. Control and format characters, line
 // and paragraph separators and code points without a character become \n, \r, \t, \u001b, \u202e, \U000e0001; bytes
-// that are no UTF-8 become \xff.
+// that are not UTF-8 become \xff.
 func Visible(text string) string { return visible(text, false) }
 
-// Lines applies Visible to each line of a text. It indents the lines after the first: none of them looks like a line of
-// ours.
+// Lines applies Visible to each line of a text. It indents the lines after the first: no line of a foreign text looks
+// like a line of this program.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -25,7 +25,7 @@ type Settings struct {
 	// Encoding of the annexes is "utf-8", or "windows-1252" as Excel saves "CSV (delimitado por comas)" (p. 2).
 	Encoding string         `toml:"encoding" json:"encoding" one:"utf-8 windows-1252"`
 	Sale     []SaleRule     `toml:"sale" json:"sale"`
-	Purchase []PurchaseRule `toml:"purchase" json:"purchase"` // from excluded subjects (14), and of received documents
+	Purchase []PurchaseRule `toml:"purchase" json:"purchase"` // excluded subjects (14) and received documents
 }
 
 // SaleCodes are a sale's codes for the income tax (pp. 3 and 4).

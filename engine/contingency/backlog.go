@@ -53,7 +53,7 @@ type count struct {
 	of   *Contingency
 	owed *Backlog
 	law  law
-	// unreported holds the periods with documents that wait for an event, ends the end of each period; zero: open.
+	// unreported holds the periods with documents that wait for an event. ends holds each period's end; zero: open.
 	unreported map[string]bool
 	ends       map[string]time.Time
 }

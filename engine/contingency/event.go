@@ -70,8 +70,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.entry.Due.At.After(now):
-			// One event a period, if possible: it waits for documents in doubt half of the law's time, but not for
-			// refused ones.
+			// Make one event a period, if possible: the event waits for documents in doubt half of the law's time, but
+			// not for refused documents.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
@@ -129,8 +129,8 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			unripe[o.head.Period] = true
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
-			// MH lists it in an event that this store does not know. That event was sealed after the document was
-			// deferred: MH's time for the document does not begin before then.
+			// MH lists the document in an event that this store does not know. That event was sealed after the document
+			// was deferred: MH's time for the document does not begin before then.
 			next := *o.head
 			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
 			return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)

@@ -181,7 +181,7 @@ func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 	if s := needingReport(list, c.law(), c.branch.Now()); s != nil {
 		return s, nil
 	}
-	return list[0], nil // no stretch needs a report
+	return list[0], nil // no stretch is long, and no stretch continues
 }
 
 // countPeriods counts the documents that were issued in a stretch, by type and point of sale.

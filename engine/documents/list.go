@@ -59,7 +59,7 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// What a search compares; empty selects all. Key is an Idempotency-Key of PointID or the caller's, on any day.
+	// A search compares these values; empty: all. Key is an Idempotency-Key of PointID or the caller's, on any day.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
 	// After is the id of the last document of the page before, 0 for the first page; Limit 1 to 500.

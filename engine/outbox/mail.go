@@ -171,7 +171,7 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 // Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server accepted it; if not, it is in the outbox, unless
+	Sent                   bool // the mail server accepted the message; if not, it is in the outbox, or Refused
 	Refused                bool // the mail server refused the message for good
 }
 

@@ -320,7 +320,7 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
 	vs := st
-	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // smaller, and at 5 points shortened
+	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // shrink it to 5 points at least, then shorten it
 		vs.Size = max(5, st.Size*(w-2*pad)/n)
 	}
 	value = l.fonts.Ellipsis(value, w-2*pad, vs)

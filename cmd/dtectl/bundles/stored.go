@@ -157,7 +157,7 @@ func (p *periodFlags) progress(day string) float64 {
 	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked both days
 	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
 	at, _ := time.Parse(time.DateOnly, day)
-	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a rehearsing branch may be past today
+	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a rehearsing branch's clock may be ahead
 }
 
 // follow prints the stream of an answer to out and returns its last line.

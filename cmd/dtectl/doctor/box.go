@@ -300,7 +300,7 @@ const tlsSoon = 21 * 24 * time.Hour
 // tls looks at the certificates of the listeners that are encrypted.
 func (d *doctor) tls() {
 	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
-		if _, err := own.Authority(); err == nil { // else files reports the error
+		if _, err := own.Authority(); err == nil { // otherwise files reports the error
 			if err := own.CheckKey(); err != nil {
 				d.fail("tls", "put the file back from central IT's copy, or make another authority with dtectl tls "+
 					"new --replace, which each till must then trust", "the next certificate cannot be signed: %v", err)

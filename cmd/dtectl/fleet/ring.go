@@ -14,7 +14,7 @@ import (
 type Ring struct {
 	Boxes     int      `json:"branches"`  // enrolled branches in the ring
 	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
-	Failed    []string `json:"failed"`    // refused it, went back by themselves, or MH refuses what it makes
+	Failed    []string `json:"failed"`    // branches that refused it or went back, or whose documents MH refuses
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
 	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
 	// of Succeeded: branches that have read the last order and reported after the ring was watched long enough

@@ -271,8 +271,8 @@ func (l *Link) learn(granted time.Duration) {
 	}
 }
 
-// fill starts as many connects as waiters and missing spares need, for a new waiter even soon after a failure. The
-// caller holds mu.
+// fill starts as many connects as waiters and missing spares need. Soon after a failure, it starts connects only if
+// demanded, for waiters, and none for spares. The caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
 	early := now.Before(l.retry)

@@ -45,10 +45,10 @@ func Priced(name string) bool {
 	return slices.Contains(saidOfLine, name) || slices.Contains(soldAs, name)
 }
 
-// Identifies reports whether a member of this name says who, which document, or when.
+// Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether people know the amount of this name, of a line or of the summary, under MH's label.
+// Counted reports whether this is the name of an amount, of a line or of the summary, that people know by MH's label.
 func Counted(name string) bool {
 	return slices.Contains(slices.Concat(totalsSold, discounts, perceived, withheld), name) ||
 		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",

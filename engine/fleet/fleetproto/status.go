@@ -226,7 +226,7 @@ func pattern(expression, what string) func(string) error {
 	}
 }
 
-// bound returns an error for the first member that its tag or the bounds of all values refuse. The tag is names the
+// bound returns an error for the first member that its tag or the bounds of all values refuse. The tag "is" names the
 // form of a text, or of each text of a list; "set" alone means that the value is not zero. With cut, bound first
 // shortens texts and lists to their bounds. It does not change data that the caller's payload points to.
 func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {

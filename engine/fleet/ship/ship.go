@@ -401,7 +401,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	}
 	for i, number := range slices.Backward(numbers) {
 		held, err := s.o.Store.Fetch(ctx, fleetproto.SegmentKey(c.branch, epoch, number), fleetproto.MaxSegment)
-		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // not found, yet listed
+		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // listed, but not found
 			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
 		if i == len(numbers)-1 {
