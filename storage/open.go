@@ -365,7 +365,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.users.Done() }
 
-// use calls fn between enter and leave, and says what it was doing when it failed.
+// use calls fn between enter and leave, and begins an error with what, the name of the call.
 func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 	if err = s.enter(); err == nil {
 		v, err = fn()

@@ -23,7 +23,7 @@ import (
 type Restoration struct {
 	Taken    int64    `json:"taken"` // Unix ns; see TakenAt
 	At       int64    `json:"at"`    // Unix ns, when the store was made
-	Made     string   `json:"made"`  // the media that the store was made from, in words
+	Made     string   `json:"made"`  // what the store was made from, in words
 	MarkLost bool     `json:"mark_lost,omitempty"`
 	From     [16]byte `json:"from"` // the identity of the store that this store was made from
 	// Doubt is the largest number of changes that may have followed the readable end of the copy.

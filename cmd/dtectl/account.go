@@ -26,8 +26,8 @@ import (
 var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build",
 	"rules sign", "demo"}
 
-// becomeAccount turns a process of root into one of the account that owns the branch's data. It does nothing for other
-// users, authoring verbs, data of root's own, and an unusable configuration: the verb reports that.
+// becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for other users,
+// authoring verbs, data of root's own, and an unusable configuration: the verb itself reports the configuration.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {

@@ -284,7 +284,7 @@ func (c *booksCommand) replaceable() error {
 	return nil
 }
 
-// explain prints where a document is in the books of its month, and in those of the month that invalidated it.
+// explain prints where a document is in the books of its month, and in the books of the month of its invalidation.
 func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
 	code, err := dte.ParseCode(c.Explain)
 	if err != nil {

@@ -91,7 +91,7 @@ func (r *recalled) explain() string {
 }
 
 // Run can be repeated: it leaves an invalidated document as it is, and sends an event that waits for MH's answer again.
-// After a killed run, the next run goes on where that stopped.
+// The next run continues where a killed run stopped.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {

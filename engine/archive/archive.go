@@ -372,7 +372,7 @@ func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	return Object{Key: key, Size: int64(len(h.Data)), Tag: h.Tag, Sum: base64.StdEncoding.EncodeToString(sum[:])}, err
 }
 
-// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid for one larger than a document.
+// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid for an object larger than a document.
 func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
 	h, err := a.Fetch(ctx, key, maxObject)
 	if errors.Is(err, ErrTooLarge) {

@@ -343,7 +343,7 @@ func (d *sealed) returnsInvoice() bool {
 	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
 }
 
-// adjust places the amounts of a return, which lower the sales, or those of its invalidation, which restore them.
+// adjust places the amounts of a return, which lower the sales, or of its invalidation, which restore the sales.
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.Returns == "annex2" {
 		p.daily = by

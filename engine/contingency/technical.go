@@ -228,7 +228,7 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport records that MH has the technical report of the contingency that needs one. reference has 1 to
+// NoteTechnicalReport records that MH has the report of the contingency that needs a report. reference has 1 to
 // 200 characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {

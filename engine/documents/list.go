@@ -255,7 +255,7 @@ var ErrCursor = storage.ErrCursor
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch after a cursor, each once and in order, and the next cursor.
-// If there is none, it waits for one until ctx ends. Errors: ErrCursor, or the store's.
+// If there is no result, it waits for a result until ctx ends. Errors: ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) ([]Late, uint64, error) {
 	for {
 		rung := r.store.Announced()

@@ -37,7 +37,7 @@ type Register struct {
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
 type Catalogue func(list, code string) (string, bool)
 
-// New returns the register of a store. Long reads give way to tills, of which shelf, if not nil, knows.
+// New returns the register of a store. Long reads give way to the sales that shelf counts; shelf may be nil.
 func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, catalogue Catalogue) *Register {
 	r := &Register{store: store, issuer: issuer, catalogue: catalogue}
 	r.rest = func() func() {

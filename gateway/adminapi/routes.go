@@ -276,7 +276,7 @@ func (o *Routes) page(ctx *fasthttp.RequestCtx) {
 	ctx.SetBody(o.board.Get(language(ctx), o.front.Now(), o.Overview))
 }
 
-// language returns the language of ?lang=, else the first known one of Accept-Language, else Spanish.
+// language returns the language of ?lang=, else the first known language of Accept-Language, else Spanish.
 func language(ctx *fasthttp.RequestCtx) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {

@@ -49,7 +49,7 @@ func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
 }
 
 // rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"}. Only this answer shows the new secret. The old
-// one stays valid for the grace, by default 0.
+// secret stays valid for the grace, by default 0.
 func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)
 	if err != nil {

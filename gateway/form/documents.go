@@ -339,8 +339,8 @@ func (d *Filled) setLines(lines []dte.Value) {
 	}
 }
 
-// specialUnits sets the unit of lines that are a tax or a charge beside the tax base to the one that MH demands (MF2
-// pp.30, 33), if the request has no unit.
+// specialUnits sets the unit of lines that are a tax or a charge beside the tax base to the unit that MH demands
+// (MF2 pp.30, 33), if the request has no unit.
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {

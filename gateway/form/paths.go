@@ -96,7 +96,7 @@ func totalName(field string) string {
 }
 
 // unread returns the facts, by path without indexes, that are missing because of faults: no total that depends on such
-// a fact can be computed. For an unknown member it returns the object around it: the member may be a misspelt one.
+// a fact can be computed. For an unknown member it returns the object around it: the member may be misspelt.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path

@@ -70,7 +70,7 @@ func syntax(err error, body []byte) *problem.Problem {
 }
 
 // SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400,
-// because a proxy may read the other one.
+// because a proxy may read the other header.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {

@@ -150,7 +150,7 @@ func ReadRefusal(resp *http.Response) error {
 
 func (r *Refusal) Error() string { return "the appliance says " + r.Text() }
 
-// Text returns what the appliance said, in its own words.
+// Text returns the appliance's answer in the appliance's own words.
 func (r *Refusal) Text() string {
 	text := strings.TrimSpace(fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Message))
 	for _, e := range r.Errors {

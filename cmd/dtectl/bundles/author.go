@@ -79,7 +79,7 @@ func (c *newCommand) Run() error {
 	return nil
 }
 
-// sibling copies a generation of a rule beside it, for the same module, or catalogues into a folder below today's.
+// sibling copies a generation of a rule into a folder next to it, or catalogues into a folder below today's catalogues.
 func (c *newCommand) sibling(to string) error {
 	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
 	of, name, is := strings.Cut(c.Name, "/")

@@ -180,7 +180,7 @@ func brief(text string) string {
 
 type statusCommand struct{ adminclient.ShowFlags }
 
-// Run fails when a rule's time is over without a successor.
+// Run fails when a rule has ended and has no successor.
 func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", printStatus)
 }

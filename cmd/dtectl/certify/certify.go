@@ -107,7 +107,7 @@ type Options struct {
 	Show func(sealed, wanted int, what string)
 }
 
-// Errors that end a run. What was sealed remains, and the next run goes on.
+// Errors that end a run. Sealed documents stay sealed, and the next run continues.
 var (
 	ErrProduction  = errors.New("this branch is not in the test ambiente (00): nothing was sent")
 	ErrCredentials = errors.New("MH refuses the credentials")
@@ -231,7 +231,7 @@ func (r *Runner) givenUp(kind string) bool {
 	return given
 }
 
-// refusedTooOften gives up a kind after mostRefused refusals by MH in a row; a is the answer of the last.
+// refusedTooOften gives up a kind after mostRefused refusals by MH in a row; a is MH's answer to the last.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
 	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)),
 		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))

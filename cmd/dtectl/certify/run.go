@@ -63,7 +63,7 @@ func (r *Runner) send(ctx context.Context) error {
 	}
 }
 
-// obstacle returns an error that no waiting can end, nil without one.
+// obstacle returns an error that waiting cannot remove; nil: there is no such error.
 func (r *Runner) obstacle() error {
 	p := r.status.Owed.Contingency
 	switch {
@@ -245,7 +245,7 @@ func (r *Runner) fillPools(ctx context.Context) error {
 	return nil
 }
 
-// use takes a document out of its pool: no other document is to refer to it any more.
+// use takes a document out of its pool: no further document may refer to it.
 func (r *Runner) use(kind, code string) {
 	r.used[code] = true
 	r.pools[kind] = slices.DeleteFunc(r.pools[kind], func(c string) bool { return c == code })

@@ -230,7 +230,7 @@ func ahead(file, day string, now time.Time) (time.Duration, error) {
 	return before + wanted.Sub(is), nil
 }
 
-// day says which day it is in a demonstration whose clocks are ahead; else "".
+// day returns a text with the day of a demonstration whose clocks are ahead; "" if the clocks are not ahead.
 func (d *Demo) day() string {
 	if d.ahead == 0 {
 		return ""

@@ -189,7 +189,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 
 func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
 
-// assemble makes the store anew where that is needed; done: it did, or without --dry-run it would.
+// assemble makes a new store if needed. done: it made the store, or would make it without --dry-run.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
 	bar := term.NewGauge(term.Err)
@@ -502,7 +502,7 @@ nothing, one that is used twice is refused.
 )
 
 // ownRecords reports whether a series counts the box's own records, such as rules and acts. Nobody outside knows their
-// numbers: their losses are accepted together, as others.
+// numbers: their losses are accepted together, under the name "others".
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }

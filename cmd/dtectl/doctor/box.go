@@ -74,7 +74,7 @@ func (d *doctor) tokens(file *config.TokenFile) {
 	d.ok("tokens", "%d", active)
 }
 
-// certificateSoon is how long before its end a certificate is a warning: MH issues a new one within days, not hours.
+// certificateSoon is how long before a certificate's end doctor warns: MH needs days, not hours, to issue a new one.
 const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {

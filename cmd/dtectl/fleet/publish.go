@@ -255,7 +255,7 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 }
 
 // FirstDay starts a chain of boxes that have just begun to report, for demonstrations: it waits for so many boxes,
-// enrols them, and publishes to all what they run already. It leaves a chain that has had its first day as it is.
+// enrols them, and publishes to all what they run already. It does not change a chain that has had its first day.
 func FirstDay(ctx context.Context, settings string, boxes int, group string, files []string) error {
 	chain, err := (&Command{Centre: settings}).ProvideChain()
 	if err != nil {

@@ -144,7 +144,7 @@ type (
 // Run holds a roll-out.
 func (c *Hold) Run(ctx context.Context, chain *Chain) error { return c.set(ctx, chain, true) }
 
-// Run lets a roll-out go on; its ring is watched anew.
+// Run lets a roll-out go on; the watch of its ring begins again.
 func (c *Resume) Run(ctx context.Context, chain *Chain) error {
 	return (*Hold)(c).set(ctx, chain, false)
 }
@@ -209,7 +209,7 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	return surveyor.Read(ctx)
 }
 
-// Run takes back the roll-out that is on its way, or else the last roll-out that reached all.
+// Run takes back the roll-out in progress, or otherwise the last roll-out that reached all branches.
 func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	head, s, err := (*Hold)(c).look(ctx, chain)
 	if err != nil {
@@ -224,8 +224,8 @@ func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) { d.Live, d.Rollout = live, nil })
 }
 
-// liveBefore returns what was desired before the last roll-out reached all. Branches go back by one roll-out and no
-// further: the director's key alone cannot take them back step by step.
+// liveBefore returns the state that was desired before the last roll-out reached all branches. Branches go back by one
+// roll-out and no further: the director's key alone cannot take them back step by step.
 func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.State, err error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)

@@ -37,7 +37,7 @@ type Serve struct {
 // surveyEvery is the pause between two readings of the store.
 const surveyEvery = 30 * time.Second
 
-// Run serves until ctx ends. In the store it only reads and lists, and it needs no key.
+// Run serves until ctx ends. It only reads and lists the store, and needs no key.
 func (c *Serve) Run(ctx context.Context, chain *Chain) error {
 	encrypted, err := c.certificate()
 	if err != nil {

@@ -79,7 +79,7 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 // Close ends the engine.
 func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) }
 
-// Document returns what a sale comes to, as the first document of a point of sale at noon. The facts come from the
+// Document returns the document of a sale, as the first document of a point of sale at noon. The facts come from the
 // till's request; the faults say why the sale is refused.
 func (r *Rehearsal) Document(ctx context.Context, issuer record.Issuer, p record.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)

@@ -87,7 +87,7 @@ func (a *Control) lookAtCertificates() {
 	}
 }
 
-// took keeps the own authority's fingerprint and exports its expiry.
+// took keeps the fingerprint of the box's own authority and exports its expiry.
 func (a *Control) took(authority *x509.Certificate) {
 	a.lan.pin = certificate.Fingerprint(authority)
 	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
@@ -109,7 +109,7 @@ func (a *Control) found(authority *x509.Certificate) error {
 	return nil
 }
 
-// recordReplaced records that dtectl made another authority, if it did.
+// recordReplaced records a new authority if dtectl has made one.
 func (a *Control) recordReplaced() {
 	if a.lan.own == nil {
 		return
@@ -122,7 +122,7 @@ func (a *Control) recordReplaced() {
 	a.record(audit.Act{Who: "somebody", From: "the TLS folder", What: tlsReplace})
 }
 
-// record writes an act about the own authority to the trail.
+// record writes an act about the box's own authority to the trail.
 func (a *Control) record(act audit.Act) {
 	act.Target, act.Outcome = a.lan.pin, audit.Done
 	if err := a.trail.Record(context.Background(), act); err != nil {

@@ -122,7 +122,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// await returns the connection that turn receives. turn is closed if no connect is left that it could wait for.
+// await returns the connection that turn receives. turn is closed if no connect is left to wait for.
 func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *conn, err error) {
 	var over <-chan time.Time
 	if ctx.Value(patientKey{}) == nil {
@@ -211,7 +211,7 @@ func joinCauses(err error, causes ...error) error {
 	return err
 }
 
-// pop returns the most recently used connection, or nil; without Run none that was idle too long. The caller holds mu.
+// pop returns the most recently used connection or nil, without Run no connection idle too long. The caller holds mu.
 func (l *Link) pop() *conn {
 	for len(l.idle) > 0 {
 		c := l.idle[len(l.idle)-1]

@@ -352,8 +352,8 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// position returns the position of a member of an object's field, members that only conditions name included; -1: it
-// has none of that name.
+// position returns the position of a member of an object's field, members that only conditions name included; -1: no
+// member has this name.
 func position(fields []field, f *field, name string) int {
 	for i := range f.members + f.shadows {
 		if fields[f.first+i].name == name {

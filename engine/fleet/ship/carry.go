@@ -16,7 +16,7 @@ func (p place) behind(other place) bool {
 	return p.file > other.file || p.file == other.file && p.end > other.end
 }
 
-// carried is the sold changes that the store does not have yet. Shipper.mu guards it.
+// carried describes the changes that the store does not have yet. Shipper.mu guards it.
 type carried struct {
 	live    bool      // changes wait for the store
 	last    place     // the last place that is certainly on the copy's medium
