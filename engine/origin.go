@@ -503,7 +503,7 @@ const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admi
 // annexLimit is the smallest amount that is too large for a column of an annex.
 const annexLimit = 10_000_000_000 * dte.Scale
 
-// notYet returns the refusal of a document type whose rules begin on a later day, or nil: a retry before is useless.
+// notYet returns the refusal of a document type whose rules begin on a later day, or nil: an earlier retry fails too.
 func (e *Engine) notYet(document string) *refusal.Error {
 	from := e.rules().Begins(document, e.issuer.Ambiente)
 	if from == "" {

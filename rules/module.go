@@ -248,8 +248,8 @@ func (c *code) release(ctx context.Context) error {
 	return c.close(ctx, false)
 }
 
-// close closes the module. Running calls finish, and the last instance that comes back closes the room; abort: they
-// fail.
+// close closes the module. Running calls finish, and the last instance that comes back closes the room. With abort,
+// running calls fail.
 func (c *code) close(ctx context.Context, abort bool) error {
 	if c.look != nil {
 		c.look.Stop()

@@ -21,8 +21,8 @@ import (
 // Out and Err are the standard output and the standard error, for people.
 var Out, Err = New(&os.Stdout), New(&os.Stderr)
 
-// Data returns the standard output for programs: JSON and CSV, byte by byte. On a terminal a person reads them: there
-// it returns Out.
+// Data returns the standard output for programs: JSON and CSV, byte by byte. On a terminal, where a person reads the
+// output, it returns Out.
 func Data() io.Writer {
 	if Out.Terminal() {
 		return Out

@@ -98,7 +98,7 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a waiting record. Documents have deadlines if no sealed event lists them, or once it is sealed.
+// add adds a waiting record. A document has the deadline of its event until the event is sealed, then its own.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:

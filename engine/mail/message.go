@@ -185,7 +185,7 @@ type Facts struct {
 	Look Look
 }
 
-// Look is the appearance of an emisor's messages. The plain text also has its texts.
+// Look is the appearance of an emisor's messages. The plain text of a message also contains the texts of its Look.
 type Look struct {
 	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
 	Tax      string // the emisor's NIT, as people write it; may be empty

@@ -280,8 +280,8 @@ func (d *Filled) finish() {
 	}
 }
 
-// readOrigin reads which document this one is issued against. The origin member, the related object, or both may name
-// that document.
+// readOrigin reads the document that the sale is issued against. The origin member, the related object, or both may
+// name that document.
 func (d *Filled) readOrigin() {
 	plain, related := d.body.Get(d.form.bundle.Origin), d.body.Get(d.form.bundle.Related)
 	inner, innerPath := related.Get("codigoGeneracion"), d.form.bundle.Related+".codigoGeneracion"

@@ -111,7 +111,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 	}
 }
 
-// markOf reports the mark if the appliance last found it as written more than proofLate ago.
+// markOf reports the mark if its last successful proof by the appliance is older than proofLate.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
@@ -119,7 +119,7 @@ func (d *doctor) markOf(proved time.Time) {
 	}
 }
 
-// scrubLate is the age at which a last reading-through is a warning; the appliance reads everything every day.
+// scrubLate is the age of the last complete reading from which doctor warns; the appliance reads everything every day.
 const scrubLate = 7 * 24 * time.Hour
 
 // witnesses checks what other media know about a store that no process has open.

@@ -211,7 +211,7 @@ func joinCauses(err error, causes ...error) error {
 	return err
 }
 
-// pop returns the most recently used connection or nil, without Run no connection idle too long. The caller holds mu.
+// pop returns the connection used last, or nil. Without Run it closes connections idle too long. The caller holds mu.
 func (l *Link) pop() *conn {
 	for len(l.idle) > 0 {
 		c := l.idle[len(l.idle)-1]

@@ -309,7 +309,7 @@ func (p *pattern) form() (words string, ok bool) {
 	return "como lo pide Hacienda", false
 }
 
-// noun is people's word for a field, and its codes if they are few.
+// noun is the everyday word for a field, and the codes of the field if they are few.
 type noun struct {
 	name  string // with its article
 	codes map[string]string

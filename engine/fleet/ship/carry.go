@@ -87,8 +87,8 @@ func (s *Shipper) Carry(file string, end int64) {
 // inStore returns how far the store has the copy. The caller holds mu.
 func (s *Shipper) inStore() place { return place{s.state.File, s.state.Offset} }
 
-// has reports whether the store has a change. Names of files prove nothing: only the bytes count that this box knows it
-// shipped. The caller holds mu.
+// has reports whether the store has a change. Names of files prove nothing: only bytes that this box knows to have
+// shipped count. The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
 
 // behind returns how many changes the store does not have. The caller holds mu.
