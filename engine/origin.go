@@ -21,7 +21,7 @@ import (
 // Origin names the document that a note adjusts, or that was issued for the goods of a return.
 type Origin struct {
 	Code dte.Code
-	// Document and Date (yyyy-mm-dd), if not empty, are the document's by the request; a wrong claim is refused.
+	// Document and Date (yyyy-mm-dd), if not empty, are claims of the request; a wrong claim is refused.
 	Document, Date string
 }
 

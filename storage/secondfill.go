@@ -17,7 +17,7 @@ func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r, b := db.NewSnapshot(), db.NewBatch()
 	defer func() { _ = errors.Join(b.Close(), r.Close()) }() // batch and snapshot are in memory: no data is lost
-	// A snapshot shows changes before they are durable. This line makes them durable: the copy may hold no others.
+	// A snapshot shows changes before they are durable. This line makes them durable: the copy holds only those.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}

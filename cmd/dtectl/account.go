@@ -27,7 +27,7 @@ var authoring = []string{"completion", "rules keygen", "rules new", "rules test"
 	"rules sign", "demo"}
 
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for other users,
-// authoring verbs, data of root's own, and an unusable configuration: the verb itself reports the configuration.
+// authoring verbs, data of root's own, and an unusable configuration, which the verb itself reports.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {

@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
-	// Record the repairs that dtectl did not: dtectl was interrupted, or the store had to be reconciled first.
+	// Record the repairs that dtectl did not record: it was interrupted, or the store had to be reconciled first.
 	if err := d.trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}

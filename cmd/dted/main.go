@@ -59,7 +59,7 @@ func tune() {
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(60) // a large branch needs 30 MiB less than with 100, and sells as fast
+		debug.SetGCPercent(60) // a large branch needs some 30 MiB less than with 100, and sells as fast
 	}
 }
 

@@ -162,7 +162,7 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// A lot sent it without recording the time, which did not matter because its normal form was never sent
+		// A lot sent the document without this time, which did not matter: its normal form was never sent
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()

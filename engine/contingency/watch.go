@@ -75,7 +75,7 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH unless the branch is in contingency. Without an answer, a contingency begins as of began.
+// Check probes MH unless the branch is in contingency. Without an answer, the contingency begins at began.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil

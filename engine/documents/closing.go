@@ -286,7 +286,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number updates the first and last control number of a type. In a series they have one length and sort as text.
+// number updates the first and last control number of a type. Numbers of a series have one length: they sort as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {

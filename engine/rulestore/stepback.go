@@ -103,7 +103,7 @@ func (s *Store) find(is func(*shelved) bool) *shelved {
 	return nil
 }
 
-// stepBack takes off the bundles of off and puts back the bundle to, in one commit. nil: no bundle.
+// stepBack takes off the bundles in off and puts the bundle to back, in one commit. to may be on the shelf, or nil.
 func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.At = s.o.Now().UTC()
 	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return slices.Contains(off, i) })

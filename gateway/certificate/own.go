@@ -40,7 +40,7 @@ const (
 	backdated     = time.Hour // for a client with a slow clock
 )
 
-// ErrExists means that there is an authority already: a new authority would lock out all tills.
+// ErrExists means that there is an authority already: a new authority would lock out tills that trust this one.
 var ErrExists = errors.New("there is an authority already")
 
 // Own is the box's own authority. It may sign only for private addresses and for the names that it was made with.

@@ -305,7 +305,7 @@ func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 // full reports whether enough faults are known.
 func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-// report adds a fault, unless r is quiet. With once, it adds none to a place that has a fault already.
+// report adds a fault, unless r is quiet. With once, it adds no second fault to a place.
 func (r *run) report(f dte.Fault, once bool) verdict {
 	if r.quiet == 0 && !r.full() && !(once && slices.ContainsFunc(r.faults,
 		func(have dte.Fault) bool { return have.Path == f.Path })) {

@@ -65,7 +65,7 @@ func (l *Logo) Mailed() (picture []byte, width, height int) {
 	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
-// shrink makes a picture smaller: each point is the mean of the points that it replaces. A small picture stays.
+// shrink makes a picture smaller: each point is the mean of the points that it replaces. Small pictures stay unchanged.
 func shrink(src *image.RGBA, w, h int) image.Image {
 	full := src.Bounds()
 	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {
