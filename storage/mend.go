@@ -23,7 +23,7 @@ type mender struct {
 	given  map[uint32]map[uint64]lostRow // the numbers that were given up
 	facts  *facts
 
-	latest, sound int64 // the latest change; the latest change before a missing one; Unix ns
+	latest, sound int64 // the latest change; the latest change before a missing change; Unix ns
 	before        int64 // time of the previous link, of any series; Unix ns
 }
 

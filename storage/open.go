@@ -341,7 +341,7 @@ func (s *Store) Close() error {
 			s.o.SecondCopy)
 		go func() {
 			<-s.second.stopped
-			_ = s.db.Close() // nobody waits for it
+			_ = s.db.Close() // nobody waits for this call
 		}()
 	} else {
 		err = errors.Join(err, s.db.Close())

@@ -41,7 +41,7 @@ type Listener struct {
 	tokens   map[int64]int        // number of known connections of each token
 	unknown  list.List            // of *visitor: strangers of addresses that are not friends, the oldest first
 	familiar list.List            // of *visitor: strangers of the addresses of friends
-	friends  map[netip.Addr]int64 // addresses that showed a good token, with the turn of the last one
+	friends  map[netip.Addr]int64 // addresses that showed a good token, with the turn of the latest
 	turn     int64
 }
 

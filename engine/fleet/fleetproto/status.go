@@ -56,7 +56,7 @@ type Status struct {
 // Reached is the version of its group's desired state that a box has reached.
 type Reached struct {
 	Version int64     `json:"version"`                       // the latest verified version; 0: no version
-	Digest  string    `json:"digest,omitempty" is:"digest?"` // of its object; the store lost it where its own differs
+	Digest  string    `json:"digest,omitempty" is:"digest?"` // of its object; if the store's differs, it was lost
 	At      time.Time `json:"at,omitzero"`                   // when the store was last asked with success
 	Expires time.Time `json:"expires,omitzero"`              // of that version
 	// Trouble is why the box does not apply, or cannot read, the desired state; empty: it applies the state.
