@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -21,6 +22,8 @@ type Status struct {
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches of which something is to be known."`
 	Accept   []string `help:"Somebody has looked at what the store lost or put back of these branches: what this centre remembers of them begins anew." placeholder:"A,B"`
+	// Wait is how long to wait until the branches shown have reported the outcome of what is desired.
+	Wait time.Duration `help:"Wait so long at most until these branches run, or refused, what is desired." placeholder:"2m"`
 }
 
 // Run reads every status and verifies it.
@@ -28,6 +31,11 @@ func (c *Status) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	surveyor.Accept = c.Accept
 	s, err := surveyor.Read(ctx)
+	for end := time.Now().Add(c.Wait); err == nil && !s.settled(c.shows) && time.Now().Before(end); {
+		if err = fairqueue.Sleep(ctx, followEvery); err == nil {
+			s, err = surveyor.Read(ctx)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -45,6 +53,16 @@ func (c *Status) Run(ctx context.Context, chain *Chain) error {
 func (c *Status) shows(b *Branch) bool {
 	return (c.Group == "" || b.Group() == c.Group) && (len(c.Branches) == 0 || slices.Contains(c.Branches, b.Name)) &&
 		(!c.Trouble || b.Level() > Fine)
+}
+
+// settled reports whether every branch shown, silent branches aside, has reported the outcome of what is desired.
+func (s *Survey) settled(shows func(*Branch) bool) bool {
+	return !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
+		st, desired := b.Status, s.Desired(b.Group())
+		return shows(b) && st != nil && b.Enrolment != nil && desired != nil && !b.silent(s.At) &&
+			(st.Desired.Version < desired.Version || st.Rollout != nil && st.Rollout.Stage == fleetproto.StageWaiting ||
+				len(b.lacks(s.At, desired)) > 0)
+	})
 }
 
 // Counts are the numbers that IT asks for first.
