@@ -124,10 +124,10 @@ func (c *newCommand) sibling(to string) error {
 // copyBundle copies the parts of a bundle, and no other bundle in its folder.
 func copyBundle(to, from string) error {
 	for _, folder := range []string{".", "cases"} {
-		files, err := filepath.Glob(filepath.Join(from, folder, "*.json"))
+		files, _ := filepath.Glob(filepath.Join(from, folder, "*.json"))
 		for _, file := range files {
-			var data []byte
-			if data, err = os.ReadFile(file); err == nil {
+			data, err := os.ReadFile(file)
+			if err == nil {
 				err = errors.Join(os.MkdirAll(filepath.Join(to, folder), 0o755),
 					os.WriteFile(filepath.Join(to, folder, filepath.Base(file)), data, 0o644))
 			}
