@@ -19,6 +19,7 @@ var boxClock = map[string]string{
 	"setup/init.go Run":           "a certificate of MH, before there is a configuration",
 	"fleet/doctor.go Run":         "the centre of a chain has no branch",
 	"fleet/fleet.go ProvideChain": "the centre of a chain has no branch",
+	"fleet/status.go Run":         "how long --wait lasts",
 	"invalidate.go one":           "the pace of what is sent",
 	"demo/new.go day":             "the demonstration's own calendar",
 	"demo/new.go makeTaxpayer":    "a certificate of the demonstration",

@@ -200,6 +200,13 @@ func (b *branch) launch() {
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
+	cmd := b.cmd
+	b.t.Cleanup(func() { // of a test that failed before it stopped the appliance
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
 }
 
 // await waits until /readyz answers with a status, and returns what it says.

@@ -17,7 +17,7 @@
 //     bug
 //   - flags: further flags of go test, -short for example (optional)
 //
-// "make seeded" plays them, "make seeded PART=3/8" an eighth: continuous integration plays one a commit, the soak all.
+// "make seeded" plays them, "make seeded PART=3/8" an eighth, the soak all.
 //
 // The patch is what git diff prints, or less: the name of a file behind "---", then its lines, each behind '-' (taken
 // out), '+' (put in) or a space (stays). "@@" begins another place of the file. Numbers of lines do not count: the
