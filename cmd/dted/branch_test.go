@@ -90,6 +90,14 @@ var (
 func newBranch(t testing.TB, rules ...string) *branch {
 	t.Helper()
 	b := &branch{t: t, dir: t.TempDir(), api: cmdtest.Port(t), ops: cmdtest.Port(t)}
+	t.Cleanup(func() { // of a test that failed before it stopped the appliance; runs after the test's own cleanups
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.cmd != nil && b.cmd.Process != nil && b.cmd.ProcessState == nil {
+			_ = b.cmd.Process.Kill()
+			_ = b.cmd.Wait()
+		}
+	})
 	b.key, b.sealed = signing()
 	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: b.key.Public()}}})
@@ -200,13 +208,6 @@ func (b *branch) launch() {
 	if err := b.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
-	cmd := b.cmd
-	b.t.Cleanup(func() { // of a test that failed before it stopped the appliance
-		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}
-	})
 }
 
 // await waits until /readyz answers with a status, and returns what it says.

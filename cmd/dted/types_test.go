@@ -109,12 +109,12 @@ func TestType_Invented(t *testing.T) {
 	}
 	issues := func(key string, want int, text string) record {
 		t.Helper()
-		status, said := ask(http.MethodPost, "/dte/prenda", key, loan)
-		for end := time.Now().Add(20 * time.Second); status == http.StatusForbidden && want != status &&
-			time.Now().Before(end); {
-			time.Sleep(50 * time.Millisecond) // until the token file was read again
+		var status int
+		var said string
+		soon(t, "the token file is read again", func() bool {
 			status, said = ask(http.MethodPost, "/dte/prenda", key, loan)
-		}
+			return status != http.StatusForbidden || want == status
+		})
 		if status != want || !strings.Contains(said, text) {
 			t.Fatalf("%d, no %q in %s", status, text, said)
 		}
@@ -168,12 +168,7 @@ func TestType_Invented(t *testing.T) {
 	b.chaos(simulator.Chaos{Outage: true})
 	away := issues("loan-2", http.StatusCreated, `"estado":"CONTINGENCIA"`)
 	b.chaos(simulator.Chaos{})
-	for end := time.Now().Add(20 * time.Second); b.waiting() > 0 && time.Now().Before(end); {
-		time.Sleep(50 * time.Millisecond)
-	}
-	if b.waiting() > 0 {
-		t.Fatalf("it still waits: %+v\n%s", b.owed(), b.log.String())
-	}
+	soon(t, "nothing waits for MH", func() bool { return b.waiting() == 0 })
 	says("/dte/documento/"+away.Code, http.StatusOK, `"estado":"PROCESSED"`)
 	status, said = ask(http.MethodPost, "/dte/invalidacion/"+sold.Code, "", invalidated)
 	if status != http.StatusOK || !strings.Contains(said, "INVALIDATED") {

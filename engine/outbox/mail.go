@@ -138,10 +138,7 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	if word, ok := box.o.Documents.Catalogue("CAT-002", f.Document); ok {
 		f.Document = word
 	}
-	day := id.Get("fecEmi").Text()
-	f.Consult = strings.NewReplacer("{ambiente}", id.Get("ambiente").Text(), "{codigoGeneracion}", r.Code, "{fecEmi}",
-		day).Replace(pdf.ConsultURL)
-	f.Date = dte.FormatDay(day)
+	f.Consult, f.Date = pdf.ConsultURL(id), dte.FormatDay(id.Get("fecEmi").Text())
 	switch r.Estado {
 	case record.EstadoContingency:
 		f.State, f.Seal = mail.Contingency, ""

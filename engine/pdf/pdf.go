@@ -65,11 +65,8 @@ type Options struct {
 	// printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
 	// Type returns the values that are printed only for a type of document, or nil. A nil Type has no such values.
-	Type func(document string) *bundle.View
-	// ConsultURL is the QR code's content, with {ambiente}, {codigoGeneracion} and {fecEmi}. "" is the constant
-	// ConsultURL.
-	ConsultURL string
-	Style      Style
+	Type  func(document string) *bundle.View
+	Style Style
 }
 
 // Printer renders documents. It is safe for concurrent use.

@@ -214,11 +214,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	if t, err := time.Parse(time.DateTime, fecEmi+" "+id.Get("horEmi").Text()); err == nil && !t.IsZero() {
 		v.Issued = t
 	}
-	v.URL = strings.NewReplacer(
-		"{ambiente}", url.QueryEscape(id.Get("ambiente").Text()),
-		"{codigoGeneracion}", url.QueryEscape(id.Get("codigoGeneracion").Text()),
-		"{fecEmi}", url.QueryEscape(fecEmi),
-	).Replace(cmp.Or(p.o.ConsultURL, ConsultURL))
+	v.URL = ConsultURL(id)
 	v.Host, _, _ = strings.Cut(v.URL, "?")
 	v.Host = b.Clean(strings.TrimPrefix(v.Host, "https://"))
 	b.identity(v, id, d)
@@ -369,8 +365,12 @@ func (b *builder) placed(list, region, code string) string {
 	return b.Clean(code)
 }
 
-// ConsultURL is MH's public consultation, the content of the QR code (MT1 §5).
-const ConsultURL = "https://admin.factura.gob.sv/consultaPublica?ambiente={ambiente}&codGen={codigoGeneracion}&fechaEmi={fecEmi}"
+// ConsultURL returns MH's public page about the document with this identificacion, the content of the QR code (MT1 §5).
+func ConsultURL(id dte.Value) string {
+	query := func(name string) string { return url.QueryEscape(id.Get(name).Text()) }
+	return "https://admin.factura.gob.sv/consultaPublica?ambiente=" + query("ambiente") + "&codGen=" +
+		query("codigoGeneracion") + "&fechaEmi=" + query("fecEmi")
+}
 
 // State is the state of a document at the time of printing.
 type State uint8

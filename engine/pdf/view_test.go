@@ -160,7 +160,7 @@ func TestView_Trial(t *testing.T) {
 
 // TestNew_NoCatalogue prints codes as they are.
 func TestNew_NoCatalogue(t *testing.T) {
-	p, err := New(Options{ConsultURL: "http://local.example/{codigoGeneracion}"})
+	p, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,8 @@ func TestNew_NoCatalogue(t *testing.T) {
 		t.Error(text)
 	}
 	v, _, _ := p.prepare(d, Letter)
-	if v.URL != "http://local.example/3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01" {
+	if want := "https://admin.factura.gob.sv/consultaPublica?ambiente=01&codGen=3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01" +
+		"&fechaEmi="; !strings.HasPrefix(v.URL, want) || len(v.URL) != len(want)+len("2026-12-01") {
 		t.Error(v.URL)
 	}
 	for l := Letter; l <= Ticket58; l++ {

@@ -188,23 +188,27 @@ func TestShip_Voided(t *testing.T) {
 	}
 }
 
+// copied returns a box with the same store of the chain, and with the state that this box has now.
+func (w *world) copied(t *testing.T) *world {
+	t.Helper()
+	image, err := w.disk.Load()
+	clone := newWorld(t)
+	if err := errors.Join(err, clone.disk.Save(image)); err != nil {
+		t.Fatal(err)
+	}
+	clone.store = w.store
+	return clone
+}
+
 // A copy of the box that runs too finds other bytes under its own name, and numbers nothing any more, also after a
 // start.
 func TestShip_Cloned(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
 	w.steps()
-	image, err := w.disk.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	clone := w.copied(t)
 	w.grow("0000000001.copy", "-sold here")
 	w.steps()
-	clone := newWorld(t)
-	clone.store = w.store
-	if err := clone.disk.Save(image); err != nil {
-		t.Fatal(err)
-	}
 	clone.start(box, 1)
 	clone.grow("0000000001.copy", "head-sold there")
 	_ = clone.ship.Step(t.Context())
@@ -225,18 +229,10 @@ func TestShip_ClonedBehind(t *testing.T) {
 		w := newWorld(t)
 		w.grow("0000000001.copy", "head")
 		w.steps()
-		image, err := w.disk.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		clone := w.copied(t)
 		w.grow("0000000001.copy", "-sold here")
 		w.steps()
 		w.store.Lose(fleetproto.SegmentKey("centro", 1, 2))
-		clone := newWorld(t)
-		clone.store = w.store
-		if err := clone.disk.Save(image); err != nil {
-			t.Fatal(err)
-		}
 		clone.start(box, 1)
 		clone.grow("0000000001.copy", "head-sold there")
 		clone.steps()
@@ -245,7 +241,7 @@ func TestShip_ClonedBehind(t *testing.T) {
 		}
 		w.grow("0000000001.copy", more)
 		w.steps()
-		err = w.ship.Check(t.Context())
+		err := w.ship.Check(t.Context())
 		if !errors.Is(err, ship.ErrCloned) || w.cloned != 1 || len(w.store.Keys(fleetproto.PartsFolder("centro", 1))) > 0 {
 			t.Errorf("%s: %v, told %d times", name, err, w.cloned)
 		}
