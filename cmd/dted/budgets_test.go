@@ -233,7 +233,7 @@ func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
 				"tipoItem":   1, "uniMedida": 59, "noGravado": abi.Absent}[f.Name])
 		}
 		line, err := dte.Parse(fmt.Appendf(nil,
-			`{"numItem":%d,"tipoItem":1,"cantidad":%d,"uniMedida":59,"descripcion":"Artículo de la línea","precioUni":6.95}`, i+1, i%9+1))
+			`{"numItem":%d,"tipoItem":1,"cantidad":%d,"uniMedida":59,"descripcion":"Artículo de la línea","precioUni":6.95,"montoDescu":0.50}`, i+1, i%9+1))
 		if err != nil {
 			panic(err)
 		}
