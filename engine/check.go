@@ -127,7 +127,7 @@ func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *or
 	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
 }
 
-// besideLines returns the layout's faults outside the lines of a return; some of the named lines do not exist.
+// besideLines returns the layout's faults outside the lines of a return whose request names lines that do not exist.
 func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []dte.Fault) {
 	if e.completeReturn(d, o, nil) != nil {
 		return nil

@@ -169,7 +169,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 	event.Response = o.Response
 	switch {
 	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == authority.CodeRegistered:
-		// Already registered: MH holds this event from an earlier sending, or another one of a time that the store
+		// Already registered: MH holds this event from an earlier sending, or another event from a time that the store
 		// lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
 		e.shelf.JudgeEvent(event.Rule, true)

@@ -294,7 +294,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm corrects the form found by recorded sendings alone. It returns false if another form is possible.
+// correctForm corrects a form that only recorded sendings suggest. It returns false if another form is possible.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {

@@ -1,5 +1,5 @@
-// Package plugins builds the rule bundles of this repository: each folder beside it is one document type, with one
-// module, and below it a folder for each generation of MH's schema that the module serves.
+// Package plugins builds the rule bundles of this repository: each subfolder is one document type with one module, and
+// has a folder for each generation of MH's schema that the module serves.
 package plugins
 
 import (
@@ -44,11 +44,11 @@ func Compile(ctx context.Context, root, name, out string) error {
 	return nil
 }
 
-// Source is where a bundle is made of.
+// Source is what a bundle is made from.
 type Source struct {
 	Root  string // the folder that holds plugins/
 	Build string // folder that a module is compiled to
-	// Module is a compiled module, of whatever language; "" compiles the Go one of the folder above the bundle's.
+	// Module is a compiled module, written in any language; "": compile the Go module in the folder above the bundle's.
 	Module string
 }
 
@@ -60,7 +60,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	parts := make(map[string][]byte)
 	err := filepath.WalkDir(folder, func(file string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && file != folder && isBundle(file) {
-			return fs.SkipDir // another version beside this one: catalogues/2027 in catalogues
+			return fs.SkipDir // another version inside this folder: catalogues/2027 in catalogues
 		}
 		if err != nil || d.IsDir() {
 			return err
@@ -79,7 +79,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	if err != nil {
 		return nil, m, fmt.Errorf("reading %s: %w", name, err)
 	}
-	for _, part := range bundle.TypeParts { // one for all generations, where a generation has none of its own
+	for _, part := range bundle.TypeParts { // the part of all generations, unless this one has its own
 		shared, err := os.ReadFile(filepath.Join(filepath.Dir(folder), part))
 		if err == nil && parts[part] == nil {
 			parts[part] = shared
@@ -116,7 +116,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	return parts, m, nil
 }
 
-// inValidity refuses a case of a day on which the bundle is in force in no ambiente: it would prove nothing.
+// inValidity refuses a case whose day is outside the bundle's validity in every ambiente: such a case proves nothing.
 func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		var c struct {
@@ -125,7 +125,7 @@ func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 			}
 		}
 		if !strings.HasPrefix(name, "cases/") || json.Unmarshal(parts[name], &c) != nil || c.Facts.Identificacion.FecEmi == "" {
-			continue // a case that cannot be read is named by the steps
+			continue // the steps report a case that cannot be read
 		}
 		day, in := c.Facts.Identificacion.FecEmi, false
 		for _, w := range m.Validity {

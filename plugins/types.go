@@ -12,7 +12,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Issued are the types that a branch issues which does not say what it issues.
+// Issued returns the types that a branch issues if its configuration names none.
 func Issued() []string {
 	return []string{"01", "03", "05", "06", "07", "14", "18"}
 }
@@ -20,7 +20,7 @@ func Issued() []string {
 //go:embed */type.json */form.json */view.json */*/manifest.json
 var described embed.FS
 
-// Types returns the types of documents whose sources lie here, in a slice of the caller's own.
+// Types returns the types of documents whose sources are in this folder. The caller may change the slice.
 func Types() []*bundle.Type { return slices.Clone(readTypes()) }
 
 var readTypes = sync.OnceValue(func() (types []*bundle.Type) {

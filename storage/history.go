@@ -31,7 +31,7 @@ type Head struct {
 
 // Reach is how far one series got. It is also the row of a series in the store.
 type Reach struct {
-	Sequence uint32   // of the journal; Position and Hash are 0 in a Head of numbers
+	Sequence uint32   // of the journal; Position and Hash are 0 if Head.Numbers is set
 	Last     uint64   // the highest number
 	Position uint64   // of the last link in the journal
 	Hash     [32]byte // of that link
@@ -135,7 +135,7 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 		relation = Diverged
 	case mixed && a.Numbers == b.Numbers:
 		relation, diverged = Diverged, append(diverged, ahead...)
-	case len(behind) > 0 && (!mixed || b.Numbers): // a medium of numbers lags in some series and knows more of others
+	case len(behind) > 0 && (!mixed || b.Numbers): // numbers alone may lag in some series and be ahead in others
 		relation = Behind
 	case len(ahead) > 0:
 		relation = Ahead
@@ -229,7 +229,7 @@ func (s *Store) Behind() []Witness {
 	return nil
 }
 
-// Held returns the witnesses outside of the box, with one series each.
+// Held returns the witnesses outside of the box. Each of them names one series.
 func (s *Store) Held() ([]Witness, error) {
 	return use(s, "reading witnesses", func() ([]Witness, error) {
 		list, err := readJSON[[]Witness](s.db, keyBehind)

@@ -36,7 +36,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// yes is the value of a gauge that answers a question.
+// yes gives the value of a gauge that answers a question: 1 for true, 0 for false.
 var yes = map[bool]float64{true: 1}
 
 // Describe and Collect make the store its own collector. After Close it collects nothing.

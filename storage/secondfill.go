@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Announcements get their numbers before they are durable: later announcements may have numbers below the highest.
+// An announcement gets its number before it is durable: one that arrives later may have a number below the highest.
 const reorder = 10_000
 
 // catchUp copies the changes that the store has and the log lacks, as of one moment. It ends with flush; an unfinished

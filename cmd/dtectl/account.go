@@ -45,7 +45,7 @@ func becomeAccount(path string, command *kong.Context) error {
 	if owner.Uid == 0 {
 		return nil
 	}
-	adminclient.Who() // before the account hides the name
+	adminclient.Who() // before the account changes: later the operator's name is not known
 	adminclient.HandOver(named(command))
 	gid, groups := int(owner.Gid), []int{int(owner.Gid)}
 	if u, err := user.LookupId(strconv.Itoa(int(owner.Uid))); err == nil {

@@ -161,8 +161,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// one checks a document and invalidates it where that is possible. The check is no act and asks MH nothing: repeating a
-// list that is done costs little.
+// one checks a document and invalidates it where that is possible. The check writes no act and asks MH nothing:
+// repeating a finished list costs little.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,

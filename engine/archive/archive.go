@@ -409,8 +409,8 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 	}
 }
 
-// Presign returns a link to an object that works without credentials for life, a second to a week, and is answered with
-// this Content-Disposition, if any. No request is made.
+// Presign returns a link to an object. The link needs no credentials, and works for the duration life, a second to a
+// week. disposition, if not empty, is the Content-Disposition of the answer. Presign makes no request.
 func (a *Archive) Presign(ctx context.Context, key string, life time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", fmt.Errorf("archive: %w", err)

@@ -48,7 +48,7 @@ type Act struct {
 	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`
 }
 
-// storedAct is an act as stored. Its mark covers the previous act's code: no act can be removed or put between.
+// storedAct is an act as stored. Its mark covers the previous act's code: no act can be removed or inserted.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -197,7 +197,7 @@ func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 	return acts, nil
 }
 
-// Last returns the newest act for which the function is returns true, or nil if there is no such act.
+// Last returns the newest act that the predicate is accepts, or nil if there is no such act.
 func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
 	for limit := 64; ; limit *= 8 {
 		acts, err := t.Acts(limit)

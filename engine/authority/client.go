@@ -31,8 +31,8 @@ type Options struct {
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires one on every call (MT1 §4)
-	// Transport of the requests. Default: a connpool.Link to BaseURL without its Run, which connects when a request
-	// comes.
+	// Transport of the requests. Default: a connpool.Link to BaseURL whose Run is not called: it connects when a
+	// request comes.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
@@ -220,7 +220,7 @@ func textOf(b json.RawMessage) string {
 	return bounded(s)
 }
 
-// number returns a member as a number; 0 for any other text: it decides nothing.
+// number returns a member as a number; 0 for any other text. No decision depends on such a member.
 func (a answer) number(name string) int {
 	n, _ := strconv.Atoi(a.text(name))
 	return n

@@ -70,8 +70,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.entry.Due.At.After(now):
-			// Make one event a period, if possible: the event waits for documents in doubt half of the law's time, but
-			// not for refused documents.
+			// Make one event a period, if possible: the event waits for documents in doubt, for at most half of the
+			// time that the law allows, but not for documents of refused events.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
@@ -346,8 +346,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// namesKnownCode reports whether MH refused an event because it already has a code: the event's own, by the name of its
-// member, or a document's. The only document of an event need not be named.
+// namesKnownCode reports whether MH refused an event because MH already has a code: the event's code, which code names
+// by its member, or a document's. If the event has one document, MH's text need not name it.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false
@@ -375,8 +375,8 @@ func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event)
 	return c.finish(ctx, event, record.EventDone)
 }
 
-// disperse frees the documents of a refused event. MH sometimes answers that it already has some of them. All are
-// queried before the next event; documents that MH lists in another event are forwarded.
+// disperse frees the documents of a refused event. MH sometimes answers that it already has some of them. All its
+// documents are queried before the next event; documents that MH lists in another event are forwarded.
 func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Event) error {
 	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {

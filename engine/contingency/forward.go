@@ -162,7 +162,7 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// A lot sent the document without this time, which did not matter: its normal form was never sent
+		// A lot did not record this time, because the document's normal form was never sent: any time will do
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()

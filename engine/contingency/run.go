@@ -66,7 +66,7 @@ func (c *Contingency) Run(ctx context.Context) {
 	if c.Current() != nil {
 		c.Suspect()
 	}
-	before := c.branch.Now().Add(c.branch.SettleAfter) // all documents: no request is older than this process
+	before := c.branch.Now().Add(c.branch.SettleAfter) // all documents: no request of the last process runs
 	var swept time.Time
 	for ctx.Err() == nil {
 		if now := c.branch.Now(); now.Sub(swept) >= c.branch.Every || now.Before(swept) {

@@ -349,7 +349,7 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause, and of the causes that began before its report: MH counts all as one.
+// extendCause returns the end of a cause and of the causes that began before it was reported: MH counts them as one.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

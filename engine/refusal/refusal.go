@@ -109,7 +109,7 @@ func Faults(err error) []dte.Fault {
 	return nil
 }
 
-// LogAttr returns an error as an attribute for the log, which leaves the empty attribute of nil out.
+// LogAttr returns an error as an attribute for the log. The log leaves out the empty attribute of a nil error.
 func LogAttr(err error) slog.Attr {
 	if err == nil {
 		return slog.Attr{}

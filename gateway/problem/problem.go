@@ -95,7 +95,7 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with texts of the list of codes; otherwise returns the text of an unlisted code.
+// translated returns the problem with the list's text for each code, and otherwise(message) for an unlisted code.
 func (p *Problem) translated(of func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		c, _ := Find(code)

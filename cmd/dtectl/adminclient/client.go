@@ -178,8 +178,8 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// Follow sends a request that is answered with a stream. It calls each with every line but the last, and returns the
-// last.
+// Follow sends a request that is answered with a stream. It calls each with every line except the last, and returns the
+// last line.
 func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Values, body []byte,
 	each func(*adminapi.Line) error) (*adminapi.Line, error) {
 	resp, err := g.Send(ctx, method, path, query, body)
@@ -252,8 +252,8 @@ func ownListener(cfg *config.Config, setting string, l *config.Listener) (addres
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses a host to which plain HTTP would leave this box, as with a configuration that was copied from
-// another box.
+// onThisBox refuses a host of another machine, because plain HTTP to it would leave this box. Such a host comes from a
+// configuration that was copied from another box.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil
@@ -330,7 +330,7 @@ func ReadNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// ExistingAbove returns a path that exists as it is, else its nearest existing folder above.
+// ExistingAbove returns the path if it exists, otherwise its nearest parent folder that exists.
 func ExistingAbove(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
@@ -341,8 +341,8 @@ func ExistingAbove(path string) string {
 }
 
 // Who returns the operator's name and machine for the branch's record: the person who logged in, even under sudo, doas
-// and su. A box's account alone (root, dted) does not show who acted. The name is the operator's own word, and no
-// proof. It is found once, before root becomes the box's account.
+// and su. A box's account alone (root, dted) does not show who acted. The name is the operator's claim, not a proof. It
+// is found once, before root becomes the box's account.
 var Who = sync.OnceValue(func() string {
 	name := person(os.Getenv, func() string {
 		b, _ := os.ReadFile("/proc/self/loginuid") // only Linux has the file: elsewhere no login is known

@@ -401,7 +401,7 @@ type param struct {
 	Source  string `json:"source"`
 }
 
-// rateTexts returns the taxes of CAT-015 with a digit in their name, if the name or its capitals contain grep: iva
+// rateTexts returns the taxes of CAT-015 with a digit in their name, if the name or its initials contain grep: iva
 // finds Impuesto al Valor Agregado.
 func rateTexts(path, grep string) (texts []string, err error) {
 	data, err := os.ReadFile(path)

@@ -167,7 +167,7 @@ func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
 // short returns the part of a digest that people compare.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// brief returns the first line of a text, for lists, without the output of a dead module: that may fill a page.
+// brief returns the first line of a text, for lists. It leaves out the output of a dead module, which may fill a page.
 func brief(text string) string {
 	const most = 160
 	text, _, _ = strings.Cut(text, "\n")

@@ -69,9 +69,9 @@ func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// bundles returns the bundles that the branch was installed with and, after them, those of the command line: of two
-// that begin on one day the last is picked. document is --type, else the type that the first document bundle of the
-// command line computes.
+// bundles returns the bundles that the branch was installed with, followed by those of the command line: if two begin
+// on one day, the later in the list is used. document is --type, or else the type of the first document bundle on the
+// command line.
 func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, document string, err error) {
 	installed, err := filepath.Glob(filepath.Join(cfg.Rules.Folder, "*"+bundle.Extension))
 	if err != nil {

@@ -147,8 +147,8 @@ func (r *Runner) eventDue() bool {
 // one sends one test and notes its outcome.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
-	// With a key of an earlier run the branch returns that run's document: therefore ordinals begin at the count, and
-	// no ordinal comes twice in a run.
+	// The branch answers a key of an earlier run with that run's document. Therefore ordinals begin at the count, and a
+	// run uses each ordinal once.
 	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
 	r.ordinals[kind] = ordinal + 1
 	if kind == invalidation {

@@ -102,8 +102,7 @@ func child(path string, args ...string) *exec.Cmd {
 }
 
 // supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits longer
-// after each quick death, from 100 ms to 5 s. It starts nothing while a file exists with the pid file's name and .stop
-// instead of .pid.
+// after each quick death, from 100 ms to 5 s. While NAME.stop exists beside the pid file NAME.pid, it starts nothing.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
@@ -208,8 +207,8 @@ const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"0614020280102
 // freeWithin is how long an ended demonstration may need to leave its addresses.
 const freeWithin = 5 * time.Second
 
-// awaitFree fails when another process keeps listening on an address of a demonstration: its own programs would be
-// started again and again, and the tills would reach the other process.
+// awaitFree fails when another process keeps listening on an address of a demonstration: the demonstration's programs
+// would be restarted again and again, and the tills would reach the other process.
 func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()

@@ -25,7 +25,7 @@ type Clock struct {
 // ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
-// Run replaces the store's last known time by the box's: after the clock was ahead, or the box was off for a year.
+// Run replaces the store's last known time by the box's time, if the clock was ahead or the box was off for a year.
 func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if errors.Is(err, storage.ErrInUse) {

@@ -321,7 +321,7 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record writes the repairs, and the act if it is not empty, into the trail of a store that numbers.
+// record writes the repairs, and the act if it is not empty, into the trail, if the store gives numbers again.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil

@@ -214,7 +214,7 @@ func (d *doctor) clock(last, authority time.Time) {
 	}
 }
 
-// remedies maps a check whose failure ends a start to what to do about it.
+// remedies maps each check whose failure prevents a start to its remedy.
 var remedies = map[string]string{
 	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the " +
 		"runbook tells under Certificate",

@@ -198,9 +198,9 @@ func (c *Enrol) points() (points []fleetproto.Point, err error) {
 	return points, nil
 }
 
-// closePoints has the desired state of a box's group say that points of sale of its branch are never numbered again
-// this year: the points given, and those closed by any group's order, since the branch may have moved. It returns a
-// version that closes them; 0: no point is closed.
+// closePoints publishes that points of sale of a box's branch give no more numbers this year: the given points, and
+// points closed in any group's desired state, since the branch may have moved. It returns the version of the box's
+// group that closes them; 0: no point is closed.
 func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []fleetproto.Point) (int64, error) {
 	year := c.Now().In(dte.Zone).Year()
 	closed := func(list []fleetproto.ClosedPoint) (points []fleetproto.Point) {

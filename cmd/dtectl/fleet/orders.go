@@ -24,8 +24,8 @@ type Version struct {
 	Lost []fleetproto.Verified
 }
 
-// maxMends is how many lost versions a version names, the newest. Reports of boxes are mended only while there are
-// fewer than maxForeignVersions: a digest proves nothing, and each report could name another version.
+// maxMends is how many lost versions a version names; older ones are dropped. A lost version that only a box reports
+// counts only while fewer than maxForeignVersions are known: each report could invent another version.
 const maxMends = 500
 
 // maxForeignVersions is how many objects that the director did not sign are skipped under a group's versions.
@@ -147,8 +147,8 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 
 // Next publishes the version that follows the head: the desired state, altered by change. Nobody else can have
 // published that number: the store creates it once. The number is above each version that a box reports: Next fills
-// lost versions with the head's state, and the new version mends them. Without expires it is valid as long as the head
-// was when issued.
+// lost versions with the head's state, and the new version mends them. If expires is zero, the new version is valid for
+// as long as the head was.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
 	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)

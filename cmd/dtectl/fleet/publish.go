@@ -217,7 +217,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 	return nil
 }
 
-// Percent is a part of 10,000, written as a percentage of at most two decimals: "5", "0.25".
+// Percent is a share in units of 1/10,000, written as a percentage of at most two decimals: "5", "0.25".
 type Percent int
 
 var percentForm = regexp.MustCompile(`^(\d{1,3})(?:\.(\d{1,2}))?%?$`)
@@ -254,8 +254,8 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 	return fmt.Errorf("%q is no time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
 }
 
-// FirstDay starts a chain of boxes that have just begun to report, for demonstrations: it waits for so many boxes,
-// enrols them, and publishes to all what they run already. It does not change a chain that has had its first day.
+// FirstDay starts a demonstration's chain: it waits until that many boxes report, enrols them, and publishes to all of
+// them the bundles that they already run. It does not change a chain that was started before.
 func FirstDay(ctx context.Context, settings string, boxes int, group string, files []string) error {
 	chain, err := (&Command{Centre: settings}).ProvideChain()
 	if err != nil {

@@ -60,8 +60,8 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the branch's bundles in force that MH refuses there: those of a roll-out, or all of them for nil.
-// A ring and a concern use this one criterion of MH's refusals. It needs no number of documents or points of sale.
+// refusedByMH returns the branch's bundles in force whose documents MH refuses there: bundles of a roll-out, or all if
+// of is nil. Rings and concerns use this same criterion. It has no minimum of documents or points of sale.
 func refusedByMH(s *fleetproto.Status, of *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
 		mine := of == nil || slices.ContainsFunc(of.State.Rules,
@@ -114,7 +114,7 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	return ""
 }
 
-// nextShare returns the share of the ring after a share: 5 %, 25 %, all.
+// nextShare returns the share of the ring that follows the ring of this share: 5 %, 25 %, all.
 func nextShare(share int) int {
 	for _, s := range []int{500, 2500} {
 		if share < s {
@@ -124,7 +124,7 @@ func nextShare(share int) int {
 	return fleetproto.Whole
 }
 
-// describe names what a state holds.
+// describe names the bundles and settings of a state.
 func describe(s fleetproto.State) string {
 	var words []string
 	for _, r := range s.Rules {

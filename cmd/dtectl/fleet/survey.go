@@ -405,7 +405,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// if a later version mends the box's version, the box accepts that later version as soon as it is back
+		// if a later version mends the box's version, a box that was away accepts that later version when it returns
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
@@ -499,7 +499,7 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 	return k, nil
 }
 
-// former returns the earlier epoch in which a key was the branch's; 0: it never was.
+// former returns the latest earlier epoch in which the branch's box had a key; 0: there is no such epoch.
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
 		e, err := s.enrolments.get(ctx, name, n)

@@ -107,8 +107,8 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 }
 
 // Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority, and creates the
-// store, in this order: the store comes last, so that an attempt that failed half-way can be repeated. Without store it
-// makes everything else.
+// store, in this order: the store comes last, so that an attempt that failed half-way can be repeated. If store is
+// false, it makes everything except the store.
 func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if _, err := os.Stat(cfg.Data); err == nil && store {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)

@@ -369,7 +369,7 @@ func (t *newType) firstCase() string {
 		",\n\"document\": {}\n}\n"
 }
 
-// rule returns arithmetic to begin with: a line is quantity times price, or its first amount; each total is their sum.
+// rule returns arithmetic to start from: a line is quantity times price, or its first amount; each total is their sum.
 func (t *newType) rule() string {
 	var b bytes.Buffer
 	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Inputs": t.inputs, "Outputs": t.outputs,

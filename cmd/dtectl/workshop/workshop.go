@@ -92,7 +92,7 @@ func readCatalogues(root string) (all []dated, err error) {
 	return all, nil
 }
 
-// cataloguesFor returns the catalogues of a bundle's first day: in production if the bundle has a day there.
+// cataloguesFor returns the catalogues of a bundle's first day in production, or else in the test ambiente.
 func (w *Workshop) cataloguesFor(m *bundle.Manifest) *dte.Catalogues {
 	ambiente := "01"
 	if _, there := m.Validity[ambiente]; !there {

@@ -81,8 +81,8 @@ func (a *Archive) open(section string, connections int) (*archive.Archive, error
 		"archive: Prefix", section+".prefix", "archive: Bucket", section+".bucket")
 }
 
-// inSettings replaces the option's name in another package's error by the setting's name. names are options, as the
-// error begins, each before its setting.
+// inSettings replaces the option's name in another package's error by the setting's name. names alternates: the
+// beginning of the error, which names an option, and then the setting.
 func inSettings(err error, names ...string) error {
 	for i := 0; err != nil && i < len(names); i += 2 {
 		if rest, ok := strings.CutPrefix(err.Error(), names[i]); ok {

@@ -88,7 +88,7 @@ func (c *clock) check() error {
 	return c.doubt
 }
 
-// suspect puts the clock in doubt; off is how far it is ahead of another time, which has a name in each language.
+// suspect puts the clock in doubt; off is how far it is ahead of the time that spanish and english name.
 func (c *clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
@@ -162,7 +162,7 @@ func (c *clock) answered() { c.once.Do(func() { close(c.first) }) }
 // awaitFirst waits until MH was asked for the time, at most askFirst.
 func (c *clock) awaitFirst() { fairqueue.Await(c.first, askFirst-c.elapsed()) }
 
-// admitted records that a new document was admitted. From then on, MH alone can raise no doubt.
+// admitted records that a new document was admitted. From then on, MH by itself can no longer raise a doubt.
 func (c *clock) admitted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

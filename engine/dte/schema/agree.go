@@ -48,7 +48,7 @@ func Priced(name string) bool {
 // Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether this is the name of an amount, of a line or of the summary, that people know by MH's label.
+// Counted reports whether name is an amount of a line or of the summary that people know by MH's label.
 func Counted(name string) bool {
 	return slices.Contains(slices.Concat(totalsSold, discounts, perceived, withheld), name) ||
 		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
@@ -113,8 +113,8 @@ func (e *entry) checkHeld(own string, moved bool) error {
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether the entry's value must be compared with the place's own fact. Exempt are an answer of the
-// module, the 0 of an amount that a generation lacks, and a remark that moved.
+// judged reports whether the entry's value must be compared with the place's own fact. Three are exempt: an answer of
+// the module, the 0 of an amount that a generation lacks, and a remark that moved.
 func (e *entry) judged(own string) bool {
 	zero, err := e.value.Amount()
 	moved := e.fact != "" && e.fact[strings.LastIndexByte(e.fact, '.')+1:] == own[strings.LastIndexByte(own, '.')+1:]
@@ -251,8 +251,8 @@ var sumOf = [][2]string{
 		"ivaRetenido"},
 }
 
-// soldAs lists the amounts that a line may be sold as: price times quantity, less the discount. One of them is not 0.
-// In a line without a price the till gives them.
+// soldAs lists the members that hold a line's amount: price times quantity, less the discount. One of them is not 0. If
+// the line has no price, the till gives the amount.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "valor"}
 
 // Amounts of resumen, by their effect on the amount to be paid.

@@ -51,8 +51,8 @@ func (s *Shipper) recount(ctx context.Context) {
 }
 
 // Carry must be called for each change that the copy's medium has. With Sync it returns once the store has the change
-// too, or when the store is known not to get it soon. Then the branch goes on, and its sales would be lost with the box
-// until the store has them.
+// too, or when the store is known not to get it soon. In the second case the branch goes on: until the store has its
+// sales, the loss of the box would lose them.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()

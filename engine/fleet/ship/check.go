@@ -65,7 +65,7 @@ func sameDay(a, b time.Time) bool {
 // their signatures, and joins them into parts. It compares parts with the store's list, and reads those with a new size
 // or tag. Shipped returns the result. Crash anywhere: the next call goes on with the unjoined pieces.
 //
-// ErrCloned: the box's key signed a piece that this box did not ship. The other copy of the box did not find it itself,
+// ErrCloned: the box's key signed a piece that this box did not ship. The other copy of the box did not notice this,
 // because the store had lost this box's piece.
 func (s *Shipper) Check(ctx context.Context) error {
 	lacks, err := s.check(ctx)
@@ -208,8 +208,8 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 }
 
 // heal ships the bytes of lost pieces again from the second copy: everything between the piece before the gap (from)
-// and the piece after it (to); nil: heal looks the piece up. A piece has at most maxPiece bytes of one file: therefore
-// there are at least as many pieces as chunks.
+// and the piece after it (to). If one of these is nil, heal looks it up. Each lost piece had at most maxPiece bytes of
+// one file: therefore the chunks are never more than the lost pieces.
 func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	begin := place{r.until.First, 0}
 	var err error

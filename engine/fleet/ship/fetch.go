@@ -315,7 +315,7 @@ type progress struct {
 // noteEvery is how many objects are fetched between two notes.
 const noteEvery = 64
 
-// noLink makes an open fail at a symbolic link, which another account may have laid to a file of this one.
+// noLink makes an open fail at a symbolic link: another account may have pointed it at a file of this account.
 const noLink = syscall.O_NOFOLLOW
 
 // progressOf returns the path of a folder's note.

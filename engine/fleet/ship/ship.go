@@ -382,9 +382,8 @@ func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 	return s.save() // if we crash before this line, the piece is adopted
 }
 
-// find begins an epoch: if the state was lost, after the epoch's last piece that this box's key signed. The bytes of
-// the copy after that piece are shipped next. Pieces cannot distinguish a box without state from its clone; but a clone
-// has a state.
+// find begins an epoch. If the state was lost, shipping continues after the epoch's last piece that this box's key
+// signed. The pieces do not show whether this box lost its state or is a clone; but a clone has a state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	c := s.chest(epoch)
 	n := state{Epoch: epoch}

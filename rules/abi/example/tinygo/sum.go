@@ -28,7 +28,7 @@ func describe() int64 {
 	return int64(uintptr(unsafe.Pointer(unsafe.StringData(description))))<<32 | int64(len(description))
 }
 
-// grow answers 0, which is no address, when it has not as much.
+// grow answers 0, which is not an address, if the buffer is smaller than size.
 //
 //go:wasmexport dte_buffer
 func grow(size int32) int32 {
@@ -38,7 +38,7 @@ func grow(size int32) int32 {
 	return int32(uintptr(unsafe.Pointer(&buffer)))
 }
 
-// pair is two 32-bit integers in a word, the first one below.
+// pair returns two 32-bit integers in one word, the first in the lower half.
 func pair(low, high int) int64 { return int64(uint32(low)) | int64(high)<<32 }
 
 //go:wasmexport dte_evaluate
@@ -59,7 +59,7 @@ func evaluate(length int32) int32 {
 	}
 	total := int64(0)
 	for i := range n {
-		// The answer is written over the input, always behind what is still to be read.
+		// The answer overwrites the input, but only input that was read already.
 		amount := buffer[5+i]
 		sum := total + amount
 		if (total^sum)&(amount^sum) < 0 {
