@@ -106,6 +106,6 @@ func unreachable(err error) error {
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	return fmt.Errorf("%w (dtectl works as %s, who owns the branch's data: what it reads and writes must be in reach "+
-		"of that account)", err, name)
+	return fmt.Errorf("%w (dtectl works as %s, the owner of the branch's data: that account must be able to reach "+
+		"the files that dtectl reads and writes)", err, name)
 }

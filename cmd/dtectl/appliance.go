@@ -21,14 +21,14 @@ import (
 )
 
 type contingencyCommand struct {
-	Start  contingencyStart  `cmd:"" help:"Declare the branch in contingency; it lasts until end."`
+	Start  contingencyStart  `cmd:"" help:"Declare that the branch is in contingency, until dtectl contingency end."`
 	End    contingencyEnd    `cmd:"" help:"Take the declaration back; MH's own answer ends the contingency."`
-	Report contingencyReport `cmd:"" help:"Prepare the technical report that MH wants of a contingency of more than three days, or note that MH has it."`
+	Report contingencyReport `cmd:"" help:"Prepare the technical report that MH requires after a contingency of more than three days, or note that MH has it."`
 }
 
 type contingencyStart struct {
 	Cause  int    `required:"" help:"CAT-005: 1 MH's system, 2 our system, 3 our Internet, 4 power, 5 other."`
-	Reason string `required:"" help:"Why, 1 to 500 characters. With cause 5 MH gets it."`
+	Reason string `required:"" help:"Reason, 1 to 500 characters. With cause 5 it is sent to MH."`
 }
 
 // Run declares a contingency.
@@ -170,9 +170,9 @@ func (c *queueCommand) Run(ctx context.Context, cfg *config.Config) error {
 }
 
 type deliveryCommand struct {
-	List   deliveryList   `cmd:"" help:"List what was given up: mail and archive."`
-	Retry  deliveryRetry  `cmd:"" help:"Have what was given up of a document tried again."`
-	Forget deliveryForget `cmd:"" help:"Take a document off the list: it was delivered otherwise, or need not be."`
+	List   deliveryList   `cmd:"" help:"List the deliveries by mail and to the archive that were given up."`
+	Retry  deliveryRetry  `cmd:"" help:"Retry the given-up deliveries of documents."`
+	Forget deliveryForget `cmd:"" help:"Remove documents from the list: they were delivered in another way, or need not be."`
 }
 
 type deliveryList struct {

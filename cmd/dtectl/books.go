@@ -29,10 +29,10 @@ import (
 )
 
 type booksCommand struct {
-	Month    string   `placeholder:"2026-11" help:"Month of issue; with --explain the document's own, unless given."`
-	Out      string   `type:"path" placeholder:"DIR" help:"Folder to make the files in; books that it holds already are made anew."`
+	Month    string   `placeholder:"2026-11" help:"Month of issue; default with --explain: the document's month."`
+	Out      string   `type:"path" placeholder:"DIR" help:"Folder for the files; books that are already in it are replaced."`
 	Backup   []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch of the taxpayer, instead of the running appliance."`
-	Explain  string   `placeholder:"CODE" help:"Say in which files, rows and columns a document is, and why, instead of making the books."`
+	Explain  string   `placeholder:"CODE" help:"Show in which files, rows and columns a document is, and why, instead of making the books."`
 	Received string   `type:"existingdir" placeholder:"DIR" help:"Make the annexes 3, 6, 7 and 8 too, from the JSON files that suppliers and customers mailed."`
 	NoPDF    bool     `name:"no-pdf" help:"Leave out the books as PDF."`
 }
@@ -211,7 +211,7 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	if !ok { // the month has no document that the taxpayer issued
 		cfg, err := config.Load(top.Config)
 		if err != nil {
-			return fmt.Errorf("--received: no document of the month says whose they are: %w", err)
+			return fmt.Errorf("--received: the month has no document that names the taxpayer: %w", err)
 		}
 		to = books.Addressee{NIT: cfg.Issuer.NIT, NRC: cfg.Issuer.NRC, Test: cfg.Ambiente != "01"}
 	}

@@ -25,12 +25,12 @@ import (
 type certifyCommand struct {
 	Plan        bool          `help:"Print what would be sent; send nothing."`
 	Types       []string      `help:"Only these: types of CAT-002, 18 for returns, invalidacion, contingencia." placeholder:"01,03"`
-	Report      string        `type:"path" help:"Write how far it is, and what was refused, as JSON to this file, and as a page for printing beside it (.html)." placeholder:"FILE"`
+	Report      string        `type:"path" help:"Write the progress and the refusals as JSON to this file, and as a page for printing to a file beside it (.html)." placeholder:"FILE"`
 	PointOfSale int64         `help:"Id of the point of sale that issues; default: the configuration's first."`
-	Token       string        `type:"existingfile" help:"File with a till's token of that point of sale; default: one of its own, made for the run and revoked behind it." placeholder:"FILE"`
+	Token       string        `type:"existingfile" help:"File with a till's token of that point of sale; default: a token that is made for the run and revoked after it." placeholder:"FILE"`
 	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of the API; default: those of the examples, which MH may refuse." placeholder:"FILE"`
-	Seed        uint64        `help:"Which sales; default: of the issuer's NIT and the day."`
-	Every       time.Duration `default:"250ms" help:"The least time from one sending to the next: MH publishes no limit, and this is a till's."`
+	Seed        uint64        `help:"Seed of the sales; default: from the issuer's NIT and the day."`
+	Every       time.Duration `default:"250ms" help:"Least time from one sending to the next: MH publishes no limit, and the default is the pace of a till."`
 	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`
 }
 
@@ -146,7 +146,7 @@ func live(ctx context.Context, o *certify.Options, most int) error {
 			return nil
 		}
 		if tries == most {
-			return fmt.Errorf("the appliance does not take the token of this run: HTTP %d", resp.StatusCode)
+			return fmt.Errorf("the appliance does not accept the token of this run: HTTP %d", resp.StatusCode)
 		}
 		if err := fairqueue.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err

@@ -24,15 +24,15 @@ import (
 
 type invalidateCommand struct {
 	FromList    string         `required:"" type:"existingfile" placeholder:"FILE" help:"Documents, one a line: the JSON of rules documents --json, to which codigoGeneracionReemplazo may be added, or CODE [REPLACEMENT]."`
-	Kind        int            `required:"" enum:"1,2,3" help:"CAT-024: 1 an error in the data, 2 the operation is rescinded, 3 another. 1 and 3 need a replacement for each document, notes of credit and returns aside."`
+	Kind        int            `required:"" enum:"1,2,3" help:"CAT-024: 1 an error in the data, 2 the operation is rescinded, 3 another. 1 and 3 need a replacement for each document, except credit notes and returns."`
 	Reason      string         `required:"" help:"Why, for MH and for the branch's record."`
 	Responsible certify.Person `required:"" placeholder:"NAME,TYPE,NUMBER" help:"Who is responsible: name, type of document (CAT-022: 13 is the DUI) and number."`
 	Applicant   certify.Person `placeholder:"NAME,TYPE,NUMBER" help:"Who asks for it; default: who is responsible."`
-	DryRun      bool           `help:"Only say of each document what would be done."`
+	DryRun      bool           `help:"Only show what would be done with each document."`
 	Again       bool           `help:"Send another event for documents whose event MH has refused."`
 	Every       time.Duration  `default:"500ms" help:"Least time from one event to the next."`
 	Patience    time.Duration  `default:"15m" help:"How long MH may be away."`
-	Report      string         `type:"path" placeholder:"FILE" help:"Write what came of each document, and what MH said, as one JSON object a line."`
+	Report      string         `type:"path" placeholder:"FILE" help:"Write the outcome of each document and MH's answer to this file, one JSON object per line."`
 	adminclient.BranchFlags
 }
 
@@ -65,12 +65,12 @@ func (r *recalled) explain() string {
 	case engine.RecallLate:
 		text = "the time to invalidate it ended on " + r.Until
 	case engine.RecallHeld:
-		text = fmt.Sprintf("%d notes or returns stand against it: invalidate these before", r.Held)
+		text = fmt.Sprintf("%d notes or returns on it are in force: invalidate these first", r.Held)
 		if r.Held == 0 {
-			text = "later credit notes use the amount of this debit note: invalidate these before"
+			text = "later credit notes use the amount of this debit note: invalidate these first"
 		}
 	case engine.RecallReplacement:
-		text = "the document that takes its place is not named in the list"
+		text = "the list does not name the document that replaces it"
 	case engine.RecallNotAccepted:
 		text = "MH has not accepted it: it is " + r.Estado
 	case engine.RecallUnknown:

@@ -37,16 +37,16 @@ type cli struct {
 	Contingency contingencyCommand `cmd:"" help:"Declare a contingency, or take the declaration back."`
 	Token       setup.Token        `cmd:"" help:"Make, list, rotate and revoke the tills' tokens."`
 	TLS         setup.TLS          `cmd:"" name:"tls" help:"The box's own certificate authority, which the tills trust."`
-	Audit       disk.Audit         `cmd:"" help:"Show who did what to the branch, when, and what came of it."`
+	Audit       disk.Audit         `cmd:"" help:"Show who did what to the branch, when, and with what outcome."`
 	Fsck        disk.Fsck          `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
-	Delivery    deliveryCommand    `cmd:"" help:"What was given up of mail and archive: list, retry, forget."`
-	Invalidate  invalidateCommand  `cmd:"" help:"Take documents of a list back, at MH's pace: a wrong rule's, or any."`
+	Delivery    deliveryCommand    `cmd:"" help:"Deliveries by mail and to the archive that were given up: list, retry, forget."`
+	Invalidate  invalidateCommand  `cmd:"" help:"Invalidate the documents of a list, at MH's pace: those of a wrong rule, or any others."`
 	Rules       bundles.Command    `cmd:"" help:"Make, test, sign, push and take back tax rules."`
 	Backup      disk.Backup        `cmd:"" help:"Make a verified copy of the store."`
 	Recover     disk.Recover       `cmd:"" help:"Make the store whole again from every medium, and settle its numbers (the appliance must be stopped)."`
-	Clock       disk.Clock         `cmd:"" help:"Take the box's clock for right, where nobody else can say so."`
+	Clock       disk.Clock         `cmd:"" help:"Accept the box's clock when MH cannot confirm it."`
 	Doctor      doctor.Command     `cmd:"" help:"Check everything that a branch needs, and say what to do."`
-	Books       booksCommand       `cmd:"" help:"Make what the accountant files of a month: annexes of the F-07, VAT books, F-930."`
+	Books       booksCommand       `cmd:"" help:"Make the accountant's files of a month: annexes of the F-07, VAT books, F-930."`
 	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
 	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
 	Completion  completionCommand  `cmd:"" help:"Print the completion of bash, zsh or fish: source <(dtectl completion bash)."`

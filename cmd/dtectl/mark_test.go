@@ -113,13 +113,13 @@ func TestMark_Move(t *testing.T) {
 		1)), 0o600))
 	says(b, t, false, "doctor", old, "dtectl recover brings it here")
 	says(b, t, false, "recover --dry-run", old, "dtectl recover brings it here")
-	says(b, t, true, "recover", "is none any more")
+	says(b, t, true, "recover", "is no longer the mark")
 	says(b, t, true, "audit", "mark.move")
 	says(b, t, true, "recover", "nothing to recover")
 	// The configuration is put back, with a copy of the old file.
 	b.Must(os.WriteFile(b.Options.Config, text, 0o600), exec.Command("cp", b.At("copied"), old).Run())
 	says(b, t, false, "doctor", "it is an old one", "stick/mark: dtectl recover brings it here")
-	says(b, t, true, "recover", "is none any more")
+	says(b, t, true, "recover", "is no longer the mark")
 	if said := says(b, t, true, "fsck"); strings.Contains(said, "problem  ") {
 		t.Error(said)
 	}

@@ -221,7 +221,7 @@ func TestOperator_GivenUp(t *testing.T) {
 		codes[0]) {
 		t.Errorf("%v %s", ok, said)
 	}
-	if said, ok := b.dtectl("delivery", "retry", codes[0]); ok || !strings.Contains(said, "nothing was given up") {
+	if said, ok := b.dtectl("delivery", "retry", codes[0]); ok || !strings.Contains(said, "nothing was done") {
 		t.Errorf("%v %s", ok, said)
 	}
 	box.answer(0)

@@ -46,7 +46,7 @@ func TestOperator_Invalidate(t *testing.T) {
 			"--responsible", "María López,13,012345678", "--every", "10ms"}, more...)
 	}
 	dry := o.run(true, command("--dry-run"), []string{"4 POSSIBLE\n", "1 HELD\n",
-		"1 notes or returns stand against it"})
+		"1 notes or returns on it are in force"})
 	if strings.Contains(dry, right.Code) || o.sim.Received().Invalidations != 0 {
 		t.Errorf("a dry run says\n%s", dry)
 	}

@@ -341,7 +341,7 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 	o.refused("contingency start --cause 9 --reason x", "the appliance says 400")
 	o.does("queue", "nothing waits")
 	declared := regexp.MustCompile(
-		`(?m)^CONTINGENCY +cause 2 since \d{4}-\d\d-\d\d [\d:]{8} -06:00, by the operator's word +mantenimiento$`)
+		`(?m)^CONTINGENCY +cause 2 since \d{4}-\d\d-\d\d [\d:]{8} -06:00, declared by operator +mantenimiento$`)
 	if said := o.does("contingency start --cause 2 --reason mantenimiento"); !declared.MatchString(said) {
 		t.Errorf("dtectl contingency start says\n%s", said)
 	}
@@ -358,7 +358,7 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 	o.does("contingency report", "INFORME TÉCNICO DE CONTINGENCIA", "en curso al", "mantenimiento", "P001   1 ")
 	o.does("contingency report --sent DGII-1", "CONTINGENCY  ")
 	o.does("contingency report", "DGII-1")
-	if said := o.does("contingency end"); strings.Contains(said, "by the operator's word") {
+	if said := o.does("contingency end"); strings.Contains(said, "declared by operator") {
 		t.Errorf("dtectl contingency end says\n%s", said)
 	}
 	soon(t, "nothing is owed", func() bool { return o.does("queue") == "nothing waits\n" })

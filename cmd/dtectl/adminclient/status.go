@@ -48,7 +48,7 @@ func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int)
 	if p := o.Contingency; p != nil {
 		word := ""
 		if p.Declared {
-			word = ", by the operator's word"
+			word = ", declared by operator"
 		}
 		term.Fprintf(w, "CONTINGENCY\tcause %d since %s%s\t%s\n", p.Cause, Local(p.Began), word, p.Motive)
 	}
@@ -108,7 +108,7 @@ func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []strin
 	}
 	switch {
 	case done.Retried+done.Forgotten == 0:
-		return errors.New("nothing was given up of these documents: nothing was done")
+		return errors.New("no delivery of these documents was given up: nothing was done")
 	case do == "retry":
 		term.Printf("%d set due again\n", done.Retried)
 	default:

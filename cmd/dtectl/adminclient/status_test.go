@@ -33,19 +33,19 @@ func TestQueue(t *testing.T) {
 	if n := PrintOwed(&out, &s.Owed, now); n != 21 {
 		t.Errorf("%d wait", n)
 	}
-	const want = `CONTINGENCY                cause 3 since 2026-11-30 02:00:00 -06:00, by the operator's word  sin ruta
-settle                     1                                                                 signed, their outcome not known
-report                     2                                                                 in contingency, in no event yet
-event                      3                                                                 contingency events for MH
-forward                    4                                                                 reported, the document itself owed
-lot                        5                                                                 lots that MH works on
-invalidate                 6                                                                 invalidations without an answer
-oldest document            2026-11-30 01:00:00 -06:00                                        31h0m0s ago
-event due                  2026-12-01 07:59:00 -06:00                                        1m0s ago
-documents due              2026-12-04 07:00:00 -06:00                                        in 71h0m0s
-correction due             2026-12-02 07:00:00 -06:00                                        in 23h0m0s
-technical report           2026-12-03 01:00:00 -06:00                                        three days of contingency: MH wants a report before the event (dtectl contingency report)
-refused by MH              7                                                                 may be corrected under their own code, the first until 2026-12-02 06:00:00 -06:00
+	const want = `CONTINGENCY                cause 3 since 2026-11-30 02:00:00 -06:00, declared by operator  sin ruta
+settle                     1                                                               signed, their outcome not known
+report                     2                                                               in contingency, in no event yet
+event                      3                                                               contingency events for MH
+forward                    4                                                               reported, the document itself owed
+lot                        5                                                               lots that MH works on
+invalidate                 6                                                               invalidations without an answer
+oldest document            2026-11-30 01:00:00 -06:00                                      31h0m0s ago
+event due                  2026-12-01 07:59:00 -06:00                                      1m0s ago
+documents due              2026-12-04 07:00:00 -06:00                                      in 71h0m0s
+correction due             2026-12-02 07:00:00 -06:00                                      in 23h0m0s
+technical report           2026-12-03 01:00:00 -06:00                                      three days of contingency: MH wants a report before the event (dtectl contingency report)
+refused by MH              7                                                               may be corrected under their own code, the first until 2026-12-02 06:00:00 -06:00
 MH refused the last event  [096] x
 `
 	if out.String() != want {

@@ -195,7 +195,7 @@ type TestCommand struct {
 	Name   string `arg:"" help:"Folder in plugins/, with its generation (NAME/v2) or all of them (NAME)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
-	Update bool   `help:"Write what comes of the golden cases today into them, and show what differs: read it before you keep it."`
+	Update bool   `help:"Write today's results into the golden cases, and show the differences: read them before you keep them."`
 	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
@@ -311,7 +311,7 @@ type signCommand struct {
 	Key   string   `required:"" type:"existingfile" help:"Private key, see rules keygen."`
 	KeyID string   `help:"What the appliances call the key; default: as the configuration pins it, else central-it."`
 	Known []string `required:"" type:"existingfile" help:"Public keys, one of which has signed the bundle."`
-	Out   string   `help:"Where the bundle goes; default: over the file."`
+	Out   string   `help:"Output file; default: replace the bundle."`
 }
 
 // Run adds a signature; the bundle keeps its digest.

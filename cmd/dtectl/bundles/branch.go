@@ -134,7 +134,7 @@ func printActivation(out io.Writer, a *rulestore.Activation) error {
 }
 
 type listCommand struct {
-	All bool `help:"Also those that were superseded or taken off."`
+	All bool `help:"Also list bundles that were superseded or taken off."`
 	adminclient.ShowFlags
 }
 
@@ -300,14 +300,14 @@ func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.Bran
 }
 
 type shadowCommand struct {
-	Start rulesShadowStart `cmd:"" default:"withargs" help:"Begin, instead of any other."`
+	Start rulesShadowStart `cmd:"" default:"withargs" help:"Start a shadow; it replaces any other shadow."`
 	Show  rulesShadowShow  `cmd:"" help:"Show what differed."`
 	Stop  rulesShadowStop  `cmd:"" help:"End it."`
 }
 
 type rulesShadowStart struct {
 	File      string        `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
-	Documents int           `default:"1000" help:"End after so many sales of its type."`
+	Documents int           `default:"1000" help:"End after this many sales of its type."`
 	For       time.Duration `default:"24h" help:"End after this time."`
 	adminclient.BranchFlags
 }

@@ -22,7 +22,7 @@ type Command struct {
 	Params      paramsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
 	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
 	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
-	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make on a day, beside the branch: nothing is activated."`
+	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make on a day, apart from the branch: nothing is activated."`
 	Sign        signCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
 	Push        PushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list, and show every step: live, or coming from their own day on."`
 	List        listCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`

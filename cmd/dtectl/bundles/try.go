@@ -21,7 +21,7 @@ import (
 )
 
 type tryCommand struct {
-	Files []string `arg:"" type:"existingfile" help:"Bundles, whoever has signed them; what they lack is taken from the configuration's folder of rules."`
+	Files []string `arg:"" type:"existingfile" help:"Bundles, signed by anybody; other bundles that they need come from the configuration's rules folder."`
 	At    string   `required:"" placeholder:"yyyy-mm-dd" help:"The day."`
 	Sale  string   `type:"existingfile" placeholder:"FILE" help:"A till's request (deploy/examples has some); default: the bundle's own cases that make a document."`
 	Type  string   `placeholder:"01" help:"Type of the sale; default: of the first bundle that computes one."`

@@ -184,7 +184,7 @@ func (r *Runner) look(ctx context.Context) error {
 			r.status = s
 			return nil
 		case err == nil:
-			err = errors.New("the branch still adds its documents up")
+			err = errors.New("the branch is still counting its documents")
 		case r.status == nil:
 			return err
 		}

@@ -96,7 +96,7 @@ func (r *Runner) waits() bool {
 
 func (r *Runner) waitsFor() string {
 	if p := r.status.Owed.Contingency; p != nil {
-		return "MH does not answer since " + p.Began.Format(time.TimeOnly) + ": waiting"
+		return "MH has not answered since " + p.Began.Format(time.TimeOnly) + ": waiting"
 	}
 	n := 0
 	for _, waiting := range r.status.Owed.Waiting {

@@ -26,7 +26,7 @@ import (
 type Command struct {
 	Dir   string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
 	Day   string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day: the clocks of the branch and of the simulated authority are put ahead. They are never put back."`
-	Law   []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles whose rates, thresholds and codes the simulated authority takes for law from their first day on."`
+	Law   []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles: from their first day on, the simulated authority applies their rates, thresholds and codes as law."`
 	Chain bool     `help:"Three branches of a chain, on an object store."`
 	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }
@@ -144,7 +144,7 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 
 func stopped(pidFile string) error {
 	if _, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop"); err == nil {
-		return errors.New("it is to stand still")
+		return errors.New("it was told to stop")
 	}
 	return nil
 }

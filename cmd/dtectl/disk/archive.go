@@ -20,7 +20,7 @@ import (
 // archiveFlags are the flags of fsck for the archive.
 type archiveFlags struct {
 	Archive bool `help:"Compare the archive with the store instead; the appliance may be running."`
-	Read    bool `help:"With --archive: read every object, instead of believing the archive's own digests."`
+	Read    bool `help:"With --archive: read every object, instead of trusting the archive's own digests."`
 	Shared  bool `help:"With --archive: other branches archive under the same paths; objects that may be theirs are not named."`
 	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
 }
@@ -140,6 +140,6 @@ func (r *archiveReport) end(t *outbox.ArchiveTotals) error {
 		term.Fprintf(r.out, "no problem found\n")
 		return nil
 	}
-	return fmt.Errorf("the archive is not as the store has it: %d missing, %d altered, %d foreign", missing, altered,
+	return fmt.Errorf("the archive differs from the store: %d missing, %d altered, %d foreign", missing, altered,
 		foreign)
 }

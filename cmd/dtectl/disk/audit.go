@@ -24,7 +24,7 @@ import (
 
 // Audit is dtectl audit.
 type Audit struct {
-	Limit int  `default:"100" help:"How many of the newest."`
+	Limit int  `default:"100" help:"Number of acts to show, the newest first."`
 	JSON  bool `help:"Write one JSON array."`
 }
 

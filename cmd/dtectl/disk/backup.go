@@ -19,7 +19,7 @@ import (
 
 // Clock is dtectl clock.
 type Clock struct {
-	Accept ClockAccept `cmd:"" help:"Take the box's clock for right, where MH cannot be asked (the appliance must be stopped)."`
+	Accept ClockAccept `cmd:"" help:"Accept the box's clock when MH cannot confirm it (the appliance must be stopped)."`
 }
 
 // ClockAccept is dtectl clock accept.
@@ -42,13 +42,13 @@ func (*ClockAccept) Run(cfg *config.Config) error {
 	if err := errors.Join(err, store.Close()); err != nil {
 		return err
 	}
-	term.Printf("%s is taken for right; until now it was %s\n", adminclient.Local(now), adminclient.Local(last))
+	term.Printf("%s is accepted; the last known time was %s\n", adminclient.Local(now), adminclient.Local(last))
 	return nil
 }
 
 // Backup is dtectl backup.
 type Backup struct {
-	Dir   string `arg:"" type:"path" help:"Folder to make, best on another medium; it must not be there."`
+	Dir   string `arg:"" type:"path" help:"Folder to create, best on another medium; it must not exist."`
 	Check bool   `help:"Read the backup in the folder and check it, instead of making one."`
 }
 
@@ -86,7 +86,7 @@ func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 func (c *Backup) vouched(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
-		term.Printf("signatures of the rules and marks of the acts: not checked, for want of a configuration (%v)\n",
+		term.Printf("signatures of the rules and marks of the acts: not checked without a configuration (%v)\n",
 			err)
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 // Fsck is dtectl fsck.
 type Fsck struct {
 	archiveFlags
-	Verbose bool `help:"Also print what the storage engine says of the damage."`
+	Verbose bool `help:"Also print the storage engine's own messages about the damage."`
 }
 
 // Run walks every key of the store, even of a store that the appliance refuses to open. It alters nothing, and exits
@@ -57,7 +57,7 @@ func (c *Fsck) Run(ctx context.Context, cfg *config.Config) error {
 		term.Printf("document  %s\n", affectedText(a))
 	}
 	if len(report.Affected) > 0 {
-		term.Printf("dtectl recover --dry-run says what the other media have of these, and what would be lost\n")
+		term.Printf("dtectl recover --dry-run shows what the other media have of these, and what would be lost\n")
 	}
 	if n := len(report.Problems); n > 0 {
 		return fmt.Errorf("%d problems: do not issue from this store", n)

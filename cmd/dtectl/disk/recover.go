@@ -25,11 +25,11 @@ import (
 
 // Recover is dtectl recover.
 type Recover struct {
-	From       []string `help:"A backup, a second copy, or a mark's file, beside what the configuration names; \"fleet\": what the box shipped." placeholder:"PATH"`
-	Epoch      int64    `help:"Of what was shipped, the copy of the box of this epoch. Default: the last box that has shipped its whole copy."`
-	DryRun     bool     `help:"Say what would be done and lost, and change nothing."`
-	AcceptLoss []string `help:"These numbers of a series are lost, as in \"M001P001 01: 17-19\". Of a series whose last number nobody knows, up to it; or none." sep:"none" placeholder:"LOSS"`
-	Ask        bool     `help:"Ask MH for the documents of which something is lost, over the network; for 100 of them at most."`
+	From       []string `help:"A backup, a second copy or a mark's file, in addition to what the configuration names; \"fleet\": the copy that the box shipped." placeholder:"PATH"`
+	Epoch      int64    `help:"Use the copy that the box of this epoch shipped. Default: the last box that has shipped its whole copy."`
+	DryRun     bool     `help:"Show what would be done and lost, and change nothing."`
+	AcceptLoss []string `help:"Accept that these numbers of a series are lost, as in \"M001P001 01: 17-19\". If the series' last number is unknown, end with that number; or type none." sep:"none" placeholder:"LOSS"`
+	Ask        bool     `help:"Ask MH, over the network, for at most 100 of the documents that are lost in part or whole."`
 	Reason     string   `help:"For the journal."`
 }
 
@@ -46,10 +46,10 @@ func (*Recover) Help() string {
 names), takes from each what the journals prove, and makes the store whole again. What was there before stays beside it. It prints how far
 each medium reaches, what is lost by series and number, and the one next command. The appliance must be stopped. It can be repeated.
 
-The store numbers again as soon as nothing is lost. A loss is accepted by its name alone, never in general: type the command that is printed.
+The store gives numbers again as soon as no loss is open. Each loss must be accepted by name: type the command that is printed.
 
-Exit status: 0 the store numbers, or there was nothing to do; 1 an error; 3 a loss must be named; 4 another medium is needed; 5 a dry run
-found something to do, by which nothing is lost.`
+Exit status: 0 the store gives numbers, or there was nothing to do; 1 an error; 3 a loss must be named; 4 another medium is needed; 5 a
+dry run found work to do, and nothing would be lost.`
 }
 
 // exitError is an error with an exit status.
@@ -177,9 +177,9 @@ func (r *recovery) fetch(ctx context.Context) error {
 	r.from.Copy, r.from.Lacks = folder, got.Lacks()
 	if s := got.Status; s != nil && s.Copy != nil {
 		r.from.Last = s.Copy.Last
-		term.Printf("the box's last status is of %s and names piece %d: what was fetched is compared with it. Of what "+
-			"the box shipped after it,\n"+
-			"nothing here says whether the chain's store has lost any\n", adminclient.Local(s.At), s.Copy.Segment)
+		term.Printf("the fetched copy is compared with the box's last status, of %s, which names piece %d. It is not "+
+			"known whether the chain's store\n"+
+			"has lost pieces that the box shipped later\n", adminclient.Local(s.At), s.Copy.Segment)
 	}
 	if r.from.Lacks != "" {
 		term.Printf("NOT COMPLETE: %s\n", r.from.Lacks)
@@ -212,7 +212,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		term.Printf("nothing was taken from the second copy: %v\n", err)
 		return nil, false, nil
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
-		return nil, false, exit(exitSource, "no medium makes a store; name another with --from: %w", err)
+		return nil, false, exit(exitSource, "no medium holds a store; name another with --from: %w", err)
 	case errors.Is(err, storage.ErrMark):
 		return nil, false, exit(exitSource, "put the mark's right medium in; if it is gone, move the file away, and "+
 			"the mark is taken as lost: %w", err)
@@ -221,7 +221,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	}
 	term.Printf("records          %d\n", made.Documents)
 	if made.Damaged != "" {
-		term.Printf("the damaged store lies in %s; delete it when nobody misses anything\n", made.Damaged)
+		term.Printf("the damaged store lies in %s; delete it when you are sure that nothing is missing\n", made.Damaged)
 	}
 	for _, l := range made.Lacking {
 		term.Printf("lacks            %s  %d  %s  %s\n", l.Series, l.From, dte.Code(l.Code), l.What)
@@ -401,7 +401,7 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	}
 	switch {
 	case p.Moved != "":
-		term.Printf("the mark is now %s; %s is none any more\n", r.cfg.Mark, p.Moved)
+		term.Printf("the mark is now %s; %s is no longer the mark\n", r.cfg.Mark, p.Moved)
 		return audit.Act{What: "mark.move", Target: r.cfg.Mark, Detail: "moved from " + p.Moved}, nil
 	case p.Owed != nil:
 		act.Detail = short("no mark: " + p.Mark.What + "; not proven: " + strings.Join(p.Doubts, "; ") + why)
@@ -429,8 +429,8 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		}
 		if len(l.Numbers) != 1 || l.Numbers[0].From != last+1 || strings.Count(l.Series, "/") != 4 {
 			return fmt.Errorf(
-				"--accept-loss %q: the store owes nothing; of a whole series' name, the numbers from %d "+
-					"on can be left out", text, last+1)
+				"--accept-loss %q: the store owes nothing; numbers from %d on can be left out, if the "+
+					"series is given by its whole name", text, last+1)
 		}
 		if r.DryRun {
 			continue
@@ -487,7 +487,7 @@ func (r *recovery) next(owed *storage.Owed) error {
 const (
 	lossAdvice = `
 A lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the
-right card or a backup first, and name it with --from. What nothing has is given up by its name:
+right card or a backup first, and name it with --from. Numbers that no medium has are given up by name:
 
 `
 	incompleteAdvice = `No number is proposed: put back what the chain's store has lost, from its own versions,
@@ -495,9 +495,9 @@ move the store that was made away, and repeat this. If it cannot be had, give th
 series' last number, and type it for N:
 
 `
-	numberAdvice = `N is the last number of the series: of the tills' last receipts, of what was mailed, in MH's portal.
-Where it is the number that the store has, nothing is lost: type none for the numbers. A number that is left out harms
-nothing, one that is used twice is refused.
+	numberAdvice = `N is the last number of the series: see the tills' last receipts, the sent mails, or MH's portal.
+If the store has that number, nothing is lost: type none instead of numbers. A number that is left out does no harm; MH
+refuses a number that is used twice.
 `
 )
 
@@ -546,7 +546,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 			}
 		} else if ownRecords(l.Series) {
 			return nil, fmt.Errorf(
-				"--accept-loss %q: it names no series of which something is lost; give the series' whole name", text)
+				"--accept-loss %q: it names no series with a loss; give the series' whole name", text)
 		}
 		list = append(list, l)
 	}
@@ -577,8 +577,8 @@ func printMedia(out io.Writer, sources []storage.Source) {
 // printOwed prints what is missing, by series and number.
 func printOwed(out io.Writer, o *storage.Owed) {
 	if o.Made != "" {
-		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It numbers nothing before it is settled "+
-			"which\nnumbers were given after that.\n\n",
+		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It gives no number before it is settled "+
+			"which\nnumbers were given after that time.\n\n",
 			o.Made, adminclient.Local(o.Since))
 	}
 	for _, why := range o.Why {

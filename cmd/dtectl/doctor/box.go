@@ -44,7 +44,7 @@ func (d *doctor) configuration(path string) bool {
 func (d *doctor) secrets() {
 	faults, sound := d.cfg.Exposed()
 	for _, err := range faults {
-		d.fail("secrets", "what the line says; dted starts all the same, and warns", "%v", err)
+		d.fail("secrets", "do what the line says; dted starts nevertheless, with a warning", "%v", err)
 	}
 	if sound > 0 {
 		d.ok("secrets", "%d files that nobody else may read", sound)
@@ -62,7 +62,7 @@ func (d *doctor) tokens(file *config.TokenFile) {
 		for _, p := range t.Permissions {
 			if err := config.CheckPermission(p); err != nil {
 				d.fail("tokens", "correct it in "+d.cfg.Tokens+", or make the till another token",
-					"token %d (%s) has the permission %q, which there is not: the till is refused with 403", t.ID,
+					"token %d (%s) has the permission %q, which does not exist: the till gets 403", t.ID,
 					t.Name, p)
 			}
 		}
@@ -83,12 +83,12 @@ func (d *doctor) certificate() {
 	err := setup.CheckCertificate(sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until}, d.cfg.Issuer.NIT, now)
 	switch {
 	case err != nil:
-		d.fail("certificate", "the runbook tells under Certificate renewal how another one is installed", "%v", err)
+		d.fail("certificate", "see Certificate renewal in the runbook", "%v", err)
 	case d.until.IsZero():
-		d.warn("certificate", "look it up in MH's portal", "not known until when it is valid")
+		d.warn("certificate", "look it up in MH's portal", "its end is not known")
 	case d.until.Sub(now) < certificateSoon:
-		d.warn("certificate", "ask MH for a new certificate; the runbook tells under Certificate renewal how it is "+
-			"installed", "it ends on %s", dte.Date(d.until))
+		d.warn("certificate", "ask MH for a new certificate; see Certificate renewal in the runbook",
+			"it ends on %s", dte.Date(d.until))
 	default:
 		d.ok("certificate", "valid until %s", dte.Date(d.until))
 	}
@@ -124,7 +124,7 @@ func (d *doctor) disk() {
 	case err != nil:
 		d.fail("disk", "the disk must be writable by the appliance's user", "writing beside the store: %v", err)
 	case middle > fsyncSlow:
-		d.warn("disk", "every sale waits for two of them: an SSD, not an SD card, and no other work on it",
+		d.warn("disk", "every sale waits for two such writes: use an SSD, not an SD card, and no other work on it",
 			"a synced write takes %v, at worst %v", middle, worst)
 	default:
 		d.ok("disk", "a synced write takes %v, at worst %v", middle, worst)
@@ -189,7 +189,7 @@ func (d *doctor) clock(last, authority time.Time) {
 			adminclient.Local(now), -off.Round(time.Second))
 		return
 	case off > config.ClockFar:
-		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock bears it out, or after "+
+		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock confirms it, or after "+
 			"dtectl clock accept",
 			"%s is %d days after the time that the store knows", adminclient.Local(now), int(off.Hours()/24))
 	}
@@ -216,11 +216,11 @@ func (d *doctor) clock(last, authority time.Time) {
 
 // remedies maps each check whose failure prevents a start to its remedy.
 var remedies = map[string]string{
-	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again as the " +
-		"runbook tells under Certificate",
-	"authority":   "put MH's API password there: the runbook tells how under Install",
-	"admin token": "dtectl token admin makes another; a restart takes it",
-	"tokens": "correct the file or take its token off; where it is lost, dtectl token new --new-file begins " +
+	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again: see " +
+		"Certificate in the runbook",
+	"authority":   "put MH's API password there: see Install in the runbook",
+	"admin token": "dtectl token admin makes another; restart dted to use it",
+	"tokens": "correct the file or revoke the token; if the file is lost, dtectl token new --new-file begins " +
 		"another, and every till gets a new token",
 	"tls": "dtectl tls new makes the box's own authority; a certificate of the company's is put where the " +
 		"configuration says",
@@ -286,7 +286,7 @@ func (d *doctor) listen() {
 	for _, l := range [][2]string{{"api.listen", d.cfg.API.Listen}, {"ops.listen", d.cfg.Ops.Listen}} {
 		listener, err := net.Listen("tcp", l[1])
 		if err != nil {
-			d.fail("listen", "ss -ltnp tells who has it; end that, or take another address", "%v", config.Listening(l[0],
+			d.fail("listen", "ss -ltnp shows who has it; end that, or use another", "%v", config.Listening(l[0],
 				err))
 			continue
 		}
@@ -314,7 +314,7 @@ func (d *doctor) tls() {
 			}
 			continue
 		}
-		file, do := l.Certificate, "put a new certificate and its key there: the appliance takes them without a restart"
+		file, do := l.Certificate, "put a new certificate and its key there: the appliance uses them without a restart"
 		if file == "" {
 			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running "+
 				"appliance renews its certificate"
@@ -389,7 +389,7 @@ func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err erro
 		what, do = "name", "see whether the branch has Internet and its name server answers; meanwhile documents go "+
 			"out in contingency"
 	case "tls":
-		what, do = "TLS", "see whether the clock is right and something on the way takes TLS apart; install "+
+		what, do = "TLS", "see whether the clock is wrong, or something on the way intercepts TLS; install "+
 			"ca-certificates"
 	}
 	took := steps.Lookup + steps.TCP + steps.TLS

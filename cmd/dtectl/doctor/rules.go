@@ -49,7 +49,7 @@ func headingFor(why string) string {
 
 // running asks an appliance that has the store open whether it can issue, and which rules it has.
 func (d *doctor) running(ctx context.Context) {
-	d.ok("store", "%s is open in the appliance, which looks after it itself", d.cfg.Data)
+	d.ok("store", "%s is open in the appliance, which checks it itself", d.cfg.Data)
 	address, client, err := adminclient.OwnOps(d.cfg)
 	var resp *http.Response
 	if err == nil {
@@ -57,7 +57,7 @@ func (d *doctor) running(ctx context.Context) {
 		resp, err = client.Get(address + "/readyz")
 	}
 	if err != nil {
-		d.fail("appliance", "journalctl -u dted tells why, and the runbook what to do", "runs and does not answer: %v",
+		d.fail("appliance", "journalctl -u dted shows why, and the runbook what to do", "runs and does not answer: %v",
 			err)
 		return
 	}
@@ -118,25 +118,25 @@ func (d *doctor) rejected(rule string, o dte.Outcomes) {
 
 // returned warns that the branch itself went back to an earlier rule; somebody must acknowledge the return.
 func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string) {
-	since := "since then another one has taken over"
+	since := "another rule has taken over since then"
 	if goesOn {
 		since = "it computes today"
 	}
-	d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status tells "+
-		"more, dtectl rules acknowledge says that it is known",
+	d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status shows "+
+		"more; dtectl rules acknowledge ends this warning",
 		"the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
 }
 
 // refusedRule reports a rule in the store that may not compute.
 func (d *doctor) refusedRule(name, why, text string) {
-	do := "have central IT push this rule again, signed by the keys that this box pins; the runbook tells more under " +
-		"Rule refused"
+	do := "have central IT push this rule again, signed by the keys that this box pins; see " +
+		"Rule refused in the runbook"
 	switch why {
 	case "damaged": // by the disk, or by somebody who wrote to the store: fsck shows which
 		do = repairRemedy + "; where fsck finds no damage, " + do
 	case "unvouched":
 		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, " +
-			"somebody wrote to the backup or the store: the runbook tells more under Rule refused"
+			"somebody wrote to the backup or the store: see Rule refused in the runbook"
 	}
 	d.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why,
 		text)
@@ -161,7 +161,7 @@ func (d *doctor) stopped(s *storage.Store) {
 	}
 	v, err := disk.Inspect(d.cfg, s)
 	if err != nil {
-		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck tells more", "%v", err)
+		d.fail("rules", "correct rules.key and box_key in the configuration; dtectl fsck shows more", "%v", err)
 		return
 	}
 	d.listed(v.Rules)

@@ -252,7 +252,7 @@ func TestDoctor_DiskAndClock(t *testing.T) {
 		t.Errorf("%+v", d.findings)
 	}
 	text, err := barebox.Output(t, func() error { return (&disk.ClockAccept{}).Run(p.Config) })
-	if err != nil || !strings.Contains(text, "taken for right") {
+	if err != nil || !strings.Contains(text, "is accepted; the last known time was") {
 		t.Errorf("%q, %v", text, err)
 	}
 	if d := p.examine(); d.says(statusWarn, "clock", "days after") {

@@ -23,15 +23,15 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		d.running(ctx)
 		return last
 	case errors.Is(err, storage.ErrNoStore):
-		d.fail("store", "if this branch has sold before: dtectl recover makes its store of the second copy, of what "+
-			"it shipped to the chain's store, or of a "+
+		d.fail("store", "if this branch has sold before: dtectl recover makes its store from the second copy, from "+
+			"what it shipped to the chain's store, or from a "+
 			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrCorrupt):
 		d.fail("store", repairRemedy, "%v", err)
 		return last
 	case err != nil:
-		d.fail("store", "dtectl fsck tells more; dtectl recover makes one of other media", "%v", err)
+		d.fail("store", "dtectl fsck shows more; dtectl recover makes a store from other media", "%v", err)
 		return last
 	}
 	defer s.Close() // nothing was written
@@ -72,14 +72,14 @@ func markRemedy(s *storage.Store, m storage.MarkState) string {
 	case storage.MarkMissing:
 		return "mount its medium, or name the right path in the configuration" + anew
 	case storage.MarkOld:
-		return "this file is not the newest mark, the store knows that: find the newest" + anew
+		return "the store knows a newer mark than this file: find the newest" + anew
 	case storage.MarkForeign:
 		return "that medium belongs to another box: put the right one in" + anew
 	case storage.MarkUnreadable:
 		return "see whether the medium is dying" + anew
 	}
 	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media " +
-		"have, and says what is lost"
+		"have, and shows what is lost"
 }
 
 // Limits of the alerts DTENotProtected and DTEMark: doctor and monitoring judge a box by the same limits.
@@ -90,10 +90,10 @@ const (
 
 // backedUp reports how old the latest backup is.
 func (d *doctor) backedUp(at time.Time) {
-	const do = "dtectl backup DIR, at night while the branch sells; the runbook tells more under Backup old"
+	const do = "dtectl backup DIR, at night while the branch sells; see Backup old in the runbook"
 	switch {
 	case at.IsZero():
-		d.warn("backup", do, "this store has none that was checked to its last row")
+		d.warn("backup", do, "this store has no backup that was checked to its last row")
 	case d.branchNow().Sub(at) > backupLate:
 		d.warn("backup", do, "none for three days: the latest is of %s", adminclient.Local(at))
 	default:
@@ -115,7 +115,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
-			"it is not what was written since %s: the next start will refuse the store", adminclient.Local(proved))
+			"since %s it lacks what was written to it: the next start will refuse the store", adminclient.Local(proved))
 	}
 }
 
@@ -124,7 +124,7 @@ const scrubLate = 7 * 24 * time.Hour
 
 // witnesses checks what other media know about a store that no process has open.
 func (d *doctor) witnesses(s *storage.Store) {
-	const do = "dtectl recover takes what the medium has of the same history; it says what is lost"
+	const do = "dtectl recover takes what the medium has of the same history, and shows what is lost"
 	for _, w := range s.Behind() {
 		d.fail("store", do, "nothing is numbered: %v", &w)
 	}

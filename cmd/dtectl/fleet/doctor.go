@@ -17,7 +17,7 @@ import (
 // Doctor is dtectl fleet doctor.
 type Doctor struct {
 	JSON   bool `help:"Write one JSON array."`
-	Rounds int  `default:"20" help:"Races, and writings that are read back."`
+	Rounds int  `default:"20" help:"Number of races, and of writes that are read back."`
 }
 
 // writers is how many writers race for one key.
@@ -113,13 +113,13 @@ func (x *examination) missing(ctx context.Context) {
 		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for what is not "+
 			"there", "a box could not tell that nothing is new: %v", err)
 	default:
-		x.note("fail", "missing", "boxes poll by asking for what is not there yet: this store cannot say so", "%v", err)
+		x.note("fail", "missing", "boxes poll for objects that do not exist yet: this store cannot say no", "%v", err)
 	}
 }
 
 // once checks that the second writer of a key is refused, even when nobody races.
 func (x *examination) once(ctx context.Context) {
-	const do = "the store does not keep If-None-Match: use another one, or a version of it that does"
+	const do = "the store ignores If-None-Match: use another store, or a version that obeys it"
 	err := x.store.Create(ctx, x.prefix+"once", probe(1))
 	held, read := x.fetch(ctx, x.prefix+"once")
 	switch {
@@ -267,7 +267,7 @@ func (x *examination) clock(ctx context.Context) {
 	case held.Modified.IsZero():
 		x.note("fail", "clock", "a silent box could not be told on this store", "answers bear no Last-Modified")
 	case held.Now.IsZero():
-		x.note("warn", "clock", "silence is told by this machine's clock", "answers bear no Date")
+		x.note("warn", "clock", "silence is judged by this machine's clock", "answers bear no Date")
 	case held.Now.Sub(held.Modified).Abs() > time.Minute:
 		x.note("fail", "clock", "a silent box could not be told on this store",
 			"an object that was just written is %v old", held.Now.Sub(held.Modified))

@@ -16,10 +16,10 @@ import (
 
 // Enrol is dtectl fleet enrol.
 type Enrol struct {
-	Boxes   []string `arg:"" optional:"" help:"BRANCH=FINGERPRINT, as the box shows its key (dtectl doctor there) or whoever installed it read it out." placeholder:"BRANCH=FINGERPRINT"`
-	All     bool     `help:"Enrol every box that waits, whatever its key, where the branch has had none: for a chain's first day, while nobody but its boxes can write to the store."`
-	Replace bool     `help:"The branch has a box already: the new one takes the next epoch, and the old one numbers nothing from the moment it knows."`
-	Close   []string `help:"With --replace: points of sale of the lost box, M001P001, that nobody numbers again this year, since it may have issued what the store does not know." placeholder:"M001P001"`
+	Boxes   []string `arg:"" optional:"" help:"BRANCH=FINGERPRINT: the fingerprint of the box's key, as dtectl doctor shows it on the box, or as its installer read it out." placeholder:"BRANCH=FINGERPRINT"`
+	All     bool     `help:"Enrol every box that waits, whatever its key, if its branch never had a box: for a chain's first day, while only its boxes can write to the store."`
+	Replace bool     `help:"The branch already has a box: the new box takes the next epoch, and the old box gives no more numbers as soon as it knows."`
+	Close   []string `help:"With --replace: points of sale of the lost box, M001P001, that give no more numbers this year: the box may have issued documents that the store does not know." placeholder:"M001P001"`
 }
 
 // waiting is a box that could be enrolled.
@@ -59,7 +59,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		chosen = append(chosen, w)
 	}
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
-		return errors.New("--close: is of one branch whose box is replaced")
+		return errors.New("--close: needs exactly one branch, whose box is replaced")
 	}
 	for _, b := range s.Branches { // a lost enrolment may name the same box or points of sale
 		if b.LostEpoch > 0 {
@@ -142,8 +142,8 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 				"fleet status", epoch), err)
 		}
 	}
-	return 0, fmt.Errorf("%d epochs are taken by what this director did not sign: the store's owner must delete what "+
-		"does not belong there", maxForeign)
+	return 0, fmt.Errorf("%d epochs are taken by objects that this director did not sign: the store's owner must "+
+		"delete what does not belong there", maxForeign)
 }
 
 // waitingOf returns the boxes that write a status and are not enrolled, ordered by branch.

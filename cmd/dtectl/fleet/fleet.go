@@ -23,18 +23,18 @@ import (
 type Command struct {
 	Centre string `default:"/etc/dted/fleet.toml" env:"DTECTL_FLEET" type:"path" help:"Central IT's settings: the chain's store, the director's key."`
 
-	Keygen  Keygen  `cmd:"" help:"Make the director's key, sealed: it signs which rules branches shall run, and whose a branch is."`
+	Keygen  Keygen  `cmd:"" help:"Make the director's key, sealed: it signs which rules branches run, and which box a branch has."`
 	Rekey   Rekey   `cmd:"" help:"Move the chain from a director's key that is lost or stolen to another: sign again what the old one signed."`
-	Enrol   Enrol   `cmd:"" help:"Say which box is a branch's; without arguments, list the boxes that wait."`
+	Enrol   Enrol   `cmd:"" help:"Enrol the box of a branch; without arguments, list the boxes that wait."`
 	Publish Publish `cmd:"" help:"Begin a roll-out of signed bundles, or of settings, to the branches of a group."`
 	Roll    Roll    `cmd:"" help:"Open the next ring of each roll-out whose criteria hold; hold one that harms; sign again what would expire."`
-	Hold    Hold    `cmd:"" help:"No further branch takes the roll-out; those that took it keep it."`
+	Hold    Hold    `cmd:"" help:"Hold a roll-out: no further branch applies it; branches that have applied it keep it."`
 	Resume  Resume  `cmd:"" help:"Let a roll-out that is held go on."`
 	Back    Back    `cmd:"" help:"Go back to what was desired before."`
 	Status  Status  `cmd:"" help:"Show every branch, the worst first."`
 	Log     Log     `cmd:"" help:"Show what happened in the branches."`
 	Serve   Serve   `cmd:"" help:"Serve a page of all branches, /metrics, and the targets of Prometheus."`
-	Doctor  Doctor  `cmd:"" help:"Race writers against the store, and name what it does not keep."`
+	Doctor  Doctor  `cmd:"" help:"Race writers against the store, and name the guarantees that it breaks."`
 }
 
 // Chain is a chain's store as its centre sees it.

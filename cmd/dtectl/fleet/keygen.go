@@ -67,7 +67,7 @@ func (c *Keygen) Run() error {
 type Rekey struct {
 	Old    string   `arg:"" type:"existingfile" help:"Public key that the chain moves from; director.public in fleet.toml is the new key."`
 	Except []string `help:"BRANCH/EPOCH of enrolments that are not signed again, because a thief made them." placeholder:"BRANCH/EPOCH"`
-	Back   []string `help:"GROUP=VERSION: desire again what that version desired, because a thief published what came after it; default: the last version." placeholder:"GROUP=VERSION"`
+	Back   []string `help:"GROUP=VERSION: publish the state of that version again, because a thief published the later versions; default: the last version." placeholder:"GROUP=VERSION"`
 	DryRun bool     `help:"Show what would be signed again, and write nothing."`
 }
 

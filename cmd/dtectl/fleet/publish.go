@@ -23,18 +23,18 @@ import (
 type Publish struct {
 	Files       []string      `arg:"" type:"existingfile" help:"Signed bundles (.dterule), and at most one settings file (.json)."`
 	Group       string        `required:"" help:"Group of branches, as their fleet.group has it."`
-	Pilots      []string      `help:"Branches that take it first. Without --share nobody else does until the next ring." placeholder:"A,B"`
-	Share       *Percent      `help:"Percentage of the branches in the first ring; default 5, and 0 beside pilots." placeholder:"5"`
-	NotBefore   Moment        `help:"No branch takes it before." placeholder:"T"`
+	Pilots      []string      `help:"Branches that apply it first. Without --share, no other branch applies it until the next ring." placeholder:"A,B"`
+	Share       *Percent      `help:"Percentage of the branches in the first ring; default 5, or 0 with --pilots." placeholder:"5"`
+	NotBefore   Moment        `help:"No branch applies it before this time." placeholder:"T"`
 	Soak        time.Duration `default:"1h" help:"How long a ring is watched before the next one opens."`
-	MinSuccess  int           `default:"1" help:"Branches of the ring that must have taken it, or all of a smaller ring." placeholder:"N"`
-	MaxFailures Percent       `default:"0" help:"Percentage of the branches that tried it which may refuse it, go back by themselves, or have what it makes refused by MH; more, and fleet roll holds it." placeholder:"P"`
-	Expires     Moment        `help:"Until when the order is good; past it boxes alarm and sell on; default: 90 days." placeholder:"T"`
-	Running     bool          `help:"Of the bundles, only those that branches of the group run already: a chain's first order, which fleet back can go back to."`
+	MinSuccess  int           `default:"1" help:"Branches of the ring that must have applied it (in a smaller ring: all)." placeholder:"N"`
+	MaxFailures Percent       `default:"0" help:"Largest percentage of failures among the branches that tried it: they refuse it, go back by themselves, or MH refuses their documents. Above it, fleet roll holds the roll-out." placeholder:"P"`
+	Expires     Moment        `help:"When the order expires; boxes then alarm and go on selling; default: after 90 days." placeholder:"T"`
+	Running     bool          `help:"Publish only the bundles that branches of the group already run: a chain's first order, to which fleet back can return."`
 	Reason      string        `help:"Why, for the log."`
 	// A branch refuses these changes unless the order allows them.
-	AmountsChange bool `help:"The bundles may change the amounts of what branches have sold; else a branch whose last sales they change refuses them."`
-	FewerCases    bool `help:"The bundles may carry fewer golden cases than those that they replace."`
+	AmountsChange bool `help:"The bundles may change amounts; otherwise a branch refuses a bundle that changes the amounts of its last sales."`
+	FewerCases    bool `help:"The bundles may carry fewer golden cases than the bundles that they replace."`
 }
 
 // Run puts the files into the store and begins the roll-out.

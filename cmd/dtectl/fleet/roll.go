@@ -19,7 +19,7 @@ import (
 type Roll struct {
 	Group string `help:"One group; default: all of them."`
 	// Follow goes on until the roll-outs have reached all branches, or a roll-out does harm.
-	Follow bool `help:"Stay, and open ring after ring until all have it, or it harms."`
+	Follow bool `help:"Go on and open ring after ring, until all branches have it or it does harm."`
 
 	said map[string]string // last text printed, by group
 }

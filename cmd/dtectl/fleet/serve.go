@@ -30,7 +30,7 @@ type Serve struct {
 	Listen       string   `default:"127.0.0.1:8090" help:"Address; outside this machine it needs --certificate and --password-file."`
 	Certificate  string   `type:"existingfile" help:"TLS certificate, PEM."`
 	Key          string   `type:"existingfile" help:"Its private key, PEM."`
-	Names        []string `help:"Names by which a proxy asks for it, beside its address, localhost and the certificate's names." placeholder:"A,B"`
+	Names        []string `help:"Host names by which a proxy asks for the page, in addition to its address, localhost and the certificate's names." placeholder:"A,B"`
 	PasswordFile string   `type:"existingfile" help:"File with the password that a browser asks for (any user), and Prometheus sends (basic_auth)."`
 }
 

@@ -20,10 +20,10 @@ type Status struct {
 	JSON     bool     `help:"Write one JSON object."`
 	Group    string   `help:"Only this group's branches."`
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
-	Trouble  bool     `help:"Only branches of which something is to be known."`
-	Accept   []string `help:"Somebody has looked at what the store lost or put back of these branches: what this centre remembers of them begins anew." placeholder:"A,B"`
+	Trouble  bool     `help:"Only branches with a concern."`
+	Accept   []string `help:"Somebody has checked what the store lost or put back in these branches: this centre forgets what it remembers of them." placeholder:"A,B"`
 	// Wait is how long to wait until the branches shown have reported the outcome of what is desired.
-	Wait time.Duration `help:"Wait so long at most until these branches run, or refused, what is desired." placeholder:"2m"`
+	Wait time.Duration `help:"Wait at most this long until these branches have applied or refused the desired state." placeholder:"2m"`
 }
 
 // Run reads every status and verifies it.

@@ -339,7 +339,7 @@ func (s *Surveyor) newest(branches []*Branch) {
 		case m.Epoch < epoch:
 			m.Epoch, m.Sequence, m.At, m.Twice = epoch, sequence, at, false
 		case sequence == 0 && !b.has("forged") && m.Sequence > 0:
-			older = fmt.Sprintf("the store has lost its status, of which number %d was seen", m.Sequence)
+			older = fmt.Sprintf("the store has lost its status: number %d was seen", m.Sequence)
 		case sequence > 0 && sequence < m.Sequence:
 			older = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
 		// a box never gives a number twice

@@ -28,7 +28,7 @@ type Init struct {
 	Certificate         string `required:"" type:"existingfile" help:"MH's certificate file (.crt) or a PKCS#8 PEM."`
 	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
 	NoStore             bool   `help:"Make everything but the store: for a box whose store is rebuilt or restored."`
-	NewBranch           string `help:"The branch of [fleet] has never sold, I know it: make an empty store though the chain's store does not answer." placeholder:"BRANCH"`
+	NewBranch           string `help:"I know that the branch of [fleet] has never sold: make an empty store even if the chain's store does not answer." placeholder:"BRANCH"`
 }
 
 // Run prepares the folders that the configuration names. It refuses to touch an existing store: a second store would
@@ -207,7 +207,7 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 // form.
 func DoubtPassword(file, password string) error {
 	if err := authority.CheckPassword(password); err != nil {
-		return fmt.Errorf("authority.password_file: what %s holds is hardly the password of MH's API, which has 13 to "+
+		return fmt.Errorf("authority.password_file: %s does not look like the password of MH's API, which has 13 to "+
 			"25 characters with letters, digits and others: %w", file, err)
 	}
 	return nil
@@ -219,7 +219,7 @@ const DoubtedPassword = "see whether it is the portal's password or the certific
 
 // TLS is dtectl tls.
 type TLS struct {
-	Show tlsShowCommand `cmd:"" help:"Print the fingerprint to pin, the names and the ends."`
+	Show tlsShowCommand `cmd:"" help:"Print the fingerprint to pin, the names, and when each certificate ends."`
 	New  tlsNewCommand  `cmd:"" help:"Make the authority and a certificate, once."`
 }
 
@@ -260,7 +260,7 @@ func showTLS(own *certificate.Own) error {
 }
 
 type tlsNewCommand struct {
-	Replace bool `help:"Though there is one: it is put aside, and the tills must trust the new one."`
+	Replace bool `help:"Even if the box has an authority: it is put aside, and the tills must trust the new one."`
 }
 
 // Run makes an authority. The running appliance serves its certificate within a second.

@@ -76,7 +76,7 @@ func TestInit_Certificate(t *testing.T) {
 		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(),
 			b.Config)
 	})
-	if err != nil || !strings.Contains(said, "hardly the password of MH's API") ||
+	if err != nil || !strings.Contains(said, "does not look like the password of MH's API") ||
 		!strings.Contains(said, "it has no digit") || strings.Contains(said, "clave privada") {
 		t.Errorf("%v\n%s", err, said)
 	}

@@ -30,7 +30,7 @@ type tokenNew struct {
 	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`
 	Name        string   `required:"" help:"What people call the till."`
 	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates, REENVIO mails to another address than the document's, CONSULTA reads what it may not issue where the configuration restricts that."`
-	NewFile     bool     `help:"Begin the token file anew, where it is lost: every token before ends."`
+	NewFile     bool     `help:"Begin a new token file because the old one is lost: all earlier tokens end."`
 }
 
 // Run prints only the token to standard output, for scripts; its permissions go to standard error.
@@ -69,7 +69,7 @@ func withheld(t *config.Token) []string {
 
 type tokenRotate struct {
 	ID    int64         `arg:"" help:"Of the token, as list shows it."`
-	Grace time.Duration `help:"How long the old one stays good, at most 720h." placeholder:"24h"`
+	Grace time.Duration `help:"How long the old secret stays valid, at most 720h." placeholder:"24h"`
 }
 
 // Run prints only the new token to standard output.
@@ -94,7 +94,7 @@ func (c *tokenRotate) Run(cfg *config.Config) error {
 
 type tokenGrant struct {
 	ID         int64    `arg:"" help:"Of the token, as list shows it."`
-	Permission []string `arg:"" help:"What it may do beside what it may already: ${permissions}, or that of a type which a bundle will bring."`
+	Permission []string `arg:"" help:"Permissions to add: ${permissions}, or the permission of a type that a bundle will bring."`
 }
 
 // Run adds permissions to a token.
@@ -110,7 +110,7 @@ func (c *tokenGrant) Run(cfg *config.Config) error {
 
 type tokenRevoke struct {
 	ID         int64    `arg:"" help:"Of the token, as list shows it."`
-	Permission []string `arg:"" optional:"" help:"What it may no longer do; default: anything."`
+	Permission []string `arg:"" optional:"" help:"Permissions to take away; default: all, which ends the token."`
 }
 
 // Run ends a token, or takes permissions from it.
@@ -141,7 +141,7 @@ func changeToken(cfg *config.Config, change func(*config.TokenFile) (*config.Tok
 }
 
 type tokenList struct {
-	All  bool `help:"The revoked ones too."`
+	All  bool `help:"Also list revoked tokens."`
 	JSON bool `help:"Write one JSON array."`
 }
 

@@ -254,7 +254,7 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	anew := func(ctx context.Context, r *rules.Rule, golden []byte) error {
 		text, differs, err := remade(ctx, r, golden)
 		if before, twice := made[string(golden)]; err == nil && twice && !bytes.Equal(before, text) {
-			err = errors.New("interpreted it makes another document than compiled")
+			err = errors.New("the interpreter makes another document than the compiler")
 		}
 		made[string(golden)], differ[string(golden)] = text, differs
 		return err
