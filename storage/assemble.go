@@ -217,7 +217,7 @@ func (r *assembly) place() error {
 // resume finishes an Assemble that was interrupted between its last two steps.
 func (r *assembly) resume() error {
 	if r.from.Dry {
-		return errors.New("an attempt of before is to be ended first, which a dry run does not do")
+		return errors.New("an interrupted attempt must be finished first, and a dry run cannot do that")
 	}
 	db, err := r.o.openAt(r.o.repairedDir(), true)
 	if err != nil {

@@ -30,7 +30,7 @@ func newMetrics() *metrics {
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_refused_appends_total",
 			Help: "Appends that stored nothing and spent no number."}),
 		copyWait: histogram("dte_store_second_copy_wait_seconds",
-			"Time that a change waits for the second copy, the store having it."),
+			"Time that a change waits for the second copy after the store has it."),
 		copyFailures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_store_second_copy_failures_total",
 			Help: "How often the second copy was given up for a while, or could not be begun."}),
 	}

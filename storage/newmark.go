@@ -101,7 +101,7 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 		p.Moved = from.Path
 	case row != nil:
 		p.Last = row.TakenAt()
-		p.Doubts = []string{"the store was made of a backup or a copy and is not reconciled yet, and the mark that " +
+		p.Doubts = []string{"the store was made from a backup or a copy and is not reconciled yet, and the mark that " +
 			"knew the numbers spent since is gone"}
 	default:
 		row = &Restoration{At: o.Now().UnixNano(), From: j.id}
@@ -208,7 +208,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		p.doubt("the last moment that the store knows is %v ago: was this disk in the box since?",
 			now.Sub(p.Last).Round(time.Hour))
 	case p.Last.Sub(now) > standstill:
-		p.doubt("the box's clock stands %v before the last moment that the store knows",
+		p.doubt("the box's clock is %v before the last moment that the store knows",
 			p.Last.Sub(now).Round(time.Hour))
 	}
 	return nil
@@ -403,16 +403,16 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 	case !sameFamily(store, j.id):
 		return is(MarkForeign, "it is of store %x, this is store %x", store, j.id)
 	case lineOf(newest) == lineOf(j.row.Generation) && newest < j.row.Generation:
-		return is(MarkOld, "it is an old one, written %d times when the store's own was written %d times: it does not "+
+		return is(MarkOld, "it is old: it was written %d times, the store's own mark %d times; it does not "+
 			"know the last numbers",
 			writesOf(m.generation), writesOf(j.row.Generation))
 	case j.restored != nil || len(j.behind) > 0: // the mark may have higher numbers, or a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
-		return is(MarkOld, "it is an old one, in whose place this store got a new mark: it does not know the last "+
+		return is(MarkOld, "it is old, this store has got a new mark since: it does not know the last "+
 			"numbers")
 	case slices.Contains(j.former, store):
-		return is(MarkOld, "it is of store %x, as this store was before it was restored: it does not know the last "+
+		return is(MarkOld, "it is of store %x, this store before it was restored: it does not know the last "+
 			"numbers", store)
 	case store != j.id:
 		return is(MarkLater, "it is of store %x, which was restored from this one: this store, %x, is the older of "+
@@ -422,7 +422,7 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 		m.Ahead, _ = leads(WitnessMark, path, j.head(), m.said) // heads of numbers: reads no medium
 		return is(MarkAhead, "%v", err)
 	}
-	return is(MarkSound, "it is this store's, and the store holds all that it says")
+	return is(MarkSound, "it is this store's, and the store has all of its numbers")
 }
 
 // refuse returns why a store does not open with a mark: ErrMark, and the last path of the store's own mark.

@@ -98,7 +98,7 @@ func TestNewMark(t *testing.T) {
 			}
 			// The mark that was there comes back: it proves nothing any more.
 			writeFile(t, disk, markPath, readFile(t, whole, markPath))
-			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "an old one") {
+			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "it is old") {
 				t.Errorf("opened beside a mark of before: %v", err)
 			}
 

@@ -181,7 +181,7 @@ func (b *scrubber) nextHead(n uint64) (*segmentHead, error) {
 	}
 	i := slices.IndexFunc(numbers, func(m uint64) bool { return m > n })
 	if i < 0 {
-		return nil, fmt.Errorf("no segment goes on from segment %d", n)
+		return nil, fmt.Errorf("no segment continues segment %d", n)
 	}
 	return readHead(b.l.fs, b.l.dir, numbers[i])
 }

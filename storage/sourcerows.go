@@ -376,7 +376,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 		return nil, fmt.Errorf("%w: no segment in %s", ErrNoStore, dir)
 	case end.counts == 0 && len(end.told.Series) == 0:
 		return nil, fmt.Errorf(
-			"%w: the first copy of the store into %s never ended; a folder old-… in it may hold an "+
+			"%w: the first copy of the store into %s is incomplete; a folder old-… in it may hold an "+
 				"older one", ErrNoStore, dir)
 	}
 	numbers, err := segmentNumbers(fs, dir)

@@ -118,7 +118,7 @@ func TestMark_Move(t *testing.T) {
 	says(b, t, true, "recover", "nothing to recover")
 	// The configuration is put back, with a copy of the old file.
 	b.Must(os.WriteFile(b.Options.Config, text, 0o600), exec.Command("cp", b.At("copied"), old).Run())
-	says(b, t, false, "doctor", "it is an old one", "stick/mark: dtectl recover brings it here")
+	says(b, t, false, "doctor", "it is old", "stick/mark: dtectl recover brings it here")
 	says(b, t, true, "recover", "is no longer the mark")
 	if said := says(b, t, true, "fsck"); strings.Contains(said, "problem  ") {
 		t.Error(said)

@@ -166,7 +166,7 @@ func (t *Trail) End(ctx context.Context, o *Open) error {
 			Due: due(o.At)})
 	}
 	if err != nil {
-		return fmt.Errorf("recording what came of %s: %w", o.What, err)
+		return fmt.Errorf("recording the outcome of %s: %w", o.What, err)
 	}
 	return nil
 }
@@ -266,9 +266,9 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 	case verdict == recordmac.Altered:
 		problem("it was rewritten: it names this box, and is not as this box wrote it")
 	case verdict != recordmac.Own && own:
-		problem("it stands behind acts of this box and does not bear its mark: it was rewritten, or put in")
+		problem("it follows acts of this box and does not bear its mark: it was rewritten or inserted")
 	case verdict == recordmac.Own && r.Previous != previous:
-		problem("the act before it is not the one that this box wrote before it: acts were taken out, or put in")
+		problem("the act before it is not the one that this box wrote there: acts were removed or inserted")
 	}
 }
 

@@ -89,14 +89,14 @@ func TestAuthenticity(t *testing.T) {
 			`act 8 ("rules.push" by "eva"): it was rewritten`},
 		"a name changed, and the mark taken off": {only(8, func(head []byte) []byte { return eva(bare(head)) }),
 			"map[none:3 other:2 own:5]",
-			`act 8 ("rules.push" by "eva"): it stands behind acts of this box`},
+			`act 8 ("rules.push" by "eva"): it follows acts of this box`},
 		"the last rewritten without a mark": {only(10, bare), "map[none:3 other:2 own:5]",
-			`act 10 ("rules.push" by "ana"): it stands behind`},
+			`act 10 ("rules.push" by "ana"): it follows`},
 		"another box's mark put on": {only(8, func(head []byte) []byte {
 			return other.Mark(bare(head),
 				recordmac.Place{})
 		}), "map[none:2 other:3 own:5]",
-			`act 8 ("rules.push" by "ana"): it stands behind`},
+			`act 8 ("rules.push" by "ana"): it follows`},
 		"another box's act changed": {only(4, eva), "map[none:2 other:2 own:6]", ""}, // nobody here can know
 		"one taken out": {without(7), "map[altered:3 none:2 other:2 own:2]",
 			`act 7 ("rules.push" by "ana"): it was rewritten`},

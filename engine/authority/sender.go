@@ -103,7 +103,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 // the outcome is Rejected. Rejected is certain; Unknown means that the result cannot be known yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
-	why := "MH refuses a document of which an earlier sending had no answer: it may yet accept that"
+	why := "MH refuses a document, and may still accept an earlier sending that had no answer"
 	if again {
 		why = "MH holds the code or number and does not answer the query"
 	}

@@ -173,8 +173,8 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
-			Help: "Times that the branch went into contingency, those that went on with a period that had just ended " +
-				"included."}),
+			Help: "Times that the branch went into contingency, including those that continued a period that had " +
+				"just ended."}),
 		eventResults: record.NewCounters("dte_contingency_events_total",
 			"Contingency events that MH decided, by result: accepted, rejected.", "result", "accepted", "rejected"),
 		lots: record.NewCounters("dte_contingency_lots_total", "Lots by what happened: received, rejected whole, "+
@@ -209,15 +209,15 @@ func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 	deadline("dte_contingency_correction_deadline_timestamp_seconds",
 		"When the first event that MH refused must be right: 24 h from the refusal.", o.CorrectionDeadline)
 	deadline("dte_contingency_technical_report_timestamp_seconds",
-		"When a contingency that MH has no event of lasts so long, three days, that MH wants a technical report "+
-			"first; set from a day before until MH has the report or the event.", o.TechnicalReport)
+		"When a contingency that MH has no event of reaches three days: then MH wants a technical report "+
+			"before the event. Set from a day before until MH has the report or the event.", o.TechnicalReport)
 	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the "+
 		"fact can no longer be corrected under its own code: 24 h from the refusal.", o.RefusedDeadline)
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		o.Oldest)
 	record.SendGauge(ch, "dte_lost_records", "Records that are set aside, or will be, because the store lacks a "+
-		"piece of them after a repair or a rebuild with losses: the others go on, and no deadline counts these. 1 at "+
-		"least while nothing can be counted.", o.Lost)
+		"piece of them after a repair or a rebuild with losses: the others go on, and no deadline counts these. At "+
+		"least 1 while nothing can be counted.", o.Lost)
 	for _, queue := range owedQueues {
 		record.SendGauge(ch, "dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, "+
 			"invalidate, correct.", o.Waiting[queue], "queue", queue)

@@ -328,7 +328,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		if linked = linked && d != nil && d.Follows(seen) == nil; signed && !linked && !d.Mended(taken) {
-			err = fmt.Errorf("%w: it was made behind another version %d than the one that this box verified (%.12s)",
+			err = fmt.Errorf("%w: it follows another version %d than the one that this box verified (%.12s)",
 				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}
 		seen = fleetproto.Verified{Version: version, Digest: fleetproto.Digest(o.Data)}
@@ -336,7 +336,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		case err == nil:
 			taken, signer, linked, last, data, fault = seen, d.SignedBy, true, d, o.Data, nil
 		case fault == nil:
-			fault = fmt.Errorf("version %d is not taken: %w", version, err)
+			fault = fmt.Errorf("version %d is not accepted: %w", version, err)
 		}
 	}
 	if last != nil {
@@ -380,7 +380,7 @@ func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 			return fmt.Errorf("the settings %.12s: %w", want.Settings, err)
 		}
 		if _, err := fleetproto.ParseSettings(values); err != nil {
-			return fmt.Errorf("the settings %.12s are not taken: %w", want.Settings, err)
+			return fmt.Errorf("the settings %.12s are not accepted: %w", want.Settings, err)
 		}
 	}
 	err := a.change(func(s *state) {

@@ -62,7 +62,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		}
 		switch {
 		case err != nil:
-			if fault = fmt.Errorf("epoch %d is not taken: %w", epoch, err); epoch > before.Highest {
+			if fault = fmt.Errorf("epoch %d is not accepted: %w", epoch, err); epoch > before.Highest {
 				foreign++
 			}
 			continue
@@ -97,7 +97,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	}
 	if next.Own != before.Own && a.state.Version < after {
 		if err := a.readDesired(ctx); a.state.Version < after {
-			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state is to be known before "+
+			return answered, errors.Join(fault, fmt.Errorf("version %d of the desired state must be known before "+
 				"anything is numbered", after), err)
 		}
 	}

@@ -136,7 +136,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			other = "it was taken off in the branch: " + b.Reason
 		}
 		if other != "" && rollout == "" {
-			return "", fmt.Errorf("%s is not taken: %s", r, other)
+			return "", fmt.Errorf("%s is not accepted: %s", r, other)
 		}
 		if other != "" {
 			return other, nil

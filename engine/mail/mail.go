@@ -129,7 +129,7 @@ type Outcome struct {
 }
 
 // errSetup marks an error for which Outcome.Setup is set.
-var errSetup = errors.New("the mail server does not take this sender")
+var errSetup = errors.New("the mail server does not accept this sender")
 
 // Send makes one attempt, with a connection of its own, within the timeout.
 func (s *Sender) Send(ctx context.Context, m Message) Outcome {

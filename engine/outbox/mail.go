@@ -29,7 +29,7 @@ func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code)
 var (
 	errNoMail = errors.New("no mail server is configured")
 	// errSetup marks a failure that lasts until somebody corrects the mail settings.
-	errSetup = errors.New("the mail server does not take this box")
+	errSetup = errors.New("the mail server does not accept this box")
 )
 
 // mailTo makes one attempt to mail a document and records the result in s, unless ctx ends before it is known.

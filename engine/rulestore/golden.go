@@ -135,16 +135,16 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
 		switch {
 		case len(g.Faults) == 0:
-			return errors.New("it has no document: then want a refusal that names its faults")
+			return errors.New("it has no document, therefore it must name the faults of its refusal")
 		case len(faults) == 0:
-			return fmt.Errorf("it is to be refused with %s, and it makes a document", want)
+			return fmt.Errorf("it should be refused with %s, and makes a document", want)
 		case want != got:
-			return fmt.Errorf("it is to be refused with %s, and it is refused with %s", want, got)
+			return fmt.Errorf("it should be refused with %s, and is refused with %s", want, got)
 		}
 		return nil
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("it is to make a document, and it is refused: %w (%d faults)", faults[0], len(faults))
+		return fmt.Errorf("it should make a document, and is refused: %w (%d faults)", faults[0], len(faults))
 	}
 	var want bytes.Buffer
 	if err := json.Compact(&want, g.Document); err != nil {
@@ -165,7 +165,7 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"),
 			cmp.Or(list[0].Old, "nothing there"), len(list))
 	}
-	return errors.New(cmp.Or(textDiffers("", old, made), "it is the same, written otherwise: rules test --update "+
+	return errors.New(cmp.Or(textDiffers("", old, made), "it has the same values in another form: rules test --update "+
 		"writes it"))
 }
 

@@ -22,8 +22,8 @@ func (r *Rule) checkType() error {
 	var faults []error
 	wrong := func(part, path, fact string) {
 		faults = append(faults,
-			fmt.Errorf("%w: %s: %s: %q is no place of the layout, no fact that the overlay takes, "+
-				"and no input of the module",
+			fmt.Errorf("%w: %s: %s: %q is neither a place of the layout, nor a fact that the "+
+				"overlay reads, nor an input of the module",
 				bundle.ErrFormat, part, path, fact))
 	}
 	if !r.Type.Form.Pays && r.Filler.Total() == "totalPagar" && r.Filler.Place("resumen.pagos") != nil {
@@ -177,11 +177,11 @@ func givesOtherwise(m *bundle.Member, at, fact string) error {
 	switch {
 	case len(m.Default) > 0 && (m.Shape == "number" || m.Shape == "integer" && m.Catalogue == "" || schema.Said(name) ||
 		root == "descuentoGlobal"):
-		why = "has no default: only the till says it"
+		why = "must not have a default: only the till gives it"
 	case name != m.Name && (schema.Priced(m.Name) || below && root == "descuentoGlobal"):
-		why = "does not take what the till calls " + m.Name
+		why = "must not be filled from what the till calls " + m.Name
 	case root == "emisor" || root == "identificacion" || root == "devuelto" || strings.HasSuffix(name, "Origen"):
-		why = "is what the box says itself"
+		why = "is a value that only the box gives"
 	default:
 		return nil
 	}

@@ -131,9 +131,9 @@ var sentences = [][]string{
 
 	// Clock, access, trail.
 	{"El reloj está mal: no se emiten documentos nuevos", "clock is wrong: nothing new is issued"},
-	{"La hora de Hacienda no coincide; se confía en la del equipo", "MH's clock is taken for wrong"},
+	{"La hora de Hacienda no coincide; se confía en la del equipo", "MH's clock seems wrong"},
 	{"El archivo de tokens no se puede usar; siguen valiendo los anteriores",
-		"the token file cannot be used: the tokens before it stay good"},
+		"the token file cannot be used: the previous tokens stay valid"},
 	{"No se pudo anotar algo en la bitácora del equipo; se sigue sin ello", "a change of tokens is not recorded",
 		"a refused change of tokens is not recorded", "another authority is not recorded",
 		"an act of a till is not in the trail", "the outcome of an act is not recorded",
@@ -141,14 +141,14 @@ var sentences = [][]string{
 		"a repair of the store is not in the trail; the next start tries again",
 		"an act of the chain's centre is not in the trail"},
 	{"Un certificado no se puede usar; se sigue sirviendo el anterior",
-		"a certificate cannot be used: the one before goes on being served"},
+		"a certificate cannot be used: the previous one is still served"},
 	{"La llave del equipo no se puede usar: los registros no llevan su marca",
 		"the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute"},
 	{"Otros procesos de la misma cuenta pueden leer la memoria del equipo",
 		"the memory can be read by other processes of this account"},
 	{"Ensayo de producción: los sellos son simulados y ningún documento es válido",
 		"rehearsal of production: simulated seals are believed, and no document is valid"},
-	{"No se pudo informar del estado al sistema operativo", "supervisor is not told"},
+	{"No se pudo informar del estado al sistema operativo", "supervisor cannot be notified"},
 
 	// The chain.
 	{"Hay un problema con la central de la cadena: las ventas siguen", "the chain's centre"},

@@ -49,7 +49,7 @@ var Boxes = []Broken{
 	setting("no point of sale", "[[point_of_sale]]\nid = 1\nestablecimiento = \"S001\"\npunto_venta = \"P001\"\n", "",
 		"configuration", "point_of_sale", "point_of_sale: at least one is needed"),
 	setting("a point of sale twice", "[mail]", "[[point_of_sale]]\nid = 1\nestablecimiento = \"S001\"\npunto_venta = "+
-		"\"P002\"\n[mail]", "configuration", "point_of_sale", "stands twice"),
+		"\"P002\"\n[mail]", "configuration", "point_of_sale", "appears twice"),
 	setting("an establishment in no form", `"S001"`, `"X001"`, "configuration", "point_of_sale.establecimiento",
 		`is "X001", must be M, S, B or P and three digits`),
 	setting("an address without a port", "[api]\nlisten = \"127.0.0.1:0\"", "[api]\nlisten = \"127.0.0.1\"",

@@ -41,7 +41,7 @@ func TestToken_New(t *testing.T) {
 	text, err := make(false)
 	b.Must(err)
 	says(text, "1")
-	if _, err := make(true); err == nil || !strings.Contains(err.Error(), "only a lost one's place") {
+	if _, err := make(true); err == nil || !strings.Contains(err.Error(), "only replace a lost file") {
 		t.Errorf("a file that is there: %v", err)
 	}
 	b.Must(os.Remove(b.Config.Tokens))

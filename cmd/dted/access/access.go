@@ -53,7 +53,7 @@ type Control struct {
 func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
 	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {},
 		broken: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "dte_token_file_broken", Help: "1 while the token file cannot be used; the tokens before it stay good."})}
+			Name: "dte_token_file_broken", Help: "1 while the token file is unusable; the old tokens stay valid."})}
 	last, err := trail.Last(func(act *audit.Act) bool { return len(act.State) > 0 })
 	if err == nil && last != nil {
 		err = json.Unmarshal(last.State, &a.known)
@@ -127,7 +127,7 @@ func (a *Control) look() {
 	}
 	if err != nil {
 		a.broken.Set(1)
-		a.log.Error("the token file cannot be used: the tokens before it stay good", "error", err)
+		a.log.Error("the token file cannot be used: the previous tokens stay valid", "error", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (a *Control) openLAN() error {
 		expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_expiry_timestamp_seconds",
 			Help: "When a listener's certificate, or the box's own authority, ends."}, []string{"certificate"}),
 		damaged: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_tls_certificate_broken",
-			Help: "1 while a certificate's files cannot be used or renewed; the one before goes on being served."},
+			Help: "1 while a certificate's files cannot be used or renewed; the previous one is still served."},
 			[]string{"certificate"})}
 	if a.cfg.OwnAuthority() {
 		a.lan.own = a.cfg.BoxAuthority()
@@ -153,7 +153,7 @@ func (a *Control) tell(name string, err error) {
 	}
 	a.lan.damaged.WithLabelValues(name).Set(bad)
 	if text != "" && text != a.lan.said[name] {
-		a.log.Error("a certificate cannot be used: the one before goes on being served", "certificate", name, "error",
+		a.log.Error("a certificate cannot be used: the previous one is still served", "certificate", name, "error",
 			err)
 	}
 	a.lan.said[name] = text

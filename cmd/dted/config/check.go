@@ -32,7 +32,7 @@ func (c *Config) check() error {
 	}
 	for name, l := range c.Listeners() {
 		if (l.Certificate == "") != (l.Key == "") {
-			fault("%s.certificate, %s.key: the one needs the other", name, name)
+			fault("%s.certificate, %s.key: each needs the other", name, name)
 		}
 		if l.TLS == "off" && l.Certificate != "" {
 			fault("%s.tls: is off, and %s.certificate is given", name, name)
@@ -40,10 +40,10 @@ func (c *Config) check() error {
 	}
 	faults = append(faults, c.rehearsable(), c.checkProduction())
 	if c.API.Listen == c.Ops.Listen && c.API.Listen != "" && !strings.HasSuffix(c.API.Listen, ":0") {
-		fault("ops.listen: is %q, which the tills have (api.listen)", c.Ops.Listen)
+		fault("ops.listen: is %q, the address of the tills (api.listen)", c.Ops.Listen)
 	}
 	if c.Issuer.LogoURL != "" && c.Print.Logo == "" {
-		fault("issuer.logo_url: is only told to tills and prints nothing: name the picture's file in print.logo, or " +
+		fault("issuer.logo_url: is only sent to tills, and not printed: name the picture's file in print.logo, or " +
 			"leave logo_url empty")
 	}
 	if len(c.Branch.Closed) > 0 && len(c.Branch.Hours) == 0 {
@@ -51,10 +51,10 @@ func (c *Config) check() error {
 	}
 	if f := c.Fleet; f != nil {
 		if f.Ship != "" && c.SecondCopy == "" {
-			fault("fleet.ship: needs second_copy: that is what is shipped")
+			fault("fleet.ship: ships the second copy, therefore it needs second_copy")
 		}
 		if f.Store == nil {
-			fault("fleet.store: is missing, and there is no [archive] whose store it could be")
+			fault("fleet.store: is missing, and there is no [archive] to use instead")
 		}
 	}
 	if c.Contingency.Hurry > 1 && c.Ambiente != "00" {
@@ -67,7 +67,7 @@ func (c *Config) check() error {
 	for _, p := range c.Points {
 		id, codes := Point{ID: p.ID}, Point{Establishment: p.Establishment, PointOfSale: p.PointOfSale}
 		if seen[id] || seen[codes] {
-			fault("point_of_sale: id %d or %s%s stands twice", p.ID, p.Establishment, p.PointOfSale)
+			fault("point_of_sale: id %d or %s%s appears twice", p.ID, p.Establishment, p.PointOfSale)
 		}
 		seen[id], seen[codes] = true, true
 	}
@@ -159,8 +159,8 @@ func (c *Config) checkProduction() error {
 		}
 		check(name+".endpoint", a.Endpoint)
 		if u, err := url.Parse(a.Endpoint); err == nil && u.Scheme == "http" && !a.PathStyle {
-			faults = append(faults, fmt.Errorf("%s.path_style: must be true with plain HTTP: else the bucket's name "+
-				"goes before the host, and that is another machine's", name))
+			faults = append(faults, fmt.Errorf("%s.path_style: must be true with plain HTTP: otherwise the bucket's "+
+				"name precedes the host, which names another machine", name))
 		}
 	}
 	store("archive", c.Archive)
@@ -176,15 +176,15 @@ func (c *Config) rehearsable() error {
 	a := &c.Authority
 	switch {
 	case a.Ahead > 0 && c.Ambiente == "01" && !a.Rehearsal:
-		return errors.New("authority.ahead: a later day is rehearsed in the test ambiente, or with authority.rehearsal")
+		return errors.New("authority.ahead: needs the test ambiente or authority.rehearsal")
 	case a.Ahead == 0 && !a.Rehearsal:
 		return nil
 	case a.Rehearsal && c.Ambiente != "01":
-		return errors.New(`authority.rehearsal: production is rehearsed, ambiente "01"; the test ambiente needs none`)
+		return errors.New(`authority.rehearsal: needs ambiente "01"; the test ambiente needs no rehearsal`)
 	}
 	if u, err := url.Parse(a.URL); err != nil || !thisMachine(u.Hostname()) {
-		return errors.New("authority.rehearsal, authority.ahead: the simulated authority is on this machine, " +
-			"authority.url must be one of loopback")
+		return errors.New("authority.rehearsal, authority.ahead: the simulated authority is on this machine: " +
+			"authority.url must be a loopback address")
 	}
 	return nil
 }

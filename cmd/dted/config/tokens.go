@@ -145,7 +145,7 @@ func EditTokens(path string, edit func(*TokenFile) error) error {
 func BeginTokens(path string, today time.Time) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
-			err = fmt.Errorf("%s is there: a new file takes only a lost one's place", path)
+			err = fmt.Errorf("%s exists: a new file may only replace a lost file", path)
 		}
 		return err
 	}

@@ -190,7 +190,7 @@ func (c *clock) second(date string) {
 // outvote drops MH's doubt. The caller holds mu.
 func (c *clock) outvote(by string) {
 	if c.contradicted {
-		c.log.Warn("MH's clock is taken for wrong", "skew", c.skew.Round(time.Second), "box agrees with", by)
+		c.log.Warn("MH's clock seems wrong", "skew", c.skew.Round(time.Second), "box agrees with", by)
 	}
 	c.disputed, c.contradicted, c.joined = false, false, false
 }

@@ -189,7 +189,7 @@ func (g *Gate) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByColle
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(name, help string, value any) { record.SendGauge(ch, name, help, value) }
 	doubted, skew, known := g.clock.state()
-	gauge("dte_clock_doubted", "1 while the clock is taken for wrong and nothing new is issued.", doubted)
+	gauge("dte_clock_doubted", "1 while the clock counts as wrong and nothing new is issued.", doubted)
 	if known {
 		gauge("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.",
 			skew.Seconds())

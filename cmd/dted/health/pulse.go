@@ -53,7 +53,7 @@ func (s supervisor) tell(state string) {
 		_ = conn.Close()
 	}
 	if err != nil {
-		s.log.Warn("supervisor is not told", "state", state, "error", err)
+		s.log.Warn("supervisor cannot be notified", "state", state, "error", err)
 	}
 }
 

@@ -173,7 +173,7 @@ func (d *Desired) Follows(last Verified) error {
 	case d.Version != last.Version+1:
 		return fmt.Errorf("%w: version %d follows %d", ErrOther, d.Version, last.Version)
 	case d.Previous != last.Digest:
-		return fmt.Errorf("%w: version %d was made behind another version %d than the one that was read", ErrOther,
+		return fmt.Errorf("%w: version %d follows another version %d than the one that was read", ErrOther,
 			d.Version, last.Version)
 	}
 	return nil
@@ -195,7 +195,7 @@ func (d *Desired) check() error {
 	case (d.Version == 1) != (d.Previous == ""):
 		return fmt.Errorf("version %d, previous %q", d.Version, d.Previous)
 	case slices.ContainsFunc(d.Mends, func(m Verified) bool { return m.Version >= d.Version }):
-		return fmt.Errorf("mends: a version of them does not come before version %d", d.Version)
+		return fmt.Errorf("mends: they contain a version that is not before version %d", d.Version)
 	case !d.Expires.After(d.Issued):
 		return errors.New("expires: it is not after issued")
 	}

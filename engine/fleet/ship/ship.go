@@ -206,7 +206,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	case epoch == 0:
 		return nil
 	case s.state.Epoch != epoch:
-		s.leave("the box ships under another epoch, from the begin")
+		s.leave("the box ships under another epoch, from the beginning")
 		if err := s.find(ctx, epoch); err != nil {
 			return err
 		}
