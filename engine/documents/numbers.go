@@ -39,8 +39,8 @@ type Guard struct {
 func NewGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
 	g := &Guard{store: store, issuer: issuer, archive: archive, log: log,
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
-			Help: "Series of which MH or the archive knows a higher number than the store; above 0 nothing new is issued " +
-				"before dtectl recover."})}
+			Help: "Series for which MH or the archive knows a higher number than the store; above 0 nothing new is " +
+				"issued before dtectl recover."})}
 	held, err := store.Held()
 	if err != nil {
 		log.Error("reading which series are held", "error", err)

@@ -258,7 +258,7 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 		{"dte_fleet_asked_timestamp_seconds", seconds(l.Asked),
 			"When the store last answered about the desired state; 0: not since the start."},
 		{"dte_fleet_trouble", flag[l.Trouble != ""],
-			"1 while the box does not do what is desired, or cannot reach the store; the log says why."},
+			"1 while the box does not apply the desired state, or cannot reach the store; the log says why."},
 		{"dte_fleet_acts_waiting", float64(len(a.state.Acts)), "Acts that are not in the store yet."},
 		{"dte_fleet_closed_points", float64(closed), "Points of sale of this box that number nothing: the centre " +
 			"has closed them for this year, or its enrolment does not name them."},

@@ -208,8 +208,8 @@ var (
 		[]string{"reason"}, nil)
 	rulesComing = prometheus.NewDesc("dte_rule_coming_timestamp_seconds",
 		"When a rule that is to come takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
-	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, for want of a "+
-		"successor.", nil, nil)
+	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, because they "+
+		"have no successor.", nil, nil)
 	ruleOutcomes = prometheus.NewDesc("dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
 		"accepted, rule (refused for what the rule made), other (refused).",
 		[]string{"kind", "document", "version", "schema", "outcome"}, nil)

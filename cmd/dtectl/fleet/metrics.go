@@ -16,12 +16,12 @@ import (
 var (
 	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.")
 	storeLost  = describeMetric("dte_chain_lost",
-		"Branches and groups of which the store has lost or put back something.")
+		"Branches and groups with objects that the store has lost or put back.")
 
 	groupVersion = describeMetric("dte_chain_desired_version", "The last desired state that was published.", "group")
-	groupExpires = describeMetric("dte_chain_desired_expires_timestamp_seconds", "Until when it is good.", "group")
+	groupExpires = describeMetric("dte_chain_desired_expires_timestamp_seconds", "When that state expires.", "group")
 	rolloutBoxes = describeMetric("dte_chain_rollout_branches",
-		"Branches of the ring of the roll-out that is on its way, by what became of it.", "group", "stage")
+		"Branches in the ring of the current roll-out, by outcome.", "group", "stage")
 	rolloutHeld = describeMetric("dte_chain_rollout_held", "1 when the roll-out is held.", "group")
 
 	branchEnds = describeMetric("dte_chain_branch_certificate_end_timestamp_seconds",
@@ -33,7 +33,7 @@ var branchGauges = []struct {
 	desc  *prometheus.Desc
 	value func(*Branch) (float64, bool)
 }{
-	{branchMetric("dte_chain_branch_level", "0 nothing to know, 1 something, 2 something bad."),
+	{branchMetric("dte_chain_branch_level", "The worst concern: 0 none, 1 a warning, 2 bad."),
 		func(b *Branch) (float64, bool) { return float64(b.Level()), true }},
 	{branchMetric("dte_chain_branch_seen_timestamp_seconds", "When the branch's last status was written."),
 		func(b *Branch) (float64, bool) { return seconds(b.Seen), !b.Seen.IsZero() }},
@@ -48,8 +48,8 @@ var branchGauges = []struct {
 		said(func(s *fleetproto.Status) float64 { return float64(s.Waiting.Documents) })},
 	{branchMetric("dte_chain_branch_desired_version", "The last desired state that the branch verified."),
 		said(func(s *fleetproto.Status) float64 { return float64(s.Desired.Version) })},
-	{branchMetric("dte_chain_branch_refused_ratio", "The part of MH's newest decisions about documents that were "+
-		"refusals, of the rule in force that MH refuses most; absent before the first."),
+	{branchMetric("dte_chain_branch_refused_ratio", "The share of refusals in MH's newest decisions about the "+
+		"documents of the rule in force that MH refuses most; absent before the first."),
 		func(b *Branch) (float64, bool) {
 			if b.Status == nil {
 				return 0, false

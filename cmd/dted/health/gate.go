@@ -194,7 +194,7 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 		gauge("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.",
 			skew.Seconds())
 	}
-	gauge("dte_store_full", "1 while nothing new is issued for want of space.", g.disk.check() != nil)
+	gauge("dte_store_full", "1 while nothing new is issued because the disk lacks space.", g.disk.check() != nil)
 	gauge("dte_store_reserve_bytes", "Free space below which nothing new is issued.", int(g.disk.reserve))
 }
 
