@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// BoxClock fails where a program reads the box's clock, time.Now, called or handed on, and meant does not name the file
-// and the function, "box/gate.go Run", with the reason; and where meant names what does not read it any more. It walks
-// all rooms below the folder of the test.
+// BoxClock fails if a program reads the box's clock, that is, calls time.Now or passes it on, in a function that meant
+// does not list with the reason ("box/gate.go Run"). It also fails if a listed function no longer reads the clock. It
+// checks all folders below the test's folder.
 func BoxClock(t *testing.T, meant map[string]string) {
 	t.Helper()
 	left := maps.Clone(meant)

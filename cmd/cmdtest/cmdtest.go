@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// lastPort counts the ports given out. They lie below those that the system gives to clients, and apart from those of
-// other processes: one that is free now is free when it is taken.
+// lastPort counts the ports given out. They are below the ports that the system gives to clients, and apart from those
+// of other processes: a port that is free now is still free when the program uses it.
 var lastPort atomic.Int32
 
 // Port is an address of loopback on which a program of a test may listen.

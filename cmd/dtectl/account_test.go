@@ -21,7 +21,7 @@ import (
 	"dtegate/engine/sign"
 )
 
-// boxAccount owns the branch's data in these tests; nobody of this machine has its number.
+// boxAccount owns the branch's data in these tests; no user of this machine has this number.
 const boxAccount = 54321
 
 // typedByRoot runs dtectl as root does, in a process of its own.
@@ -34,8 +34,8 @@ func typedByRoot(t *testing.T, b *boxtest.Box, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Root's dtectl works as the account that owns the data: no file of root's is left for dted to stumble over. It knows
-// who asked, and reads the files that only root may read.
+// Root's dtectl works as the account that owns the data: it leaves no file of root's that dted could not write. It
+// knows the operator's name, and reads files that only root may read.
 func TestAccount(t *testing.T) {
 	if typed := os.Getenv("DTECTL_TYPED"); typed != "" {
 		os.Args = append([]string{"dtectl"}, strings.Split(typed, "\n")...)
@@ -64,7 +64,7 @@ func TestAccount(t *testing.T) {
 		}
 	}
 	if err == nil {
-		err = os.Chmod(filepath.Dir(b.Dir), 0o711) // a folder that testing makes for root alone
+		err = os.Chmod(filepath.Dir(b.Dir), 0o711) // testing makes this folder for root alone
 	}
 	owned := func(check func(path string, uid uint32) error) {
 		t.Helper()
@@ -105,7 +105,7 @@ func TestAccount(t *testing.T) {
 	if err != nil || !strings.HasPrefix(tokens.Tokens[len(tokens.Tokens)-1].MadeBy, "eva@") {
 		t.Errorf("the token was made by %+v, %v", tokens, err)
 	}
-	// What root can read and the account cannot, doctor finds.
+	// Doctor finds files that root can read and the account cannot.
 	if err := os.Chown(b.At("admin.token"), 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// Every verb becomes the account but those named here, which touch no box.
+// Every verb becomes the account, except those listed here: they touch no box.
 func TestAccount_EveryVerb(t *testing.T) {
 	var c cli
 	k := parser(context.Background(), &c)

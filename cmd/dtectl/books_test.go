@@ -19,7 +19,7 @@ import (
 	"dtegate/storage"
 )
 
-// sold puts an invoice of a branch into its store, as the engine keeps one, and returns its code.
+// sold stores an invoice of a branch as the engine does, and returns its code.
 func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, state storage.State,
 	total string) string {
 	b.T.Helper()
@@ -58,7 +58,7 @@ func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, 
 }
 
 // TestBooks_Branches: backups of three branches together make one row a day of the taxpayer, from the first to the last
-// code by time of issue, whatever the order of the backups; a backup that is named twice is refused.
+// code by time of issue, in whatever order the backups are given; a backup that is named twice is refused.
 func TestBooks_Branches(t *testing.T) {
 	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, dte.Zone) }
 	var dirs, codes []string
@@ -113,7 +113,7 @@ func TestBooks_Branches(t *testing.T) {
 		t.Errorf("%s", text)
 	}
 
-	// Again, into the same folder: what was there is replaced; anything else is refused.
+	// Again, into the same folder: earlier books are replaced; anything else there is refused.
 	if _, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) }); err != nil {
 		t.Error(err)
 	}
@@ -134,7 +134,7 @@ func TestBooks_Branches(t *testing.T) {
 		t.Error("books that failed left a folder")
 	}
 
-	// Explained from the settings of a file that has nothing else.
+	// Explained with a configuration that has only [books].
 	settings := filepath.Join(t.TempDir(), "books.toml")
 	if err := os.WriteFile(settings, []byte("[books]\nday_hyphens = true\n[[books.sale]]\nestablishment = "+
 		"\"S002\"\nincome = 2\n"), 0o600); err != nil {
@@ -151,7 +151,7 @@ func TestBooks_Branches(t *testing.T) {
 	}
 }
 
-// TestBooks_Refused: what is asked wrongly is refused by the flag's name.
+// TestBooks_Refused: a wrong request is refused with the flag's name.
 func TestBooks_Refused(t *testing.T) {
 	for _, c := range []booksCommand{{Out: "x"}, {Month: "2026-11"}, {Month: "11/2026", Out: "x"}, {Month: "2026-13",
 		Out: "x"}, {Explain: "ABC"}} {

@@ -24,7 +24,7 @@ import (
 	"dtegate/gateway/tilltest"
 )
 
-// rehearsed is a box whose configuration leads to a branch in the test ambiente and its operators' listener.
+// rehearsed is a box whose configuration points to a branch in the test ambiente and to its operators' listener.
 func rehearsed(t *testing.T, wanted map[string]int) (*barebox.Box, *tilltest.Branch) {
 	t.Helper()
 	branch := tilltest.Open(t, "00", time.Now())
@@ -90,8 +90,8 @@ func TestCertify_Plan(t *testing.T) {
 	}
 }
 
-// TestCertify_Token: a given till's token sends, and none is made; one that the appliance does not know is refused
-// before anything is sent. The report is written, and a page beside it.
+// TestCertify_Token: a given token of a till sends, and no token is made; a token that the appliance does not know is
+// refused before anything is sent. The report is written, and a page beside it.
 func TestCertify_Token(t *testing.T) {
 	b, branch := rehearsed(t, map[string]int{"07": 2, "14": 3})
 	b.Must(config.WriteFile(b.At("till"), []byte(tilltest.Token+"\n")), config.WriteFile(b.At("other"),
@@ -133,7 +133,7 @@ func TestCertify_Token(t *testing.T) {
 	}
 }
 
-// terminal is a real one, and what it shows until it is closed.
+// terminal opens a real terminal, and returns what it shows until it is closed.
 func terminal(t *testing.T) (tty *os.File, shown func() string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -160,7 +160,7 @@ func terminal(t *testing.T) (tty *os.File, shown func() string) {
 	}
 }
 
-// TestProgress: a terminal sees one line that is drawn anew, as wide as any terminal; a file gets no bar.
+// TestProgress: a terminal shows one line that is redrawn, no wider than any terminal; a file gets no bar.
 func TestProgress(t *testing.T) {
 	run := func(f *os.File) {
 		bar := term.NewGauge(term.New(&f))
@@ -194,7 +194,7 @@ func TestProgress(t *testing.T) {
 	_ = file.Close()
 }
 
-// TestCertify_Ambiente: a branch in production sends nothing, whatever its appliance says.
+// TestCertify_Ambiente: a branch in production sends nothing, whatever its appliance answers.
 func TestCertify_Ambiente(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	text, err := os.ReadFile(b.Options.Config)

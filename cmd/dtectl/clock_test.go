@@ -6,8 +6,8 @@ import (
 	"dtegate/cmd/cmdtest"
 )
 
-// boxClock is where the box's clock is meant, by file and function, and why. All else reads the branch's, config.Now:
-// in a rehearsal of a later day the two differ.
+// boxClock lists where the box's clock is meant, by file and function, and why. All other code reads the branch's
+// clock, config.Now: in a rehearsal of a later day the two differ.
 var boxClock = map[string]string{
 	"books.go make":               "the day on which the files are made",
 	"books.go open":               "a backup is read, without a configuration",
@@ -27,5 +27,5 @@ var boxClock = map[string]string{
 	"bundles/stored.go progress":  "a share of the work: the branch's clock is not known here",
 }
 
-// TestBranchClock: a verb that reads the clock reads the branch's, or stands in the list with its reason.
+// TestBranchClock: a verb reads the branch's clock, or is in the list with its reason.
 func TestBranchClock(t *testing.T) { cmdtest.BoxClock(t, boxClock) }

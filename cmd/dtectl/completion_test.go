@@ -11,7 +11,7 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestCompletion: what a shell offers behind a verb is what the verb takes.
+// TestCompletion: a shell offers after a verb what the verb accepts.
 func TestCompletion(t *testing.T) {
 	for shell, ask := range map[string]string{
 		"bash": `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dtectl; echo "${COMPREPLY[@]}"`,

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// TestContingencyReport: the text for MH, in Spanish and in El Salvador's time, of a contingency that goes on and of
-// one that is over.
+// TestContingencyReport: the text for MH, in Spanish and in El Salvador's time, for a contingency that continues and
+// for one that has ended.
 func TestContingencyReport(t *testing.T) {
 	began := time.Date(2026, 12, 1, 14, 0, 0, 0, time.UTC)
 	r := &contingency.TechnicalReport{Needed: true, NeededFrom: began.Add(72 * time.Hour), Began: began, Ambiente: "01",

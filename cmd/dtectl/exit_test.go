@@ -11,7 +11,7 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// TestExitStatus: RUNBOOK's table of exit statuses, on a box whose appliance does not run.
+// TestExitStatus: RUNBOOK's table of exit statuses, for a box whose appliance does not run.
 func TestExitStatus(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.Must(b.Store().Close(), (&config.TokenFile{Secret: config.Secret()}).Save(b.Config.Tokens),

@@ -25,8 +25,8 @@ import (
 	"dtegate/storage"
 )
 
-// hostile is what a customer, an operator or MH may have written: it clears the screen, turns the direction of reading,
-// colours by a C1 control, overwrites its line and forges another.
+// hostile is a text that a customer, an operator or MH may have written: it clears the screen, reverses the direction
+// of reading, colours by a C1 control, overwrites its line and forges another.
 const hostile = "=1\x1b[2J\u202e\u009b31m\r\nok\tforged\u2028\x00\x7f\u200b"
 
 // Everything that dtectl writes for people goes through the package screen.
@@ -58,7 +58,7 @@ func TestScreen_Source(t *testing.T) {
 	}
 }
 
-// answers are an appliance's, by path; HOSTILE stands for the hostile text.
+// answers are an appliance's answers, by path; HOSTILE stands for the hostile text.
 var answers = map[string]string{
 	"/admin/audit": `{"acts":[{"number":1,"at":"2026-11-01T00:00:00Z","who":HOSTILE,"from":HOSTILE,"what":HOSTILE,"target":HOSTILE,"detail":HOSTILE,"outcome":HOSTILE,"error":HOSTILE,"authenticity":HOSTILE}]}`,
 	"/admin/rules": `{"day":HOSTILE,"engine":HOSTILE,"notes":[HOSTILE],"rules":[
@@ -85,7 +85,7 @@ func appliance(b *barebox.Box) {
 	differs := `{"code":HOSTILE,"control":HOSTILE,"document":HOSTILE,"date":HOSTILE,"result":HOSTILE,"error":HOSTILE,"differences":[{"path":HOSTILE,"old":HOSTILE,"new":HOSTILE}]}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, known := answers[r.URL.Path]
-		if !known { // whatever else: a refusal in hostile words
+		if !known { // any other path: a refusal in hostile words
 			w.WriteHeader(http.StatusConflict)
 			text = `{"message":HOSTILE,"errors":[{"path":HOSTILE,"message":HOSTILE}]}`
 		}
@@ -120,7 +120,7 @@ func dtectl(b *barebox.Box, args ...string) (said string, err error) {
 	return said, err
 }
 
-// chain is the settings of a chain one box of which writes hostile words.
+// chain is the settings of a chain in which one box writes hostile words.
 func chain(b *barebox.Box) string {
 	store := archivetest.StartOther(b.T)
 	b.Must(config.WriteFile(b.At("store.secret"), []byte("x\n")))
@@ -150,8 +150,8 @@ director = {public = "director.pub", key = "director.jwe", passphrase_file = "di
 	return b.At("fleet.toml")
 }
 
-// TestHostile: no verb lets a text from outside reach the terminal as more than visible characters within its line.
-// Every verb is here, or says why it prints nothing from outside.
+// TestHostile: no verb lets a text from outside reach the terminal except as visible characters within its line. Every
+// verb is here, or the list has the reason why it prints nothing from outside.
 func TestHostile(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	appliance(b)
@@ -255,7 +255,7 @@ func TestHostile(t *testing.T) {
 
 }
 
-// names are the words of a verb without its arguments.
+// names returns the words of a verb without its arguments.
 func names(path string) (words []string) {
 	for _, word := range strings.Fields(path) {
 		if !strings.HasPrefix(word, "<") && !strings.HasPrefix(word, "[") && !strings.HasPrefix(word, "-") {

@@ -8,7 +8,7 @@ import (
 	"dtegate/cmd/cmdtest/barebox"
 )
 
-// TestJSON: lists are to be had as JSON, which says what the appliance said; no hash of a token is in it.
+// TestJSON: lists are available as JSON, with the appliance's values; they contain no hash of a token.
 func TestJSON(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	appliance(b)

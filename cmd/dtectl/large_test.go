@@ -31,9 +31,9 @@ import (
 )
 
 // TestLarge measures a branch with years of documents: DTE_LARGE=1, DTE_LARGE_N documents (1,000,000), DTE_LARGE_MORE
-// sold to it afterwards (a tenth), in DTE_LARGE_DIR (a temporary folder). They are of DTE_LARGE_DAYS days (three
-// years). A few real sales are copied until there are as many, each copy with its own code, number, date and signature,
-// through the same two changes.
+// further sales (a tenth), in the folder DTE_LARGE_DIR (a temporary folder). The documents are of DTE_LARGE_DAYS days
+// (three years). A few real sales are copied until there are enough, each copy with its own code, number, date and
+// signature, through the same two changes.
 func TestLarge(t *testing.T) {
 	skip.Unless(t, os.Getenv("DTE_LARGE") == "1", "make bench-large")
 	l := newLarge(t)
@@ -92,7 +92,7 @@ func (l *large) must(errs ...error) {
 	}
 }
 
-// row prints what is measured beside its limit; 0 is none.
+// row prints a measured value beside its limit; 0: no limit.
 func (l *large) row(name string, measured, limit float64, unit string) {
 	bound, verdict := "", ""
 	if limit > 0 {
@@ -202,7 +202,7 @@ func (l *large) serve() {
 	l.row("start until /readyz, the middle of three", starts[1], 1, "s")
 	pid, _, stop := l.dted()
 	defer stop()
-	for _, page := range []string{"/metrics", "/status", "/"} { // monitoring has looked at it
+	for _, page := range []string{"/metrics", "/status", "/"} { // monitoring has read it
 		resp, err := http.Get("http://" + l.demo.Ops + page)
 		if err != nil {
 			l.t.Fatal(err)
@@ -214,7 +214,7 @@ func (l *large) serve() {
 	l.books()
 	more := number(l.t, "DTE_LARGE_MORE", l.n/10)
 	start := time.Now()
-	l.sales(more / 5) // the caches fill: from then on it is flat
+	l.sales(more / 5) // the caches fill: from then on memory is flat
 	warm := l.resident(pid)
 	l.row(fmt.Sprintf("resident memory after %d more sales", more/5), warm, 192, "MiB")
 	l.sales(more - more/5)

@@ -17,8 +17,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// books measures the books of last month beside a till that sells: how long they take, what they hold in memory, and
-// what the till feels of it. The till sells alone and beside the books in turn.
+// books measures the books of last month while a till sells: their duration, their memory, and the delay of the till's
+// sales. The till sells alone and beside the books in turn.
 func (l *large) books() {
 	now := time.Now()
 	month := dte.Date(now.AddDate(0, -1, 1-now.Day()))[:7]
@@ -48,7 +48,7 @@ func (l *large) books() {
 	l.row("p99 beside the books / alone", p99(beside)/p99(alone), 1.5, "x")
 }
 
-// paced sells 20 times a second until it is told to end, and returns how long each sale took.
+// paced sells 20 times a second until it is stopped, and returns the duration of each sale.
 func (l *large) paced(end <-chan time.Time) (took []time.Duration) {
 	sale := saleLines(10)
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -65,7 +65,7 @@ func (l *large) paced(end <-chan time.Time) (took []time.Duration) {
 	}
 }
 
-// bookkeeper runs dtectl books and returns the most memory that it held, in MiB.
+// bookkeeper runs dtectl books and returns its largest memory, in MiB.
 func (l *large) bookkeeper(month string) float64 {
 	out := filepath.Join(l.t.TempDir(), "books")
 	self, err := os.Executable()
@@ -88,8 +88,8 @@ func (l *large) bookkeeper(month string) float64 {
 	return float64(most) / 1024
 }
 
-// TestLarge_Peak is a process of its own that runs a program and says how much memory it held. Linux counts to a new
-// process what its parent held when it was started: the test itself holds more than dtectl.
+// TestLarge_Peak is a separate process that runs a program and reports its largest memory. Linux counts a parent's
+// memory at the start for a new process: the test itself uses more memory than dtectl.
 func TestLarge_Peak(t *testing.T) {
 	args := strings.Split(os.Getenv("DTE_LARGE_PEAK"), "\n")
 	skip.Unless(t, args[0] != "", "make bench-large")
@@ -105,7 +105,7 @@ func TestLarge_Peak(t *testing.T) {
 	fmt.Printf("held %d KiB\n", used.Maxrss)
 }
 
-// TestLarge_Books measures the books alone: DTE_LARGE_BOOKS=1, the other settings as TestLarge.
+// TestLarge_Books measures the books alone: DTE_LARGE_BOOKS=1, the other settings as for TestLarge.
 func TestLarge_Books(t *testing.T) {
 	skip.Unless(t, os.Getenv("DTE_LARGE_BOOKS") == "1", "make bench-large")
 	l := newLarge(t)

@@ -19,7 +19,7 @@ import (
 	"dtegate/storage"
 )
 
-// saleLines is a consumer's invoice of so many lines.
+// saleLines is a consumer's invoice with this many lines.
 func saleLines(n int) string {
 	var items []string
 	for i := range n {
@@ -45,7 +45,7 @@ func (p *template) bytes() int {
 	return n
 }
 
-// templates sells a few times, by ten lines and by three, and reads what the store holds of it then.
+// templates sells a few times, with ten lines and with three, and reads what the store then holds.
 func (l *large) templates() (list []template) {
 	stopAuthority := l.authority()
 	_, _, stop := l.dted()
@@ -146,7 +146,7 @@ func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
 	return err
 }
 
-// resign rewrites what is inside a compact JWS and gives it another signature, as little compressible as a real one.
+// resign rewrites the payload of a compact JWS and gives it another signature, as hard to compress as a real one.
 func resign(part []byte, rewrite func([]byte) []byte) []byte {
 	pieces := bytes.Split(part, []byte("."))
 	raw := base64.RawURLEncoding

@@ -16,10 +16,10 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestLaw follows "A law before its day" of plugins/README.md in a copy of the checkout: a rate and its day, tried,
-// sent, taken off, sent again, in force by itself on a branch whose calendar says so, sealed by an authority that has
-// the same law, and taken back. The verbs know what day it is there. Then the tax of the last paragraphs, sold and
-// returned, and five bundles that a branch refuses.
+// TestLaw follows "A law before its day" of plugins/README.md in a copy of the checkout: a rate and its first day are
+// tried, sent, taken off, sent again, in force by themselves on a branch whose calendar has reached the day, sealed by
+// an authority with the same law, and taken back. The verbs use that day. Then follow the tax of the last paragraphs,
+// sold and returned, and five bundles that a branch refuses.
 func TestLaw(t *testing.T) {
 	skip.Short(t)
 	for _, name := range []string{"curl", "sed"} {
@@ -58,7 +58,7 @@ func TestLaw(t *testing.T) {
 	l.bad()
 }
 
-// law is the author's desk.
+// law is the author's workplace.
 type law struct {
 	t                *testing.T
 	source, bin, dir string
@@ -159,7 +159,7 @@ for law in catalogues-1.3.0 dte01-2.3.0 retorno-2.2.*; do curl -sS --data-binary
 	l.does(fmt.Sprintf(post, "retorno", "back.json"), `"estado":"PROCESSED"`, `"valor":0.05`, `"totalPagar":0.15`)
 }
 
-// bad has the branch refuse five bundles, each in words that name what is wrong.
+// bad makes the branch refuse five bundles, each with words that name the fault.
 func (l *law) bad() {
 	l.t.Helper()
 	const folder = "plugins/dte01/v2-2027/"
@@ -215,8 +215,8 @@ func checkoutCopy(t *testing.T, root string) string {
 	return source
 }
 
-// TestRules_AnotherLanguage: the rule of plugins/README.md, written in AssemblyScript, passes the cases that stand
-// there.
+// TestRules_AnotherLanguage: the rule of plugins/README.md, written in AssemblyScript, passes the cases of that
+// document.
 func TestRules_AnotherLanguage(t *testing.T) {
 	root := plugintest.Root(t)
 	asc := filepath.Join(root, "var", "build", "node_modules", ".bin", "asc")

@@ -25,7 +25,7 @@ func types(b *barebox.Box, t *testing.T, args ...string) (string, error) {
 	})
 }
 
-// says runs a command that must end well or not, and say each of the texts.
+// says runs a command, checks whether it succeeds, and checks that it prints each of the texts.
 func says(b *barebox.Box, t *testing.T, well bool, line string, texts ...string) string {
 	t.Helper()
 	said, err := types(b, t, strings.Fields(line)...)
@@ -43,7 +43,7 @@ func says(b *barebox.Box, t *testing.T, well bool, line string, texts ...string)
 	return said
 }
 
-// The runbook's commands for a lost mark, in their order, against a box with a whole card: it goes on where it was.
+// The runbook's commands for a lost mark, in their order, for a box with a whole card: the box continues where it was.
 func TestNewMark_Runbook(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.WithCard()
@@ -81,8 +81,8 @@ func TestNewMark_Runbook(t *testing.T) {
 	}
 }
 
-// Without a card nothing proves the store: that is said, nothing is altered, and the numbers that may have been used
-// are given up.
+// Without a card nothing proves the store: recover says so, changes nothing, and gives up the numbers that may have
+// been used.
 func TestNewMark_Doubted(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	s := b.Store()
@@ -100,7 +100,8 @@ func TestNewMark_Doubted(t *testing.T) {
 	says(b, t, true, "recover", "nothing to recover")
 }
 
-// The mark moves to another medium; the file that it leaves behind is none any more, and doctor says which is which.
+// The mark moves to another medium; the file that it leaves behind is no longer the mark, and doctor distinguishes the
+// two.
 func TestMark_Move(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	s := b.Store()

@@ -11,7 +11,7 @@ import (
 	"dtegate/cmd/dtectl/bundles"
 )
 
-// A list of branches names none that would be asked in plain HTTP over a network.
+// A list of branches must not name a branch that would be asked in plain HTTP over a network.
 func TestPlainHTTP_Branches(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -31,7 +31,7 @@ func TestPlainHTTP_Branches(t *testing.T) {
 	}
 }
 
-// TestGuardia: dtectl takes every command of the page of those on duty.
+// TestGuardia: dtectl accepts every command on the page for those on duty.
 func TestGuardia(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/GUARDIA.md")
 	if err != nil {

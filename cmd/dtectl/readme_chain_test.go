@@ -18,7 +18,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestREADME_Chain runs the commands of the chain's document against a demonstration as make run-fleet starts it.
+// TestREADME_Chain runs the commands of the chain's document against a demonstration that runs as make run-fleet starts
+// it.
 func TestREADME_Chain(t *testing.T) {
 	skip.Short(t)
 	store := archivetest.Program(t)

@@ -24,12 +24,12 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// walk names the documents whose commands go on from each other, in one shell.
+// walk names the documents whose commands continue each other, in one shell.
 var walk = []string{"README.md", "deploy/TILLS.md", "engine/books/README.md", "cmd/dtectl/certify/README.md"}
 
-// TestREADME runs the commands of the README and of the documents that go on from it, in their order, in one shell
-// against a demonstration as make run starts it. It compares what they print with what the documents show, and what
-// monitoring asks for with what is then scraped.
+// TestREADME runs the commands of the README and of the documents that continue it, in their order, in one shell,
+// against a demonstration that runs as make run starts it. It compares their output with what the documents show, and
+// monitoring's queries with what is then scraped.
 func TestREADME(t *testing.T) {
 	skip.Program(t, "curl")
 	root := plugintest.Root(t)
@@ -58,7 +58,7 @@ func TestREADME(t *testing.T) {
 	}
 	compareBooks(t, replace.Replace("var/demo/list.json"), replace.Replace("var/demo/books.all/resumen.json"))
 
-	// By now everything was counted that an alert or a panel asks for.
+	// By now everything that an alert or a panel asks for was counted.
 	scrape := exec.Command("go", "test", "-count=1", "-run", "^TestScrape$", "./deploy")
 	scrape.Dir, scrape.Env = root, append(os.Environ(), "DTE_SCRAPE=http://"+replace.Replace("127.0.0.1:8081")+
 		"/metrics")
@@ -67,7 +67,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// documentScript returns what documents have people type, and what they show that comes back.
+// documentScript returns the commands that documents show, and the output that they show.
 func documentScript(t *testing.T, root string, documents ...string) (script, want string) {
 	t.Helper()
 	script = "set -u\n"
@@ -101,8 +101,7 @@ func keepPicture(t *testing.T, url, name string) {
 	b.Keep(name, 1000)
 }
 
-// compareBooks compares what a list says that the month's documents add up to with what the books say, by type and
-// state.
+// compareBooks compares a list's totals of the month's documents with the totals of the books, by type and state.
 func compareBooks(t *testing.T, list, summary string) {
 	if err := record.Learn(plugins.Types()...); err != nil {
 		t.Fatal(err)
@@ -145,8 +144,8 @@ func compareBooks(t *testing.T, list, summary string) {
 	}
 }
 
-// startDemo builds the three programs and runs the demonstration on free ports; the replacer turns the README's
-// addresses and folders into these.
+// startDemo builds the three programs and runs the demonstration on free ports; the replacer replaces the README's
+// addresses and folders by the real ones.
 func startDemo(t *testing.T, root string) (*bytes.Buffer, *strings.Replacer) {
 	t.Helper()
 	log, replace, stop := runDemo(t, buildPrograms(t, root), filepath.Join(t.TempDir(), "demo"), root)
@@ -164,7 +163,7 @@ func buildPrograms(t *testing.T, root string) (bin string) {
 	return bin
 }
 
-// runDemo runs the demonstration of a folder, in another one, until stop.
+// runDemo runs the demonstration of one folder in another folder, until stop.
 func runDemo(t *testing.T, bin, dir, in string, flags ...string) (log *bytes.Buffer, replace *strings.Replacer,
 	stop func()) {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/audit"
 )
 
-// asToken asks the tills' listener who it is.
+// asToken asks the tills' listener for the token's name.
 func (b *branch) asToken(token string) int {
 	b.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://"+b.api+"/dte/information", nil)
@@ -54,7 +54,7 @@ func (b *branch) acts() []audit.Act {
 	return list.Acts
 }
 
-// soon waits for what a running appliance does by itself within a second or two.
+// soon waits for something that a running appliance does by itself within a second or two.
 func soon(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); !is(); pause(20 * time.Millisecond) {
@@ -65,7 +65,7 @@ func soon(t testing.TB, what string, is func() bool) {
 }
 
 // Tokens made, rotated and revoked, by the admin API and in the file, are live without a restart; each change is in the
-// trail once, also one that was made while the appliance stood still.
+// trail once, even a change made while the appliance was stopped.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -154,7 +154,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// What operators do is on the record before it is answered, and stays there when the power goes; what was refused too.
+// Operators' acts are recorded before they are answered, and survive a power cut; so are refused requests.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)

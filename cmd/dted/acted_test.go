@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestActs: what a till does names its token in the record, in the trail and in the log; who may not mail elsewhere
-// does not; failed admin logins are counted and in the trail.
+// TestActs: a till's acts name its token in the record, in the trail and in the log; a token that may not mail
+// elsewhere does not; failed admin logins are counted and in the trail.
 func TestActs(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t, "invalidacion/v3").operated()

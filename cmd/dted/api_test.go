@@ -90,7 +90,7 @@ func object(t *testing.T, body []byte) map[string]any {
 }
 
 // TestAPI_Records: every field of SPEC with its type, for an accepted, a rejected and a contingency document of each
-// type; the signature verifies with an independent implementation and its payload is dteJson.
+// type; an independent implementation verifies the signature, and its payload is dteJson.
 func TestAPI_Records(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t, "dte03/v4")
@@ -176,7 +176,7 @@ func (b *branch) checkSignature(t *testing.T, r record) {
 	}
 }
 
-// checkPublished holds a document against MH's own schema file, when the oracle folder lies beside the checkout.
+// checkPublished checks a document against MH's own schema file, if the oracle folder is beside the checkout.
 func checkPublished(t *testing.T, kind string, document []byte) {
 	t.Helper()
 	name := map[string]string{"01": "v2/fe-f-v2.json", "03": "v4/fe-ccf-v4.json"}[kind]
@@ -196,7 +196,7 @@ func checkPublished(t *testing.T, kind string, document []byte) {
 	}
 }
 
-// TestAPI_BadInput: each a clear 4xx with paths, and none spends a number.
+// TestAPI_BadInput: each gets a clear 4xx with paths, and spends no number.
 func TestAPI_BadInput(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t, "dte03/v4")
@@ -301,7 +301,7 @@ func TestAPI_BadInput(t *testing.T) {
 	}
 }
 
-// TestAPI_Access: who may ask what, and how.
+// TestAPI_Access: which caller may ask for what, and how.
 func TestAPI_Access(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -394,7 +394,7 @@ func TestAPI_Access(t *testing.T) {
 		!strings.Contains(conflict, `"codigoGeneracion":"`+decode(t, []byte(first)).Code+`"`) {
 		t.Errorf("same key, other body: %d then %d %s", status, other, conflict)
 	}
-	// A till that writes its retry anew writes the same sale.
+	// A till that formats its retry differently sends the same sale.
 	respelt := strings.NewReplacer("6.95", "695.0e-2", `"items"`, "\n\t\"\\u0069tems\" ").Replace(sale01)
 	if status, again, _ := ask("POST", "/dte/dte01", respelt, append([]string{"x-api-token", good, "Idempotency-Key",
 		"k"}, json...)...); respelt == sale01 || status != 201 || decode(t, []byte(again)).Code != decode(t,
@@ -413,7 +413,7 @@ func TestAPI_Access(t *testing.T) {
 	}
 }
 
-// TestAPI_Permissions: a token with one permission is refused everything that takes another, and spends no number.
+// TestAPI_Permissions: a token with one permission is refused everything that needs another, and spends no number.
 func TestAPI_Permissions(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t, everyRule...)

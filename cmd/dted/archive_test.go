@@ -17,7 +17,7 @@ import (
 	"dtegate/engine/archive/archivetest"
 )
 
-// withArchive gives a branch that has not started a real S3 store.
+// withArchive gives a real S3 store to a branch that has not started yet.
 func (b *branch) withArchive() *archivetest.Store {
 	b.t.Helper()
 	s := archivetest.Start(b.t)
@@ -28,7 +28,7 @@ func (b *branch) withArchive() *archivetest.Store {
 	return s
 }
 
-// section adds one to the configuration.
+// section adds a section to the configuration.
 func (b *branch) section(text string) {
 	b.t.Helper()
 	name := filepath.Join(b.dir, "dted.toml")
@@ -39,7 +39,7 @@ func (b *branch) section(text string) {
 	b.write("dted.toml", append(before, "\n"+text...))
 }
 
-// dtectl runs the operator's tool and returns what it says, and whether it ended with status 0.
+// dtectl runs the operator's tool and returns its output, and whether it ended with status 0.
 func (b *branch) dtectl(args ...string) (said string, ok bool) {
 	b.t.Helper()
 	path, err := operator()
@@ -47,7 +47,7 @@ func (b *branch) dtectl(args ...string) (said string, ok bool) {
 		b.t.Fatal(err)
 	}
 	command := exec.Command(path, append([]string{"-c", filepath.Join(b.dir, "dted.toml")}, args...)...)
-	// an operator behind sudo, on a box whose zone nobody has set right
+	// an operator behind sudo, on a box with the wrong zone
 	command.Env = append(os.Environ(), "SUDO_USER="+operatorName, "TZ=Asia/Tokyo")
 	out, err := command.CombinedOutput()
 	var exit *exec.ExitError
@@ -60,12 +60,12 @@ func (b *branch) dtectl(args ...string) (said string, ok bool) {
 	return string(out), err == nil
 }
 
-// operatorName is who runs dtectl in tests.
+// operatorName is the name of the person who runs dtectl in tests.
 const operatorName = "eva"
 
 var timeOfDay = regexp.MustCompile(`(?m)\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(.{0,7})`)
 
-// unzoned are the times in a text that do not say their zone, unless the text says it for all of them.
+// unzoned returns the times in a text that lack their zone, unless the text names the zone for all of them.
 func unzoned(said string) (list []string) {
 	if strings.Contains(said, "de El Salvador") {
 		return nil
@@ -78,13 +78,13 @@ func unzoned(said string) (list []string) {
 	return list
 }
 
-// archived waits until nothing waits for the archive.
+// archived waits until nothing is left to archive.
 func (b *branch) archived() {
 	b.t.Helper()
 	soon(b.t, "nothing waits for the archive", func() bool { return b.owed().Delivery.Archive == 0 })
 }
 
-// The operator compares store and archive, with the appliance running and stopped, and has it put back what is missing.
+// The operator compares store and archive, with the appliance running and stopped, and has missing objects put back.
 func TestFsck_Archive(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -137,7 +137,7 @@ func TestFsck_Archive(t *testing.T) {
 	put(stray, "hola")
 	put(misplaced, "%PDF")
 	rotten := bucket.Held(t, keys[7])
-	rotten[len(rotten)/2] ^= 1 // under the store's feet: only reading tells
+	rotten[len(rotten)/2] ^= 1 // without the store's knowledge: only reading shows it
 	if err := os.WriteFile(bucket.Path(keys[7]), rotten, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestFsck_Archive(t *testing.T) {
 	verify(append(slices.Clone(want), "altered "+keys[7]), "--read")
 	verify(without(another), "--shared")
 
-	// What is missing is put back by the appliance; the others are for people.
+	// The appliance puts missing objects back; people must handle the others.
 	said, ok = b.dtectl("fsck", "--archive", "--repair")
 	if ok || !strings.Contains(said, "2 set due again") {
 		t.Errorf("%v %s", ok, said)
@@ -175,7 +175,7 @@ func TestFsck_Archive(t *testing.T) {
 	if said, ok = b.dtectl("fsck", "--archive", "--repair"); ok || !strings.Contains(said, "not running") {
 		t.Errorf("%v %s", ok, said)
 	}
-	// An object that was altered: somebody takes it away, then it is missing.
+	// An altered object: somebody removes it, then it is missing.
 	for _, k := range []string{keys[4], another, stray, misplaced} {
 		remove(k)
 	}
@@ -189,7 +189,7 @@ func TestFsck_Archive(t *testing.T) {
 	if said, ok = b.dtectl("fsck"); ok || !strings.Contains(said, "stopped") {
 		t.Errorf("%v %s", ok, said)
 	}
-	// A store that does not answer, or does not let the box in, has lost nothing.
+	// A store that does not answer, or does not admit the box, has lost nothing.
 	bucket.Kill()
 	if said, ok = b.dtectl("fsck", "--archive"); ok || strings.Contains(said, "missing") {
 		t.Errorf("with the store down: %v %s", ok, said)
@@ -203,7 +203,7 @@ func TestFsck_Archive(t *testing.T) {
 	}
 }
 
-// The operator sees what was given up, has it tried again, or takes it off the list.
+// The operator sees the given-up deliveries, retries them, or takes them off the list.
 func TestOperator_GivenUp(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)

@@ -22,7 +22,8 @@ import (
 	"dtegate/engine/sign"
 )
 
-// raw sends bytes as they are and returns the status of each answer and all text, until the appliance closes or pauses.
+// raw sends bytes unchanged and returns the status of each answer and all text, until the appliance closes the
+// connection or pauses.
 func raw(t *testing.T, address, request string) (statuses []int, text string) {
 	t.Helper()
 	defer func() { seek("raw answer in "+t.Name(), []byte(text)) }()
@@ -49,7 +50,7 @@ func raw(t *testing.T, address, request string) (statuses []int, text string) {
 	}
 }
 
-// TestAttack_Requests: requests that try to be what they are not. None of them is answered with another's data, issues
+// TestAttack_Requests: requests that pretend to be something else. None of them gets another caller's data, issues
 // anything, or reaches the operators' routes from the tills' listener.
 func TestAttack_Requests(t *testing.T) {
 	t.Parallel()
@@ -72,7 +73,7 @@ func TestAttack_Requests(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, request string
-		want          []int // one of them; 0: closed without an answer
+		want          []int // one of these; 0: closed without an answer
 	}{
 		{"no token", body("POST", length, sale01), []int{401}},
 		{"wrong token", body("POST", "x-api-token: wrong\r\n"+length, sale01), []int{401}},
@@ -147,7 +148,7 @@ func TestAttack_Requests(t *testing.T) {
 			}
 		})
 	}
-	// The operators' listener keeps its own door: a large body without the admin token is not read.
+	// The operators' listener protects itself: a large body without the admin token is not read.
 	for _, path := range []string{"/admin/rules", "/admin/contingency", "/admin/backup", "/status", "/metrics"} {
 		statuses, text := raw(t, b.ops, "POST "+path+" HTTP/1.1\r\n"+head+"Authorization: Bearer "+testToken+
 			"1\r\nContent-Length: 16777216\r\n\r\n"+strings.Repeat("x", 8<<20))
@@ -173,7 +174,7 @@ func TestAttack_Requests(t *testing.T) {
 	}
 }
 
-// A token that asks too much is told to wait, others are not.
+// A token that asks for too much must wait, others need not.
 func TestAttack_Rate(t *testing.T) {
 	b := newBranch(t)
 	b.reconfigure("rate = 100000", "rate = 5")
@@ -193,8 +194,8 @@ func TestAttack_Rate(t *testing.T) {
 	}
 }
 
-// TestAttack_Connections: ten thousand connections from a whole network (500 with -short), slow headers, slow bodies
-// and half-open ones. A till goes on selling meanwhile.
+// TestAttack_Connections: ten thousand connections from a whole network (500 with -short): slow headers, slow bodies
+// and half-open connections. A till continues to sell meanwhile.
 func TestAttack_Connections(t *testing.T) {
 	most := 10_000
 	if testing.Short() {
@@ -222,12 +223,12 @@ func TestAttack_Connections(t *testing.T) {
 	for range 16 {
 		next.Go(func() {
 			for i := range work {
-				// 200 hosts, each beyond what one may have.
+				// 200 hosts, each beyond the limit of one host.
 				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%200))},
 					Timeout: 10 * time.Second}
 				c, err := d.Dial("tcp", b.api)
 				if err != nil {
-					continue // the test's own files may run out
+					continue // the test itself may run out of files
 				}
 				// half-open, slow headers
 				_, _ = io.WriteString(c, []string{"", "GET /dte/information HTTP/1.1\r\nHost: x\r\nx-api-to",
@@ -262,8 +263,8 @@ func TestAttack_Connections(t *testing.T) {
 	}
 }
 
-// TestAttack_Slow: who says nothing, stops in the middle or sends a byte now and then is cut within the 15 s that a
-// request may take. A till goes on selling meanwhile.
+// TestAttack_Slow: a client that sends nothing, stops in the middle or sends a byte now and then is cut off within the
+// 15 s that a request may take. A till continues to sell meanwhile.
 func TestAttack_Slow(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -325,13 +326,13 @@ func TestAttack_Slow(t *testing.T) {
 		}
 		pause(50 * time.Millisecond)
 	}
-	if n := b.metric(`dte_http_refused_total{listener="api",reason="slow"}`); n != 4*7 { // all but nobody's
+	if n := b.metric(`dte_http_refused_total{listener="api",reason="slow"}`); n != 4*7 { // all but the silent one's
 		t.Errorf("%v are counted", n)
 	}
 }
 
-// TestAttack_Secrets: whatever happens, no secret comes out: not in the log, an answer, a metric or the trail. And who
-// takes the folder without the passphrase has neither the key nor a token.
+// TestAttack_Secrets: no secret ever gets out: not in the log, an answer, a metric or the trail. A thief of the folder
+// without the passphrase has neither the key nor a token.
 func TestAttack_Secrets(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -365,7 +366,7 @@ func TestAttack_Secrets(t *testing.T) {
 	}
 	b.tokenAct("DELETE", fmt.Sprintf("/admin/tokens/%d", made.ID), "", 200)
 	b.stop()
-	// The secrets that all branches have are looked for wherever a test looks.
+	// Secrets that all branches share are looked for in every test.
 	all := out.String() + b.log.String()
 	if strings.Contains(all, made.Token) {
 		t.Error("a token that was made came out")
@@ -378,7 +379,7 @@ func TestAttack_Secrets(t *testing.T) {
 	stolen(t, b, made.Token)
 }
 
-// stolen looks at all that lies in the branch's folder, but the files that are not on the disk of a box: the passphrase
+// stolen looks at all files in the branch's folder, except those that are not on the disk of a real box: the passphrase
 // and MH's password, which systemd holds.
 func stolen(t *testing.T, b *branch, made string) {
 	t.Helper()

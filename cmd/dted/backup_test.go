@@ -12,7 +12,7 @@ import (
 	"dtegate/storage"
 )
 
-// TestBackup_Running: a selling branch makes a whole backup of itself.
+// TestBackup_Running: a branch makes a complete backup of itself while it sells.
 func TestBackup_Running(t *testing.T) {
 	b := newBranch(t)
 	b.start()

@@ -15,8 +15,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// TestBehind: store and mark are put back as they were at an earlier moment; the card was not. The appliance says so
-// and numbers nothing, answers what it knows, and goes on behind the card's numbers once they are reconciled.
+// TestBehind: store and mark are put back to an earlier state; the card is not. The appliance reports it and numbers
+// nothing, answers what it knows, and continues after the card's numbers once they are reconciled.
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -76,7 +76,7 @@ func TestBehind(t *testing.T) {
 	b.fsck(4, 1)
 }
 
-// checkStatusKeys: what dtectl reads of /status is there, by the names that it reads.
+// checkStatusKeys checks that /status has the members that dtectl reads.
 func checkStatusKeys(b *branch) {
 	b.t.Helper()
 	status, said := b.getOps("/status")
@@ -87,7 +87,7 @@ func checkStatusKeys(b *branch) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[ctl.Status]()) {
 		name := field.Tag.Get("json")
 		value, there := told[name]
-		empty := value == nil && name != "credentials_refused" // null while MH takes them
+		empty := value == nil && name != "credentials_refused" // null while MH accepts them
 		if (!there || empty) && name != "shipped" {            // a branch of no chain ships nothing
 			b.t.Errorf("dtectl reads %s of /status, which has none: %s", name, said)
 		}

@@ -6,8 +6,8 @@ import (
 	"dtegate/cmd/cmdtest"
 )
 
-// boxClock is where dted means the box's clock, by file and function, and why. All else reads the branch's, config.Now:
-// in a rehearsal of a later day the two differ.
+// boxClock lists where dted means the box's clock, by file and function, and why. All other code reads the branch's
+// clock, config.Now: in a rehearsal of a later day the two differ.
 var boxClock = map[string]string{
 	"access/lan.go lookAtCertificates": "a certificate of TLS ends by the clock of those who connect",
 	"access/lan.go renew":              "a certificate of TLS ends by the clock of those who connect",
@@ -23,6 +23,6 @@ var boxClock = map[string]string{
 	"background.go newWitness": "how long a sale waits",
 }
 
-// TestBranchClock: what reads the clock reads the branch's, or stands in the list with its reason. A clock that is
-// handed on (Now: time.Now) is read too.
+// TestBranchClock: code that reads a clock reads the branch's clock, or is in the list with its reason. A clock that is
+// passed on (Now: time.Now) counts too.
 func TestBranchClock(t *testing.T) { cmdtest.BoxClock(t, boxClock) }

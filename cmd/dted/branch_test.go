@@ -78,15 +78,15 @@ type branch struct {
 	cmd *exec.Cmd
 }
 
-// everyday are the rules that most tests need, everyRule those of a real branch. A start takes some 0.1 s of CPU for
-// each of them.
+// everyday are the rules that most tests need, everyRule the rules of a real branch. Each rule adds some 0.1 s of CPU
+// to a start.
 var (
 	everyday  = []string{"catalogues", "dte01/v2", "contingencia/v4"}
 	everyRule = plugins.Names
 )
 
-// newBranch makes a branch with eight points of sale and starts its authority, not its appliance. The branch has the
-// everyday rules and these.
+// newBranch makes a branch with eight points of sale and starts its authority, but not its appliance. The branch has
+// the everyday rules and the given ones.
 func newBranch(t testing.TB, rules ...string) *branch {
 	t.Helper()
 	b := &branch{t: t, dir: t.TempDir(), api: cmdtest.Port(t), ops: cmdtest.Port(t)}
@@ -126,7 +126,7 @@ func (b *branch) write(name string, data []byte) {
 	}
 }
 
-// ship puts a rule into the folder of those that come with dted.
+// ship puts a rule into the folder of the rules that come with dted.
 func (b *branch) ship(name string) {
 	b.t.Helper()
 	b.write("rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension, plugintest.Bundle(b.t, name))
@@ -210,7 +210,7 @@ func (b *branch) launch() {
 	}
 }
 
-// await waits until /readyz answers with a status, and returns what it says.
+// await waits until /readyz answers with a status, and returns the answer.
 func (b *branch) await(status int) string {
 	b.t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); <-time.After(20 * time.Millisecond) {
@@ -229,7 +229,7 @@ func (b *branch) await(status int) string {
 	return ""
 }
 
-// kill ends the appliance as a power cut would; stop asks it to end and wants status 0.
+// kill ends the appliance as a power cut would; stop asks it to end and expects status 0.
 func (b *branch) kill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +249,7 @@ func (b *branch) stop() {
 	seek("log of "+b.t.Name(), b.log.Bytes())
 }
 
-// post sends a sale from a point of sale; an error means that no answer came.
+// post sends a sale from a point of sale; an error means that there was no answer.
 func (b *branch) post(path string, point int, key, body string) (int, []byte, error) {
 	return b.postPreferring(path, point, key, body, "")
 }
@@ -307,7 +307,7 @@ func do(c *http.Client, req *http.Request) (int, []byte, error) {
 	return resp.StatusCode, body, err
 }
 
-// record is what the tests look at of an answer.
+// record is the part of an answer that the tests read.
 type record struct {
 	Code          string          `json:"codigoGeneracion"`
 	ControlNumber string          `json:"numeroControl"`

@@ -10,11 +10,11 @@ import (
 	"dtegate/cmd/cmdtest/boxtest"
 )
 
-// What dted refuses to start with it says in the words that dtectl doctor prints, which TestDoctor_BrokenBoxes holds.
+// If dted refuses to start, it uses the words that dtectl doctor prints; TestDoctor_BrokenBoxes checks those.
 func TestStart_BrokenBoxes(t *testing.T) {
 	t.Parallel()
 	start := func(b *boxtest.Box) error {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start that goes on ends by itself
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a start that succeeds ends by itself
 		defer cancel()
 		return run(ctx, b.Config(), slog.New(slog.DiscardHandler))
 	}

@@ -30,7 +30,7 @@ import (
 
 var budgets = flag.Bool("budgets", false, "measure the budgets; run it alone")
 
-// bench is one branch being measured against bare signatures with a key of the same size, and against the disk.
+// bench compares one branch with bare signatures by a key of the same size, and with the disk.
 type bench struct {
 	*branch
 	bare *rsa.PrivateKey
@@ -39,8 +39,8 @@ type bench struct {
 	till [9]sync.Pool // of *till, by point of sale
 }
 
-// TestBudgets prints what is measured beside its limit. Compared operations are interleaved one by one: from block to
-// block the machine drifts more than they differ.
+// TestBudgets prints measured values beside their limits. Compared operations alternate one by one: between blocks the
+// machine drifts more than they differ.
 func TestBudgets(t *testing.T) {
 	skip.Unless(t, *budgets, "make bench")
 	bare, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -67,7 +67,7 @@ func TestBudgets(t *testing.T) {
 	shares(t, b.row)
 }
 
-// rows prints what is measured beside its limit: at most, or at least if it is negative.
+// rows prints measured values beside their limits: at most, or at least if the limit is negative.
 func rows(t *testing.T) func(name string, measured, limit float64, unit string) {
 	return func(name string, measured, limit float64, unit string) {
 		verdict := "ok"
@@ -79,7 +79,7 @@ func rows(t *testing.T) func(name string, measured, limit float64, unit string) 
 	}
 }
 
-// asked prints what is measured beside the limit that was asked for first, and judges nothing: rows has the limit in
+// asked prints measured values beside the limits that were asked for first, and judges nothing: rows has the limits in
 // force.
 func asked(name string, measured, limit float64, unit string) {
 	printRow(name, measured, limit, unit, "as first asked")
@@ -93,7 +93,7 @@ func printRow(name string, measured, limit float64, unit, verdict string) {
 	fmt.Printf("%-72s %9.2f %-3s %8s  %s\n", name, measured, unit, bound, verdict)
 }
 
-// startLazily starts the appliance with the timers that its systemd unit gives it; make run has the kernel's own.
+// startLazily starts the appliance with the timer slack of its systemd unit; make run uses the kernel's own.
 func (b *bench) startLazily() {
 	unit, err := os.ReadFile(filepath.Join(plugintest.Root(b.t), "deploy", "dted.service"))
 	if err != nil {
@@ -105,7 +105,7 @@ func (b *bench) startLazily() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	runtime.LockOSThread() // whose slack a process inherits
+	runtime.LockOSThread() // a process inherits the slack of this thread
 	defer runtime.UnlockOSThread()
 	set := func(slack time.Duration) {
 		const setTimerSlack = 29
@@ -118,8 +118,7 @@ func (b *bench) startLazily() {
 	set(0) // the thread's own
 }
 
-// sale10 has ten lines and is issued in contingency: MH plays no part. facts10 is the same
-// sale as the engine is told of it.
+// sale10 has ten lines and is issued in contingency: MH plays no part. facts10 is the same sale as the engine gets it.
 var (
 	sale10  = `{"receptor":` + customer10 + `,"items":[` + items10("", "precioUnitario") + `],"condicionOperacion":1}`
 	facts10 = `{"receptor":` + customer10 + `,"cuerpoDocumento":[` +
@@ -128,7 +127,7 @@ var (
 
 const customer10 = `{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"}`
 
-// items10 is ten lines, with what comes first in each, and the price's name.
+// items10 returns ten lines, each with the given beginning and price name.
 func items10(first, price string) string {
 	lines := make([]string, 10)
 	for i := range lines {
@@ -162,7 +161,7 @@ func quantile(d []time.Duration, q float64) time.Duration {
 	return d[int(float64(len(d)-1)*q)]
 }
 
-// rules: one evaluation and one fill, without anything around them.
+// rules measures one evaluation and one fill, and nothing around them.
 func (b *bench) rules(t *testing.T) {
 	ctx := context.Background()
 	signed, err := bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}.Read(plugintest.Bundle(t, "dte01/v2"))
@@ -218,7 +217,7 @@ func (b *bench) fill(t *testing.T, f *schema.Filler, facts dte.Value, out *abi.O
 	b.row(fmt.Sprintf("fill and check, %d lines", n), float64(quantile(each, .5))/1000, limit, "µs")
 }
 
-// tenLines is a document of n lines as the module and as the filler see it.
+// tenLines returns a document of n lines as the module and the filler see it.
 func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
 	d := r.Module.Description()
 	in := &abi.Input{Params: r.Params, N: n}
@@ -248,7 +247,7 @@ func tenLines(r *rules.Rule, n int) (*abi.Input, dte.Value) {
 	return in, facts.With("cuerpoDocumento", dte.Arr(lines...))
 }
 
-// size: the binary of both architectures, as it is packaged.
+// size measures the binary of both architectures, as packaged.
 func (b *bench) size(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		path := filepath.Join(b.dir, "dted-"+arch)

@@ -25,7 +25,7 @@ type badLAN struct {
 
 	mu       sync.Mutex
 	troubles []string
-	keys     []string // Idempotency-Keys that came by
+	keys     []string // Idempotency-Keys that passed
 }
 
 func (l *badLAN) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,14 +66,14 @@ func (l *badLAN) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(body[:len(body)/2])
 		panic(http.ErrAbortHandler)
 	}
-	if trouble == "late" { // the till has hung up by then
+	if trouble == "late" { // the till has hung up before the answer
 		<-time.After(1500 * time.Millisecond)
 	}
 	_, _ = w.Write(body)
 }
 
-// TestClients: the clients of deploy/clients sell once through everything that a network and MH can do to them, refuse
-// what is refused, and hear of late results.
+// TestClients: the clients of deploy/clients sell exactly once through all troubles of a network and of MH, report
+// refusals, and get late results.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	for file, tool := range map[string]string{"dte.sh": "curl", "dte.py": "python3"} {
@@ -141,7 +141,7 @@ func testClient(t *testing.T, program string) {
 	if got := b.sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
 		t.Errorf("MH received %+v", got)
 	}
-	// What is refused is told, once; what MH rejects has an end of its own.
+	// A refusal is reported, once; a rejection by MH ends in its own way.
 	lan.keys = nil
 	if code, _, said := run("emitir", "dte01", write("mala.json", strings.Replace(sale01, `"cantidad":2`,
 		`"cantidad":0`, 1))); code != 2 || !strings.Contains(said, "items[0].cantidad RANGE: ") || len(lan.keys) != 1 {
@@ -152,7 +152,7 @@ func testClient(t *testing.T, program string) {
 		printed["estado"] != "REJECTED" || !strings.Contains(said, "Rechazado por Hacienda") {
 		t.Errorf("rejected: %d %s", code, said)
 	}
-	// Without MH the ticket says so, and its seal comes later, once.
+	// Without MH the ticket shows that, and its seal comes later, once.
 	b.chaos(simulator.Chaos{Outage: true})
 	code, alone, said := run("emitir", "dte01", write("venta-000124.json", sale01))
 	if code != 0 || alone["estado"] != "CONTINGENCIA" || alone["selloRecibido"] != "" || alone["leyenda"] == "" {
@@ -179,7 +179,7 @@ func testClient(t *testing.T, program string) {
 	if code, _, paper := run("imprimir", alone["codigoGeneracion"]); code != 0 || !strings.HasPrefix(paper, "\x1b@") {
 		t.Errorf("printed %d %.60q", code, paper)
 	}
-	// Nobody there: it says that the same command is to be run again.
+	// Nobody answers: the client says that the same command must be repeated.
 	environment = append(environment, "DTE_PLAZO=1", "DTE_URL=http://"+cmdtest.Port(t))
 	if code, _, said := run("emitir", "dte01", sale); code != 75 || !strings.Contains(said, "no se duplica") {
 		t.Errorf("nobody there: %d %s", code, said)

@@ -14,8 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestClockSetBack: the clock stands an hour before what the store knows. A sale is refused with the reason, one that
-// was answered already is answered again, and nobody does anything before the branch sells on.
+// TestClockSetBack: the clock is an hour before the store's time. A sale is refused with the reason, a repeated sale
+// gets its earlier answer, and the branch sells again without any action by a person.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -34,7 +34,7 @@ func TestClockSetBack(t *testing.T) {
 	if said := b.await(http.StatusServiceUnavailable); !strings.Contains(said, "CLOCK_WRONG") {
 		t.Errorf("/readyz says %q", said)
 	}
-	// a restart would mend nothing
+	// a restart would not help
 	if status, said := b.getOps("/livez"); status != http.StatusOK || string(said) != "ok\n" {
 		t.Errorf("/livez says %d %q", status, said)
 	}
@@ -51,7 +51,7 @@ func TestClockSetBack(t *testing.T) {
 	if b.metric("dte_clock_doubted") != 1 {
 		t.Errorf("no doubt in the metrics")
 	}
-	b.chaos(simulator.Chaos{}) // and MH says the time
+	b.chaos(simulator.Chaos{}) // and MH gives the time
 	b.await(http.StatusOK)
 	second := decode(t, b.insist(1, "now", hammerSale(1, 2)))
 	if doubted, skew := b.metric("dte_clock_doubted"), b.metric("dte_clock_skew_seconds"); doubted != 0 || skew > 60 {
@@ -64,7 +64,7 @@ func TestClockSetBack(t *testing.T) {
 	b.fsck(2, 1)
 }
 
-// metric is what a series of the metrics shows.
+// metric returns the value of a series of the metrics.
 func (b *branch) metric(series string) float64 {
 	b.t.Helper()
 	_, shown := b.getOps("/metrics")

@@ -20,7 +20,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// contractText is the contract of a branch that issues the types of today.
+// contractText is the contract of a branch that issues today's types.
 var contractText = func() []byte {
 	err := records.Learn(tilltest.TypesIssued()...)
 	text, made := gateway.OpenAPI(tilltest.TypesIssued())
@@ -30,7 +30,7 @@ var contractText = func() []byte {
 	return text
 }()
 
-// contract is what the requests and answers of all tests of this package are held against.
+// contract is compared with the requests and answers of all tests of this package.
 var contract = func() *apitest.Contract {
 	c, err := apitest.Parse(contractText)
 	if err != nil {
@@ -44,13 +44,13 @@ var client = &http.Client{Timeout: time.Minute, Transport: contract.Transport(wa
 
 var connections = &http.Transport{MaxIdleConnsPerHost: 64}
 
-// TestMain fails the run when an exchange broke the contract or a secret came out; a whole run must have seen every
-// operation succeed.
+// TestMain fails the run if an exchange broke the contract or a secret got out; in a complete run every operation must
+// have succeeded.
 func TestMain(m *testing.M) {
 	if os.Getenv("DTED_BARE_SIGNER") != "" {
 		bareSigner()
 	}
-	_ = os.Unsetenv("GOGC") // of make test: the appliances run as installed
+	_ = os.Unsetenv("GOGC") // set by make test: the appliances run as installed
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		// most of their time is waiting, for other processes or for a limit
@@ -79,14 +79,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// whole tells that every test ran.
+// whole reports whether every test ran.
 func whole() bool {
 	return flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" &&
 		flag.Lookup("test.list").Value.String() == "" &&
 		!testing.Short()
 }
 
-// TestContract asks for what no other test does: the contract itself, its page, and a page of documents.
+// TestContract requests what no other test does: the contract itself, its page, and a page of documents.
 func TestContract(t *testing.T) {
 	b := newBranch(t, everyRule...)
 	b.start()

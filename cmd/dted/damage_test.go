@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// rot turns one bit in every so many bytes of a file over, under whoever has it open.
+// rot flips one bit in every n bytes of a file, while others have it open.
 func rot(t testing.TB, path string, every int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -33,8 +33,8 @@ func rot(t testing.TB, path string, every int64) {
 	}
 }
 
-// As soon as the disk returns damaged data nothing is issued, and /readyz, the page and the metrics say so: within a
-// second, and not only the till that was refused.
+// As soon as the disk returns damaged data nothing is issued, and /readyz, the page and the metrics report it within a
+// second, not only the refused till.
 func TestReady_DamagedStore(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -44,7 +44,7 @@ func TestReady_DamagedStore(t *testing.T) {
 		sold[i] = b.sold(sale01)
 	}
 	b.stop()
-	b.start() // what the log held is in tables now
+	b.start() // the log's rows are in tables now
 	tables, err := filepath.Glob(filepath.Join(b.dir, "data", "*.sst"))
 	if err != nil || len(tables) == 0 {
 		t.Fatal(tables, err)

@@ -8,8 +8,8 @@ import (
 )
 
 // TestRunbook_DeadBox: a box is installed, sells, and dies, first its mainboard with the TPM, then its disk. Another
-// one is made by the runbook's own orders, and sells on behind the last number. In the end every order of the runbook
-// has been run here, or by another test, or is one that no test can run.
+// box is made by the runbook's own orders, and continues after the last number. In the end every order of the runbook
+// has been run here or by another test, or is listed as one that no test can run.
 func TestRunbook_DeadBox(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)
@@ -25,14 +25,14 @@ func TestRunbook_DeadBox(t *testing.T) {
 	d.block("MH's password", 1)
 	d.numbered(one, 2)
 
-	// The disk lives, and what the other TPM sealed does not open.
+	// The disk works, but the new TPM cannot open what the old TPM sealed.
 	d.systemctl("stop")
 	d.dead("/etc/dted/passphrase.cred", "/etc/dted/authority.password.cred")
 	d.block("Install", 1)
 	d.block("Certificate renewal", 1, certificate...)
 	d.numbered(one, 3)
 
-	// The disk is dead, the card lives.
+	// The disk is dead, the card works.
 	d.kill()
 	d.runs = false
 	d.dead("/etc/dted", "/var/lib/dted", "/run/credentials")
@@ -61,7 +61,7 @@ func TestRunbook_DeadBox(t *testing.T) {
 	}
 }
 
-// numbered sells, and the document's number must be at least n and behind the last one.
+// numbered sells; the document's number must be at least n and higher than the last one.
 func (d *drill) numbered(x counter, least int) {
 	d.t.Helper()
 	number := d.sale(x).ControlNumber
@@ -73,7 +73,7 @@ func (d *drill) numbered(x counter, least int) {
 	d.last = n
 }
 
-// dead removes what died.
+// dead removes the dead parts.
 func (d *drill) dead(paths ...string) {
 	d.t.Helper()
 	for _, p := range paths {

@@ -37,7 +37,7 @@ type mailed struct {
 	Files   []string `json:"files"`
 }
 
-// withInbox gives a branch that has not started a mail server.
+// withInbox gives a mail server to a branch that has not started yet.
 func (b *branch) withInbox() *inbox {
 	b.t.Helper()
 	box, ln := new(inbox), cmdtest.Listen(b.t)
@@ -110,7 +110,7 @@ func (x *inboxSession) Data(r io.Reader) error {
 	return nil
 }
 
-// mailed N waits for N messages in all; they are the answer that field looks at, the last first.
+// mailed N waits for N messages in all; field then reads them, the last first.
 func (s *story) mailed(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -134,14 +134,14 @@ func (s *story) mailed(ts *testscript.TestScript, _ bool, args []string) {
 	s.take(ts, http.StatusOK, b, err)
 }
 
-// answers CODE is what the mail server says to every receiver; 0: it takes them.
+// answers CODE is the mail server's answer to every receiver; 0: it accepts them.
 func (s *story) answers(ts *testscript.TestScript, _ bool, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	s.inbox.answer(code)
 }
 
-// fetch PATH|URL [NAME VALUE] gets a file: a path with the token, a URL as somebody who has only that.
+// fetch PATH|URL [NAME VALUE] gets a file: a path with the token, a URL as somebody who has only the URL.
 func (s *story) fetch(ts *testscript.TestScript, _ bool, args []string) {
 	url := args[0]
 	if strings.HasPrefix(url, "/") {
@@ -180,7 +180,7 @@ func (s *story) begins(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// A link that was altered in any character opens nothing, nor another document.
+// A link with any altered character opens nothing, and no other document.
 func TestLink_Tampered(t *testing.T) {
 	b := newBranch(t)
 	b.start()
@@ -198,7 +198,7 @@ func TestLink_Tampered(t *testing.T) {
 	}
 	tries := 0
 	status := func(url string) int {
-		tries++ // from an address of its own: strangers who try many links are paced
+		tries++ // from an address of its own: strangers who try many links are slowed down
 		from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(tries))}}
 		each := &http.Client{Transport: &http.Transport{DialContext: from.DialContext, DisableKeepAlives: true}}
 		resp, err := each.Get(url)
@@ -229,7 +229,7 @@ func TestLink_Tampered(t *testing.T) {
 	}
 }
 
-// A document is the same bytes by every way that leads to it, and none of another branch.
+// A document has the same bytes on every way that leads to it, and no way leads to another branch's document.
 func TestDelivery_Ways(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -287,11 +287,11 @@ func TestDelivery_Ways(t *testing.T) {
 		status != http.StatusNotFound {
 		t.Errorf("a resend gives %d %v %s", status, err, answer)
 	}
-	get(link, http.StatusOK) // who has it may have it, for its time
+	get(link, http.StatusOK) // whoever has the link may open it, during its life
 	b.stop()
 }
 
-// printed: the readable version, as a till gets it.
+// printed returns the readable version, as a till gets it.
 func (b *bench) printed(t *testing.T) {
 	line := `{"codigo":"A-0001","descripcion":"Artículo de la línea, con un nombre de largo usual","cantidad":3,"precioUnitario":6.95}`
 	for _, c := range []struct {

@@ -24,9 +24,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// drill is a box that is installed and cared for by the runbook's own orders, typed into a shell as they are written.
-// Of the system only what needs root or systemd is another: runuser and chown do nothing, systemd-creds copies,
-// systemctl is this test; deploy/install-test.sh has the real ones. Folders of the system lie below root.
+// drill is a box that is installed and maintained by the runbook's own orders, typed into a shell as they are written.
+// Only the parts of the system that need root or systemd are replaced: runuser and chown do nothing, systemd-creds
+// copies, systemctl is this test; deploy/install-test.sh uses the real ones. Folders of the system are below root.
 type drill struct {
 	*operation
 	book  runbook
@@ -39,7 +39,7 @@ type drill struct {
 	last  int // number of a document
 }
 
-// ask is a verb of systemctl, which is answered when it is done.
+// ask is a verb of systemctl; it is answered when it is done.
 type ask struct {
 	verb string
 	done chan struct{}
@@ -85,8 +85,8 @@ func (d *drill) read(path string) []byte {
 
 func (d *drill) mkdir(path string) { d.t.Helper(); d.must(os.MkdirAll(d.at(path), 0o700)) }
 
-// newDisk is what a box has after steps 1 and 2 of Install: the package's sample, filled in, with the rules and their
-// key in the package.
+// newDisk is a box after steps 1 and 2 of Install: the package's sample, filled in, with the rules and their key in the
+// package.
 func (d *drill) newDisk() {
 	d.t.Helper()
 	for _, folder := range []string{"/etc/dted", "/var/lib/dted", "/usr/share/dted/rules",
@@ -121,7 +121,7 @@ func (d *drill) newDisk() {
 	d.write("dted.toml", []byte(text))
 }
 
-// credentials gives a service what systemd would: its secrets, opened, in a folder of its own.
+// credentials gives a service what systemd would give it: its opened secrets, in a folder of its own.
 func (d *drill) credentials() error {
 	d.mkdir("/run/credentials/dted.service")
 	files, err := filepath.Glob(d.at("/etc/dted/*.cred"))
@@ -132,7 +132,7 @@ func (d *drill) credentials() error {
 	return err
 }
 
-// tools are the programs that the orders find first.
+// tools are programs that the orders find before the system's.
 func (d *drill) tools() {
 	d.t.Helper()
 	socket := filepath.Join(d.bin, "systemd")
@@ -178,7 +178,7 @@ func (d *drill) systemctl(verb string) {
 	}
 }
 
-// places turns the system's folders and the box's addresses into the drill's.
+// places replaces the system's folders and the box's addresses by the drill's.
 func (d *drill) places(text string) string {
 	for _, p := range []string{"/etc/dted", "/var/lib/dted", "/media/dted", "/run/credentials", "/usr/share/dted"} {
 		text = strings.ReplaceAll(text, p, d.root+p)
@@ -187,7 +187,7 @@ func (d *drill) places(text string) string {
 	return strings.NewReplacer("0.0.0.0:8080", d.api, "127.0.0.1:8080", d.api, "127.0.0.1:8081", d.ops).Replace(text)
 }
 
-// types runs an order, and returns what it says; it must end well.
+// types runs an order, and returns its output; it must succeed.
 func (d *drill) types(order string, pairs ...string) string {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 2*time.Minute)
@@ -252,7 +252,7 @@ type counter struct {
 
 func (d *drill) till(token string) counter {
 	d.t.Helper()
-	token, _, _ = strings.Cut(token, "\n") // what it may do comes behind it
+	token, _, _ = strings.Cut(token, "\n") // its permissions follow it
 	if len(token) != 64 {
 		d.t.Fatalf("no token: %q", token)
 	}
@@ -266,11 +266,11 @@ func (d *drill) trusted() *x509.Certificate {
 	return c
 }
 
-// sale issues a document over TLS and MH must have sealed it.
+// sale issues a document over TLS; MH must have sealed it.
 func (d *drill) sale(x counter) record {
 	d.t.Helper()
 	status, r, err := d.sells(x.client, x.token)
-	soon(d.t, "a token is live", func() bool { // within a second of its making
+	soon(d.t, "a token is live", func() bool { // within a second after it was made
 		if status == http.StatusUnauthorized {
 			status, r, err = d.sells(x.client, x.token)
 		}

@@ -27,7 +27,7 @@ type chain struct {
 	director fleetproto.Signer
 }
 
-// withFleet makes a branch that has not started one of a chain.
+// withFleet makes a branch, not started yet, that belongs to a chain.
 func (b *branch) withFleet(t *testing.T) *chain {
 	t.Helper()
 	s := archivetest.StartOther(t)
@@ -69,7 +69,7 @@ func (c *chain) enrol(epoch int64, key string, points ...fleetproto.Point) {
 	c.create(fleetproto.BoxKey("centro", epoch), data, err)
 }
 
-// status waits until the branch's status is as it should be.
+// status waits until the branch's status is as expected.
 func (c *chain) status(is func(*fleetproto.Status) bool) *fleetproto.Status {
 	c.t.Helper()
 	var s *fleetproto.Status
@@ -93,8 +93,8 @@ func (c *chain) status(is func(*fleetproto.Status) bool) *fleetproto.Status {
 	return nil
 }
 
-// TestFleet: a branch on a real store takes what the centre rolls out by the whole gate, says so, and sells on; once
-// another box is enrolled it numbers nothing.
+// TestFleet: a branch on a real store admits what the centre rolls out through its whole gate, reports it, and
+// continues to sell; once another box is enrolled it numbers nothing.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -119,7 +119,7 @@ func TestFleet(t *testing.T) {
 			Share: fleetproto.Whole, Opened: now}}, c.director)
 	c.create(fleetproto.DesiredKey("norte", 1), data, err)
 
-	// Nobody has enrolled the box yet.
+	// The box is not enrolled yet.
 	refused := func(till int, code string) {
 		t.Helper()
 		if status, answer, err := b.post("/dte/dte01", till, "", hammerSale(till, 1)); err != nil ||
@@ -182,7 +182,7 @@ func TestFleet(t *testing.T) {
 	}
 	b.stop()
 
-	// Another box has the branch by the time that this one comes back.
+	// Another box has the branch when this one comes back.
 	c.enrol(2, fleetproto.EncodeKey(c.director.Private.Public().(ed25519.PublicKey)))
 	b.launch()
 	if said := b.await(http.StatusServiceUnavailable); said == "" {
@@ -204,8 +204,8 @@ func TestFleet(t *testing.T) {
 }
 
 // TestFleet_RefusedByMH: a roll-out that would change the amounts of the branch's sales is refused, unless the centre
-// meant it. If MH then refuses what the rule makes, one sale of one till is enough for the box to sign it into its
-// status at once; the branch itself sells on by it until the centre takes it back.
+// meant it. If MH then refuses what the rule makes, one sale of one till is enough for the box to report it in its
+// status at once; the branch itself continues to sell by the rule until the centre takes it back.
 func TestFleet_RefusedByMH(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)

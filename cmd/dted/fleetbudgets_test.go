@@ -13,8 +13,8 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestFleetSale measures what a chain costs a sale: a box of a chain beside one of none, each as it ships, with the
-// store there and silent. All sell without MH, one sale each in turn.
+// TestFleetSale measures the cost of a chain for a sale: a box of a chain is compared with a box without one, for each
+// way of shipping, while the store answers and while it is silent. All sell without MH, one sale each in turn.
 func TestFleetSale(t *testing.T) {
 	skip.Unless(t, *budgets, "make bench-chain")
 	row := rows(t)
@@ -56,7 +56,7 @@ func TestFleetSale(t *testing.T) {
 	took := make([][]time.Duration, len(boxes))
 	for i := range rounds + warm {
 		for k := range boxes {
-			at := (i + k) % len(boxes) // nobody always follows the same one
+			at := (i + k) % len(boxes) // no box always follows the same box
 			d := timed(func() { boxes[at].sell(t, i%8+1) })
 			if i >= warm {
 				took[at] = append(took[at], d)
@@ -99,7 +99,7 @@ func (b *branch) prefix(lines string) {
 	b.write("dted.toml", append([]byte(lines), b.settings()...))
 }
 
-// hush has the chain's store accept connections and never answer.
+// hush makes the chain's store accept connections and never answer.
 func (b *branch) hush(t *testing.T) {
 	t.Helper()
 	l := cmdtest.Listen(t)

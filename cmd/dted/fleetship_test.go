@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestFleet_Rebuild: a box ships its second copy, and burns with every medium. Another one makes the store again of
-// what the chain's store holds, with every number.
+// TestFleet_Rebuild: a box ships its second copy, and burns with every medium. Another box makes the store again from
+// the chain's store, with every number.
 func TestFleet_Rebuild(t *testing.T) {
 	t.Parallel()
 	b, c := shipping(t, "async")
@@ -66,7 +66,7 @@ func TestFleet_Rebuild(t *testing.T) {
 	b.rebuild(sales)
 }
 
-// initRefused tries to make an empty store in place of the one that burnt.
+// initRefused tries to make an empty store in place of the burnt store.
 func (b *branch) initRefused() {
 	b.t.Helper()
 	path := filepath.Join(b.dir, "dted.toml")
@@ -87,12 +87,12 @@ func (b *branch) initRefused() {
 		[]byte(`store = {endpoint = "http://127.0.0.1:1"`)))
 	refused("--new-branch centro makes an empty store")
 	refused("--new-branch centro makes an empty store", "--new-branch", "norte")
-	refused("not a certificate", "--new-branch", "centro") // and goes on
+	refused("not a certificate", "--new-branch", "centro") // and continues
 	b.write("dted.toml", text)
 }
 
-// statusNames has the box's last status name piece 9 and these numbers, as long as fn runs: as if the store had lost
-// what came last.
+// statusNames makes the box's last status name piece 9 and these numbers, while fn runs: as if the store had lost the
+// last pieces.
 func (c *chain) statusNames(last map[string]uint64, fn func()) {
 	c.t.Helper()
 	key := fleetproto.StatusKey("centro", 1)
@@ -118,7 +118,7 @@ func (c *chain) statusNames(last map[string]uint64, fn func()) {
 	}
 }
 
-// TestFleet_Sync: with ship = "sync" the box may burn in the moment in which a till has its answer.
+// TestFleet_Sync: with ship = "sync" the box may burn at the moment in which a till gets its answer.
 func TestFleet_Sync(t *testing.T) {
 	t.Parallel()
 	b, _ := shipping(t, "sync")
@@ -171,7 +171,7 @@ func (b *branch) sellMany(sales int) {
 	}
 }
 
-// burn kills the appliance, and takes its store and its media away.
+// burn kills the appliance, and removes its store and its media.
 func (b *branch) burn() {
 	b.t.Helper()
 	b.kill()
@@ -187,11 +187,11 @@ func (b *branch) remove(names ...string) {
 	}
 }
 
-// rebuild makes the store again of what the chain's store holds: the series goes on behind so many sales.
+// rebuild makes the store again from the chain's store: the series continues after this many sales.
 func (b *branch) rebuild(sales uint64) {
 	t := b.t
 	t.Helper()
-	said, _ := b.dtectl("recover") // what is then to be settled, it says
+	said, _ := b.dtectl("recover") // recover prints what must then be settled
 	if !strings.Contains(said, "fetched the second copy of centro") || !strings.Contains(said, "epoch 1") {
 		t.Error(said)
 	}

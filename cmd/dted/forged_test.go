@@ -22,7 +22,7 @@ import (
 	"dtegate/storage/storetest"
 )
 
-// forger writes to a backup what the storage package lets anybody write: records of rules and of acts.
+// forger writes to a backup whatever the storage package lets anybody write: records of rules and of acts.
 type forger struct {
 	t     *testing.T
 	store *storage.Store
@@ -71,9 +71,9 @@ func (f *forger) rewrite(old, with string) {
 	}
 }
 
-// TestForgedBackup: somebody takes a backup, writes to it a rule of 1 % VAT that nobody signed, half a rule that
-// central IT signed, and another word into the trail; the branch is restored from it. Everything that looks says so,
-// the forged rule computes nothing, and the branch sells.
+// TestForgedBackup: somebody adds to a backup a rule of 1 % VAT that nobody signed and half of a rule that central IT
+// signed, and changes a word in the trail; the branch is restored from it. Every check reports it, the forged rule
+// computes nothing, and the branch sells.
 func TestForgedBackup(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()

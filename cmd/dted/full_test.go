@@ -19,14 +19,15 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// volume mounts a small file system and makes it the place of the test's folders; it skips where that is not allowed.
+// volume mounts a small file system and makes it the place of the test's folders; it skips where mounting is not
+// allowed.
 func volume(t *testing.T, mount func(folder string) *exec.Cmd) string {
 	t.Helper()
 	skip.Short(t)
 	if os.Getuid() != 0 {
 		skip.Test(t, "root", "mounts a file system")
 	}
-	if _, err := binary(); err != nil { // which is not to be built there
+	if _, err := binary(); err != nil { // it must not be built in that folder
 		t.Fatal(err)
 	}
 	folder, err := os.MkdirTemp("", "volume")
@@ -46,8 +47,8 @@ func volume(t *testing.T, mount func(folder string) *exec.Cmd) string {
 	return folder
 }
 
-// supervise starts the appliance again whenever it ends, as systemd does; the returned function ends that, and it, and
-// tells how often it was started.
+// supervise starts the appliance again whenever it ends, as systemd does; the returned function ends this and the
+// appliance, and returns how often it was started.
 func (b *branch) supervise() (stop func() int) {
 	over, done, starts := make(chan struct{}), make(chan struct{}), 0
 	go func() {
@@ -74,10 +75,10 @@ func (b *branch) supervise() (stop func() int) {
 	return func() int { end(); return starts }
 }
 
-// filler takes the room that others are to find missing.
+// filler takes up room, so that others find none.
 type filler struct{ path string }
 
-// leave fills the file system until so many bytes are free.
+// leave fills the file system until this many bytes are free.
 func (f filler) leave(t *testing.T, free int64) {
 	t.Helper()
 	file, err := os.OpenFile(f.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -102,10 +103,10 @@ func (f filler) leave(t *testing.T, free int64) {
 	}
 }
 
-// TestDiskFull: tills sell through an outage until the disk is full; MH comes back, and what was issued is sent from
-// the full disk. Then somebody fills it to the last byte, ballast and all, while there is more to send, and the power
-// is cut: the appliance cannot even start. When there is room again the branch goes on by itself, and no document is
-// lost or twice.
+// TestDiskFull: tills sell through an outage until the disk is full; MH comes back, and the issued documents are sent
+// from the full disk. Then somebody fills it to the last byte, ballast included, while there is more to send, and the
+// power is cut: the appliance cannot even start. When there is room again the branch continues by itself, and no
+// document is lost or doubled.
 func TestDiskFull(t *testing.T) {
 	const size, reserve = 160 << 20, 32 << 20
 	folder := volume(t, func(folder string) *exec.Cmd {
@@ -244,7 +245,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 // TestDiskReadOnly: the kernel makes the file system read-only under the appliance, as it does with a failing disk. The
-// process ends rather than acknowledge anything, says why, and goes on by itself when the disk is well again.
+// process ends and acknowledges nothing, logs why, and continues by itself when the disk is well again.
 func TestDiskReadOnly(t *testing.T) {
 	image := filepath.Join(os.TempDir(), fmt.Sprintf("dted-test-%d.img", os.Getpid()))
 	t.Cleanup(func() { _ = os.Remove(image) })

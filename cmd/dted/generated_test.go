@@ -21,12 +21,13 @@ import (
 var generated = flag.Bool("generated", false, "sell with clients that generators make of the contract; installs the "+
 	"generators from the network")
 
-// unreachable are the words of a registry that does not answer. A wrong checksum or a missing version is a failure.
+// unreachable are the error texts of a registry that does not answer. A wrong checksum or a missing version is a
+// failure.
 var unreachable = regexp.MustCompile(
 	`dial tcp|no such host|i/o timeout|connection re(fused|set)|network is unreachable|TLS handshake|disabled by GOPROXY=off|` +
 		`E(NOTFOUND|AI_AGAIN|CONNREFUSED|CONNRESET|TIMEDOUT|NETUNREACH|HOSTUNREACH)|ERR_SOCKET_TIMEOUT`)
 
-// generators makes clients in the folder var/clients, which has nothing of an earlier run.
+// generators makes clients in the folder var/clients, without anything from an earlier run.
 type generators struct {
 	branch *branch
 	dir    string
@@ -34,8 +35,8 @@ type generators struct {
 }
 
 // TestGeneratedClients generates a Go, a TypeScript and a Python client from the contract, and sells with each: an
-// amount comes back to the cent, a repeated key gives the same document, and the faults of a refusal are typed. The
-// programs that use the clients are in testdata/generated, with the pinned versions of everything that they need.
+// amount comes back exact to the cent, a repeated key gives the same document, and the faults of a refusal are typed.
+// The programs that use the clients are in testdata/generated, with the pinned versions of all their dependencies.
 func TestGeneratedClients(t *testing.T) {
 	skip.Unless(t, *generated, "make clients")
 	b := newBranch(t, everyRule...)
@@ -78,8 +79,8 @@ func TestGeneratedClients(t *testing.T) {
 	})
 }
 
-// schemaOf is the contract's schemas as quicktype reads them: below definitions, and without dates, which quicktype
-// reads with a package that Python does not have of its own.
+// schemaOf returns the contract's schemas in the form that quicktype reads: below definitions, and without dates,
+// because quicktype's code for dates needs a package that Python does not include.
 func schemaOf(t *testing.T, contract []byte) []byte {
 	t.Helper()
 	var doc struct {
@@ -95,7 +96,7 @@ func schemaOf(t *testing.T, contract []byte) []byte {
 	return fmt.Appendf(nil, `{"definitions": %s}`, schemas)
 }
 
-// command runs a program in a folder of var/clients, and returns what it prints; of a failure, its trouble too.
+// command runs a program in a folder of var/clients, and returns its output; after a failure also its error output.
 func (g *generators) command(folder, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = filepath.Join(g.dir, folder)
@@ -141,8 +142,8 @@ func (g *generators) install(t *testing.T, by func() ([]byte, error)) {
 	}
 }
 
-// sells runs a client's program, which prints what it read through its types, and compares that with what the appliance
-// has.
+// sells runs a client's program, which prints what it read through its types, and compares that with the appliance's
+// record.
 func (g *generators) sells(t *testing.T, folder, name string, args ...string) {
 	t.Helper()
 	before := g.branch.sim.Received().Documents

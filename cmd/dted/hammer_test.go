@@ -17,8 +17,8 @@ import (
 )
 
 // TestHammer_KillNine: 16 tills at 8 points of sale issue 60 documents each, 500 with DTE_SOAK, while the appliance is
-// killed again and again. P1: numbers 1…n. P2: what was answered is there, byte for byte. P3: a repeated key is the
-// same document.
+// killed again and again. P1: numbers 1…n. P2: every answered document is there, byte for byte. P3: a repeated key
+// gives the same document.
 func TestHammer_KillNine(t *testing.T) {
 	const tills, points, kills = 16, 8, 4
 	each := 60
@@ -111,7 +111,8 @@ func (b *branch) insist(point int, key, body string) []byte {
 	}
 }
 
-// fsck checks the store of a stopped branch: so many documents in so many series of control numbers, each numbered 1…n.
+// fsck checks the store of a stopped branch: this many documents in this many series of control numbers, each numbered
+// 1…n.
 func (b *branch) fsck(documents, series int) {
 	b.t.Helper()
 	store, err := storage.Open(b.storeOptions())

@@ -8,7 +8,7 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// The hours are El Salvador's, wherever the clock's zone is.
+// The hours are El Salvador's, whatever the clock's zone is.
 func TestHours(t *testing.T) {
 	var week config.Hours
 	if err := week.UnmarshalText([]byte("mon-sat 08:00-20:00")); err != nil {

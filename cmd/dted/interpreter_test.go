@@ -13,14 +13,14 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// What prctl(2) calls MDWE: no memory that was writable, or not executable, ever becomes executable. A program that is
+// prctl(2) calls this MDWE: memory that was writable, or not executable, can never become executable. A program that is
 // executed inherits it. Linux 6.3.
 const (
 	prSetMDWE        = 65
 	prGetMDWE        = 66
 	mdweNoExecGained = 1
 
-	// names what this test's own binary becomes once it has denied itself such memory
+	// names the program that this test's own binary becomes once it has denied itself such memory
 	deniedProgram = "DTED_TEST_DENIED"
 )
 
@@ -40,15 +40,15 @@ func prctl(option, value uintptr) error {
 	return nil
 }
 
-// denied has a program start as deploy/interpreter.conf has systemd start it.
+// denied makes a program start as systemd does with deploy/interpreter.conf.
 func denied(cmd *exec.Cmd) error {
 	self, err := os.Executable()
 	cmd.Path, cmd.Env = self, append(os.Environ(), deniedProgram+"="+cmd.Path)
 	return err
 }
 
-// TestInterpreter: a branch whose rules are interpreted issues where executable memory is denied, and computes to the
-// byte what a compiling one did, and the other way round. The compiler says there that it is the wrong engine.
+// TestInterpreter: a branch whose rules are interpreted issues where executable memory is denied, and computes the same
+// bytes as a compiling branch, and vice versa. There the compiler reports that it is the wrong engine.
 func TestInterpreter(t *testing.T) {
 	t.Parallel()
 	conf, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "interpreter.conf"))

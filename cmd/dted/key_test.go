@@ -17,7 +17,7 @@ import (
 	"dtegate/engine/sign"
 )
 
-// A key that cannot sign ends a start with the reason, and with nothing of the key.
+// A key that cannot sign prevents a start. The error has the reason, and nothing of the key.
 func TestStart_BrokenKey(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -45,7 +45,7 @@ func TestStart_BrokenKey(t *testing.T) {
 			b.write("signing.jwe", c.key)
 			b.write("signing.passphrase", []byte(c.passphrase))
 			ctx, cancel := context.WithCancel(t.Context())
-			cancel() // a start that goes on ends at once
+			cancel() // a start that succeeds ends at once
 			err := run(ctx, filepath.Join(b.dir, "dted.toml"), slog.New(slog.DiscardHandler))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("got %v", err)
@@ -55,8 +55,8 @@ func TestStart_BrokenKey(t *testing.T) {
 	}
 }
 
-// brokenKey is a PKCS#8 whose numbers agree with each other, so that it can be read; one of its two primes is none, and
-// what it signs does not verify.
+// brokenKey is a PKCS#8 whose numbers agree with each other, so that it can be read; but one of its two factors is not
+// a prime, and its signatures do not verify.
 func brokenKey(t *testing.T) []byte {
 	t.Helper()
 	prime := func(bits int) *big.Int {

@@ -18,7 +18,7 @@ import (
 	"dtegate/gateway/certificate"
 )
 
-// A listener that others can reach does not start without a certificate unless the configuration says so.
+// A listener that others can reach does not start without a certificate, unless the configuration allows it.
 func TestLAN_NoPlainHTTP(t *testing.T) {
 	b := newBranch(t)
 	t.Setenv("DTED_API_ADDR", "0.0.0.0:0")
@@ -43,8 +43,8 @@ func TestLAN_NoPlainHTTP(t *testing.T) {
 	}
 }
 
-// TLS on both listeners: a till that trusts the box's authority sells, whoever speaks plain HTTP or an old TLS does
-// not; another certificate is served without a restart; half a handshake holds nobody up; dtectl finds its way.
+// TLS on both listeners: a till that trusts the box's authority can sell, a client with plain HTTP or an old TLS
+// cannot; another certificate is served without a restart; half a handshake delays nobody; dtectl connects.
 func TestLAN(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -107,7 +107,7 @@ func TestLAN(t *testing.T) {
 		t.Error("a stranger's client believes the box's certificate")
 	}
 
-	// Half a handshake, from as many connections as one address may have but one.
+	// Half a handshake, from one connection less than one address may have.
 	var idle []net.Conn
 	began := time.Now()
 	for range 60 {

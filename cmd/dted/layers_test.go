@@ -19,8 +19,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// layers is the import table: what each package of this module may import of it. An arrow that is not here does not
-// exist; a package that is not here must be added with its arrows.
+// layers is the import table: what each package of this module may import from it. An import that is not listed is
+// forbidden; a package that is not listed must be added with its imports.
 var layers = map[string][]string{
 	"rules/abi":     {},
 	"rules/signed":  {"rules/suggest"},
@@ -153,7 +153,7 @@ var layers = map[string][]string{
 	"cmd/dtesim": {"cmd/dtesim/simulator", "rules/bundle"},
 }
 
-// libraries is who may import which third-party module. Prometheus may be imported everywhere.
+// libraries lists which packages may import which third-party module. Prometheus may be imported everywhere.
 var libraries = map[string]string{
 	"github.com/cockroachdb/pebble/v2":         "storage",
 	"github.com/tetratelabs/wazero":            "rules",
@@ -182,7 +182,7 @@ var several = map[string]string{
 	"gateway/reply":    "fasthttp's router serves fasthttp alone",
 }
 
-// clocks names the files outside of cmd that call time.Now, and why the clock of their options does not do. In all
+// clocks names the files outside of cmd that call time.Now, and why the clock of their options does not suffice. In all
 // others time is a field.
 var clocks = map[string]string{
 	"engine/rulestore/backtest.go":       took,
@@ -209,7 +209,7 @@ type product struct {
 	imports []string
 }
 
-// sources reads the tree itself: what "go list" prints is no input that the test cache knows of. Files of every
+// sources reads the tree itself: the output of "go list" is not an input that the test cache knows. Files of every
 // platform count.
 func sources(t *testing.T) map[string]*product {
 	t.Helper()
@@ -222,7 +222,7 @@ func sources(t *testing.T) map[string]*product {
 		if d.IsDir() {
 			if file != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "var" || name == "bin" ||
 				strings.HasSuffix(name, "test")) {
-				return fs.SkipDir // helpers of tests may reach anywhere
+				return fs.SkipDir // helpers of tests may import anything
 			}
 			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
 				return fs.SkipDir // a module of its own
@@ -301,7 +301,7 @@ func TestLayers(t *testing.T) {
 	t.Run("main", func(t *testing.T) { checkMains(t, packages) })
 }
 
-// checkLibraries: one library a package, and in each only its own.
+// checkLibraries: each package imports at most one library, and only an allowed one.
 func checkLibraries(t *testing.T, packages map[string]*product) {
 	used := make(map[string]bool)
 	for name, p := range packages {
@@ -332,7 +332,7 @@ func checkLibraries(t *testing.T, packages map[string]*product) {
 	}
 }
 
-// moduleOf is the longest module of the table that a package lies in.
+// moduleOf returns the longest module of the table that contains a package.
 func moduleOf(imported string) (module string) {
 	for m := range libraries {
 		if (imported == m || strings.HasPrefix(imported, m+"/")) && len(m) > len(module) {
@@ -342,7 +342,7 @@ func moduleOf(imported string) (module string) {
 	return module
 }
 
-// checkClocks: time is a field, and cmd alone fills it in. Main programs and the files that say why may call time.Now.
+// checkClocks: time is a field, and only cmd fills it in. Main programs and the listed files may call time.Now.
 func checkClocks(t *testing.T, packages map[string]*product) {
 	calls := make(map[string]bool)
 	for name, p := range packages {
@@ -372,7 +372,7 @@ func checkClocks(t *testing.T, packages map[string]*product) {
 	}
 }
 
-// checkMains: only main ends the process, therefore it holds as little as can be.
+// checkMains: only main ends the process, therefore it is as short as possible.
 func checkMains(t *testing.T, packages map[string]*product) {
 	const longest = 15 // statements
 	found := 0
@@ -401,8 +401,8 @@ func checkMains(t *testing.T, packages map[string]*product) {
 	}
 }
 
-// numbers are the texts that look like the number of a document type and mean something else, by file, and the
-// few types that Go does name, with why.
+// numbers lists, by file, texts that look like a document type's number and mean something else, and the few types that
+// Go does name, with the reason.
 var numbers = map[string]string{
 	"cmd/dtectl/demo/chain.go":          "dte01: the rule that the demonstration publishes",
 	"cmd/dtectl/demo/demo.go":           "dte01 dte03: the sales that the demonstration shows",
@@ -421,9 +421,9 @@ var (
 	typeFolder = regexp.MustCompile(`\bdte(01|03|04|05|06|07|08|09|11|14|15)\b`)
 )
 
-// TestTypeNumbers: document types are data of the bundles. No Go of the product names one by its number, save the
-// sources of the bundles, the simulator, which is another reading of the law, and the writers of the annexes, which the
-// manual sorts by type.
+// TestTypeNumbers: document types are data of the bundles. No Go code of the product names a type by its number, except
+// the sources of the bundles, the simulator, which is another reading of the law, and the writers of the annexes,
+// because the manual sorts by type.
 func TestTypeNumbers(t *testing.T) {
 	found := make(map[string]bool)
 	for name, p := range sources(t) {
@@ -458,8 +458,8 @@ func TestTypeNumbers(t *testing.T) {
 	}
 }
 
-// besideAmbiente reports whether a literal is compared with an ambiente (00 or 01), is one's value or index, or is the
-// first day of a month behind a date.
+// besideAmbiente reports whether a literal is compared with an ambiente (00 or 01), is an ambiente's value or index, or
+// is the first day of a month after a date.
 func besideAmbiente(l *ast.BasicLit, above []ast.Node) bool {
 	named := func(e ast.Expr) bool {
 		var name string

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// till sends one sale again and again over a connection that it keeps. It does nothing else: it runs on the cores that
-// are measured, where net/http's client would take a fifth of a document's time.
+// till sends one sale again and again over one kept connection. It does nothing else: it runs on the measured cores,
+// where net/http's client would take a fifth of a document's time.
 type till struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -31,7 +31,7 @@ func (b *bench) newTill(point int) (*till, error) {
 		b.api, testToken, point, len(sale10), sale10)}, nil
 }
 
-// ring returns the status, and what came with it when it is not that of a record.
+// ring returns the status, and the body if it is not a record.
 func (t *till) ring() (int, []byte, error) {
 	if _, err := t.conn.Write(t.sale); err != nil {
 		return 0, nil, err

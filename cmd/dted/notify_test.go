@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestNotify: the program tells a real socket that it is ready when /readyz says so, feeds the watchdog, and says that
+// TestNotify: the program tells a real socket that it is ready when /readyz is, resets the watchdog, and announces that
 // it stops.
 func TestNotify(t *testing.T) {
 	b := newBranch(t)

@@ -8,7 +8,7 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestOnline measures what a sale costs while MH answers, beside the same sale while MH is away.
+// TestOnline compares the cost of a sale while MH answers with the cost of the same sale while MH is away.
 func TestOnline(t *testing.T) {
 	skip.Unless(t, *budgets, "make bench-online")
 	bare, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -16,9 +16,9 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestOperator_Invalidate: what a wrong version of a rule made is listed, looked at and taken back by dtectl alone,
-// while dtectl and the appliance are killed on the way; one document is held by a return until that is in the list too.
-// Each is taken back once.
+// TestOperator_Invalidate: the documents of a rule's wrong version are listed, inspected and taken back by dtectl
+// alone, while dtectl and the appliance are killed in between; one document is held by a return until the return is in
+// the list too. Each is taken back once.
 func TestOperator_Invalidate(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t, "retorno/v1", "invalidacion/v3").operated()
@@ -52,7 +52,7 @@ func TestOperator_Invalidate(t *testing.T) {
 	}
 	o.run(true, append(command("--dry-run"), "--kind", "1"), []string{"NEEDS_REPLACEMENT"})
 
-	// The tool is killed behind its first document, and the appliance with it, MH's answer on its way.
+	// The tool is killed after its first document, and so is the appliance, before MH's answer arrives.
 	o.chaos(simulator.Chaos{DelayMS: 300})
 	path, err := operator()
 	if err != nil {

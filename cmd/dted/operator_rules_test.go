@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestOperator_Rules is a rule's way at a branch, by dtectl alone: made and tested, refused and signed, live, proven on
-// the branch's own documents, watched beside the next one, and taken back.
+// TestOperator_Rules follows a rule at a branch, by dtectl alone: it is made and tested, refused and signed, live,
+// proven on the branch's own documents, watched while the next rule is a shadow, and taken back.
 func TestOperator_Rules(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
@@ -94,7 +94,7 @@ func TestOperator_Rules(t *testing.T) {
 	o.refused("rules replay 00000000-0000-4000-8000-000000000000", "the appliance says 404")
 	o.refused("rules replay", "--from")
 
-	// The sale is 13.90 with VAT of 13 in it; with 14 it would be 1.71 of VAT instead of 1.60.
+	// The sale is 13.90 with VAT of 13 % inside; with 14 % the VAT would be 1.71 instead of 1.60.
 	dear := o.file("dear", bundletest.Edition(t, "dte01/v2", "9.0.0", bundletest.Param("ivaRate", "0.14"),
 		bundletest.Refusals))
 	o.does("rules backtest --from 2000-01-01 "+dear, old.ControlNumber+" "+old.Code+": resumen.totalIva 1.6 → 1.71\n",
@@ -144,7 +144,7 @@ func (o *operation) file(name string, data []byte) string {
 	return filepath.Join(o.dir, name+".dterule")
 }
 
-// ruleSource is a checkout of which an author has changed a text in a manifest of dte01; the rest is this one.
+// ruleSource is a copy of this checkout in which an author has changed a text in a manifest of dte01.
 func ruleSource(t *testing.T, old, text string) string {
 	t.Helper()
 	root, source := plugintest.Root(t), t.TempDir()

@@ -23,10 +23,10 @@ import (
 	"dtegate/gateway/certificate"
 )
 
-// operation is an operator at a branch, with dtectl and nothing else.
+// operation is an operator at a branch, with dtectl alone.
 type operation struct {
 	*branch
-	who string // as the record names him
+	who string // as the record names the operator
 }
 
 func (b *branch) operated() *operation {
@@ -38,13 +38,13 @@ func (b *branch) operated() *operation {
 	return &operation{branch: b, who: operatorName + "@" + host}
 }
 
-// does runs a verb that must succeed and say each of the texts, and returns all that it says.
+// does runs a verb that must succeed and print each of the texts, and returns its whole output.
 func (o *operation) does(args string, texts ...string) string {
 	o.t.Helper()
 	return o.run(true, strings.Fields(args), texts)
 }
 
-// refused runs a verb that must fail and say each of the texts.
+// refused runs a verb that must fail and print each of the texts.
 func (o *operation) refused(args string, texts ...string) {
 	o.t.Helper()
 	o.run(false, strings.Fields(args), texts)
@@ -75,7 +75,7 @@ func (o *operation) token(args string) string {
 	return token
 }
 
-// live waits for a change that must be live within a second; a busy machine gets ten.
+// live waits for a change that must be live within a second; a busy machine gets ten seconds.
 func live(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	began := time.Now()
@@ -94,7 +94,7 @@ func trusting(authority *x509.Certificate) *http.Client {
 			TLSClientConfig: &tls.Config{RootCAs: roots}}})}
 }
 
-// sells issues a document over TLS; an error means that the till does not believe the box.
+// sells issues a document over TLS; an error means that the till does not trust the box.
 func (o *operation) sells(c *http.Client, token string) (status int, r record, err error) {
 	req, err := http.NewRequest(http.MethodPost, "https://"+o.api+"/dte/dte01", strings.NewReader(sale01))
 	if err != nil {
@@ -118,8 +118,8 @@ func (o *operation) asks(c *http.Client, path, token string) (int, []byte, error
 	return do(c, req)
 }
 
-// TestOperator is a box in a branch from dtectl init on: a till pins its authority, sells with a token, and everything
-// that the operator does takes effect in the running appliance, says what it did, and is in the trail.
+// TestOperator follows a box in a branch from dtectl init on: a till pins its authority, sells with a token, and
+// everything that the operator does takes effect in the running appliance, prints its result, and is in the trail.
 func TestOperator(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
@@ -234,7 +234,7 @@ func (o *operation) authority(t *testing.T) *x509.Certificate {
 	return c
 }
 
-// tokens are made, rotated and revoked; it returns the one of the first point of sale.
+// tokens are made, rotated and revoked; it returns the first point of sale's token.
 func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) string {
 	t.Helper()
 	opens := func(token string) bool {
@@ -335,7 +335,7 @@ func (o *operation) replaceAuthority(t *testing.T, old *http.Client, token strin
 	return anew
 }
 
-// contingency is declared while MH is well, and taken back; it returns the document that was issued in between.
+// contingency is declared while MH answers, and taken back; it returns the document issued meanwhile.
 func (o *operation) contingency(t *testing.T, c *http.Client, token string) record {
 	t.Helper()
 	o.refused("contingency start --cause 9 --reason x", "the appliance says 400")
@@ -372,7 +372,7 @@ func (o *operation) contingency(t *testing.T, c *http.Client, token string) reco
 	return r
 }
 
-// trail holds what dtectl audit shows of the stopped branch against what the operator did.
+// trail compares what dtectl audit shows of the stopped branch with what the operator did.
 func (o *operation) trail(t *testing.T, first *x509.Certificate) {
 	t.Helper()
 	var lines []string

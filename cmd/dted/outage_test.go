@@ -16,15 +16,15 @@ import (
 	"dtegate/engine"
 )
 
-// TestOutage: tills sell through an outage while the appliance is killed, the cable comes back, and it is killed while
-// it sends what it owes. Every document is sealed once, MH gets none twice, and new sales do not wait. DTE_SOAK sells
-// 10,000, and holds the median of the sales meanwhile to 4 times that before the outage, their p99 to 10 times, or half
-// a second.
+// TestOutage: tills sell through an outage while the appliance is killed, the cable comes back, and the appliance is
+// killed while it sends the backlog. Every document is sealed once, MH gets none twice, and new sales do not wait.
+// DTE_SOAK sells 10,000; the median of the sales meanwhile may be 4 times the median before the outage, their p99 10
+// times the p99, or half a second.
 func TestOutage(t *testing.T) {
 	documents, lotTime := 800, 500*time.Millisecond
 	soak := os.Getenv("DTE_SOAK") != ""
 	switch {
-	case soak: // MH takes minutes for a lot; so much that the simulator's own work does not count
+	case soak: // MH takes minutes for a lot: then the simulator's own work does not count
 		documents, lotTime = 10_000, 2*time.Second
 	case testing.Short():
 		documents = 80
@@ -74,7 +74,7 @@ func TestOutage(t *testing.T) {
 
 	b.chaos(simulator.Chaos{LotMS: int(lotTime.Milliseconds())})
 	began = time.Now()
-	for _, share := range []int{10, 3, 2} { // killed in the middle of what it sends
+	for _, share := range []int{10, 3, 2} { // killed while it sends the backlog
 		for b.sim.Received().Documents-len(before) < documents/share {
 			<-time.After(time.Millisecond)
 		}
@@ -96,8 +96,8 @@ func TestOutage(t *testing.T) {
 	}
 	for _, bound := range []struct {
 		quantile     float64
-		times, least time.Duration // of what it took before
-	}{{.5, 4, 0}, {.99, 10, 500 * time.Millisecond}} { // the sales share two cores and the disk with what is sent
+		times, least time.Duration // of the duration before
+	}{{.5, 4, 0}, {.99, 10, 500 * time.Millisecond}} { // the sales share two cores and the disk with the sending
 		was, is := quantile(before, bound.quantile), quantile(meanwhile, bound.quantile)
 		limit := max(bound.times*was, bound.least)
 		if !soak {

@@ -28,7 +28,7 @@ import (
 
 const flight = 16
 
-// issuer10 is a process that issues documents of ten lines, to as many callers at a time as there are.
+// issuer10 is a process that issues documents of ten lines, for as many callers at a time as there are.
 type issuer10 struct {
 	pid   int
 	issue func(point int)
@@ -75,8 +75,8 @@ func (b *bench) inProcess(t *testing.T) (i issuer10, stop func()) {
 	}
 }
 
-// together: sixteen in flight. From the disk first, as tills would see it; then what the processor can do, on a file
-// system in memory: a device's sync is to be taken off.
+// together: sixteen in flight. First from the disk, as tills would see it; then the processor alone, on a file system
+// in memory, to exclude a device's syncs.
 func (b *bench) together(t *testing.T) {
 	over := b.overHTTP(t)
 	cpu(t, "over HTTP, from the disk, one in flight", over, inTurn)
@@ -112,7 +112,7 @@ func (b *bench) together(t *testing.T) {
 	})
 }
 
-// outage has MH away, and the appliance knows.
+// outage takes MH away, and the appliance knows it.
 func (b *bench) outage(t *testing.T) {
 	b.chaos(simulator.Chaos{Outage: true})
 	for i := range 50 {
@@ -120,8 +120,9 @@ func (b *bench) outage(t *testing.T) {
 	}
 }
 
-// perSecond is documents a second on eight series and on one over parallel bare signatures a second, and how long those
-// on eight series took; it prints them. They take turns, a quarter of a second each: the machine drifts.
+// perSecond returns the documents a second on eight series and on one, divided by the parallel bare signatures a
+// second, and the durations on eight series; it prints them. They take turns, a quarter of a second each, because the
+// machine drifts.
 func (b *bench) perSecond(where string, i issuer10) (eight, one float64, latency []time.Duration) {
 	const rounds, round = 30, 320
 	var mu sync.Mutex
@@ -144,7 +145,7 @@ func (b *bench) perSecond(where string, i issuer10) (eight, one float64, latency
 	return eight, one, latency
 }
 
-// all does n pieces of work with some workers, none of which is idle while there is more.
+// all does n pieces of work with some workers, none of which is idle while there is more work.
 func all(workers, n int, work func(worker int)) {
 	var left atomic.Int32
 	left.Store(int32(n))
@@ -159,7 +160,8 @@ func all(workers, n int, work func(worker int)) {
 	wg.Wait()
 }
 
-// steady is what one of n pieces of work takes while all workers work: the first and the last of each are not counted.
+// steady returns the duration of each of n pieces of work while all workers work: the first and the last pieces are not
+// counted.
 func steady(workers, n int, work func(worker int)) time.Duration {
 	var done atomic.Int32
 	var from, to time.Time
@@ -177,8 +179,8 @@ func steady(workers, n int, work func(worker int)) time.Duration {
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
-// cpu is what an issuer runs for one document over what a process that only signs runs for one signature, while work
-// has both do so many; it prints them. sign has the other sign n times.
+// cpu returns the CPU time of an issuer for one document, divided by the CPU time of a signing process for one
+// signature, while work makes both do this many; it prints them. sign makes the signing process sign n times.
 func cpu(t *testing.T, where string, i issuer10, work func(i issuer10, sign func(n byte)) (documents,
 	signatures int)) float64 {
 	self, err := os.Executable()
@@ -219,7 +221,7 @@ func cpu(t *testing.T, where string, i issuer10, work func(i issuer10, sign func
 	return ratio(document, signature)
 }
 
-// beside: there is much to do, sixteen documents in flight and signatures beside them, on the same cores.
+// beside: a busy machine, with sixteen documents in flight and signatures on the same cores.
 func beside(i issuer10, sign func(byte)) (documents, signatures int) {
 	const n, few = 4800, 4
 	stop := make(chan struct{})
@@ -251,7 +253,7 @@ func inTurn(i issuer10, sign func(byte)) (documents, signatures int) {
 	return n, n
 }
 
-// bareSigner is what the process that only signs does, on all cores, as many times as the byte says that it is sent.
+// bareSigner is the process that only signs, on all cores, as many times as the byte that it reads says.
 func bareSigner() {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -267,7 +269,7 @@ func bareSigner() {
 	}
 }
 
-// spent is the time that a process's threads have run.
+// spent returns the time that a process's threads have run.
 func spent(t *testing.T, pid int) (sum time.Duration) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(threads) == 0 {

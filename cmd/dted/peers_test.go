@@ -45,8 +45,9 @@ type contender struct {
 	latency []time.Duration
 }
 
-// TestPeers has sixteen tills sell to the appliance and to its peers in short turns, MH online for all, and prints a
-// table. All share the machine with the tills and with the simulated MH. A peer's database counts as a part of it.
+// TestPeers has sixteen tills sell to the appliance and to its peers in short turns, with MH online for all, and prints
+// a table. All share the machine with the tills and with the simulated MH. A peer's database counts as a part of the
+// peer.
 func TestPeers(t *testing.T) {
 	skip.Unless(t, *peers, "make bench-peers")
 	const rounds = 30
@@ -65,7 +66,7 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	for _, c := range all {
-		c.turn(t) // whatever is slow only once
+		c.turn(t) // pay one-time costs first
 		c.counted, c.turns, c.latency, c.around, c.spent = 0, nil, nil, 0, -treeSpent(t, c.processes)
 	}
 	for i := range rounds {
@@ -77,7 +78,7 @@ func TestPeers(t *testing.T) {
 	fmt.Printf("| %d rounds of %v each | per second of CPU | with tills and MH | documents/s | dted's / these | p50 | "+
 		"p99 |\n|---|--:|--:|--:|--:|--:|--:|\n", rounds, oneTurn)
 	for _, c := range all {
-		c.spent += treeSpent(t, c.processes) // with what it did between its turns
+		c.spent += treeSpent(t, c.processes) // including the time between its turns
 		sold += c.sold
 		ratios := make([]float64, rounds)
 		for i := range ratios {
@@ -100,7 +101,7 @@ func TestPeers(t *testing.T) {
 
 const oneTurn = time.Second
 
-// turn sells for a turn, with sixteen tills at eight points of sale.
+// turn sells for one turn, with sixteen tills at eight points of sale.
 func (c *contender) turn(t *testing.T) {
 	var mu sync.Mutex
 	var tills sync.WaitGroup
@@ -133,7 +134,7 @@ func (c *contender) first(t *testing.T) record {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("x-api-token", testToken+"1")
-	status, answer, err := do(http.DefaultClient, req) // the other one compares with the appliance's contract
+	status, answer, err := do(http.DefaultClient, req) // otherwise the client compares with the appliance's contract
 	if err != nil || status != http.StatusCreated {
 		t.Fatalf("%s: %d %v %.500s", c.name, status, err, answer)
 	}
@@ -261,7 +262,7 @@ func awaited(t *testing.T, name string, up func() error) {
 	}
 }
 
-// selfSpent is the processor's time of this process, where the tills and MH are.
+// selfSpent returns the processor time of this process, which runs the tills and MH.
 func selfSpent(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -271,7 +272,7 @@ func selfSpent(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// treeSpent is the processor's time of processes and of all below them, also those that have ended.
+// treeSpent returns the processor time of processes and of all their descendants, including those that have ended.
 func treeSpent(t *testing.T, roots []int) (sum time.Duration) {
 	t.Helper()
 	const tick = 10 * time.Millisecond // USER_HZ
@@ -290,7 +291,7 @@ func treeSpent(t *testing.T, roots []int) (sum time.Duration) {
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		parent, _ := strconv.Atoi(fields[1])
 		children[parent] = append(children[parent], pid)
-		for _, ticks := range fields[11:15] { // its user's and system's time, and that of children that have ended
+		for _, ticks := range fields[11:15] { // user and system time, its own and that of ended children
 			n, _ := strconv.Atoi(ticks)
 			own[pid] += time.Duration(n) * tick
 		}

@@ -16,14 +16,14 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// postgres is a server of one peer, with the tables of deploy/bench/peers, on the same file system as the appliance's
-// store. Its commits are synced, as PostgreSQL's are by default.
+// postgres is a peer's server, with the tables of deploy/bench/peers, on the same file system as the appliance's store.
+// It syncs its commits, as PostgreSQL does by default.
 type postgres struct {
 	dir, bin string
 	pid      int
 }
 
-// newPostgres makes and starts a server that ends with the test. It skips where there is none.
+// newPostgres makes and starts a server that ends with the test. It skips if PostgreSQL is missing.
 func newPostgres(t *testing.T) *postgres {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
@@ -78,7 +78,7 @@ func newPostgres(t *testing.T) *postgres {
 	return p
 }
 
-// owner gives the folder to the user of Debian's package if this process is root's: as root PostgreSQL does not run.
+// owner gives the folder to the user of Debian's package if this process is root's: PostgreSQL does not run as root.
 func (p *postgres) owner() (*syscall.SysProcAttr, error) {
 	if os.Getuid() != 0 {
 		return nil, nil

@@ -16,7 +16,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// The tests that ARCHITECTURE.md names as proofs are there.
+// The tests that ARCHITECTURE.md names as proofs exist.
 func TestProofs(t *testing.T) {
 	root := plugintest.Root(t)
 	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
@@ -69,7 +69,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// The Go files that the documents and the package comments name are there.
+// The Go files that the documents and the package comments name exist.
 func TestProofs_NamedFiles(t *testing.T) {
 	root := plugintest.Root(t)
 	// of all Go files: the path from the root, and its last part
@@ -131,7 +131,8 @@ func TestProofs_NamedFiles(t *testing.T) {
 	}
 }
 
-// TestWhereIsWhat: the table of folders in ARCHITECTURE names every package that is no test's, and its files are there.
+// TestWhereIsWhat: the table of folders in ARCHITECTURE names every package that is not for tests, and the table's
+// files exist.
 func TestWhereIsWhat(t *testing.T) {
 	root := plugintest.Root(t)
 	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))

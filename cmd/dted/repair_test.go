@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/archive/archivetest"
 )
 
-// longSale has so many lines that its signed form fills a block of a table by itself.
+// longSale has so many lines that its signed form alone fills a block of a table.
 func longSale() string {
 	lines := make([]string, 150)
 	for i := range lines {
@@ -24,7 +24,7 @@ func longSale() string {
 }
 
 // A branch without a second copy loses the signed form of a document. fsck --ask names the document, the archive that
-// has the form and the seal under which MH holds it; repair takes the form from the archive, a real one.
+// has the form, and the seal under which MH holds it; repair takes the form from a real archive.
 func TestRepair_Archive(t *testing.T) {
 	t.Parallel()
 	store := archivetest.Start(t)
@@ -41,7 +41,7 @@ func TestRepair_Archive(t *testing.T) {
 	if r := a.run(2); r.refused != nil || r.sale != "" {
 		t.Fatalf("%v %s\n%s", r.refused, r.sale, r.log)
 	}
-	if r := a.run(0); r.refused != nil { // what the log held is in tables now
+	if r := a.run(0); r.refused != nil { // the log's rows are in tables now
 		t.Fatal(r.refused)
 	}
 	lost := a.loseForm(t)
@@ -72,7 +72,7 @@ func TestRepair_Archive(t *testing.T) {
 	}
 }
 
-// loseForm turns a bit in the signed form of one document, and returns the document's code.
+// loseForm flips a bit in the signed form of one document, and returns the document's code.
 func (a *atRest) loseForm(t *testing.T) string {
 	t.Helper()
 	tables, err := filepath.Glob(a.At("data/*.sst"))

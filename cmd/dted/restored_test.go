@@ -11,7 +11,7 @@ import (
 	"dtegate/storage"
 )
 
-// A store from a backup or from a second copy does not issue before it is known which numbers were spent since.
+// A store from a backup or from a second copy does not issue until it is known which numbers were spent since.
 func TestOpen_Restored(t *testing.T) {
 	b := newBranch(t)
 	must := func(err error) {

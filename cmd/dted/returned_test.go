@@ -10,12 +10,12 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestOperator_Return: MH refuses what a pushed rule computes, the branch goes back by itself and says so everywhere,
-// and the operator puts the rule back. One till's refusals for a wrong customer did nothing before.
+// TestOperator_Return: MH refuses what a pushed rule computes, the branch goes back by itself and reports it
+// everywhere, and the operator puts the rule back. Before that, one till's refusals for a wrong customer had no effect.
 func TestOperator_Return(t *testing.T) {
 	t.Parallel()
 	o := newBranch(t).operated()
-	// MH's refusal of the customer is wanted, not the box's
+	// MH should refuse the customer, not the box
 	o.reconfigure("rate = 100000", `rate = 100000, unknown_codes = "pass"`)
 	o.start()
 	defer func() { o.stop() }()
@@ -31,7 +31,7 @@ func TestOperator_Return(t *testing.T) {
 			t.Fatalf("%d %v %s", status, err, answer)
 		}
 	}
-	// The alarm is one till's too: everybody who looks is told of the rule in force that MH refuses.
+	// One till is enough for the alarm: every page and command names the rule in force that MH refuses.
 	if n := o.metric(`dte_rule_outcomes{document="01",kind="document",outcome="other",schema="2",version="2.1.4"}`); n != 50 {
 		t.Errorf("%v refusals of a request", n)
 	}

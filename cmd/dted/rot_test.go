@@ -14,23 +14,23 @@ import (
 	"dtegate/storage/storetest"
 )
 
-// ended is how a branch with a damaged file does. The zero value goes on as if nothing were.
+// ended describes how a branch with a damaged file continues. The zero value: as if nothing were damaged.
 type ended struct {
-	start  string // what the start's refusal says
-	log    string // what the start logs
-	sale   string // what the refusal of a sale says
-	doctor string // what dtectl doctor finds wrong
-	fsck   string // what dtectl fsck says, "" for "no problem found"
-	mend   string // the order of dtectl that makes the store whole again
+	start  string // a text in the start's refusal
+	log    string // a text in the start's log
+	sale   string // a text in the refusal of a sale
+	doctor string // a fault that dtectl doctor finds
+	fsck   string // a text of dtectl fsck, "" for "no problem found"
+	mend   string // the dtectl command that makes the store whole again
 }
 
-// damaged is a file that is damaged in one way after the other.
+// damaged is a file that is damaged in several ways, one after the other.
 type damaged struct {
 	file                          string  // a pattern; the longest file that it names, of a list of tables the last
 	at                            float64 // where a bit is turned, of the file's length
 	turned, cut, emptied, removed ended
 	empty                         bool // the file has no content: it can only be removed
-	secret                        bool // nothing here judges its content
+	secret                        bool // nothing here can judge its content
 }
 
 func alike(e ended) damaged { return damaged{at: 0.5, turned: e, cut: e, emptied: e, removed: e} }
@@ -134,9 +134,9 @@ var filesAtRest = []damaged{
 	alike(ended{}).of("copy/*.copy"),
 }
 
-// TestRot_AtRest damages each kind of file of a branch that stands still. A start, dtectl doctor and dtectl fsck say
-// which file it is and what to do, nothing is lost, no number is used twice, and what can go on goes on. Of the damages
-// of a file that end alike the suite plays the first, DTE_SOAK plays all.
+// TestRot_AtRest damages each kind of file of a stopped branch. A start, dtectl doctor and dtectl fsck name the file
+// and the remedy, nothing is lost, no number is used twice, and whatever can continue continues. Of damages to a file
+// with the same result the suite plays the first, DTE_SOAK all.
 func TestRot_AtRest(t *testing.T) {
 	t.Parallel()
 	whole := newAtRest(t)
@@ -185,11 +185,11 @@ func TestRot_AtRest(t *testing.T) {
 	}
 }
 
-// A repair that was cut short before it was recorded is in the trail after the next start.
+// A repair that was interrupted before it was recorded is in the trail after the next start.
 func TestRepair_StartRecords(t *testing.T) {
 	t.Parallel()
 	a := newAtRest(t)
-	// Without an archive: the first sale would wait for what the archive knows.
+	// Without an archive: the first sale would wait for the archive's answer.
 	a.Set("[archive]\nendpoint = \"http://127.0.0.1:9000\"\nbucket = \"dte\"\naccess_key = \"dte\"\nsecret_file = "+
 		"\"archive.secret\"\npath_style = true\n", "")
 	manifests, err := filepath.Glob(a.At("data/MANIFEST-*"))
@@ -232,7 +232,7 @@ func TestRepair_StartRecords(t *testing.T) {
 	}
 }
 
-// A damaged backup is refused, or what a store is made of is named not to be whole, by the name of the file.
+// A damaged backup is refused, or the store made from it is reported as incomplete, by the name of the file.
 func TestRot_Backup(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -288,7 +288,7 @@ func TestRot_Backup(t *testing.T) {
 			if err == nil {
 				said = fmt.Sprint(made.Sources[0].Bad)
 			}
-			// a list names what it lists
+			// a list names its content
 			if base := filepath.Base(path); said == "[]" || base != "SHA256SUMS" && !strings.Contains(said, base) {
 				t.Errorf("%s %s: %s", filepath.Base(path), name, said)
 			}

@@ -27,13 +27,13 @@ import (
 	"dtegate/storage"
 )
 
-// atRest is a branch that stands still after it has sold, with a second copy, a backup and TLS.
+// atRest is a branch that is stopped after it has sold, with a second copy, a backup and TLS.
 type atRest struct {
 	*boxtest.Box
 	sim  *simulator.Simulator
 	sale string            // what a till sends
 	sold map[string][]byte // answers by code
-	// until is waited for before the appliance ends, when it is set; last is the latest sale.
+	// until, if set, is waited for before the appliance ends; last is the latest sale.
 	until func(last record) bool
 }
 
@@ -63,7 +63,7 @@ func newStanding(t *testing.T) *atRest {
 	a.Set("mark = \"mark\"\n", "mark = \"mark\"\ndisk_reserve = \"1MiB\"\n")
 	a.Authority()
 	a.Write("authority.password", []byte("secreto-mh.2026\n"))
-	a.Write("box.key", []byte(strings.Repeat("5", 64)+"\n")) // a turned bit leaves it a key
+	a.Write("box.key", []byte(strings.Repeat("5", 64)+"\n")) // after a flipped bit it is still a key
 	secret := bytes.Repeat([]byte{9}, 32)
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(testToken))
@@ -117,17 +117,17 @@ func (a *atRest) copied(t *testing.T) *atRest {
 	return &atRest{Box: a.Box.Copy(t), sim: a.sim, sale: a.sale, sold: a.sold}
 }
 
-// started is what became of a start.
+// started is the result of a start.
 type started struct {
 	refused error
 	log     string
-	sale    string   // why a sale was refused; "" when all were issued
+	sale    string   // why a sale was refused; "" if all were issued
 	numbers []string // of those that were issued
-	lost    []string // documents that are not as they were
-	unread  int      // documents that the branch says it cannot read
+	lost    []string // documents that have changed
+	unread  int      // documents that the branch reports as unreadable
 }
 
-// run starts the appliance in this process, reads what was sold, sells so many documents more, and ends it.
+// run starts the appliance in this process, reads the sold documents, sells this many more, and ends it.
 func (a *atRest) run(sales int) (r started) {
 	cfg, err := config.Load(a.Config())
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *atRest) run(sales int) (r started) {
 	return r
 }
 
-// operated is what dtectl doctor finds wrong, and what dtectl fsck says.
+// operated returns the faults that dtectl doctor finds, and the output of dtectl fsck.
 func (a *atRest) operated(t *testing.T) (doctor, fsck string) {
 	t.Helper()
 	path, err := operator()
@@ -238,7 +238,7 @@ func longer(a, b string) int {
 	return cmp.Compare(one.Size(), other.Size())
 }
 
-// judge compares what becomes of a damaged branch with what should.
+// judge compares the result of a damaged branch with the expected result.
 func (a *atRest) judge(t *testing.T, want ended) {
 	t.Helper()
 	says := func(who, said, want string) {
@@ -251,7 +251,7 @@ func (a *atRest) judge(t *testing.T, want ended) {
 			t.Errorf("%s should say %q, and says\n%s", who, want, said)
 		}
 	}
-	// What only a start reads doctor refuses in the same words: TestDoctor_BrokenBoxes.
+	// Doctor refuses in the same words what only a start reads: TestDoctor_BrokenBoxes.
 	if want.start == "" || want.doctor != "" {
 		doctor, fsck := a.operated(t)
 		says("doctor", doctor, want.doctor)

@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// tried runs a backtest of the branch's documents from a day on, and gives its totals.
+// tried runs a backtest of the branch's documents from a day on, and returns its totals.
 func (b *branch) tried(t *testing.T, from string, candidate []byte) *rulestore.BacktestTotals {
 	t.Helper()
 	status, answer := b.admin(http.MethodPost, "/admin/rules/backtest?to=2999-12-31&from="+from, candidate)
@@ -29,7 +29,7 @@ func (b *branch) tried(t *testing.T, from string, candidate []byte) *rulestore.B
 	return last.Totals
 }
 
-// begun lets a backtest of all documents run for a while, and goes away.
+// begun lets a backtest of all documents run for a while, and hangs up.
 func (b *branch) begun(t *testing.T, candidate []byte, long time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), long)
@@ -50,8 +50,8 @@ func (b *branch) begun(t *testing.T, candidate []byte, long time.Duration) {
 	}
 }
 
-// backtest: how many documents of ten lines one core makes again in a second, the candidate's way through the steps
-// left out; and what the tills feel of it.
+// backtest: how many documents of ten lines one core computes again in a second, without the candidate's steps; and how
+// much the tills are delayed.
 func (b *bench) backtest(t *testing.T) {
 	candidate := bundletest.Edition(t, "dte01/v2", "9.0.0")
 	b.tried(t, "2999-01-01", candidate) // warm
@@ -71,7 +71,7 @@ func (b *bench) backtest(t *testing.T) {
 	var ratios []float64
 	pause(time.Second)
 	for range 5 {
-		pause(1500 * time.Millisecond) // until the one before has noticed that nobody listens
+		pause(1500 * time.Millisecond) // until the previous backtest has noticed that nobody listens
 		s.lap()
 		pause(time.Second)
 		steady := s.lap()
@@ -82,7 +82,7 @@ func (b *bench) backtest(t *testing.T) {
 	b.row("p99, 16 in flight, beside a backtest / without (median of rounds)", median(ratios), 1.5, "x")
 }
 
-// swaps: what the tills feel of bundles that come every 100 ms, good ones and bad ones.
+// swaps: how much bundles that come every 100 ms, good and bad ones, delay the tills.
 func (b *bench) swaps(t *testing.T) {
 	s := b.sell16(0)
 	defer s.stop()
@@ -100,8 +100,8 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// activations: one bundle with 100 golden cases at a branch at rest, whose module's code is compiled anew, or comes
-// from the cache.
+// activations: one bundle with 100 golden cases at an idle branch; its module is compiled anew, or comes from the
+// cache.
 func activations(t *testing.T, row func(string, float64, float64, string)) {
 	b := newBranch(t, everyRule...)
 	b.reconfigure(filepath.Join(plugintest.Root(t), "var", "build", "cache"), "cache")

@@ -21,7 +21,7 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// admin asks the operators' listener. It has no time-out: a backtest gives way to the tills.
+// admin asks the operators' listener. It has no time-out, because a backtest gives way to the tills.
 func (b *branch) admin(method, path string, body []byte) (int, []byte) {
 	b.t.Helper()
 	req, err := http.NewRequest(method, "http://"+b.ops+path, bytes.NewReader(body))
@@ -50,8 +50,8 @@ func (b *branch) getOps(path string) (int, []byte) {
 	return status, answer
 }
 
-// tills sell from 16 clients at 8 points of sale until stop, with a time between the sales of each, and note how long
-// each sale took.
+// tills sell from 16 clients at 8 points of sale until stop, with a pause between the sales of each, and note the
+// duration of each sale.
 type tills struct {
 	b     *branch
 	wg    sync.WaitGroup
@@ -86,7 +86,7 @@ func (b *branch) sell16(between time.Duration) *tills {
 	return s
 }
 
-// lap gives the sales since the last one.
+// lap returns the sales since the last call.
 func (s *tills) lap() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *tills) stop() {
 	s.wg.Wait()
 }
 
-// kindOfBundle is a kind of bundle, and the step that refuses it: "" for those that go live.
+// kindOfBundle is a kind of bundle, and the step that refuses it: "" for bundles that go live.
 type kindOfBundle struct {
 	name, refused string
 	make          func() []byte
@@ -132,17 +132,17 @@ func badAndGood(t testing.TB) []kindOfBundle {
 	}
 }
 
-// swapping is what swaps cost the tills.
+// swapping is the cost of swaps for the tills.
 type swapping struct {
-	steady, swapped []time.Duration // how long a sale took before rules came, and while
+	steady, swapped []time.Duration // durations of sales before bundles came, and meanwhile
 	counts          map[string]int
 	took            []time.Duration // of the activations that went live
-	ratios          []float64       // p99 while rules came over p99 before, of each round
+	ratios          []float64       // p99 while bundles came, divided by p99 before, of each round
 	resident        int64           // the appliance's memory in bytes: the most after a bundle
 }
 
-// swap takes turns, so many rounds: a second in which the tills sell undisturbed, and a second or more in which a
-// bundle comes every 100 ms, or as fast as the branch takes them.
+// swap alternates for this many rounds: a second in which the tills sell undisturbed, and a second or more in which a
+// bundle comes every 100 ms, or as fast as the branch accepts them.
 func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 	r := &swapping{counts: make(map[string]int)}
 	pause(time.Second) // warm
@@ -178,11 +178,11 @@ func (b *branch) swap(s *tills, kinds []kindOfBundle, rounds int) *swapping {
 }
 
 // TestRules_SwapUnderLoad activates bundles, good ones and every kind of bad one, while 16 clients sell: no sale fails,
-// and every document is what the bundle that it names makes of its facts. DTE_SOAK does it for five minutes.
+// and every document is what its named bundle makes of its facts. DTE_SOAK does it for five minutes.
 func TestRules_SwapUnderLoad(t *testing.T) {
 	rounds, between, soak := 1, 50*time.Millisecond, os.Getenv("DTE_SOAK") != ""
 	if soak {
-		rounds, between = 75, 0 // of 4 s each with bundles coming, on a busy processor
+		rounds, between = 75, 0 // 4 s each while bundles come, on a busy processor
 	}
 	b := newBranch(t)
 	kinds := badAndGood(t)
@@ -226,7 +226,7 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 		"%d after the replay", more.counts, quantile(r.took, .5),
 		quantile(r.steady, .5), quantile(r.steady, .99), len(r.steady), quantile(r.swapped, .5), quantile(r.swapped,
 			.99), len(r.swapped), before>>20, after>>20, replayed>>20)
-	// The budget is the p99: a soak and make bench, which run alone, hold it. Here other tests run beside this one.
+	// The budget is the p99: a soak and make bench, which run alone, check it. Here other tests run at the same time.
 	if soak && median(more.ratios) > 2 {
 		t.Errorf("p99 while bundles come, over p99 before: %.2f", more.ratios)
 	}
@@ -243,8 +243,8 @@ func pause(d time.Duration) { <-time.After(d) }
 // resident is the appliance's memory in bytes.
 func (b *branch) resident() int64 { return cmdtest.Resident(b.t, b.cmd.Process.Pid) }
 
-// TestRules_Restart: what was live is live after a power cut, whatever lies in the folder; who has no admin token
-// changes nothing.
+// TestRules_Restart: live rules are still live after a power cut, whatever is in the folder; a caller without the admin
+// token changes nothing.
 func TestRules_Restart(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -309,7 +309,7 @@ func TestRules_Restart(t *testing.T) {
 	}
 }
 
-// TestRules_CallerGoesAway: whoever asked for a backtest and hangs up in the middle of it does the branch no harm.
+// TestRules_CallerGoesAway: a caller that requests a backtest and hangs up in the middle of it does the branch no harm.
 func TestRules_CallerGoesAway(t *testing.T) {
 	b := newBranch(t)
 	b.start()
@@ -328,7 +328,7 @@ func TestRules_CallerGoesAway(t *testing.T) {
 		if _, err := conn.Read(make([]byte, 100)); err != nil { // it has begun
 			t.Fatal(err)
 		}
-		if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // hang up, and do not say so
+		if err := conn.(*net.TCPConn).SetLinger(0); err != nil { // hang up without notice
 			t.Fatal(err)
 		}
 		conn.Close()

@@ -12,13 +12,13 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// runbook is what deploy/RUNBOOK.md tells operators to type, by section. A fenced block of sh is one order, of some
-// lines; a span of code in a sentence is one where it begins with the name of a program.
+// runbook is what deploy/RUNBOOK.md tells operators to type, by section. A fenced block of sh is one order of several
+// lines; a span of code in a sentence is an order if it begins with the name of a program.
 type runbook map[string]*section
 
 type section struct{ blocks, lines []string }
 
-// programs of operators: what begins with another word in a sentence is a file, a metric or a setting.
+// programs of operators: a span that begins with another word is a file, a metric or a setting.
 var typed = regexp.MustCompile(
 	`^(dtectl|runuser|systemctl|systemd-[a-z]+|journalctl|timedatectl|curl|apt|rm|df|du|findmnt|dmesg|smartctl|iostat|iotop|tcpdump|ping|ssh|promtool)( |$)`)
 
@@ -48,8 +48,8 @@ func readRunbook(t testing.TB) runbook {
 	return book
 }
 
-// elsewhere are orders that TestRunbook_DeadBox does not type: by their beginning, the test that has what they do run,
-// or why none has. A test must be there.
+// elsewhere lists orders that TestRunbook_DeadBox does not type: by their beginning, the test that runs the same, or
+// why no test does. The test must exist.
 var elsewhere = map[string]string{
 	"dtectl contingency":     "TestOperator",
 	"dtectl tls":             "TestOperator",
@@ -95,7 +95,7 @@ var elsewhere = map[string]string{
 	"systemctl stop dted":    "typed with others by TestRunbook_DeadBox",
 }
 
-// unproven are the orders that nobody has run: neither typed, nor elsewhere.
+// unproven returns the orders that nobody has run: neither typed, nor elsewhere.
 func (book runbook) unproven(t testing.TB, typed map[string]bool) (list []string) {
 	t.Helper()
 	tests, used := tests(t), make(map[string]bool)
@@ -136,7 +136,7 @@ func (book runbook) unproven(t testing.TB, typed map[string]bool) (list []string
 	return list
 }
 
-// tests are the names of those of both programs; dtectl's lie in its rooms, too.
+// tests returns the test names of both programs; dtectl's tests are in its folders too.
 func tests(t testing.TB) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)

@@ -29,7 +29,7 @@ func TestScripts(t *testing.T) {
 			s := &story{b: b}
 			if strings.HasPrefix(t.Name(), "TestScripts/entrega") {
 				s.inbox = b.withInbox()
-				// its token may mail elsewhere, by the branch's own word
+				// the branch lets its token mail elsewhere
 				set, err := os.ReadFile(filepath.Join(b.dir, "dted.toml"))
 				if err != nil {
 					t.Fatal(err)
@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// rulesOf are the rules of the routes that a story names.
+// rulesOf returns the rules of the routes that a story names.
 func rulesOf(t *testing.T, file string) (rules []string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -119,7 +119,7 @@ func (s *story) status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// at finds data.dteJson.cuerpoDocumento.0.cantidad.
+// at finds a member like data.dteJson.cuerpoDocumento.0.cantidad.
 func (s *story) at(path string) (any, bool) {
 	v := s.answer
 	for _, name := range strings.Split(path, ".") {
@@ -143,7 +143,8 @@ func (s *story) at(path string) (any, bool) {
 	return v, true
 }
 
-// field PATH [VALUE]: the answer's member, as JSON or as text. Without a value it must be there; ! field wants it away.
+// field PATH [VALUE]: the answer's member, as JSON or as text. Without a value it must exist; ! field requires that it
+// does not.
 func (s *story) field(ts *testscript.TestScript, neg bool, args []string) {
 	v, ok := s.at(args[0])
 	if len(args) == 1 {
@@ -179,7 +180,7 @@ func (s *story) chaos(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(s.b.sim.Chaos(c))
 }
 
-// received NAME N: a count of what the authority holds.
+// received NAME N: a count that the authority has.
 func (s *story) received(ts *testscript.TestScript, _ bool, args []string) {
 	b, err := json.Marshal(s.b.sim.Received())
 	ts.Check(err)
@@ -193,7 +194,8 @@ func (s *story) received(ts *testscript.TestScript, _ bool, args []string) {
 // prefer sets the Prefer header of the next post.
 func (s *story) prefer(_ *testscript.TestScript, _ bool, args []string) { s.preference = args[0] }
 
-// until N CURSOR follows the late results, some of which have come, until there are N, and keeps the cursor in $CURSOR.
+// until N CURSOR follows the late results, some of which may have come already, until there are N, and keeps the cursor
+// in $CURSOR.
 func (s *story) until(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)

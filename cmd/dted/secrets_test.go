@@ -17,13 +17,13 @@ import (
 	"dtegate/engine/sign"
 )
 
-// secrets are what no answer, metric or log of any test of this package may hold.
+// secrets are texts that no answer, metric or log of any test of this package may contain.
 var secrets = map[string]string{"a till's token": testToken, "the admin token": testAdmin,
 	"the passphrase": testPassphrase, "MH's password": "secreto-mh.2026",
 	"a private key": "PRIVATE KEY", "the sealed key": "eyJhbGciOiJQQkVTMi",
 	"the secret of the tokens": strings.Repeat("09", 32)}
 
-// leaks are the secrets that came out, and where.
+// leaks are the secrets that got out, and where.
 var leaks struct {
 	sync.Mutex
 	found []string
@@ -39,7 +39,7 @@ func seek(where string, text []byte) {
 	}
 }
 
-// watched looks for secrets in what comes back.
+// watched looks for secrets in answers.
 type watched struct{ http.RoundTripper }
 
 func (w watched) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -52,7 +52,7 @@ func (w watched) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// watchedBody looks at each piece together with the end of the one before.
+// watchedBody checks each piece together with the end of the previous one.
 type watchedBody struct {
 	io.ReadCloser
 	where string
@@ -67,8 +67,8 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestFiles_Umask: what init, a start, a backup, books and certify create is private to the account and usable by it,
-// whatever umask they inherit.
+// TestFiles_Umask: the files that init, a start, a backup, books and certify create are private to the account and
+// usable by it, whatever umask they inherit.
 func TestFiles_Umask(t *testing.T) {
 	for _, mask := range []int{0o000, 0o277} {
 		t.Run(fmt.Sprintf("%03o", mask), func(t *testing.T) {

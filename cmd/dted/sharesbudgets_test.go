@@ -21,16 +21,15 @@ func TestShares(t *testing.T) {
 	shares(t, rows(t))
 }
 
-// A quiet block and one beside an abuse take turns, so many times.
+// A quiet block and a block during an abuse take turns, this many times.
 const (
 	sharesRounds = 5
 	sharesBlock  = 120 // sales
 )
 
-// shares is the worst till against a quiet one, under the limits that a branch has by default. The worst one has a good
-// token, asks for all that it can, and asks again at once, or ten milliseconds after it was told to wait: what it costs
-// to answer a flood of requests is the wire's matter and no share. The quiet till sells ten lines a few dozen times a
-// second.
+// shares compares the worst till with a quiet till, under a branch's default limits. The worst till has a good token,
+// asks for as much as it can, and asks again at once, or ten milliseconds after it was told to wait: the cost of
+// answering a flood of requests is outside of shares. The quiet till sells ten lines a few dozen times a second.
 func shares(t *testing.T, row func(string, float64, float64, string)) {
 	b := newBranch(t, everyRule...)
 	b.reconfigure(", rate = 100000", "")
@@ -45,7 +44,7 @@ func shares(t *testing.T, row func(string, float64, float64, string)) {
 	}
 	largest := `{"receptor":` + customer10 + `,"items":[` + strings.Join(lines, ",") + `],"condicionOperacion":1}`
 	long := b.sold(strings.ReplaceAll(largest, strings.Repeat("Artículo de la línea ", 17), ""))
-	quiet.block(2 * sharesBlock) // warm, and a day to list
+	quiet.block(2 * sharesBlock) // warm up, and fill a day to list
 	for _, a := range []struct {
 		name    string
 		callers int
@@ -123,7 +122,7 @@ func (s *statusTally) seen() map[int]int {
 	return s.count
 }
 
-// worstTill is one connection of the till that takes all it can.
+// worstTill is one connection of the till that asks for as much as it can.
 type worstTill struct {
 	api   string
 	host  byte
@@ -151,7 +150,7 @@ func (w *worstTill) close() {
 	}
 }
 
-// ask sends a request and reads its answer; whatever goes wrong is tried again.
+// ask sends a request and reads its answer; after any failure it tries again.
 func (w *worstTill) ask(method, path, body string) {
 	if w.conn == nil {
 		conn, err := net.Dial("tcp", w.api)
@@ -195,7 +194,7 @@ func (w *worstTill) stall() {
 	}
 }
 
-// knock opens a connection and says nothing; the last thousand stay open.
+// knock opens a connection and sends nothing; the last thousand stay open.
 func (w *worstTill) knock() {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, w.host, byte(1+len(w.held)%250))},
 		Timeout: time.Second}

@@ -42,7 +42,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestStatusPage: a branch that loses MH says so to whoever looks, and nothing of who bought.
+// TestStatusPage: the page of a branch that loses MH shows that to anybody, and nothing about customers.
 func TestStatusPage(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)
@@ -104,8 +104,8 @@ func TestStatusPage(t *testing.T) {
 	shows(map[string]float64{"dte_authority_up": 1, "dte_contingency_active": 0})
 }
 
-// TestPasswordRefused: MH refuses the password. Page, /status and doctor say it, with what to type, also while the
-// branch is in contingency for it, and none of them once MH takes the password.
+// TestPasswordRefused: MH refuses the password. Page, /status and doctor report it with the remedy, even while the
+// branch is therefore in contingency, and none of them once MH accepts the password.
 func TestPasswordRefused(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t)

@@ -77,7 +77,7 @@ type storm struct {
 // given is what a till was answered.
 type given struct{ key, code, number, estado, jws string }
 
-// playStorm runs a store through some lives, each of which ends by a power cut, and then compares everything with
+// playStorm runs a store through some lives, each of which ends with a power cut, and then compares everything with
 // everything.
 func playStorm(t *testing.T, seed uint64, lives int, all *score) {
 	s := &storm{branch: newBranch(t, everyRule...), r: rand.New(rand.NewPCG(seed, 24)), score: all,
@@ -97,7 +97,7 @@ func playStorm(t *testing.T, seed uint64, lives int, all *score) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	t.Cleanup(func() { // where the test was broken off
+	t.Cleanup(func() { // if the test was interrupted
 		stop()
 		if s.cmd != nil {
 			s.kill()
@@ -120,12 +120,12 @@ func playStorm(t *testing.T, seed uint64, lives int, all *score) {
 	all.documents += len(s.answers)
 }
 
-// on is how the store on a disk is opened in this process.
+// on returns the options with which this process opens the store on a disk.
 func (s *storm) on(disk *disktest.Disk) storage.Options {
 	return storage.Options{Dir: "data", MarkPath: "mark", FS: disk, Now: time.Now, Fatal: func(m string) { panic(m) }}
 }
 
-// each is how many sales a till makes in a life; then it repeats them. Every cut looks at every document.
+// each is how many sales a till makes in a life; then it repeats them. Every cut checks every document.
 const each = 3
 
 // open has six tills sell until the context ends and each has its last answer.
@@ -139,7 +139,7 @@ func (s *storm) open(ctx context.Context) *sync.WaitGroup {
 				most := each * (s.life + 1)
 				s.mu.Unlock()
 				k := made
-				if made >= most || r.IntN(5) == 0 { // a till that is not sure
+				if made >= most || r.IntN(5) == 0 { // a till that is not sure of the answer
 					k = r.IntN(min(made+1, most))
 				}
 				s.sell(till%3+1, fmt.Sprintf("till %d sale %d", till, k), hammerSale(till, k))
@@ -181,7 +181,7 @@ func (s *storm) sell(point int, key, body string) {
 	}
 }
 
-// note keeps an answer of a life that is not over, and compares it with what the key was answered before.
+// note keeps an answer of a life that is not over, and compares it with earlier answers for the key.
 func (s *storm) note(life int, key string, r record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *storm) note(life int, key string, r record) bool {
 	return true
 }
 
-// live starts the appliance, and looks for some time at what a power cut would leave now.
+// live starts the appliance, and for some time checks what a power cut would leave now.
 func (s *storm) live() {
 	s.chaos(simulator.Chaos{LotMS: 50})
 	s.up()
@@ -234,14 +234,14 @@ func (s *storm) weather() simulator.Chaos {
 	return c
 }
 
-// backup has the appliance begin one, and waits for nothing.
+// backup makes the appliance begin a backup, and does not wait.
 func (s *storm) backup() {
 	s.backups++
 	s.admin(http.MethodPost, "/admin/backup", fmt.Appendf(nil, `{"dir":%q}`, filepath.Join(s.at, fmt.Sprint("backup-",
 		s.backups))))
 }
 
-// up starts the appliance on what the cut before left.
+// up starts the appliance on what the previous cut left.
 func (s *storm) up() {
 	s.plug()
 	s.start()
@@ -258,7 +258,7 @@ func (s *storm) plug() {
 	}
 }
 
-// look checks what a power cut now would leave.
+// look checks what a power cut would leave now.
 func (s *storm) look(disk *disktest.Disk) *disktest.Disk {
 	s.mu.Lock()
 	answers := s.answers

@@ -24,7 +24,7 @@ import (
 	"dtegate/storage/storetest"
 )
 
-// score is what a storm came to. Its violations come from tills, too.
+// score is the result of a storm. Tills add violations too.
 type score struct {
 	mu                                               sync.Mutex
 	stores, cuts, restarts, documents, checks        int
@@ -55,7 +55,7 @@ func (s *storm) violation(format string, args ...any) {
 	s.t.Errorf("violation: %s", text)
 }
 
-// check counts a check, and a violation unless it is well.
+// check counts a check, and a violation unless ok.
 func (s *storm) check(well bool, format string, args ...any) {
 	s.score.checks++
 	if !well {
@@ -63,8 +63,8 @@ func (s *storm) check(well bool, format string, args ...any) {
 	}
 }
 
-// inspect opens the store on a disk that a power cut left, and compares it with what the tills were answered and MH
-// sealed before the cut. Backups and the second copy are looked at in one of ten.
+// inspect opens the store on a disk that a power cut left, and compares it with the answers of tills and the seals of
+// MH before the cut. It checks backups and the second copy in one case of ten.
 func (s *storm) inspect(disk *disktest.Disk, answers []*given, sealed []string) {
 	store, err := storage.Open(s.on(disk))
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *storm) entry(store *storage.Store, text string) (storage.Entry, error) 
 	return store.Get(storage.Code(code))
 }
 
-// announced is how often each document is in the feed of late results.
+// announced returns how often each document is in the feed of late results.
 func (s *storm) announced(store *storage.Store) map[storage.Code]int {
 	times := make(map[storage.Code]int)
 	for after := uint64(0); ; {
@@ -120,7 +120,7 @@ func (s *storm) announced(store *storage.Store) map[storage.Code]int {
 	}
 }
 
-// stored: what was answered is there, with its number and its bytes; what came of it later was announced once.
+// stored: every answered document is there, with its number and its bytes; its later result was announced once.
 func (s *storm) stored(store *storage.Store, a *given, announced map[storage.Code]int) {
 	e, err := s.entry(store, a.code)
 	s.check(err == nil, "P2: %s was answered %s %s, and is gone: %v", a.key, a.code, a.number, err)

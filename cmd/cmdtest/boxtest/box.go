@@ -1,5 +1,5 @@
-// Package boxtest makes a box of which nothing is wrong, and breaks it in forty ways. dtectl doctor must name what is
-// wrong with each, and dted must refuse to start in the same words where it refuses.
+// Package boxtest makes a faultless box, and breaks it in forty ways. dtectl doctor must name each fault. If dted
+// refuses to start because of a fault, it must use the same words.
 package boxtest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"dtegate/storage"
 )
 
-// NIT is the issuer's, and Passphrase that of the sealed key.
+// NIT is the issuer's NIT, Passphrase the passphrase of the sealed key.
 const (
 	NIT        = "06141804941035"
 	Passphrase = "passphrase of the box"
@@ -107,8 +107,8 @@ type Box struct {
 	Key *sign.Key // that signs its documents
 }
 
-// New makes a box of which nothing is wrong, before its first start; mh is the address of its authority. Its key came
-// in no certificate of MH.
+// New makes a faultless box, before its first start; mh is the address of its authority. The box's key did not come in
+// a certificate of MH.
 func New(t testing.TB, mh string) *Box {
 	t.Helper()
 	key, err := sign.Generate(2048)
@@ -172,7 +172,7 @@ func (b *Box) Copy(t testing.TB) *Box {
 	return c
 }
 
-// Set replaces a piece of the configuration, which must be there once.
+// Set replaces a piece of the configuration; the piece must occur exactly once.
 func (b *Box) Set(old, with string) {
 	b.t.Helper()
 	data, err := os.ReadFile(b.Config())

@@ -16,7 +16,7 @@ import (
 type Broken struct {
 	Name  string
 	Break func(*Box)
-	// Status, Check and Setting are those of doctor's line, and Says is what it says, which dted says too where it
+	// Status, Check and Setting are those of doctor's line. Says is a part of its text, which dted also prints if it
 	// refuses to start.
 	Status, Check, Setting, Says string
 	Refused                      bool // by dted
@@ -105,7 +105,7 @@ var Boxes = []Broken{
 		"archive.endpoint: is not of the form https://host:port"),
 	without("no key of the rules", "rules.pub", "rules", "rules.key"),
 
-	// The rules, and what they say of the issuer.
+	// The rules, and the faults that they find in the issuer's data.
 	{"a rule that was altered", func(b *Box) {
 		data, err := os.ReadFile(b.At("rules/dte01-v2.dterule"))
 		b.must(err)
@@ -154,7 +154,7 @@ var Boxes = []Broken{
 	{"a box that stood for forty days", func(b *Box) { b.beat(time.Now().AddDate(0, 0, -40)) }, "warn", "clock", "",
 		"days after the time that the store knows", false},
 
-	// What a start takes, and a person should know.
+	// Faults that do not prevent a start, but that a person should know.
 	{"a secret that others can read", func(b *Box) {
 		b.must(os.Chmod(b.At("authority.password"), 0o644), os.Chmod(b.Dir, 0o755))
 	}, "fail", "secrets", "authority.password_file", "mode 0644", false},
@@ -178,7 +178,7 @@ var Boxes = []Broken{
 	}, "fail", "tls", "tls.folder", "ca.pem", true},
 }
 
-// beat has the store know a time.
+// beat stores a time as the last time that the store knows.
 func (b *Box) beat(at time.Time) {
 	b.t.Helper()
 	s, err := storage.Open(storage.Options{Dir: b.At("data"), MarkPath: b.At("mark"), Now: time.Now})

@@ -1,4 +1,4 @@
-// Package browsertest leads a real browser through our pages.
+// Package browsertest opens our pages in a real browser.
 package browsertest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// Browser is a real one without a window, led over the pipes of its DevTools protocol.
+// Browser is a real browser without a window, controlled through the pipes of its DevTools protocol.
 type Browser struct {
 	t       *testing.T
 	in      *os.File

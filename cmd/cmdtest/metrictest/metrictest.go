@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Values is what a collector shows, by name and the values of its labels in the order of their names:
-// dte_queue_records/lot. Of a histogram it is the number of samples.
+// Values returns the values of a collector by metric name and label values, in the order of the label names:
+// dte_queue_records/lot. The value of a histogram is its number of samples.
 func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -24,7 +24,7 @@ func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				name += "/" + l.GetValue()
 			}
-			// of which it has one
+			// a metric is only one of the three; the others are 0
 			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() +
 				float64(m.GetHistogram().GetSampleCount())
 		}
@@ -32,7 +32,7 @@ func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
 	return values
 }
 
-// Value is one of them; it must be shown.
+// Value returns the value with a name, which must exist.
 func Value(t testing.TB, c prometheus.Collector, name string) float64 {
 	t.Helper()
 	v, shown := Values(t, c)[name]

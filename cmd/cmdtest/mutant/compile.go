@@ -29,8 +29,7 @@ type listed struct {
 	GoFiles                 []string
 }
 
-// NewChecker asks go for what the packages of the folders and those below them are made of, and builds what they
-// import.
+// NewChecker asks go for the files of the packages in the folders and below them, and builds their imports.
 func NewChecker(root string, folders []string) (*Checker, error) {
 	args := []string{"list", "-deps", "-export", "-json=ImportPath,Export,Dir,GoFiles"}
 	for _, f := range folders {
@@ -65,7 +64,7 @@ func NewChecker(root string, folders []string) (*Checker, error) {
 	return k, c.Wait()
 }
 
-// Compiles tells whether a mutant is a program at all; one of a file that this machine does not compile is none.
+// Compiles reports whether a mutant compiles; false for a file that is not compiled on this machine.
 func (k *Checker) Compiles(m *Made) error {
 	p, ok := k.packages[path.Dir(m.File)]
 	if !ok || !slices.Contains(p.GoFiles, path.Base(m.File)) {

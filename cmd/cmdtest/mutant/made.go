@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// Made is a mutant that a rule made out of the source: one expression or statement is another.
+// Made is a mutant that a rule makes from the source by replacing one expression or statement.
 type Made struct {
 	File     string // from the root of the module
 	Line     int
 	Func     string // that holds it, with the type of its receiver; a name of a constant
 	Operator string
-	Old, New string // what stands there
+	Old, New string // what the source has there
 	at       int    // offset of Old in the file
 }
 
@@ -55,7 +55,7 @@ func (m *Made) String() string {
 	return fmt.Sprintf("%s:%d %s: %s: %s => %s", m.File, m.Line, m.Func, m.Operator, oneLine(m.Old), oneLine(m.New))
 }
 
-// Key names a mutant whatever its line is.
+// Key names a mutant independently of its line.
 func (m *Made) Key() string {
 	return fmt.Sprintf("%s %s: %s: %s => %s", m.File, m.Func, m.Operator, oneLine(m.Old), oneLine(m.New))
 }
@@ -74,9 +74,9 @@ func (m *Made) Apply(root string) (map[string][]byte, error) {
 	return map[string][]byte{m.File: slices.Concat(text[:m.at], []byte(m.New), text[m.at+len(m.Old):])}, nil
 }
 
-// Make returns the mutants of a folder and those below it, by file and place. Left out are packages for tests, the
-// simulated authority, examples, and what is generated; of the code: what is logged, and locks, whose lack needs the
-// race detector.
+// Make returns the mutants of a folder and of those below it, by file and place. It leaves out packages for tests, the
+// simulated authority, examples and generated code, and within the code log calls, and locks, because only the race
+// detector notices a missing lock.
 func Make(root, folder string) (list []*Made, err error) {
 	err = filepath.WalkDir(filepath.Join(root, folder), func(file string, d os.DirEntry, err error) error {
 		switch name := d.Name(); {
@@ -162,7 +162,7 @@ func (w *maker) declaration(d ast.Decl) {
 	}
 }
 
-// function makes the mutants of a body; those of functions in it know what they return.
+// function makes the mutants of a body; functions inside it have their own results.
 func (w *maker) function(typ *ast.FuncType, body *ast.BlockStmt) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -260,7 +260,7 @@ func (w *maker) statements(list []ast.Stmt) {
 	}
 }
 
-// returned has a function whose last result is an error return none.
+// returned makes a function whose last result is an error return nil instead.
 func (w *maker) returned(typ *ast.FuncType, n *ast.ReturnStmt) {
 	if typ.Results == nil || len(n.Results) == 0 {
 		return
@@ -275,7 +275,7 @@ func (w *maker) returned(typ *ast.FuncType, n *ast.ReturnStmt) {
 }
 
 func (w *maker) arguments(n *ast.CallExpr) {
-	// of which the order is nothing
+	// min and max: the order of their arguments does not matter
 	if f, ok := n.Fun.(*ast.Ident); n.Ellipsis.IsValid() || ok && (f.Name == "min" || f.Name == "max") {
 		return
 	}
@@ -292,7 +292,7 @@ func (w *maker) arguments(n *ast.CallExpr) {
 	}
 }
 
-// plain: both are names or literals.
+// plain reports whether all expressions are names or literals.
 func plain(list ...ast.Expr) bool {
 	for _, e := range list {
 		switch e.(type) {

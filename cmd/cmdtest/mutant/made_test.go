@@ -23,7 +23,7 @@ var (
 	anew = flag.Bool("anew", false, "play those too that people have judged")
 )
 
-// TestMade makes mutants of the product and counts those that the suite notices: see make mutants.
+// TestMade makes mutants of the product and counts how many the suite notices: see make mutants.
 func TestMade(t *testing.T) {
 	skip.Unless(t, *many > 0, "make mutants")
 	root := plugintest.Root(t)
@@ -61,7 +61,7 @@ func TestMade(t *testing.T) {
 			defer func() { <-gate }()
 			verdict := judged[m.Key()]
 			v, err := &Verdict{Made: m}, error(nil)
-			if verdict == "" || *anew { // one that nobody notices takes the longest
+			if verdict == "" || *anew { // a mutant that nobody notices takes the longest
 				v, err = m.Play(context.Background(), root, t.TempDir(), 5*time.Minute)
 			}
 			mu.Lock()
@@ -192,7 +192,7 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// TestPick: each folder has its share, spread over its code; what is not alive is replaced by its neighbour.
+// TestPick: each folder has its share, spread over its code; a mutant that is not alive is replaced by its neighbour.
 func TestPick(t *testing.T) {
 	var of [][]*Made
 	for folder, size := range []int{900, 90, 10} {
@@ -219,7 +219,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestPlay: a mutant is caught by its own package's tests, or by nobody; what does not compile is not played.
+// TestPlay: a mutant is caught by its own package's tests, or by nobody; a mutant that does not compile is not played.
 func TestPlay(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range small {

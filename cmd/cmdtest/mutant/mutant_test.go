@@ -38,7 +38,7 @@ func seeded(t *testing.T) []*Mutant {
 	return list
 }
 
-// TestSeeded breaks the product in ways that people really do, and sees that the suite notices.
+// TestSeeded breaks the product in ways in which people really break it, and checks that the suite notices.
 func TestSeeded(t *testing.T) {
 	skip.Unless(t, *part != "" || os.Getenv("DTE_SOAK") != "", "make seeded")
 	root, mine, of := plugintest.Root(t), 1, 1

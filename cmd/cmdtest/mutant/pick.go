@@ -2,9 +2,9 @@ package mutant
 
 import "math/rand/v2"
 
-// Pick chooses n of the mutants of some folders: a tenth of n from each folder and the rest by their sizes, of a folder
-// one from each of as many stretches of its code. The seed says which of a stretch; one that is not alive is left out
-// for the next.
+// Pick chooses n mutants of some folders: a tenth of n from each folder, and the rest in proportion to the folders'
+// sizes. It divides a folder's code into equal stretches and takes one mutant from each, chosen by the seed. It
+// replaces a mutant that is not alive by the next one.
 func Pick(of [][]*Made, n int, seed uint64, alive func(*Made) bool) (list []*Made) {
 	all := 0
 	for _, f := range of {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Folders are those that mutants are made of.
+// Folders are the folders from whose code mutants are made.
 var Folders = []string{"storage", "engine", "rules", "plugins/sdk", "gateway"}
 
-// noticers are the packages whose tests know most of a folder's code, beside the package's own: by the longest
-// beginning of its name. What follows a colon is the pattern of "go test -run".
+// noticers are the packages whose tests cover most of a folder's code, in addition to the package's own tests. The
+// longest key that begins the folder's name counts. After a colon comes the pattern of "go test -run".
 var noticers = map[string][]string{
 	"storage":          {"engine:" + engineTests},
 	"engine":           {"gateway/tilltest"},
@@ -41,10 +41,10 @@ var noticers = map[string][]string{
 		"cmd/dted:TestAPI.*|TestStatus.*|TestTokens.*|TestLan.*|TestContract.*|TestRules.*|TestOperator.*|TestBackup.*"},
 }
 
-// engineTests are the tests of engine that send the most through the packages below it.
+// engineTests are the tests of engine that exercise the packages below it most.
 const engineTests = "TestIssue.*|TestSteps.*|TestRestored.*|TestContingency.*|TestTransmit.*|TestMonth|TestWitness.*|TestShelf.*"
 
-// Verdict is what became of a made mutant.
+// Verdict is the result of playing a made mutant.
 type Verdict struct {
 	*Made
 	By   string // the first test that failed, "timeout", or what the compiler of the tests said; "" when nobody noticed
@@ -97,12 +97,12 @@ func stages(folder string) (list [][]string) {
 
 var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// playStage returns the first test that failed, and what it said.
+// playStage returns the first test that failed, and its output.
 func playStage(ctx context.Context, root string, env []string, limit time.Duration, args []string) (by, said string,
 	err error) {
 	args = slices.Concat([]string{"test", "-vet=off", "-failfast", "-count=1", "-p=1", "-skip", "^TestCertify$",
 		"-timeout", limit.String()}, args)
-	// A mutant may ask for all memory there is: the shell takes it from it, not from the machine.
+	// A mutant may ask for all memory: the shell limits it, so that the machine keeps its own.
 	c := exec.CommandContext(ctx, "/bin/sh", slices.Concat([]string{"-c", `ulimit -v 16000000; exec go "$@"`, "go"},
 		args)...)
 	c.Dir, c.Env = root, env
@@ -129,8 +129,8 @@ func playStage(ctx context.Context, root string, env []string, limit time.Durati
 	return "", said, fmt.Errorf("go ended: %w: %.500s", err, said)
 }
 
-// Judged reads the verdicts that people gave on mutants nobody noticed: a line "equivalent" or "harmless", ": ", the
-// mutant's Key, " # ", why.
+// Judged reads people's verdicts on mutants that no test noticed: a line has "equivalent" or "harmless", ": ", the
+// mutant's Key, " # ", and the reason.
 func Judged(file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

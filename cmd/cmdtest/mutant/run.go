@@ -16,8 +16,8 @@ import (
 // ErrSurvived means that no test noticed.
 var ErrSurvived = errors.New("nobody noticed")
 
-// Run plays a mutant of the tree at root; temp is an empty folder. It returns what the test said when it failed, and an
-// error when it did not, or failed of something else.
+// Run plays a mutant of the tree at root; temp is an empty folder. It returns the output of the failed test, and an
+// error if the test did not fail, or failed for another reason.
 func (m *Mutant) Run(ctx context.Context, root, temp string) (said string, err error) {
 	changed, err := m.Apply(root)
 	if err != nil {
@@ -50,7 +50,7 @@ func (m *Mutant) Run(ctx context.Context, root, temp string) (said string, err e
 	return said, nil
 }
 
-// pattern means whole names: of the test, and of its subtests behind slashes.
+// pattern returns a pattern that matches only the whole names of the test and, after slashes, of its subtests.
 func pattern(test string) string {
 	names := strings.Split(test, "/")
 	for i := range names {
@@ -77,8 +77,8 @@ func writeOverlay(root, temp string, changed map[string][]byte) (string, error) 
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// environment is this process's, less what would make the mutant's test longer. The overlay is also for what the test
-// builds: programs and rule modules.
+// environment returns this process's environment without variables that would make the mutant's test longer. The
+// overlay also applies to what the test builds: programs and rule modules.
 func environment(overlay string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DTE_SOAK=") })
 	return append(env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))

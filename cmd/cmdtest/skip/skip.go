@@ -1,5 +1,5 @@
-// Package skip is how a test says that it does not run here, and why: the last line of make test counts the reasons
-// (cmd/cmdtest/summary). A suite that skips by mistake looks as green as one that runs.
+// Package skip records that a test does not run here, and why: the last line of make test counts the reasons
+// (cmd/cmdtest/summary). A suite that skips by mistake looks as green as a suite that runs.
 package skip
 
 import (
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// MHDocuments is the reason of tests that compare with MH's own documents. Those lie beside the checkout, in ../shared.
+// MHDocuments is the reason of tests that compare with MH's own documents. These are beside the checkout, in ../shared.
 const MHDocuments = "MH's documents"
 
-// Mark finds the reason in what a test says.
+// Mark finds the reason in a test's output.
 var Mark = regexp.MustCompile(`: skip \[(.+?)\] `)
 
 // Test skips a test. The reason is what is missing, or the target of make that runs the test.
@@ -23,7 +23,7 @@ func Test(t testing.TB, reason string, why ...any) {
 	t.Skip(said(reason, why))
 }
 
-// Part counts a test that goes on without a part of it.
+// Part counts a test that continues without a part of it.
 func Part(t testing.TB, reason string, why ...any) {
 	t.Helper()
 	t.Log(said(reason, why))
@@ -59,7 +59,7 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Folder is the folder beside the checkout that holds what MH has published; a test that needs it skips without it.
+// Folder returns the folder beside the checkout with MH's publications; without it the test skips.
 func Folder(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(Checkout(t), "..", "shared", "mh")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestOnly: a test skips through this package, and whatever file looks into the folder beside the checkout does so too.
-// What a library skips has no reason, and is counted as such.
+// TestOnly: a test skips through this package, and so does every file that reads the folder beside the checkout. A skip
+// of a library has no reason, and is counted as such.
 func TestOnly(t *testing.T) {
 	bare := regexp.MustCompile(`\b(t|b|tb)\.Skip(f|Now)?\(`)
 	looks := regexp.MustCompile(`"shared", "mh"|shared/mh/`)

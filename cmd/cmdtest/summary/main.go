@@ -1,5 +1,5 @@
-// Summary reads what "go test -json" prints. It prints what go test would, and in the last line how many tests were
-// skipped, and why.
+// Summary reads the output of "go test -json". It prints what go test would print, and in the last line how many tests
+// were skipped, and why.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// summarize fails when a test compared nothing with MH's documents although they are there.
+// summarize fails if no test compared anything with MH's documents although they are there.
 func summarize(in io.Reader, out io.Writer, documents bool) error {
 	said := make(map[[2]string]string) // by package and test; a package's own under ""
 	skipped, n := make(map[string]int), 0

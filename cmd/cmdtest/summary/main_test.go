@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSummarize: of a real run, what failed is printed and what was skipped is counted by reason, with a skip of a
-// library and a test that goes on.
+// TestSummarize: failures of a real run are printed, and skips are counted by reason, including a library's skip and a
+// test that continues.
 func TestSummarize(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

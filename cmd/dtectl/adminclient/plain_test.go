@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Nothing is sent in plain HTTP over a network, whichever way the appliance's address came, and nothing after a
+// Nothing is sent in plain HTTP over a network, whatever the source of the appliance's address, and nothing after a
 // redirect.
 func TestPlainHTTP(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")

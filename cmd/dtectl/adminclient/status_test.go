@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/contingency"
 )
 
-// TestQueue: what /status says is shown, each deadline under its own name, in El Salvador's time with the zone,
+// TestQueue: the output shows what /status has, each deadline under its own name, in El Salvador's time with the zone,
 // whatever the box's zone is.
 func TestQueue(t *testing.T) {
 	now := time.Date(2026, 12, 1, 14, 0, 0, 0, time.UTC)
@@ -55,7 +55,7 @@ MH refused the last event  [096] x
 	if n := PrintOwed(&out, new(contingency.Backlog), now); n != 0 || out.String() != "nothing waits\n" {
 		t.Errorf("%d: %s", n, &out)
 	}
-	// What a person must see to is never beside the word that nothing waits.
+	// Work that a person must do never stands beside the words "nothing waits".
 	for _, o := range []*contingency.Backlog{{Waiting: map[string]int{"correct": 1}}, {Refused: "[096] x"}, {TechnicalReport: now}} {
 		if out.Reset(); PrintOwed(&out, o, now) != 0 || strings.Contains(out.String(), "nothing waits") {
 			t.Errorf("%+v: %s", o, &out)

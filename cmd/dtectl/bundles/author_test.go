@@ -10,7 +10,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// Every manifest of this repository declares about ten times what its module takes for the longest document:
+// Every manifest of this repository declares about ten times the fuel that its module uses for the longest document:
 // dtectl rules test NAME --fuel writes it.
 func TestRules_Fuel(t *testing.T) {
 	for _, name := range plugins.Names {

@@ -14,8 +14,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// Verbs go to every branch of a list, in its order. A branch that says nothing is given up soon and named; --resume
-// asks only those that failed.
+// Verbs go to every branch of a list, in its order. A silent branch is given up soon and named; --resume asks only
+// those that failed.
 func TestBranches(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
@@ -81,7 +81,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// The example of a list is one.
+// The example of a list is a valid list.
 func TestBranches_Example(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "examples", "branches.txt"))
 	if err != nil {

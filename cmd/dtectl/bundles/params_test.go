@@ -13,7 +13,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Which rules carry the VAT is one command.
+// One command lists the rules that contain the VAT.
 func TestRules_Params(t *testing.T) {
 	root := plugintest.Root(t)
 	said := cmdtest.Capture(t, func() {
@@ -34,7 +34,7 @@ func TestRules_Params(t *testing.T) {
 	}
 }
 
-// The text that vouchers bear of a rate is found by the law's short name, and by its own words.
+// The text of a rate on vouchers is found by the law's short name, and by its own words.
 func TestRules_ParamsTexts(t *testing.T) {
 	for grep, want := range map[string]string{"iva": "CAT-015 20 Impuesto al Valor Agregado 13%",
 		"fovial": "CAT-015 D1 FOVIAL"} {
@@ -72,8 +72,8 @@ func TestRules_NewSibling(t *testing.T) {
 	}
 }
 
-// Catalogues of a coming day lie beside today's, which do not contain them; a law of that day takes its names and codes
-// from them.
+// Catalogues of a coming day are beside today's catalogues, which do not contain them; a law of that day uses their
+// names and codes.
 func TestRules_ComingCatalogues(t *testing.T) {
 	source := t.TempDir()
 	for _, name := range []string{"catalogues", "dte03"} {

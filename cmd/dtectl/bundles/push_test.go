@@ -21,7 +21,7 @@ import (
 // office is a branch's admin API as a push sees it.
 type office struct {
 	mu     sync.Mutex
-	digest string // of the bundle that is live
+	digest string // of the live bundle
 	pushes int
 	refuse bool
 }
@@ -55,7 +55,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// filesIn returns what writes a file in a folder and names its path.
+// filesIn returns a function that writes a file in a folder and returns its path.
 func filesIn(t *testing.T, dir string) func(name, text string) string {
 	return func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -66,7 +66,7 @@ func filesIn(t *testing.T, dir string) func(name, text string) string {
 	}
 }
 
-// A push goes to every branch, names those that failed, and when repeated asks only them.
+// A push goes to every branch and names those that failed; a repeated push asks only the failed ones.
 func TestPush(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
@@ -107,7 +107,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A push shows every step of each branch of a list, and --resume asks those that failed only.
+// A push shows every step of each branch of a list, and --resume asks only those that failed.
 func TestPush_Steps(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
@@ -149,7 +149,7 @@ func TestPush_Steps(t *testing.T) {
 	}
 }
 
-// A push of several bundles ends at the first that is refused, and names those that were not sent.
+// A push of several bundles ends at the first refused bundle, and names the bundles that were not sent.
 func TestPush_NotSent(t *testing.T) {
 	put := filesIn(t, t.TempDir())
 	server := httptest.NewServer(&office{refuse: true})

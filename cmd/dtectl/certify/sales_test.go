@@ -9,7 +9,7 @@ import (
 	"dtegate/cmd/dtectl/certify"
 )
 
-// TestSample: the same seed makes the same sales, another seed others, and together they use every way to sell.
+// TestSample: the same seed makes the same sales, another seed makes others, and together they use every way to sell.
 func TestSample(t *testing.T) {
 	text := func(seed uint64, kind string, n int) string {
 		sale, err := certify.Sample(seed, kind, n, "2026-11-23", nil)
@@ -51,7 +51,7 @@ func TestSample(t *testing.T) {
 	if b, _ := json.Marshal(sale); err != nil || !strings.Contains(string(b), "Un cliente de verdad") {
 		t.Errorf("%v %s", err, b)
 	}
-	for _, kind := range []string{"04", "08", "09", "11", "15"} { // types that MH wants no tests of
+	for _, kind := range []string{"04", "08", "09", "11", "15"} { // MH wants no tests of these types
 		if one := text(seed, kind, 0); one == "null" {
 			t.Errorf("%s: %s", kind, one)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestChild: a box of the demonstration listens where its own configuration says, whatever its parent's environment
-// has.
+// contains.
 func TestChild(t *testing.T) {
 	t.Setenv("DTED_API_ADDR", "127.0.0.1:1")
 	t.Setenv("DTED_OPS_ADDR", "127.0.0.1:2")
@@ -22,7 +22,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestAwaitFree: a demonstration does not begin beside another one on its addresses, and says what to do.
+// TestAwaitFree: a demonstration does not start on the addresses of another one, and prints what to do.
 func TestAwaitFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,7 +20,7 @@ import (
 	"dtegate/storage"
 )
 
-// harmed turns a bit over in the middle of the box's files of a kind.
+// harmed flips a bit in the middle of the box's files of a kind.
 func harmed(b *barebox.Box, pattern string) {
 	b.T.Helper()
 	paths, err := filepath.Glob(b.At(pattern))
@@ -37,8 +37,8 @@ func harmed(b *barebox.Box, pattern string) {
 	}
 }
 
-// The runbook's commands for a damaged store, in their order, as an operator types them: against a box whose table and
-// log are rotten, with a whole card.
+// The runbook's commands for a damaged store, in their order, as an operator types them, for a box whose table and log
+// are rotten and whose card is whole.
 func TestRecover_Runbook(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.WithCard()
@@ -62,7 +62,7 @@ func TestRecover_Runbook(t *testing.T) {
 	for _, c := range commands {
 		i := slices.Index(c, "dtectl")
 		if i < 0 {
-			continue // the system's
+			continue // a span of the system's
 		}
 		c = c[i+1:]
 		cmd := exec.Command(bin, append(c, "-c", b.Options.Config)...)
@@ -87,7 +87,7 @@ func TestRecover_Runbook(t *testing.T) {
 	}
 }
 
-// rottenTable is a box whose store has one bad block in a table, behind the rows of the series; its second copy is
+// rottenTable is a box whose store has one bad block in a table, after the rows of the series; its second copy is
 // whole.
 func rottenTable(t *testing.T) *barebox.Box {
 	t.Helper()
@@ -97,7 +97,7 @@ func rottenTable(t *testing.T) *barebox.Box {
 	b.Fill(s, "2026-02-01", 240)
 	b.Must(s.Close())
 	s = b.Store()
-	b.Must(s.Close()) // what the log held is in tables now
+	b.Must(s.Close()) // the log's rows are in tables now
 	tables, err := filepath.Glob(b.At("data/*.sst"))
 	b.Must(err)
 	var largest []byte
@@ -108,12 +108,13 @@ func rottenTable(t *testing.T) *barebox.Box {
 			largest, path = text, table
 		}
 	}
-	largest[len(largest)*6/10] ^= 1 // behind the block with the series' rows
+	largest[len(largest)*6/10] ^= 1 // after the block with the series' rows
 	b.Must(os.WriteFile(path, largest, 0o600))
 	return b
 }
 
-// A repair that ended before it was recorded is in the trail once the next program opens the store, and once only.
+// A repair that ended before it was recorded is in the trail as soon as the next program opens the store, and once
+// only.
 func TestRecover_Unrecorded(t *testing.T) {
 	b := rottenTable(t)
 	ctx := context.Background()
@@ -126,7 +127,7 @@ func TestRecover_Unrecorded(t *testing.T) {
 	if b.Must(err); len(list) != 1 {
 		t.Fatalf("%+v", list)
 	}
-	// The power goes after the act, before the store forgets the repair.
+	// The power fails after the act, before the store forgets the repair.
 	b.Must(audit.New(s, "00", nil, time.Now).Record(ctx, audit.Act{What: "store.repair", Target: list[0].Damaged}),
 		s.Close())
 	for range 2 {
@@ -145,8 +146,8 @@ func TestRecover_Unrecorded(t *testing.T) {
 	b.Must(s.Close())
 }
 
-// A table alone is rotten: fsck says which documents and that the second copy has them, the store goes on where it was,
-// and the trail says what was done.
+// Only a table is rotten: fsck names the documents and reports that the second copy has them, the store continues where
+// it was, and the trail records the repair.
 func TestRecover_Whole(t *testing.T) {
 	b := rottenTable(t)
 	ctx := context.Background()
@@ -187,7 +188,7 @@ func loaded(b *barebox.Box) *config.Config {
 	return cfg
 }
 
-// recovered types dtectl recover, whose exit status is known beforehand.
+// recovered runs dtectl recover and checks the exit status.
 func recovered(b *barebox.Box, status int, args ...string) string {
 	b.T.Helper()
 	c := &Recover{}
@@ -239,7 +240,7 @@ func output(b *barebox.Box, run func() error) string {
 
 const mainSeries = "00/01/M001/P001/2026"
 
-// nightAndDay is a box whose store and mark were put back as they were last night; its card was not.
+// nightAndDay is a box whose store and mark were put back to last night's state; its card was not.
 func nightAndDay(t *testing.T) *barebox.Box {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.WithCard()
@@ -254,7 +255,7 @@ func nightAndDay(t *testing.T) *barebox.Box {
 	return b
 }
 
-// An old store is put back: recover takes the day from the card, and says so beforehand without a change.
+// An old store is put back: recover takes the day from the card; a dry run announces this and changes nothing.
 func TestRecover_TakesCopy(t *testing.T) {
 	b := nightAndDay(t)
 	ctx := context.Background()
@@ -264,8 +265,8 @@ func TestRecover_TakesCopy(t *testing.T) {
 	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, loaded(b)) }), "rows of second copy")
 }
 
-// The card knows more, which the store has noted, and cannot be read any more, whole or at its end: nothing is given
-// up. Once it can be read again, recover takes everything.
+// The card knows more than the store, which has noted that; then the card cannot be read, in whole or at its end:
+// nothing is given up. Once it can be read again, recover takes everything.
 func TestRecover_UnreadableCard(t *testing.T) {
 	b := nightAndDay(t)
 	s := b.Copied()
@@ -275,19 +276,19 @@ func TestRecover_UnreadableCard(t *testing.T) {
 	b.Must(s.Close(), exec.Command("cp", "-r", b.At("card"), b.At("sound")).Run())
 	segments, err := filepath.Glob(b.At("card/*.copy"))
 	b.Must(err)
-	for i := range segments { // the newest, then one more each time: a folder reads as an I/O error
+	for i := range segments { // the newest, then one more each time: reading a folder gives an I/O error
 		path := segments[len(segments)-1-i]
 		b.Must(os.Remove(path), os.Mkdir(path, 0o700))
 		says(b, recovered(b, exitSource, mainSeries+": 11-25"), "nothing is given up")
 	}
 	b.Must(os.RemoveAll(b.At("card")))
-	// Without the card its numbers are known still: they are given up by their name.
+	// Without the card its numbers are still known: they are given up by name.
 	says(b, recovered(b, exitLoss), `--accept-loss "M001P001 01: 11-25"`)
 	b.Must(os.Rename(b.At("sound"), b.At("card")))
 	says(b, recovered(b, 0), "M001P001 01 25", "the store goes on where it was")
 }
 
-// A card of which a segment cannot be read: the rest is taken, what is missing is listed, and accepted by name.
+// A segment of the card cannot be read: the rest is taken, the missing part is listed and accepted by name.
 func TestRecover_DamagedCard(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.WithCard()
@@ -350,7 +351,7 @@ func TestRecover_Backup(t *testing.T) {
 	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }), "given up  "+mainSeries+"  21…26")
 }
 
-// Nobody knows how far the numbers got: a person says it, of each series.
+// Nobody knows the last numbers: a person names the last number of each series.
 func TestRecover_MarkLost(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	s := b.Store()
@@ -363,7 +364,7 @@ func TestRecover_MarkLost(t *testing.T) {
 		`--accept-loss "others: 1-N"`)
 	recovered(b, exitLoss, "M001P001 01: 4-5000")
 	says(b, recovered(b, 0, "M001P001 01: 4-5000", "others: 1-1000"), mainSeries+"  5001", "00/03/M001/P001/2026  1001")
-	// A store that owes nothing moves too, on an explicit word only.
+	// A store that owes nothing moves too, but only on an explicit request.
 	says(b, recovered(b, 0, "00/01/M001/P001/2027: 1-76"), "2027 goes on at 77")
 	recovered(b, 1, "00/01/M001/P001/2027: 70-99")
 }
@@ -379,7 +380,7 @@ func TestRecover_Card(t *testing.T) {
 	says(b, recovered(b, exitLoss), "records          30", `--accept-loss "M001P001 01: 31-N"`)
 	says(b, recovered(b, 0, "M001P001 01: none", "others: none"), mainSeries+"  31")
 	output(b, func() error { return (&Fsck{}).Run(context.Background(), loaded(b)) })
-	// With its mark, which lay on another medium, nobody is asked: one number is left out, which may have been given.
+	// If the mark survives on another medium, nobody is asked: one number, which may have been given, is left out.
 	b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("kept"), b.Config.Mark))
 	says(b, recovered(b, 0), mainSeries+"  32")
 }

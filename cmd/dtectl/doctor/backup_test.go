@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The lines on backup and mark begin where monitoring's alerts do.
+// Doctor's lines on backup and mark begin at the limits of monitoring's alerts.
 func TestDoctor_BackupAndMark(t *testing.T) {
 	now := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -16,8 +16,8 @@ import (
 	"dtegate/cmd/term"
 )
 
-// diagnose is what doctor says of a box, without what depends on this machine's disk, and on MH's certificate, which a
-// box of tests has not.
+// diagnose returns doctor's findings on a box, without those that depend on this machine's disk, and on MH's
+// certificate, which a test box lacks.
 func diagnose(b *boxtest.Box) (list []term.Finding) {
 	d := &doctor{now: time.Now}
 	d.examine(context.Background(), b.Config())
@@ -38,8 +38,8 @@ func wrong(list []term.Finding) (bad []term.Finding) {
 	return bad
 }
 
-// Each broken box gets one line that is not ok, and that line names what is wrong, by its setting where there is one,
-// and what to do. TestStart_BrokenBoxes holds dted to the same words.
+// Each broken box gets one line that is not ok. That line names the fault, its setting if there is one, and the remedy.
+// TestStart_BrokenBoxes checks that dted uses the same words.
 func TestDoctor_BrokenBoxes(t *testing.T) {
 	mh := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(mh.Close)
@@ -73,7 +73,7 @@ func TestDoctor_BrokenBoxes(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is told at once, a line each, in the order of the sample; monitoring reads the same as JSON.
+// All faults are reported at once, one per line, in the order of the sample; monitoring reads the same as JSON.
 func TestDoctor_ManyFaults(t *testing.T) {
 	b := boxtest.New(t, "127.0.0.1:1")
 	b.Set("slug = \"la-ceiba\"", "slug = \"\"")

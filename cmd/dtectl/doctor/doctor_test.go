@@ -22,7 +22,7 @@ import (
 	"dtegate/storage"
 )
 
-// patient is a box of which nothing is wrong, and MH's Date header.
+// patient is a faultless box, and MH's Date header.
 type patient struct {
 	*barebox.Box
 	date time.Time
@@ -56,7 +56,7 @@ func newPatient(t *testing.T) *patient {
 	return p
 }
 
-// day is so many days from now.
+// day is that many days from now.
 func (p *patient) day(n int) string { return dte.Date(p.now.AddDate(0, 0, n)) }
 
 func (p *patient) rule(name, document string, w bundle.Window) {
@@ -67,7 +67,7 @@ func (p *patient) rule(name, document string, w bundle.Window) {
 		"module.wasm": []byte("wasm")})
 }
 
-// signed puts a bundle that the pinned key has signed into the folder.
+// signed puts a bundle with the pinned key's signature into the folder.
 func (p *patient) signed(m bundle.Manifest, parts map[string][]byte) {
 	p.T.Helper()
 	b, err := os.ReadFile(p.At("rules.key"))
@@ -80,7 +80,7 @@ func (p *patient) signed(m bundle.Manifest, parts map[string][]byte) {
 
 func (p *patient) examine() *doctor {
 	d := &doctor{now: func() time.Time { return p.now }}
-	d.openKey = func(sealed, passphrase []byte) (*sign.Key, error) { // the right one takes half a second
+	d.openKey = func(sealed, passphrase []byte) (*sign.Key, error) { // the real function takes half a second
 		if len(passphrase) == 64 {
 			return p.opened, nil
 		}
@@ -90,7 +90,7 @@ func (p *patient) examine() *doctor {
 	return d
 }
 
-// Each trouble is seen under its own name, and nothing else is called wrong because of it.
+// Each fault is found under its own name, and causes no other finding.
 func TestDoctor(t *testing.T) {
 	p := newPatient(t)
 	well := p.examine()
@@ -205,14 +205,14 @@ func TestDoctor_Output(t *testing.T) {
 	b.Must(s.Close())
 }
 
-// keep saves the folder's files, and returns what puts them back.
+// keep saves the folder's files, and returns a function that puts them back.
 func (p *patient) keep(t *testing.T) func() {
 	copied := filepath.Join(t.TempDir(), "box")
 	p.Must(copyTree(p.Dir, copied))
 	return func() { p.Must(os.RemoveAll(p.Dir), copyTree(copied, p.Dir)) }
 }
 
-// copyTree keeps the modes.
+// copyTree copies the modes too.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -247,7 +247,7 @@ func (p *patient) configure(old, with string) {
 	p.Must(os.WriteFile(p.Options.Config, []byte(strings.Replace(string(b), old, with, 1)), 0o600))
 }
 
-// tls encrypts the tills' listener with a certificate of so long ago.
+// tls encrypts the tills' listener with a certificate of that age.
 func (p *patient) tls(ago time.Duration) {
 	p.configure("listen = \"127.0.0.1:0\"", "tls = \"on\", listen = \"127.0.0.1:0\"")
 	own := p.Config.BoxAuthority()

@@ -43,7 +43,7 @@ func (p *patient) bundle(keyFile, kind, document string, w bundle.Window) []byte
 	return data
 }
 
-// shelve puts the record of a rule into a stopped store, as the engine does; stored are the bytes that it gets.
+// shelve writes the record of a rule into a stopped store, as the engine does; stored are the record's bytes.
 func (p *patient) shelve(data, stored []byte) record.RuleRef {
 	p.T.Helper()
 	b, err := bundle.Inspect(data)
@@ -86,7 +86,7 @@ func (d *doctor) says(status, check, what string) bool {
 	return false
 }
 
-// What is on the shelf counts, not the folder; and what was taken off it does not.
+// The shelf counts, not the folder; bundles that were taken off do not count.
 func TestDoctor_Shelf(t *testing.T) {
 	p := newPatient(t)
 	put := func(kind, document, until string) record.RuleRef {
@@ -109,7 +109,7 @@ func TestDoctor_Shelf(t *testing.T) {
 	}
 }
 
-// What is wrong with a record of the store is told in a sentence, with what to do, and hides no other rule.
+// A fault of a stored record is reported in a sentence, with its remedy, and hides no other rule.
 func TestDoctor_BadRules(t *testing.T) {
 	p := newPatient(t)
 	window := bundle.Window{From: p.day(-30)}
@@ -134,7 +134,7 @@ func TestDoctor_BadRules(t *testing.T) {
 		!strings.Contains(err.Error(), "2 rules or acts") {
 		t.Errorf("%s, %v", text, err)
 	}
-	// The box's key says nothing for what it has not marked, and everything for what it has.
+	// The box's key vouches for every record that it marked, and for no other.
 	p.Must(os.Remove(p.Config.BoxKey))
 	if d := p.examine(); failures(d.findings) != 2 {
 		t.Errorf("without the box's key: %+v", d.findings)
@@ -145,7 +145,7 @@ func TestDoctor_BadRules(t *testing.T) {
 	}
 }
 
-// A running appliance is asked.
+// Doctor asks a running appliance.
 func TestDoctor_Running(t *testing.T) {
 	p := newPatient(t)
 	ready := http.StatusOK
@@ -183,7 +183,7 @@ func TestDoctor_Running(t *testing.T) {
 	}
 }
 
-// What a stopped appliance answers leads to a heading that the runbook has, and each code is one of the gateway's.
+// The answer of a stopped appliance leads to an existing heading of the runbook, and each code is one of the gateway's.
 func TestDoctor_Headings(t *testing.T) {
 	runbook, err := os.ReadFile("../../../deploy/RUNBOOK.md")
 	if err != nil {
@@ -209,7 +209,7 @@ func TestDoctor_Headings(t *testing.T) {
 	}
 }
 
-// The report says when the store read itself through, and what it found.
+// The report shows when the store was last read completely, and the result.
 func TestDoctor_Reading(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	look := func(after time.Duration, status, what string) {

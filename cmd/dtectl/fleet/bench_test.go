@@ -38,7 +38,7 @@ type simulation struct {
 	remote       fleetproto.Lister
 	boxes        []*simulated
 	due          schedule
-	away         time.Time // the store answers nobody until then
+	away         time.Time // until then the store answers nobody
 	busiest      int       // the most requests in a second
 	served, wall time.Duration
 }
@@ -57,7 +57,7 @@ type simulated struct {
 	took            map[string]time.Time // when a version of the rule was admitted
 }
 
-// Create, Overwrite and Fetch implement fleetproto.Store on the real one, counted.
+// Create, Overwrite and Fetch implement fleetproto.Store: they call the real store and count the calls.
 func (b *simulated) Create(ctx context.Context, key string, data []byte) error {
 	return b.ask(len(data), func() error { return b.s.remote.Create(ctx, key, data) })
 }
@@ -109,7 +109,7 @@ func (q *schedule) Pop() any {
 	return last
 }
 
-// pass lets a time go by: second by second, whoever is due works, some at once.
+// pass lets time pass: second by second, every agent that is due works, some at once.
 func (s *simulation) pass(d time.Duration) {
 	s.t.Helper()
 	began := time.Now()
@@ -143,7 +143,7 @@ func (s *simulation) pass(d time.Duration) {
 	s.served += d
 }
 
-// verdict prints what was measured beside its limit, at most, and fails beyond.
+// verdict prints a measured value beside its limit, and fails above the limit.
 func (s *simulation) verdict(name string, measured, limit float64, unit string) {
 	s.t.Helper()
 	word := "ok"
@@ -154,7 +154,7 @@ func (s *simulation) verdict(name string, measured, limit float64, unit string) 
 	fmt.Printf("%-78s %10.2f of %8g %-12s %s\n", name, measured, limit, unit, word)
 }
 
-// slowest is the time from a moment until the last of some boxes admitted a version, in polls.
+// slowest returns the time, in polls, from a moment until the last of some boxes admitted a version.
 func (s *simulation) slowest(boxes []*simulated, version string, since time.Time) float64 {
 	s.t.Helper()
 	var last time.Duration
@@ -232,7 +232,7 @@ func TestChain(t *testing.T) {
 	s.must((&Enrol{All: true}).Run(t.Context(), s.chain))
 	s.pass(6 * time.Minute) // everybody has asked for its enrolment
 
-	// What runs is published to all.
+	// The running rules are published to all.
 	all := Percent(fleetproto.Whole)
 	opened := s.now
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.0.0", s.rules)}, Share: &all}))
@@ -294,7 +294,7 @@ func (s *simulation) surveyed(n int) {
 	s.verdict("what fleet serve reads each time", time.Since(began).Seconds(), 10, "s")
 }
 
-// processor is the time that this process has had of it.
+// processor returns the processor time that this process has used.
 func processor() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -335,7 +335,7 @@ func (s *simulation) harmed(present []*simulated) {
 	}
 }
 
-// outage has the store away for ten minutes in the middle of a roll-out.
+// outage makes the store unreachable for ten minutes in the middle of a roll-out.
 func (s *simulation) outage(present []*simulated) {
 	s.t.Helper()
 	s.must(s.publish(Publish{Files: []string{s.bundle("1.2.0", s.rules)}, Soak: time.Minute, Reason: "tasa nueva"}))
@@ -360,7 +360,7 @@ func (s *simulation) outage(present []*simulated) {
 	}
 }
 
-// returned has those come who were away for three days: they read every version, and do what the last one says.
+// returned wakes boxes that were away for three days: they read every version, and apply only the last one.
 func (s *simulation) returned(absent []*simulated) {
 	s.t.Helper()
 	s.pass(3 * time.Minute)
@@ -389,8 +389,8 @@ func (s *simulation) returned(absent []*simulated) {
 	}
 }
 
-// stolen has a thief of the director's key desire a rule that is older than all, and one that the rules' keys never
-// signed.
+// stolen publishes, with the director's stolen key, a rule that is older than all others, and a rule that the rules'
+// keys never signed.
 func (s *simulation) stolen() {
 	s.t.Helper()
 	for _, file := range []string{s.bundle("0.9.0", s.rules), s.bundle("9.0.0", fleetproto.Signer{ID: "reglas",

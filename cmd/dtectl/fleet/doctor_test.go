@@ -36,7 +36,7 @@ func statuses(x *examination) map[string]string {
 	return s
 }
 
-// Servers of both makes keep what a chain rests on.
+// Servers of both makes keep the guarantees that a chain rests on.
 func TestDoctor_Makes(t *testing.T) {
 	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t),
 		"gofakes3": archivetest.StartOther(t).Endpoint()} {
@@ -54,7 +54,7 @@ func TestDoctor_Makes(t *testing.T) {
 	}
 }
 
-// Each thing that a store, or what stands before it, may break is found, by its own check.
+// Each guarantee that a store, or a proxy before it, may break is found by its own check.
 func TestDoctor_Broken(t *testing.T) {
 	endpoint := archivetest.StartOther(t).Endpoint()
 	for name, c := range map[string]struct {
@@ -96,11 +96,11 @@ func ignoring(next *httputil.ReverseProxy) http.Handler {
 	})
 }
 
-// looking keeps the condition as a careless server does: it looks whether the key is free, and writes then. It is right
-// as long as nobody races.
+// looking handles the condition as a careless server does: it checks whether the key is free, and then writes. It is
+// correct as long as nobody races.
 func looking(next *httputil.ReverseProxy) http.Handler {
 	var mu sync.Mutex
-	waiting := make(map[string]chan struct{}) // who found the key free, until another one has too
+	waiting := make(map[string]chan struct{}) // a writer that found the key free, until another one has too
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPut || r.Header.Get("If-None-Match") == "" {
 			next.ServeHTTP(w, r)

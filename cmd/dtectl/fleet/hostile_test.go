@@ -14,7 +14,7 @@ import (
 	"dtegate/rules/signed"
 )
 
-// put signs a status as a stolen box may: with its key, and checked by nobody.
+// put signs a status as a stolen box can: with its key, and without any check.
 func (b *box) put(branch string, st fleetproto.Status) {
 	b.w.t.Helper()
 	payload, err := json.Marshal(&st)
@@ -26,7 +26,7 @@ func (b *box) put(branch string, st fleetproto.Status) {
 	b.w.must(b.w.store.Overwrite(b.w.t.Context(), fleetproto.StatusKey(branch, b.epoch()), []byte(text)))
 }
 
-// spoil sets one member of a status to what nobody expects.
+// spoil sets one member of a status to an unexpected value.
 func spoil(v reflect.Value, r *rand.Rand) {
 	texts := []string{"a\n", `a\n`, "\x00", "\u202e", "", "tiendas", "pruebas", "live", "refused", "signing", "api",
 		"r1", strings.Repeat("x", 1000), "{x=\"1\"}", "../norte", "Norte"}
@@ -67,8 +67,8 @@ func spoil(v reflect.Value, r *rand.Rand) {
 	}
 }
 
-// TestHostile: whatever a stolen box of another group, and one that nobody enrolled, sign: /metrics answers with as
-// many series as before at most, and no other branch and no group gets another verdict.
+// TestHostile: a stolen box of another group, and a box that nobody enrolled, may sign anything: /metrics has at most
+// as many series as before, and the verdict on every other branch and group stays the same.
 func TestHostile(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	all := Percent(fleetproto.Whole)
@@ -166,7 +166,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestEnrol_Points: two branches never have one point of sale; where the director signed it all the same, both say so.
+// TestEnrol_Points: two branches never have one point of sale; if the director signed it nevertheless, both report it.
 func TestEnrol_Points(t *testing.T) {
 	w := newWorld(t, "centro")
 	norte, sur := w.add("norte"), w.add("sur")
@@ -196,7 +196,8 @@ func TestEnrol_Points(t *testing.T) {
 		len(w.codes("centro")) > 0 {
 		t.Error(got)
 	}
-	// A box that numbers what it was not given says so, and one that somebody moved to another group waits for it.
+	// A box that numbers a point that it was not given is reported, and a box that somebody moved to another group
+	// waits for it.
 	w.box("centro").status.Points = []fleetproto.Point{{Establishment: "M008", Point: "P001"}}
 	w.box("centro").status.Group = "pruebas"
 	w.box("centro").report()
@@ -232,7 +233,7 @@ func TestStore_PutsBack(t *testing.T) {
 	if n := w.survey().Counts(); n.Selling != 2 || !strings.Contains(w.text(), "its status was put back: number") {
 		t.Errorf("%+v\n%s", n, w.text())
 	}
-	// Neither a centre that knows this branch, nor one that begins, opens the next ring on it.
+	// Neither a centre that knows this branch nor a new centre opens the next ring on it.
 	w.now = w.now.Add(2 * time.Hour)
 	for _, cache := range []string{w.chain.Cache, w.at("other")} {
 		w.chain.Cache = cache
@@ -253,7 +254,7 @@ func TestStore_PutsBack(t *testing.T) {
 	if got := w.codes("centro"); slices.Contains(got, "older") {
 		t.Errorf("somebody has looked at it: %v", got)
 	}
-	// Neither the same one for ever, nor none at all.
+	// Neither the same status for ever, nor no status at all.
 	for range 3 {
 		w.now = w.now.AddDate(0, 0, 10)
 		w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("norte", 1), w.store.Held(fleetproto.StatusKey("norte",
@@ -274,7 +275,7 @@ func TestStore_PutsBack(t *testing.T) {
 	}
 }
 
-// TestStore_LosesActs: an act that the store lost before anybody read it is missed, by status and by log.
+// TestStore_LosesActs: an act that the store lost before anybody read it is reported as missing, by status and by log.
 func TestStore_LosesActs(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	for n, what := range []string{fleetproto.ActAdmitted, fleetproto.ActReturned, fleetproto.ActLive} {
@@ -306,7 +307,7 @@ func TestStore_LosesActs(t *testing.T) {
 	}
 }
 
-// follow has a box read on as a box does, from what it verified: it returns what it takes in the end.
+// follow makes a box read on from the version that it verified; it returns the version that the box applies in the end.
 func (w *world) follow(held fleetproto.Verified) fleetproto.Verified {
 	w.t.Helper()
 	for seen, linked := held, true; ; {
@@ -328,8 +329,8 @@ func (w *world) follow(held fleetproto.Verified) fleetproto.Verified {
 	}
 }
 
-// TestStore_LosesVersions: what the store lost of the desired state is put back or mended, and every box goes on,
-// whether it had taken it or not, whether this centre published it or another one.
+// TestStore_LosesVersions: lost versions of the desired state are put back or mended, and every box continues, whether
+// or not it had applied them, and whichever centre published them.
 func TestStore_LosesVersions(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -393,14 +394,14 @@ func TestStore_LosesVersions(t *testing.T) {
 	}
 }
 
-// TestStore_Claims: a version that only a box speaks of is mended once, whether that box is away or lies.
+// TestStore_Claims: a version that only one box reports is mended once, whether that box is away or lies.
 func TestStore_Claims(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
 	w.obey()
 	w.must(w.roll())
-	for n := range 80 { // a lie in each status, and then it is away
+	for n := range 80 { // a lie in each status, and then the box is away
 		w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + 3,
 			Digest: fleetproto.Digest([]byte{byte(min(n, 70))})}
 		w.box("norte").report()
@@ -416,7 +417,7 @@ func TestStore_Claims(t *testing.T) {
 	}
 }
 
-// TestStatus_TwoCopies: two boxes of one disk image write one status.
+// TestStatus_TwoCopies: two boxes made from one disk image write one status.
 func TestStatus_TwoCopies(t *testing.T) {
 	w := newWorld(t, "centro")
 	b := w.box("centro")
@@ -438,8 +439,8 @@ func TestStatus_TwoCopies(t *testing.T) {
 	}
 }
 
-// TestEnrol_Remembers: what the centre saw and the store forgot is given to nobody, and what one group's order closed
-// stays closed in another.
+// TestEnrol_Remembers: an epoch that the centre saw and the store forgot is given to nobody, and points that one
+// group's order closed stay closed in another group.
 func TestEnrol_Remembers(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	all := Percent(fleetproto.Whole)

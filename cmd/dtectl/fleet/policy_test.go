@@ -18,7 +18,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestPolicy: the runbook's policy lets a box do all that a box does, and nothing of another's or of the centre's.
+// TestPolicy: the runbook's policy allows everything that a box does, and nothing of another box's or of the centre's.
 func TestPolicy(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "RUNBOOK.md"))
 	if err != nil {
@@ -31,7 +31,7 @@ func TestPolicy(t *testing.T) {
 	store := archivetest.StartWithAccounts(t)
 	endpoint := store.Endpoint(t)
 	store.AddAccount(t, "centro", archivetest.Secret)
-	// This server knows no policy of an account: that of the bucket names it.
+	// This server has no policies of accounts: the bucket's policy names the account.
 	granted := strings.NewReplacer("BUCKET", archivetest.Bucket, "${aws:username}", "centro", `"Effect": "Allow",`,
 		`"Effect": "Allow", "Principal": {"AWS": ["centro"]},`).Replace(string(policy[1]))
 	root, err := minio.New(strings.TrimPrefix(endpoint, "http://"),

@@ -21,7 +21,7 @@ func TestRollout(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
 
-	// What runs already is published to all at once.
+	// The running rules are published to all at once.
 	all := Percent(fleetproto.Whole)
 	w.must(w.publish(Publish{Files: []string{first}, Share: &all}))
 	w.obey()
@@ -68,7 +68,7 @@ func TestRollout(t *testing.T) {
 	}
 	w.obey()
 
-	// Back, once: not to and fro.
+	// Back once, not to and fro.
 	w.must((&Back{Reason: "quejas"}).Run(t.Context(), w.chain))
 	if h := w.head(); h.Live.Rules[0].Version != "1.0.0" || h.Reason != "quejas" || h.By != "ana@central" {
 		t.Errorf("%+v", h.Desired)
@@ -87,7 +87,7 @@ func TestRollout(t *testing.T) {
 	}
 }
 
-// A roll-out that harms is held by the next roll, and goes no further until somebody says so.
+// A harmful roll-out is held by the next roll, and goes no further until somebody resumes it.
 func TestRollout_Harms(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	first, second := w.bundle("1.0.0", w.rules), w.bundle("1.1.0", w.rules)
@@ -115,7 +115,7 @@ func TestRollout_Harms(t *testing.T) {
 	if got := w.codes("norte"); !slices.Contains(got, "returned") {
 		t.Error(got)
 	}
-	// Resumed, it harms still.
+	// Resumed, it still does harm.
 	w.must((&Resume{Reason: "lo vimos"}).Run(t.Context(), w.chain))
 	if err := (&Resume{}).Run(t.Context(), w.chain); err == nil {
 		t.Error("resumed twice")
@@ -129,7 +129,7 @@ func TestRollout_Harms(t *testing.T) {
 	}
 }
 
-// Failures within what is permitted do not hold it; the limit is exact.
+// A permitted number of failures does not hold it; the limit is exact.
 func TestRing(t *testing.T) {
 	r := &fleetproto.Rollout{Name: "r1", MaxFailures: 1000, MinSuccess: 3}
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// What branches would refuse is not published.
+// Bundles that branches would refuse are not published.
 func TestPublish_Refuses(t *testing.T) {
 	w := newWorld(t, "centro")
 	all := Percent(fleetproto.Whole)
@@ -185,7 +185,7 @@ func TestPublish_Refuses(t *testing.T) {
 	}
 }
 
-// Two who publish at once: one does, the other is told. An answer that is lost is no second version.
+// If two publish at once, one succeeds and the other gets an error. A lost answer does not make a second version.
 func TestPublish_AtOnce(t *testing.T) {
 	w := newWorld(t, "centro")
 	file := w.bundle("1.0.0", w.rules)
@@ -193,7 +193,7 @@ func TestPublish_AtOnce(t *testing.T) {
 	var other []byte
 	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
 		if r.Verb == "create" && r.Key == key && other == nil {
-			other = []byte("x") // somebody else comes first
+			other = []byte("x") // somebody else is first
 			w.store.Fault = nil
 			w.must(w.publish(Publish{Files: []string{file}, Reason: "first"}))
 		}
@@ -223,7 +223,7 @@ func TestPublish_AtOnce(t *testing.T) {
 	}
 }
 
-// What nobody changes for long is signed again before it expires.
+// A state that nobody changes for long is signed again before it expires.
 func TestRoll_Renews(t *testing.T) {
 	w := newWorld(t, "centro")
 	all := Percent(fleetproto.Whole)
@@ -245,7 +245,7 @@ func TestRoll_Renews(t *testing.T) {
 	}
 }
 
-// An order that is good for ten days stays one of ten days in every ring.
+// An order that is valid for ten days stays so in every ring.
 func TestRoll_Expires(t *testing.T) {
 	w := newWorld(t, "centro")
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"},
@@ -264,7 +264,7 @@ func TestRoll_Expires(t *testing.T) {
 	}
 }
 
-// Settings go the same way.
+// Settings are rolled out in the same way.
 func TestPublish_Settings(t *testing.T) {
 	w := newWorld(t, "centro")
 	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","print_footer":"hola"}`), 0o600))
@@ -293,8 +293,8 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestRoll_RefusedByMH: a rule that a branch took, and that MH refuses, holds its ring, after one document of one till;
-// once it is taken back nothing is to be known of the branch.
+// TestRoll_RefusedByMH: a rule that a branch admitted, and that MH refuses, holds its ring after one document of one
+// till; after the rule is taken back, the branch has no concern.
 func TestRoll_RefusedByMH(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	whole := Percent(fleetproto.Whole)
@@ -322,8 +322,8 @@ func TestRoll_RefusedByMH(t *testing.T) {
 	}
 }
 
-// TestPublish_FewerCases: a bundle with fewer golden cases than the bundle that it replaces goes out only if that is
-// meant; the order says to the branches what was meant.
+// TestPublish_FewerCases: a bundle with fewer golden cases than the bundle that it replaces is published only if that
+// is meant; the order tells the branches so.
 func TestPublish_FewerCases(t *testing.T) {
 	w := newWorld(t, "a")
 	edition := func(version string, changes ...bundletest.Change) string {

@@ -73,7 +73,7 @@ func troubled(t *testing.T) *world {
 	return w
 }
 
-// The page finds a branch by what people know of it, and lets no text of a box become more than text.
+// The page finds a branch by the names that people know, and shows text of a box only as text.
 func TestServe_Page(t *testing.T) {
 	_, server := served(t, troubled(t), "")
 	for query, want := range map[string]struct{ has, lacks string }{
@@ -108,7 +108,7 @@ func TestServe_Page(t *testing.T) {
 	}
 }
 
-// A person reads it on a phone and on a desk, light and dark, in both languages; it loads nothing from elsewhere.
+// The page is readable on a phone and on a desk, light and dark, in both languages; it loads nothing from elsewhere.
 func TestServe_Browser(t *testing.T) {
 	b := browsertest.New(t)
 	w := troubled(t)
@@ -143,7 +143,7 @@ func TestServe_Browser(t *testing.T) {
 	if shown != 1 {
 		t.Errorf("%d branches are found", shown)
 	}
-	// The store is away: the page says so and shows what it knew.
+	// The store is away: the page reports that and shows the last known state.
 	w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
 	s.read(t.Context())
 	look("fleet-stale", "/", 360, "light")
@@ -180,14 +180,14 @@ func crowd(t *testing.T, n int) *world {
 			st.Certificates = []fleetproto.Certificate{{Name: "signing", Ends: w.now.Add(9 * 24 * time.Hour)}}
 		}
 		b.report()
-		if i%500 == 499 || i == n-1 { // a survey reads so many boxes that wait, and no more
+		if i%500 == 499 || i == n-1 { // a survey reads at most this many waiting boxes
 			w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
 		}
 	}
 	return w
 }
 
-// Thousands of branches are read on a phone: the worst first, counted, each found by its name, and the page stays
+// Thousands of branches are readable on a phone: the worst first, counted, each found by its name, and the page stays
 // small.
 func TestServe_Crowd(t *testing.T) {
 	n := 1000
@@ -226,14 +226,14 @@ func TestServe_Crowd(t *testing.T) {
 	}
 }
 
-// Prometheus finds each branch, and its own up tells a silent one.
+// Prometheus finds each branch, and the branch's own up shows a silent branch.
 func TestServe_Prometheus(t *testing.T) {
 	w := troubled(t)
 	s, server := served(t, w, "")
 	_, text := get(t, server.URL+"/targets")
 	var targets []target
 	w.must(json.Unmarshal([]byte(text), &targets))
-	if len(targets) != 5 { // the box that waits is none
+	if len(targets) != 5 { // the waiting box is not a target
 		t.Fatalf("%+v", targets)
 	}
 	for _, target := range targets {
@@ -266,14 +266,14 @@ func TestServe_Prometheus(t *testing.T) {
 	if _, all := get(t, server.URL+"/metrics"); !strings.Contains(all, "dte_chain_survey_failures_total 1\n") {
 		t.Error("a failure is not counted")
 	}
-	// What is old is not passed off as today's.
+	// Old data is not shown as today's.
 	w.now = w.now.Add(time.Hour)
 	if code, _ := get(t, server.URL+"/metrics/branch/centro"); code != 503 {
 		t.Error(code)
 	}
 }
 
-// Outside of this machine it wants a password and TLS; before the store was read it says so.
+// Outside of this machine it requires a password and TLS; before it has read the store it says so.
 func TestServe_Closed(t *testing.T) {
 	w := newWorld(t, "centro")
 	_, server := served(t, w, "una contraseña larga")
@@ -303,8 +303,8 @@ func TestServe_Closed(t *testing.T) {
 	}
 }
 
-// Nobody guesses the password: behind ten wrong ones in a minute of an address none is looked at, and each is counted.
-// A site that has its own name lead to this server reads nothing.
+// Nobody can guess the password: after ten wrong passwords in a minute from an address, none is checked, and each is
+// counted. A site whose own name leads to this server reads nothing.
 func TestServe_Strangers(t *testing.T) {
 	w := newWorld(t, "centro")
 	s, _ := served(t, w, "una contraseña larga")

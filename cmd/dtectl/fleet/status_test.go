@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// What IT asks first: each ailment is told, and the worst stands first.
+// What IT asks first: each concern is reported, the worst first.
 func TestStatus_Concerns(t *testing.T) {
 	for _, c := range []struct {
 		code  string
@@ -85,7 +85,7 @@ func TestStatus_Concerns(t *testing.T) {
 	}
 }
 
-// Silence is told by the store's time, whatever the box's clock says.
+// Silence is judged by the store's time, whatever the box's clock shows.
 func TestStatus_Silence(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	w.now = w.now.Add(44 * time.Minute)
@@ -103,7 +103,7 @@ func TestStatus_Silence(t *testing.T) {
 	}
 }
 
-// Who lacks what is desired is named, once it had the time.
+// A branch that does not have the desired state is named, once it had time to apply it.
 func TestStatus_Lacks(t *testing.T) {
 	w := newWorld(t, "centro", "norte")
 	all := Percent(fleetproto.Whole)
@@ -134,7 +134,7 @@ func TestStatus_Forged(t *testing.T) {
 	if got := w.codes("centro"); !slices.Equal(got, []string{"forged", "stranger"}) {
 		t.Error(got)
 	}
-	// One box's word under another's name.
+	// One box's report under another box's name.
 	w = newWorld(t, "centro", "norte")
 	w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), w.store.Held(fleetproto.StatusKey("norte", 1))))
 	if got := w.codes("centro"); !slices.Equal(got, []string{"forged"}) {
@@ -142,8 +142,8 @@ func TestStatus_Forged(t *testing.T) {
 	}
 }
 
-// A box is enrolled under the key that somebody compared; a second box of a branch takes the next epoch, and the first
-// one is told apart.
+// A box is enrolled under the key that somebody compared; a second box of a branch gets the next epoch, and the first
+// box is distinguished from it.
 func TestEnrol(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
@@ -193,7 +193,7 @@ func TestEnrol(t *testing.T) {
 	}
 }
 
-// Epochs that this director did not sign, an earlier key's or a stranger's, are passed over as boxes pass over them.
+// Epochs that this director did not sign (an earlier key's, or a stranger's) are skipped, as boxes skip them.
 func TestEnrol_Foreign(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
@@ -210,7 +210,7 @@ func TestEnrol_Foreign(t *testing.T) {
 	}
 }
 
-// Who holds the store's credentials alone takes no branch and gives no order.
+// A thief who has only the store's credentials takes no branch and gives no order.
 func TestStatus_StoreStolen(t *testing.T) {
 	w := newWorld(t, "centro")
 	thief := fleetproto.Signer{ID: directorID, Private: key("thief")}
@@ -231,7 +231,7 @@ func TestStatus_StoreStolen(t *testing.T) {
 	}
 }
 
-// A second reading asks for what has changed alone.
+// A second reading asks only for what has changed.
 func TestSurvey_Again(t *testing.T) {
 	w := newWorld(t, "centro", "norte", "sur")
 	s := NewSurveyor(w.chain)
@@ -245,7 +245,7 @@ func TestSurvey_Again(t *testing.T) {
 	if n := w.store.Requests() - before; n != 4 { // three lists, one status
 		t.Errorf("%d requests", n)
 	}
-	// What the director did not sign is read once, by this process and the next.
+	// Objects that the director did not sign are read once, by this process and the next.
 	for i := range 50 {
 		w.must(w.store.Create(t.Context(), fleetproto.BoxKey(fmt.Sprintf("x%d", i), 1), []byte("x")))
 	}
@@ -271,7 +271,7 @@ func TestLog(t *testing.T) {
 	w.box("centro").act(1, fleetproto.ActAdmitted, "")
 	w.now = w.now.Add(time.Minute)
 	w.box("norte").act(1, fleetproto.ActRefused, "cases")
-	// told twice
+	// reported twice
 	w.must(w.store.Create(t.Context(), fleetproto.ActKey("norte", 2), w.store.Held(fleetproto.ActKey("norte", 1))))
 	events, err := (&Log{}).events(t.Context(), w.chain)
 	w.must(err)
@@ -296,8 +296,8 @@ func TestLog(t *testing.T) {
 }
 
 // TestRekey: the director's key is lost, or stolen by somebody who has published and enrolled since. The new key signs
-// again what the old one signed, but for what is the thief's; a rekey that was cut short goes on; the store then means
-// nothing to the old key.
+// again what the old key signed, except the thief's objects; an interrupted rekey continues; afterwards the store has
+// nothing that the old key can change.
 func TestRekey(t *testing.T) {
 	for name, stolen := range map[string]bool{"lost": false, "stolen": true} {
 		w := newWorld(t, "centro", "norte")
@@ -307,7 +307,8 @@ func TestRekey(t *testing.T) {
 		w.must(w.roll())
 		good := w.head()
 		old := w.chain.Director
-		// A group for which nothing was published, and what somebody with the store's credentials puts in the way.
+		// A group for which nothing was published, and objects that somebody with the store's credentials puts in the
+		// way.
 		b := w.add("sur")
 		b.status.Group = "otros"
 		b.report()
@@ -335,7 +336,7 @@ func TestRekey(t *testing.T) {
 		if _, err := w.chain.Head(t.Context(), "tiendas"); !errors.Is(err, fleetproto.ErrSignature) {
 			t.Errorf("%s: the old key's order counts: %v", name, err)
 		}
-		for ends := 1; ; ends++ { // cut short after each request
+		for ends := 1; ; ends++ { // interrupted after each request
 			n := 0
 			w.store.Fault = func(fleettest.Request) fleettest.Fault {
 				if n++; n > ends {

@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// world is a chain on a store in memory, with its centre and boxes that do at once what is desired.
+// world is a chain on a store in memory, with its centre and with boxes that apply the desired state at once.
 type world struct {
 	t     *testing.T
 	now   time.Time
@@ -33,7 +33,7 @@ type box struct {
 	w      *world
 	signer fleetproto.Signer
 	status fleetproto.Status
-	stage  fleetproto.Stage // that it answers to a roll-out of its ring; default live
+	stage  fleetproto.Stage // reported for a roll-out of its ring; default live
 }
 
 func key(seed string) ed25519.PrivateKey {
@@ -111,7 +111,7 @@ func (b *box) report() {
 	b.w.must(b.w.store.Overwrite(b.w.t.Context(), fleetproto.StatusKey(b.status.Branch, b.status.Epoch), data))
 }
 
-// epoch is the highest that names a box's key, 0: none.
+// epoch returns the highest epoch that names a box's key; 0: none.
 func (b *box) epoch() (highest int64) {
 	for epoch := int64(1); ; epoch++ {
 		data := b.w.store.Held(fleetproto.BoxKey(b.status.Branch, epoch))
@@ -134,7 +134,7 @@ func (b *box) act(number int64, what, reason string) {
 	b.w.must(b.w.store.Create(b.w.t.Context(), fleetproto.ActKey(b.status.Branch, number), data))
 }
 
-// obey has every box read what is desired and report what became of it.
+// obey makes every box read the desired state and report the result.
 func (w *world) obey() {
 	w.t.Helper()
 	head, err := w.chain.Head(w.t.Context(), "tiendas")
@@ -219,7 +219,7 @@ func (w *world) codes(name string) (codes []string) {
 	return nil
 }
 
-// text is a survey as people see it.
+// text returns a survey as people see it.
 func (w *world) text() string {
 	w.t.Helper()
 	var b bytes.Buffer

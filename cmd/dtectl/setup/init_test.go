@@ -14,8 +14,8 @@ import (
 	"dtegate/engine/sign"
 )
 
-// A certificate that MH would refuse to believe, or that is not there whole, is refused at the installation, with the
-// sentence that helps, and the box is left as it was; doctor says the same of the same file.
+// A certificate that MH would not believe, or that is incomplete, is refused at the installation with a sentence that
+// helps, and the box stays as it was; doctor reports the same for the same file.
 func TestInit_Certificate(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
@@ -70,7 +70,7 @@ func TestInit_Certificate(t *testing.T) {
 		})
 	}
 	b.Must(config.WriteFile(b.At("mh.crt"), good), config.WriteFile(b.At("mh.password"), []byte("clave privada\r\n")))
-	// The same password where MH's API password belongs is hardly that: it is said, and ends nothing.
+	// The certificate's password is probably not the password of MH's API: a warning, no error.
 	b.Must(config.WriteFile(b.Config.Authority.PasswordFile, []byte("clave privada\n")))
 	said, err := barebox.Output(t, func() error {
 		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(b.T.Context(),

@@ -9,8 +9,7 @@ import (
 	"dtegate/engine/sign"
 )
 
-// The installation makes the admin token and keeps one that is there; a verb makes another. Nobody reads it on a
-// screen.
+// The installation makes the admin token or keeps an existing one; a verb makes another. It is never shown on a screen.
 func TestAdminToken(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	read := func() string {

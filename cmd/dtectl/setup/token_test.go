@@ -11,8 +11,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// A new token says what it may do and what not; a lost token file is begun anew only when that is asked for, and no id
-// of it is one that records know.
+// The output for a new token lists what it may do and what not; a lost token file is replaced only on request, and no
+// new id is one that records know.
 func TestToken_New(t *testing.T) {
 	b := barebox.New(t, "127.0.0.1:1")
 	standard := strings.Split(

@@ -11,8 +11,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A law is tried before its day: the sale of one day has 13 %, that of the next 15 %, and before the first there is no
-// rule.
+// A law is tried before its day: a sale of one day has 13 %, a sale of the next day 15 %, and before the first day
+// there is no rule.
 func TestRehearse(t *testing.T) {
 	var bundles []*bundle.Bundle
 	for _, data := range [][]byte{plugintest.Bundle(t, "catalogues"), plugintest.Bundle(t, "dte01/v2"),

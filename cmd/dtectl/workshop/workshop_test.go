@@ -13,7 +13,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// sum is the source folder of a rule whose module no Go program is: it adds quantities up.
+// sum is the source folder of a rule whose module is not a Go program: it adds quantities up.
 var sum = map[string]string{
 	"manifest.json": `{"name": "suma", "version": "1.0.0", "kind": "document", "document": "suma", "schema": 1, "abi": 1,
   "validity": {"00": {"from": "2026-01-01", "until": ""}},
@@ -31,7 +31,7 @@ var sum = map[string]string{
 	"cases/old.json": `{"why": "nothing", "facts": {"cuerpoDocumento": []}, "document": {"cuerpoDocumento": [], "resumen": {"total": 0}}}`,
 }
 
-// checkout makes the folder of a rule, with a text changed in one of its files, and the module beside it.
+// checkout makes the folder of a rule, with one text changed in one of its files, and the module beside it.
 func checkout(t *testing.T, file, old, new string) (root, module string) {
 	t.Helper()
 	root = t.TempDir()
@@ -61,7 +61,7 @@ func checkout(t *testing.T, file, old, new string) (root, module string) {
 	return root, module
 }
 
-// What is built has passed its own cases; what has not is not built, and the words lead to the slip.
+// A bundle that passes its own cases is built; any other is not built, and the error leads to the slip.
 func TestBuild(t *testing.T) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -116,7 +116,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestNewType_Sale: the rule of a new sale takes what a till may say of each line, and gives it back.
+// TestNewType_Sale: the rule of a new sale accepts what a till may give for each line, and returns it.
 func TestNewType_Sale(t *testing.T) {
 	schema, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "dte11", "v3", "schema.json"))
 	if err != nil {

@@ -41,8 +41,8 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// Over spellings of URLs put together from pieces: what is taken in plain HTTP is dialled at the loopback interface,
-// whatever stands around the host, and what is taken at all names no user.
+// For spellings of URLs that are put together from pieces: every URL accepted in plain HTTP leads to the loopback
+// interface, whatever surrounds the host, and no accepted URL names a user.
 func TestCheckURL_Spellings(t *testing.T) {
 	pieces := func(t *rapid.T, name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
 	taken, plain := 0, 0
@@ -53,7 +53,7 @@ func TestCheckURL_Spellings(t *testing.T) {
 			"[2001:db8::1]", "①27.0.0.1",
 			fmt.Sprintf("%d.%d.%d.%d", rapid.IntRange(0, 260).Draw(t, "a"), rapid.IntRange(0, 260).Draw(t, "b"),
 				rapid.IntRange(0, 9).Draw(t, "c"), rapid.IntRange(0, 9).Draw(t, "d")))
-		usual := rapid.Bool().Draw(t, "usual") // else hardly any is taken
+		usual := rapid.Bool().Draw(t, "usual") // otherwise hardly any is accepted
 		if usual && rapid.Bool().Draw(t, "here") {
 			host = pieces(t, "here's", "127.0.0.1", "localhost", "[::1]")
 		}
@@ -79,7 +79,7 @@ func TestCheckURL_Spellings(t *testing.T) {
 			return
 		}
 		plain++
-		// What is dialled: the name localhost, or an address that the kernel routes to the loopback interface.
+		// The dialled host is the name localhost, or an address that the kernel routes to the loopback interface.
 		ip := net.ParseIP(u.Hostname())
 		if u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			t.Fatalf("%q is taken and goes to %q", text, u.Hostname())
@@ -90,8 +90,8 @@ func TestCheckURL_Spellings(t *testing.T) {
 	}
 }
 
-// Every setting that leads out refuses plain HTTP in production, by its name, and takes it in the test ambiente and on
-// this machine.
+// Every setting with an address outside refuses plain HTTP in production, by its name, and accepts it in the test
+// ambiente and on this machine.
 func TestLoad_Production(t *testing.T) {
 	for _, c := range []struct {
 		ambiente, mh, archive, links string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBooks: what the manual of the F-07 v14 does not list is refused by its name, all at once.
+// TestBooks: values that the manual of the F-07 v14 does not list are refused by name, all at once.
 func TestBooks(t *testing.T) {
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "books.toml")

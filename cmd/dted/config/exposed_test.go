@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every secret of the configuration is looked at: each setting that names a file of one. A mode that lets others at a
-// file counts where its folder lets them in.
+// Every secret of the configuration is checked: each setting that names a secret file. A file's mode that admits others
+// counts only if its folder admits them.
 func TestExposed(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Chmod(folder, 0o755); err != nil {

@@ -49,7 +49,7 @@ func TestFleet_Check(t *testing.T) {
 	}
 }
 
-// What the centre pushed lies over the file; what cannot be used changes nothing.
+// Settings that the centre pushed override the file; unusable settings change nothing.
 func TestFleet_Overlay(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "fleet.state")
 	load := func(text []byte) *Config {

@@ -21,7 +21,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestTags: what the tags of the table say can be read, and a default is a value that the setting may have.
+// TestTags: the tags of the table are valid, and each default is an allowed value.
 func TestTags(t *testing.T) {
 	for _, table := range []any{new(Config), new(Centre)} {
 		for _, s := range settings(reflect.ValueOf(table).Elem(), "", true) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestConfig_Looks: what would not look as it was meant is refused under its setting's name.
+// TestConfig_Looks: values that would not look as intended are refused by their setting's name.
 func TestConfig_Looks(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)

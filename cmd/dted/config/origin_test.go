@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCheckOrigin: what a browser may send as an origin is taken, and nothing that would never match, or match many.
+// TestCheckOrigin: every origin that a browser may send is accepted, and nothing that would never match, or would match
+// many.
 func TestCheckOrigin(t *testing.T) {
 	for text, good := range map[string]bool{
 		"https://caja.example.com": true, "http://caja.lan": true, "https://caja.example.com:8443": true,

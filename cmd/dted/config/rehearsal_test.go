@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A store is for production or for its rehearsal, and never changes from one to the other.
+// A store is for production or for its rehearsal, and never changes between them.
 func TestRehearse(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	of := func(data string, rehearsal bool, last uint64) error {

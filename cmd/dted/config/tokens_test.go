@@ -19,7 +19,7 @@ func newTokenFile(t *testing.T) (string, *Config) {
 	return path, &Config{Points: []Point{{ID: 1}, {ID: 2}}}
 }
 
-// A token's life: made, rotated with a grace, revoked. Its id is never another's, and its secret is in no file.
+// A token's life: made, rotated with a grace, revoked. Its id is never reused, and no file contains its secret.
 func TestTokens(t *testing.T) {
 	path, cfg := newTokenFile(t)
 	at := time.Date(2026, 11, 21, 12, 0, 0, 5, time.UTC)
@@ -109,7 +109,7 @@ func TestTokens(t *testing.T) {
 	if after, _ := os.ReadFile(path); string(after) != string(before) {
 		t.Error("an edit that failed changed the file")
 	}
-	// A new type's permission is granted beside what the token may already, once.
+	// The permission of a new type is granted in addition to the token's others, once.
 	for range 2 {
 		if err := EditTokens(path, func(f *TokenFile) error {
 			_, err := f.Grant(2,
@@ -130,7 +130,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Two who edit at once lose nothing of each other.
+// Two processes that edit at once lose nothing of each other's changes.
 func TestEditTokens_Together(t *testing.T) {
 	path, cfg := newTokenFile(t)
 	var wg sync.WaitGroup
@@ -151,7 +151,7 @@ func TestEditTokens_Together(t *testing.T) {
 	}
 }
 
-// Outside the box itself a listener is encrypted unless the configuration says that it is not.
+// Outside the box itself a listener is encrypted, unless the configuration turns that off.
 func TestEncrypted(t *testing.T) {
 	for _, c := range []struct {
 		listen string

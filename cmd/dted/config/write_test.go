@@ -14,7 +14,7 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// noSyncs has the kernel answer every fsync of this thread with EIO (seccomp(2)), as a medium does that is ill.
+// noSyncs makes the kernel answer every fsync of this thread with EIO (seccomp(2)), as a sick medium does.
 func noSyncs() error {
 	type instruction struct {
 		code   uint16
@@ -44,8 +44,8 @@ func noSyncs() error {
 	return nil
 }
 
-// After a failed sync the file is what it was before, no half of the new one is left, and the caller hears of it:
-// tokens, the sealed key, certificates and everything else that this function writes.
+// After a failed sync the file has its old content, no half-written new file is left, and the caller gets the error:
+// for tokens, the sealed key, certificates and everything else that this function writes.
 func TestWriteFile_FailedSync(t *testing.T) {
 	if folder := os.Getenv("DTE_CONFIG_CHILD"); folder != "" {
 		runtime.LockOSThread()

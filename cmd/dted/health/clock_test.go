@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// fakeClock is a box whose clock can be set while its time goes on.
+// fakeClock is a box whose clock can be set while time passes.
 type fakeClock struct {
 	*clock
 	wall time.Time
@@ -89,7 +89,7 @@ func TestClock_Running(t *testing.T) {
 
 // MH clears a doubt for good, and raises none once the process has issued a document.
 func TestClock_Authority(t *testing.T) {
-	c := newFakeClock(noon.AddDate(0, 0, 40)) // it was a month ahead when it sold last
+	c := newFakeClock(noon.AddDate(0, 0, 40)) // it was a month ahead at the last sale
 	c.wants(t, "start", false)
 	c.observe("yesterday")
 	c.mh(time.Hour)
@@ -110,9 +110,9 @@ func TestClock_Authority(t *testing.T) {
 	}
 }
 
-// TestClock_Walks: whatever steps the clock is moved by, between looks of any number, while MH says the right time or
-// nothing, a clock that is trusted is never further from the right time than two allowances of MH's, or one and the
-// drift where MH says nothing.
+// TestClock_Walks: the clock is moved by any steps, between any number of looks, while MH gives the right time or none.
+// A trusted clock is then never further from the right time than two allowances of MH's, or one and the drift while MH
+// gives no time.
 func TestClock_Walks(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -147,8 +147,8 @@ func TestClock_Walks(t *testing.T) {
 	}
 }
 
-// After the first document MH alone stops nobody, and neither does an archive that says a third time. Both together do,
-// whatever a time server says, until MH agrees again.
+// After the first document MH alone stops nobody, and neither does an archive with a third time. Both together do,
+// whatever a time server reports, until MH agrees again.
 func TestClock_Together(t *testing.T) {
 	c := newFakeClock(noon)
 	c.synced = func() bool { return true }

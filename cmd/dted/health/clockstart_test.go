@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// A box starts with a clock that may be wrong, beside a simulated MH whose clock may be, and an archive. Before its
-// first document MH is asked, over real HTTP.
+// A box starts with a clock that may be wrong. MH is simulated, and its clock may be wrong too; there is an archive.
+// Before its first document MH is asked, over real HTTP.
 func TestClock_AskedBeforeFirstSale(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -28,7 +28,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 		"right":                                  {right: true},
 		"ten minutes ahead":                      {box: 10 * time.Minute, right: true},
 		"a day ahead":                            {box: day},
-		"a day ahead, and MH away":               {box: day, away: true, right: true}, // nobody can tell
+		"a day ahead, and MH away":               {box: day, away: true, right: true}, // nobody can know
 		"a day ahead, the archive says so too":   {box: day, archive: true},
 		"a day behind":                           {box: -day},
 		"MH a day behind, and nobody else":       {mh: -day},
@@ -67,7 +67,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 				t.Fatalf("the first sale: %v", err)
 			}
 			if c.right {
-				// Once it has sold, MH's clock stops nobody.
+				// After the first sale, MH's clock stops nobody.
 				g.clock.observe(time.Now().Add(90 * day).UTC().Format(http.TimeFormat))
 				if err := g.Admit(); err != nil {
 					t.Errorf("MH's clock goes wrong later: %v", err)
@@ -83,7 +83,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 	}
 }
 
-// The first sale waits for MH no longer than askFirst from the start.
+// The first sale waits for MH's time no longer than askFirst from the start.
 func TestClock_FirstSaleBounded(t *testing.T) {
 	c := newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))
 	c.elapsed = func() time.Duration { return askFirst }

@@ -10,7 +10,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// TestDisk: nothing new below the reserve, and not again before there is clearly more; the ballast goes and comes back.
+// TestDisk: nothing new is issued below the reserve, and not again before there is clearly more; the ballast is deleted
+// and made again.
 func TestDisk(t *testing.T) {
 	const reserve = 64 << 10
 	d := newDisk(filepath.Join(t.TempDir(), "data"), reserve, slog.New(slog.DiscardHandler))

@@ -14,8 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// A mark that is deleted under the running store is told once, and once more when it is back; the metric stands still
-// meanwhile.
+// A mark that is deleted under the running store is logged once, and once more when it is back; meanwhile the metric
+// does not move.
 func TestMarkWatch(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Unix(1_800_000_000, 0)

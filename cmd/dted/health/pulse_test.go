@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestPulse: a commit feeds the watchdog, one that does not come back starves it; READY=1 comes once.
+// TestPulse: a commit resets the watchdog, a commit that hangs lets it expire; READY=1 comes once.
 func TestPulse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		unready, disk := errors.New("no rule is valid today"), make(chan struct{}, 100)
