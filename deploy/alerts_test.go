@@ -15,7 +15,7 @@ import (
 // alert is a rule of prometheus/alerts.yml.
 type alert struct {
 	name, severity, expression string
-	runbook                    map[string]string // by reason, "" where it has none: the heading that it leads to
+	runbook                    map[string]string // by reason, "" if the alert has none: the heading that it leads to
 }
 
 func alerts(t *testing.T) []alert {
@@ -47,8 +47,8 @@ func alerts(t *testing.T) []alert {
 	return all
 }
 
-// TestAlerts: the alerts are few; each names metrics that exist and leads to a heading of the runbook for each of its
-// reasons, fires in the unit tests for each, and stands in the runbook's table with its severities and reasons.
+// TestAlerts: the alerts are few; each names existing metrics, leads to a heading of the runbook for each of its
+// reasons, fires in the unit tests for each, and is in the runbook's table with its severities and reasons.
 func TestAlerts(t *testing.T) {
 	listed, tests := page(t), text(t, "prometheus/alerts_test.yml")+text(t, "prometheus/days_test.yml")+text(t,
 		"prometheus/weeks_test.yml")
@@ -106,11 +106,11 @@ func anchors(t *testing.T) map[string]bool {
 	return all
 }
 
-// without are the sections of the runbook that a till or a verb leads to, and no alert.
+// without are the sections of the runbook to which a till or a verb leads, and no alert.
 var without = []string{"archive-differs", "documents-of-a-wrong-rule", "no-mark-at-the-start",
 	"one-till-asks-for-too-much"}
 
-// TestRunbookSections: every section of the runbook's second part has its alert, or another way to it, and the three
+// TestRunbookSections: every section of the runbook's second part has its alert, or another way to it, and its three
 // parts.
 func TestRunbookSections(t *testing.T) {
 	_, part, ok := strings.Cut(text(t, "RUNBOOK.md"), "\n# Alerts\n")
@@ -137,13 +137,13 @@ func TestRunbookSections(t *testing.T) {
 	}
 }
 
-// anchorOf is a heading as links name it.
+// anchorOf returns a heading in the form of links.
 func anchorOf(heading string) string {
 	return strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading), ""),
 		" ", "-")
 }
 
-// TestRunbookLinks: what the runbook links to inside itself is there.
+// TestRunbookLinks: every link inside the runbook leads to a heading.
 func TestRunbookLinks(t *testing.T) {
 	headings := anchors(t)
 	for _, m := range regexp.MustCompile(`\]\(#([^)]+)\)`).FindAllStringSubmatch(text(t, "RUNBOOK.md"), -1) {

@@ -35,7 +35,7 @@ func dashboard(t *testing.T) (panels []dashboardPanel, annotations []string) {
 	return d.Panels, annotations
 }
 
-// TestDashboard: panels have names of their own and do not overlap, and what they ask for exists.
+// TestDashboard: panels have unique names and do not overlap, and the metrics that they query exist.
 func TestDashboard(t *testing.T) {
 	listed := page(t)
 	panels, annotations := dashboard(t)
@@ -93,7 +93,7 @@ func TestDashboardQueries(t *testing.T) {
 	}
 }
 
-// TestDashboard_Alerts: what an alert watches can be looked at: each metric of an alert's expression has a panel.
+// TestDashboard_Alerts: each metric of an alert's expression has a panel.
 func TestDashboard_Alerts(t *testing.T) {
 	panels, _ := dashboard(t)
 	var shown strings.Builder
@@ -108,7 +108,7 @@ func TestDashboard_Alerts(t *testing.T) {
 	for _, name := range metric.FindAllString(shown.String(), -1) {
 		found[base(name)] = true
 	}
-	listed := page(t) // of others, like the inventory's, the dashboard knows nothing
+	listed := page(t) // the dashboard ignores other metrics, such as the inventory's
 	watched := 0
 	for line := range strings.Lines(text(t, "prometheus/alerts.yml")) {
 		if comment, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(comment, "#") {

@@ -1,4 +1,4 @@
-// Package deploy_test checks what is shipped beside the programs: the page of metrics, the alerts, the dashboard, the
+// Package deploy_test checks what is shipped with the programs: the page of metrics, the alerts, the dashboard, the
 // runbook, the systemd unit and the packages.
 package deploy_test
 
@@ -17,11 +17,11 @@ import (
 	"testing"
 )
 
-// metric is a row of METRICS.md, or what the sources say of it.
+// metric is a row of METRICS.md, or a metric according to the sources.
 type metric struct {
-	kind   string // counter, gauge, histogram; "" where the source does not tell
+	kind   string // counter, gauge, histogram; "" if the source does not show it
 	labels []string
-	absent bool // at times, as the page says
+	absent bool // at times, according to the page
 }
 
 func text(t *testing.T, path string) string {
@@ -77,7 +77,7 @@ func sources(t *testing.T) map[string]metric {
 	return all
 }
 
-// collect reads the kind off the name of a call around the literal, and the labels off its list of strings.
+// collect reads the kind from the name of a call around the literal, and the labels from its list of strings.
 func collect(f *ast.File, all map[string]metric) {
 	var calls []*ast.CallExpr
 	var walk func(ast.Node) bool
@@ -168,7 +168,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestMetricNames: base units, and _total on counters alone.
+// TestMetricNames: base units, and _total only on counters.
 func TestMetricNames(t *testing.T) {
 	for name, m := range page(t) {
 		if total := strings.HasSuffix(name, "_total"); total != (m.kind == "counter") {
@@ -185,7 +185,7 @@ func TestMetricNames(t *testing.T) {
 var standard = []string{"up", "process_start_time_seconds", "process_resident_memory_bytes", "go_build_info",
 	"go_goroutines"}
 
-// recorded are the names of the recording rules of alerts.yml, of which promtool's tests see whether they are there.
+// recorded are the names of the recording rules of alerts.yml; promtool's tests check that they exist.
 var recorded = regexp.MustCompile(`\bbranch:\w+:\w+`)
 
 // check reports every metric of an expression that is not on the page.

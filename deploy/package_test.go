@@ -16,23 +16,22 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// filled is the sample configuration with a value in every empty place.
+// filled returns the sample configuration with a value in every empty place.
 func filled(t *testing.T, uncomment bool) string {
 	t.Helper()
 	sample := text(t, "dted.toml")
 	if uncomment {
 		sample = regexp.MustCompile(`(?m)^# (\[|[a-z0-9_"]+ = )`).ReplaceAllString(sample, "$1")
 	}
-	// A rehearsal of production needs a simulated authority on this machine: no value of the other settings fits beside
-	// it.
+	// A rehearsal of production needs a simulated authority on this machine, which contradicts the other settings.
 	sample = regexp.MustCompile(`(?m)^rehearsal = `).ReplaceAllString(sample, "# rehearsal = ")
 	sample = strings.Replace(sample, `ambiente = ""`, `ambiente = "00"`, 1)
-	sample = strings.Replace(sample, `logo_url = ""`, `# logo_url = ""`, 1) // which goes with print.logo alone
+	sample = strings.Replace(sample, `logo_url = ""`, `# logo_url = ""`, 1) // it needs print.logo
 	return strings.ReplaceAll(sample, `= ""`, `= "x"`)
 }
 
-// TestSampleConfiguration: the sample says what must be filled in, and nothing else is wrong with it, with and without
-// what is commented out.
+// TestSampleConfiguration: the sample shows what must be filled in, and has no other fault, with and without the
+// settings that are commented out.
 func TestSampleConfiguration(t *testing.T) {
 	_, err := config.Load("dted.toml")
 	if err == nil || !strings.Contains(err.Error(), "issuer.nit: is missing") {
@@ -53,8 +52,8 @@ func TestSampleConfiguration(t *testing.T) {
 	}
 }
 
-// TestPackageContents: every file that the package takes is there, and the unit, the sample and the sample's secrets
-// agree on their places.
+// TestPackageContents: every file of the package exists, and the unit, the sample and the sample's secrets agree on
+// their places.
 func TestPackageContents(t *testing.T) {
 	nfpm, unit := text(t, "nfpm.yaml"), text(t, "dted.service")
 	sources := regexp.MustCompile(`(?:src|install|remove): "?(deploy/[^,"}\s]+)`).FindAllStringSubmatch(nfpm, -1)
@@ -73,13 +72,13 @@ func TestPackageContents(t *testing.T) {
 			t.Errorf("dted.toml reads the credential %s, which the unit does not load", m[1])
 		}
 	}
-	// An optional secret must have a default, else its missing file ends every start.
+	// An optional secret must have a default, otherwise its missing file ends every start.
 	for _, name := range []string{"mail.password", "archive.secret", "fleet.secret"} {
 		if !strings.Contains(unit, "\nSetCredential="+name+`:\n`+"\n") {
 			t.Errorf("without %s.cred no start", name)
 		}
 	}
-	// The linker takes no notice of a name that is not there.
+	// The linker ignores a name that does not exist.
 	m := regexp.MustCompile(`-X dtegate/(\S+)\.(\w+)=\$VERSION`).FindStringSubmatch(text(t, "package.sh"))
 	if m == nil || !strings.Contains(text(t, "../"+m[1]+"/version.go"), "\nvar "+m[2]+" string\n") {
 		t.Errorf("package.sh gives the version to %q, which is not there", m)
@@ -101,7 +100,7 @@ func TestPackageContents(t *testing.T) {
 	}
 }
 
-// TestUnit: systemd knows every directive of the unit, and finds it well closed.
+// TestUnit: systemd knows every directive of the unit, and finds it well protected.
 func TestUnit(t *testing.T) {
 	analyze := skip.Program(t, "systemd-analyze")
 	out, err := exec.Command(analyze, "security", "--offline=true", "--no-pager", "dted.service").CombinedOutput()

@@ -9,8 +9,8 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// TestSampleEverySetting: the sample shows every setting that there is, with a value or commented out, in the table
-// where it belongs, and none that there is not.
+// TestSampleEverySetting: the sample shows every existing setting, with a value or commented out, in its table, and no
+// other.
 func TestSampleEverySetting(t *testing.T) {
 	table := regexp.MustCompile(`^(?:# )?\[\[?([a-z0-9_.]+)\]\]?(?:\s|$)`)
 	member := regexp.MustCompile(`^(?:# )?([a-z0-9_]+) = (.*)$`)

@@ -13,10 +13,10 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestScrape compares the page with what a running appliance says, whose /metrics is in DTE_SCRAPE (TestREADME of cmd/dtectl runs it so): every metric that
-// it shows is on the page with that type and those labels, and every metric that an alert or the dashboard names is
-// shown, but for those that the page calls absent at times. A labelled counter shows once something was counted: sell
-// before, in contingency too.
+// TestScrape compares the page with the /metrics of a running appliance, whose text is in DTE_SCRAPE (TestREADME of
+// cmd/dtectl runs it so): every metric in it is on the page with that type and those labels, and every metric that an
+// alert or the dashboard names is in it, except those that the page calls absent at times. A labelled counter appears
+// only once something was counted: sell before, in contingency too.
 func TestScrape(t *testing.T) {
 	url := os.Getenv("DTE_SCRAPE")
 	skip.Unless(t, url != "", "TestREADME")

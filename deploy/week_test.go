@@ -18,8 +18,8 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// weekStory is, for each alert, what of the normal week comes nearest to it and must not raise it. An alert without a
-// story fails TestAlerts_Week, and so does a story without its alert.
+// weekStory has, for each alert, the event of a normal week that comes nearest to the alert and must not raise it. An
+// alert without a story fails TestAlerts_Week, and so does a story without its alert.
 var weekStory = map[string]string{
 	"DTEBranchDown": "boxes are switched off at night while the router lives; two outages of the WAN; an " +
 		"update; a holiday",
@@ -58,7 +58,7 @@ var weekStory = map[string]string{
 		"and on a holiday",
 }
 
-// naive are alerts that page for the normal case, each of which the week must provoke: else its silence says nothing.
+// naive are alerts that page for normal events, and that the week must provoke: otherwise its silence proves nothing.
 var naive = map[string]string{
 	"NaiveBoxDown":      "up{job=\"dted\"} == 0",
 	"NaiveOpenBoxDown":  "up{job=\"dted\"} == 0 and on (job, instance, branch) branch:dte_expected:bool == 1",
@@ -80,13 +80,13 @@ var naive = map[string]string{
 }
 
 const (
-	weekDays = 8               // Thursday to Thursday: every day and night, Sunday, and what comes before them
-	weekStep = 5 * time.Minute // between two samples: the longest that Prometheus takes for one series
+	weekDays = 8               // Thursday to Thursday: every day and night, Sunday, and the days before them
+	weekStep = 5 * time.Minute // between two samples: the longest gap that Prometheus allows within one series
 )
 
-// TestAlerts_Week holds every alert silent over a normal week of four branches: one closes at night and switches its
-// box off; one leaves it on and is scraped by a way of its own, so that its contingencies are seen; one names no hours
-// and has no router that is probed; one switches box and router off together and keeps a holiday.
+// TestAlerts_Week checks that every alert is silent over a normal week of four branches. One closes at night and
+// switches its box off. One leaves its box on and is scraped over another link, so that its contingencies are seen. One
+// names no hours and has no router that is probed. One switches box and router off together and keeps a holiday.
 func TestAlerts_Week(t *testing.T) {
 	all := alerts(t)
 	w := simulateWeek()
@@ -168,7 +168,7 @@ func alertGroups(t *testing.T) (names []string) {
 	return names
 }
 
-// notation writes samples as promtool reads them: runs of one value, and the mark that a series ended. NaN is no
+// notation writes samples as promtool reads them: runs of one value, and the mark that a series ended. NaN means no
 // sample.
 func notation(samples []float64) string {
 	var list []string
@@ -211,7 +211,7 @@ func (w *week) put(name string, value float64) {
 	s[w.now] = value
 }
 
-// simulateWeek is Thursday 1 January 1970 and the days after it: promtool's time begins there.
+// simulateWeek simulates Thursday 1 January 1970 and the days after it: promtool's time begins there.
 func simulateWeek() *week {
 	w := &week{series: make(map[string][]float64)}
 	branches := []*simulated{

@@ -9,10 +9,10 @@ import (
 // simulated is a branch of the normal week.
 type simulated struct {
 	id        string
-	hours     *config.Branch // nil: its configuration names none; people keep the same ones but for Sunday
-	router    bool           // that is probed
+	hours     *config.Branch // nil: its configuration names none; people keep the same hours except on Sunday
+	router    bool           // a router that is probed
 	night     bool           // its box stays on
-	apart     bool           // it is scraped by another way than its WAN
+	apart     bool           // it is scraped over another link than its WAN
 	oneSwitch bool           // router and box go off together
 	card      bool           // it has a second copy
 	evening   bool           // it has one slow sale late in the evening
@@ -41,7 +41,7 @@ var (
 	outages  = []span{{day: 4, from: hm(10, 20), to: hm(10, 32)}, {day: 5, from: hm(17, 0), to: hm(17, 25)}}
 	slowDay  = span{day: 6, from: hm(8, 0), to: hm(20, 0), everywhere: true}
 	slowBad  = []span{{day: 6, from: hm(10, 0), to: hm(12, 0)}, {day: 6, from: hm(15, 0), to: hm(15, 40)}}
-	lateEnd  = span{day: 1, from: hm(19, 30), to: hm(20, 5)} // MH is away as the branches close, and back in the night
+	lateEnd  = span{day: 1, from: hm(19, 30), to: hm(20, 5)} // MH is away when the branches close, and returns at night
 	update   = span{day: 7, from: hm(11, 0), to: hm(11, 5)}
 	blocked  = span{day: 4, from: hm(9, 0), to: hm(9, 15)}
 	oldToken = span{day: 2, from: hm(9, 30), to: hm(9, 40)}
@@ -61,7 +61,8 @@ func during(list []span, t time.Time) bool {
 	return false
 }
 
-// people tells whether somebody is in the store: ten minutes late in the morning, ten minutes longer in the evening.
+// people reports whether somebody is in the store: from ten minutes late in the morning, until ten minutes later in the
+// evening.
 func (b *simulated) people(t time.Time) bool {
 	hours := b.hours
 	if hours == nil {
@@ -114,7 +115,7 @@ func (b *simulated) sample(w *week, t time.Time) {
 	b.show(put, unix, t, people)
 }
 
-// start is a new process: its counters begin at 0, and what it knows of yesterday comes from the store.
+// start starts a new process: its counters begin at 0, and the store tells it of yesterday.
 func (b *simulated) start(t time.Time) {
 	b.started, b.counts, b.read = t, make(map[string]float64), time.Time{}
 	if b.free == 0 {
@@ -122,7 +123,7 @@ func (b *simulated) start(t time.Time) {
 	}
 }
 
-// live is what happens in the box between two samples.
+// live simulates the box between two samples.
 func (b *simulated) live(t time.Time, on, people, wan bool) {
 	if !on {
 		return
@@ -151,7 +152,7 @@ func (b *simulated) live(t time.Time, on, people, wan bool) {
 	add := func(name string, n float64) { b.counts[name] += n }
 	add("requests", 1) // renewals, probes
 	if lateEnd.holds(t) && t.Sub(b.since) >= 25*time.Minute && !b.night {
-		b.ended = t // MH is back for a moment before the box is switched off
+		b.ended = t // MH returns for a moment before the box is switched off
 	}
 	if !people {
 		return

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// show puts what a scrape of the branch's box reads.
+// show writes what a scrape of the branch's box reads.
 func (b *simulated) show(put func(name, more string, v float64), unix func(time.Time) float64, t time.Time,
 	people bool) {
 	gauge := func(name string, v float64) { put(name, "", v) }

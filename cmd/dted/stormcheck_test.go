@@ -145,7 +145,7 @@ func (s *storm) stored(store *storage.Store, a *given, announced map[storage.Cod
 	s.check(announced[e.Code] <= 1, "%s was announced %d times", a.code, announced[e.Code])
 }
 
-// backed: a folder that has the name of a backup is one. Looked at are the last three.
+// backed: a folder that has the name of a backup is a backup. The last three are checked.
 func (s *storm) backed(disk *disktest.Disk) {
 	for n := s.backups; n > max(0, s.backups-3); n-- {
 		name := fmt.Sprint("backup-", n)
@@ -157,10 +157,10 @@ func (s *storm) backed(disk *disktest.Disk) {
 	}
 }
 
-// copied: a store can be made of the second copy, that holds what was answered.
+// copied: the second copy makes a store that holds every answered document.
 func (s *storm) copied(disk *disktest.Disk, answers []*given) {
 	if _, err := disk.Stat("copy"); err != nil {
-		return // it was cut before the appliance made one
+		return // the cut came before the appliance made a copy
 	}
 	o := s.on(disk)
 	o.Dir, o.MarkPath = "rebuilt", "rebuilt.mark"
@@ -185,7 +185,7 @@ func (s *storm) copied(disk *disktest.Disk, answers []*given) {
 	s.score.copies++
 }
 
-// secrets: none is in clear in a file of the disk.
+// secrets: no file of the disk has a secret in clear.
 func (s *storm) secrets(disk *disktest.Disk) {
 	for _, name := range disk.Files() {
 		f, err := disk.Open(name)
@@ -212,7 +212,7 @@ func (s *storm) keep(disk *disktest.Disk) {
 	s.t.Logf("the disk is kept in %s: %v", folder, err)
 }
 
-// settle waits until MH has sealed or refused all that was answered, and compares it with what MH holds.
+// settle waits until MH has sealed or refused every answered document, and compares the documents with MH's.
 func (s *storm) settle() {
 	for _, a := range s.answers {
 		for deadline := time.Now().Add(time.Minute); ; pause(20 * time.Millisecond) {
@@ -241,7 +241,7 @@ func (s *storm) settle() {
 	}
 }
 
-// replay: the rule that a document names makes the same bytes of its facts again.
+// replay: the rule that a document names makes the same bytes from its facts again.
 func (s *storm) replay() {
 	day := dte.Date(time.Now())
 	req, err := http.NewRequest(http.MethodGet, "http://"+s.ops+"/admin/rules/replay?from="+

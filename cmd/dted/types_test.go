@@ -24,8 +24,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// invented puts a type of document that nobody has foreseen into a folder of its own, as a rule author has it:
-// testdata/prenda and its compiled module. It returns the folder.
+// invented puts an unknown type of document into a folder of its own, as a rule author has it: testdata/prenda and its
+// compiled module. It returns the folder.
 func invented(t *testing.T) string {
 	t.Helper()
 	must := func(err error) {
@@ -54,8 +54,8 @@ func invented(t *testing.T) string {
 	return from
 }
 
-// TestType_Invented brings a type that this program knows nothing of to a branch that runs: it is proven, pushed,
-// opened, permitted, sold with an operation of its own, printed, reported after an outage, invalidated and taken back.
+// TestType_Invented brings a type that this program does not know to a running branch: it is proven, pushed, opened,
+// permitted, sold with an operation of its own, printed, reported after an outage, invalidated and taken back.
 func TestType_Invented(t *testing.T) {
 	skip.Short(t)
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestType_Invented(t *testing.T) {
 		return decode(t, []byte(said))
 	}
 
-	// A signed bundle opens no door; who opens it is the branch, and each token is told.
+	// A signed bundle opens no door: the branch opens the type, and each token must be granted it.
 	issues("loan-1", http.StatusForbidden, "BOLETA_DE_PRENDA")
 	o.does("token grant 11 BOLETA_DE_PRENDA", "warning: no type of this program wants BOLETA_DE_PRENDA")
 	issues("loan-1", http.StatusConflict, "TYPE_NOT_OPEN")
@@ -148,7 +148,7 @@ func TestType_Invented(t *testing.T) {
 	if status != http.StatusBadRequest || !strings.Contains(said, `"path":"prendas[0].prestamo"`) {
 		t.Errorf("a loan above the value: %d %s", status, said)
 	}
-	// What the view names is printed. A ticket has no columns: it leaves the heads out.
+	// The printed version has what the view names. A ticket has no columns: it leaves the heads out.
 	for layout, texts := range map[string][]string{
 		"": {"PIGNORANTE", "Rosa Pineda", "Meses del préstamo: 3", "Avalúo", "Total prestado",
 			"TOTAL A CANCELAR"},
@@ -164,7 +164,7 @@ func TestType_Invented(t *testing.T) {
 	}
 	says("/dte/documentos?tipo=77", http.StatusOK, sold.Code)
 
-	// Without MH it goes by contingency like any document.
+	// Without MH it is issued in contingency like any document.
 	b.chaos(simulator.Chaos{Outage: true})
 	away := issues("loan-2", http.StatusCreated, `"estado":"CONTINGENCIA"`)
 	b.chaos(simulator.Chaos{})
@@ -175,14 +175,14 @@ func TestType_Invented(t *testing.T) {
 		t.Errorf("%d %s", status, said)
 	}
 
-	// A permission is taken back alone.
+	// A permission can be taken away alone.
 	o.refused("token grant 11 boleta", "not one of", "FACTURA_CONSUMIDOR_FINAL")
 	o.refused("token revoke 11 ANULACIÓN", "has no permission")
 	o.does("token revoke 11 BOLETA_DE_PRENDA", "may: FACTURA_CONSUMIDOR_FINAL")
 	issues("loan-3", http.StatusForbidden, "BOLETA_DE_PRENDA")
 	o.does("token grant 11 BOLETA_DE_PRENDA")
 
-	// Taken back, nothing new is made; what was made stays, also over a restart.
+	// After it is taken back, nothing new is made; existing documents stay, also after a restart.
 	o.refused("rules rollback prenda 1 1.0.0 --reason over", "dtectl rules cancel takes it off")
 	o.does("rules cancel prenda 1 1.0.0 --reason over")
 	issues("loan-3", http.StatusConflict, "TYPE_NOT_OPEN")
@@ -199,8 +199,8 @@ func TestType_Invented(t *testing.T) {
 	o.does("fsck")
 }
 
-// TestType_Chain: the director brings a type that nobody has foreseen to a chain by rings. A branch outside the ring
-// refuses it, the chain's settings open it beside the rule, and what was taken back is refused again.
+// TestType_Chain: the director rolls an unknown type out to a chain in rings. A branch outside the ring refuses it, the
+// chain's settings open it in addition to the rule, and after it is taken back it is refused again.
 func TestType_Chain(t *testing.T) {
 	skip.Short(t)
 	t.Parallel()
@@ -285,8 +285,8 @@ func TestType_Chain(t *testing.T) {
 	o.does("fsck")
 }
 
-// TestType_Further sells the example of each further type, in a branch that issues them all, prints it and invalidates
-// it.
+// TestType_Further sells the example of each further type, in a branch that issues all of them, prints it and
+// invalidates it.
 func TestType_Further(t *testing.T) {
 	t.Parallel()
 	b := newBranch(t, append(slices.Clone(plugins.Further), "invalidacion/v3")...)
@@ -340,7 +340,7 @@ func TestType_Further(t *testing.T) {
 	o.does("fsck")
 }
 
-// printed is the text of a PDF in an answer, as another program reads it.
+// printed returns the text of a PDF in an answer, as another program reads it.
 func printed(t *testing.T, answer string) string {
 	t.Helper()
 	reader := skip.Program(t, "pdftotext")
@@ -362,7 +362,7 @@ const invalidated = `{"tipoAnulacion":2,"motivo":"Error en el documento",` +
 	`"responsable":{"nombre":"Eva Ruiz","tipoDocumento":"13","numDocumento":"012345678"},` +
 	`"solicita":{"nombre":"Rosa Pineda","tipoDocumento":"13","numDocumento":"012345678"}}`
 
-// ask sends a till's request of a type that the test's contract does not know.
+// ask sends a till's request for a type that the test's contract does not know.
 func (b *branch) ask(method, path, key, body string) (int, string) {
 	b.t.Helper()
 	req, err := http.NewRequest(method, "http://"+b.api+path, strings.NewReader(body))

@@ -11,8 +11,8 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestSealed: the memory of the running program belongs to root, whoever runs it: no other process of its account can
-// read it or attach. The program waits for a configuration that nobody writes.
+// TestSealed: the memory of the running program belongs to root, whatever account runs it: no other process of that
+// account can read it or attach. The program waits for a configuration that nobody writes.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	program, err := binary()
@@ -35,7 +35,7 @@ func TestSealed(t *testing.T) {
 	}
 	cmd := exec.Command(at, "-config", settings)
 	account := os.Getuid()
-	if account == 0 { // whose memory is root's anyway
+	if account == 0 { // root's memory needs no test
 		account = 65534
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(account),
 			Gid: uint32(account)}}

@@ -15,8 +15,8 @@ import (
 	"dtegate/engine/outbox"
 )
 
-// TestWebhook: what MH decides after the till was answered is posted by a whole appliance, signed with the secret of
-// its file, and a power cut before it is taken loses nothing.
+// TestWebhook: MH's late decisions are posted by a whole appliance, signed with the secret in its file, and a power cut
+// before a post is accepted loses nothing.
 func TestWebhook(t *testing.T) {
 	var mu sync.Mutex
 	var bodies []string

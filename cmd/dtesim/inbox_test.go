@@ -19,8 +19,8 @@ import (
 	"dtegate/engine/mail"
 )
 
-// The inbox beside a simulated authority: what the appliance's own sender sends is listed and readable, and the
-// hostilities are told apart by it.
+// The inbox beside a simulated authority: messages of the appliance's own sender are listed and readable, and the
+// sender distinguishes the hostilities.
 func TestInbox(t *testing.T) {
 	manage, sender := startInbox(t)
 	message := func(n int) mail.Message {
@@ -75,7 +75,7 @@ func TestInbox(t *testing.T) {
 	}
 	get(t, manage+"/mail/3", 404)
 	get(t, manage+"/mail/x", 404)
-	get(t, manage+"/received", 200) // the authority's own is still there
+	get(t, manage+"/received", 200) // the authority's own path still works
 	post(t, manage+"/reset", "", 200)
 	if got := get(t, manage+"/mail", 200); string(got) != "[]\n" {
 		t.Errorf("%s", got)
@@ -92,7 +92,7 @@ func TestInbox_Keeps(t *testing.T) {
 	}
 }
 
-// A port that is taken ends the program with a word about it.
+// An occupied port ends the program with a message about it.
 func TestInbox_PortTaken(t *testing.T) {
 	taken := cmdtest.Listen(t)
 	defer taken.Close()
@@ -124,7 +124,7 @@ func startInbox(t *testing.T) (manage string, sender *mail.Sender) {
 		}
 	})
 	manage = "http://" + m.Addr().String()
-	get(t, manage+"/received", 200) // waits until somebody serves this listener: by then mail has its own
+	get(t, manage+"/received", 200) // waits until this listener is served: by then mail has its own
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A bundle says of the law its rates, thresholds and codes, in the ambiente that is simulated.
+// A bundle gives the law's rates, thresholds and codes, in the simulated ambiente.
 func TestLawsOf(t *testing.T) {
 	data := bundletest.Edition(t, "dte01/v2", "3.0.0", bundletest.In("2027-01-01", ""), bundletest.Param("ivaRate",
 		"0.15"), bundletest.Param("fovialRate", "0.25"))

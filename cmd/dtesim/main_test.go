@@ -75,7 +75,7 @@ func TestReadIssuers(t *testing.T) {
 	}
 }
 
-// The whole program: it logs an issuer in on one port, counts on the other, and ends with its context.
+// The whole program: an issuer logs in on one port, the other port shows counts, and the program ends with its context.
 func TestRun(t *testing.T) {
 	protocol, manage := cmdtest.Port(t), cmdtest.Port(t)
 	t.Setenv("DTESIM_ADDR", protocol)
@@ -132,7 +132,7 @@ func (s began) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A rehearsal of production is for this machine alone.
+// A rehearsal of production is only for this machine.
 func TestRun_RehearsalElsewhere(t *testing.T) {
 	t.Setenv("DTESIM_ADDR", "0.0.0.0:0")
 	t.Setenv("DTESIM_MANAGE_ADDR", "127.0.0.1:0")

@@ -46,8 +46,8 @@ type hostile string
 func (h hostile) String() string { return string(h) }
 func (h hostile) Error() string  { return string(h) }
 
-// FuzzFprintf: whatever an argument holds, its line stays one line of graphic characters, and a Writer passes only
-// layout, however a text is cut into writes; nothing of an honest text changes.
+// FuzzFprintf: whatever an argument contains, its line stays one line of graphic characters, and a Writer passes only
+// layout, however a text is divided into writes; honest text is unchanged.
 func FuzzFprintf(f *testing.F) {
 	for _, text := range []string{"ana", "\x1b[2J", "a\nok", "\u202e\u009b", "\xff\t\v", "日本", "\xe6\x97",
 		"\U000e0001\r"} {
@@ -93,7 +93,7 @@ func FuzzFprintf(f *testing.F) {
 	})
 }
 
-// Fprintf formats as fmt does what holds nothing from outside.
+// Without text from outside, Fprintf formats as fmt does.
 func TestFprintf(t *testing.T) {
 	var b strings.Builder
 	_, _ = Fprintf(&b, "%5d|%-5s|%05.1f|%x|%v|%t|%c|%.2s|%[1]d|%v", 42, "ab", 3.25, 255, nil, true, 'ñ', "abc", 7)

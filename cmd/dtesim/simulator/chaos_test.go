@@ -21,7 +21,7 @@ func TestChaos_LostAnswer(t *testing.T) {
 	if status, _, err := b.try(d); err == nil {
 		t.Fatalf("answered %d", status)
 	}
-	// It was processed all the same: the query knows it, a resend is a duplicate.
+	// It was processed nevertheless: the query finds it, a resend is a duplicate.
 	if a := b.lookup("01", code("01", 1)); a.Estado != "PROCESADO" {
 		t.Error(a)
 	}
@@ -85,7 +85,7 @@ func TestChaos_Reject(t *testing.T) {
 	b := open(t)
 	b.chaos(simulator.Chaos{Reject: 1})
 	d := sample(t, "01", 1)
-	// What is refused anyhow does not use it up.
+	// A document that is refused anyway does not use up the hostility.
 	b.refused(sample(t, "01", 2).set("resumen.totalPagar", 1), "020", "[resumen.totalPagar] CALCULO INCORRECTO")
 	b.refused(d, "007", "[resumen.totalPagar] VALOR NO ES PERMITIDO")
 	b.accepted(d)
@@ -144,7 +144,7 @@ func TestChaos_OutageWithoutServe(t *testing.T) {
 	b.accepted(sample(t, "01", 1))
 }
 
-// The delay is of the answer; on a fake clock, exactly so.
+// Only the answer is delayed; on a fake clock, by exactly that time.
 func TestChaos_Delay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulator.New(simulator.Options{Now: time.Now, Issuers: []simulator.Issuer{{NIT: nit, Password: password,
@@ -182,7 +182,7 @@ func TestChaos_Refused(t *testing.T) {
 	}
 }
 
-// TestChaos_RejectType: a refusal aimed at one type leaves the others alone, and waits for its own.
+// TestChaos_RejectType: a refusal aimed at one type does not affect the others, and waits for its own type.
 func TestChaos_RejectType(t *testing.T) {
 	b := open(t)
 	b.chaos(simulator.Chaos{Reject: 1, RejectType: "03"})

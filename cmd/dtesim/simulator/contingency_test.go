@@ -12,7 +12,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// deferred makes a sample one that was issued in contingency.
+// deferred turns a sample into a document issued in contingency.
 func deferred(d *tree, kind int) *tree {
 	d.set("identificacion.tipoModelo", 2).set("identificacion.tipoOperacion", 2).set("identificacion.tipoContingencia",
 		kind)
@@ -96,7 +96,7 @@ func (b *branch) sendLot(envelope map[string]any) lotAnswer {
 	return a
 }
 
-// lot sends one that is received and returns its code.
+// lot sends a lot, which must be received, and returns its code.
 func (b *branch) lot(docs ...*tree) string {
 	b.t.Helper()
 	a := b.sendLot(lotEnvelope(docs...))
@@ -142,7 +142,7 @@ func (b *branch) done(lot string) verdicts {
 	return v
 }
 
-// audited wants exactly these breaches, in order, each by a part of its text.
+// audited expects exactly these breaches, in order, each by a part of its text.
 func (b *branch) audited(want ...string) {
 	b.t.Helper()
 	got := b.sim.Audit()
@@ -163,7 +163,7 @@ func TestContingency_WholeWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t)
-			b.accepted(sample(t, types[0], 1)) // what the notes and the retorno refer to
+			b.accepted(sample(t, types[0], 1)) // the document that the notes and the retorno refer to
 			b.accepted(sample(t, types[1], 1))
 			var docs []*tree
 			for i, tipo := range types {
@@ -265,7 +265,7 @@ func TestContingency_OneByOne(t *testing.T) {
 	b.refused(d, "014", "[identificacion.tipoContingencia] NO EXISTE UN REGISTRO CON ESTE DATO")
 	b.audited("was sent before its event was received")
 	b.reported(eventOf(t, "contingencia", 1, 5, d))
-	// Issued on an earlier day: no observation, the contingency explains it.
+	// Issued on an earlier day: no observation, because the contingency explains it.
 	b.clock.set(noon.Add(30 * time.Hour))
 	if a := b.accepted(d); a.CodigoMsg != "001" {
 		t.Error(a)
@@ -299,7 +299,7 @@ func TestContingency_DocumentAgainstEvent(t *testing.T) {
 	b.accepted(docs[1])
 }
 
-// An event speaks for its own issuer and ambiente.
+// An event covers only its own issuer and ambiente.
 func TestContingency_AnothersEvent(t *testing.T) {
 	const other = "06142202970017"
 	b := open(t, func(o *simulator.Options) {
@@ -341,7 +341,7 @@ func TestContingency_Deadlines(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 		b.clock.set(ended.Add(46 * time.Hour))
-		if a := b.report(wrong); a.Estado != "RECHAZADO" { // its day runs from the first refusal
+		if a := b.report(wrong); a.Estado != "RECHAZADO" { // the correction's day runs from the first refusal
 			t.Fatalf("%+v", a)
 		}
 		b.clock.set(ended.Add(47*time.Hour + time.Second))
@@ -364,7 +364,7 @@ func TestContingency_Deadlines(t *testing.T) {
 		b.audited("came after 2026-12-18 12:00:00")
 		b.clock.set(noon.Add(72 * time.Hour))
 		b.accepted(docs[0])
-		// What counts is when it is sent, not when its lot is done.
+		// The time of sending counts, not the time when its lot is done.
 		v := b.done(b.lot(docs[1]))
 		if len(v.Procesados) != 1 {
 			t.Error(v)

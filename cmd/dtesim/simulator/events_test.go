@@ -69,7 +69,7 @@ func TestEvent_Refused(t *testing.T) {
 			t.Errorf("%s = %v: %+v, want %q", c.path, c.v, a, c.want)
 		}
 	}
-	// 07 is no document of contingency in the generation before.
+	// In the previous generation 07 cannot be issued in contingency.
 	if a := b.report(eventOf(t, "contingencia-v3", 90, 1, deferred(sample(t, "07", 1), 1))); a.Estado != "RECHAZADO" {
 		t.Errorf("%+v", a)
 	}
@@ -94,7 +94,7 @@ func TestEvent_Refused(t *testing.T) {
 	}
 }
 
-// A thousand documents in an event, and not one more.
+// A thousand documents in an event, and no more.
 func TestEvent_Size(t *testing.T) {
 	b := open(t)
 	list := func(n int) []any {
@@ -112,7 +112,7 @@ func TestEvent_Size(t *testing.T) {
 	b.reported(eventOf(t, "contingencia", 1, 1).set("detalleDTE", list(1000)))
 }
 
-// An event is sent again, since nothing can be asked about it: refused by its own code, and no duplicate.
+// An event may be sent again, because MH has no query for events: it is refused by its own code, and is no duplicate.
 func TestEvent_Again(t *testing.T) {
 	b := open(t)
 	d := deferred(sample(t, "01", 1), 1)
@@ -132,10 +132,10 @@ func TestEvent_Again(t *testing.T) {
 	if got := b.sim.Received(); got != (simulator.Counts{Documents: 1, Events: 1}) {
 		t.Errorf("%+v", got)
 	}
-	b.audited() // the refusal told the branch what it needed
+	b.audited() // the refusal gave the branch what it needed
 }
 
-// A document that comes while nobody can know the event's seal: MH takes it, the audit does not.
+// A document that comes before anybody can know the event's seal: MH accepts it, the audit does not.
 func TestEvent_SealNotAwaited(t *testing.T) {
 	b := open(t)
 	docs := []*tree{deferred(sample(t, "01", 1), 1), deferred(sample(t, "01", 2), 1)}

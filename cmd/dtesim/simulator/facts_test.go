@@ -50,7 +50,7 @@ func TestNew_PasswordForm(t *testing.T) {
 	}
 }
 
-// One percent is withheld from 100.00 without VAT on (CT art. 162): refused below with strict_base alone.
+// One percent is withheld from 100.00 without VAT on (CT art. 162): below that it is refused only with strict_base.
 func TestReception_LeastBase(t *testing.T) {
 	for base, good := range map[string]bool{"99.99": false, "100": true} {
 		d := sample(t, "03", 1)

@@ -36,8 +36,7 @@ func TestReception_EveryGeneration(t *testing.T) {
 	b.audited(slices.Repeat([]string{"bears the number of"}, len(generations)-1)...)
 }
 
-// In production the date decides between the generations, on the day that the document bears; the test ambiente takes
-// both.
+// In production the document's date decides between the generations; the test ambiente accepts both.
 func TestReception_Switch(t *testing.T) {
 	for _, day := range []string{"2026-11-30", "2026-12-01"} {
 		b := open(t, func(o *simulator.Options) { o.AllowProduction = true })
@@ -72,7 +71,7 @@ func TestReception_Switch(t *testing.T) {
 
 func init() { changes = append(changes, generationChanges...) }
 
-// generationChanges are those of the other types and of the generation before.
+// generationChanges are the changes for the other types and for the previous generation.
 var generationChanges = []change{
 	// 01 v1.
 	{"01-v1", "resumen.ivaRete1", gone, "096", "Campo #/resumen/ivaRete1 es requerido"},

@@ -29,10 +29,10 @@ const (
 	password = "una-clave.2026"
 )
 
-// noon of the day that the documents in testdata bear, in El Salvador.
+// noon is noon, in El Salvador, of the date of the documents in testdata.
 var noon = time.Date(2026, 12, 15, 18, 0, 0, 0, time.UTC)
 
-// newKey makes a key of the size that MH gives out, once a process: it takes up to a second.
+// newKey makes a key of MH's size, once a process: it takes up to a second.
 var newKey = sync.OnceValue(func() *rsa.PrivateKey {
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *clock) set(at time.Time) {
 	c.at = at
 }
 
-// branch is a client of a simulator, written as plainly as a client can be.
+// branch is a client of a simulator, as simple as a client can be.
 type branch struct {
 	t     testing.TB
 	sim   *simulator.Simulator
@@ -130,7 +130,7 @@ func (b *branch) read(resp *http.Response) (int, []byte) {
 	return resp.StatusCode, body
 }
 
-// answer is MH's body, nulls told from empty strings.
+// answer is MH's body; it distinguishes null from an empty string.
 type answer struct {
 	Version, VersionApp                       int
 	Ambiente, CodigoGeneracion, SelloRecibido *string
@@ -193,7 +193,7 @@ func parse(t testing.TB, data []byte) *tree {
 	return d
 }
 
-// sample is a document in testdata, "01" or "01-v1", with a code and number of its own.
+// sample returns a document of testdata, "01" or "01-v1", with its own code and number.
 func sample(t testing.TB, name string, n int) *tree {
 	t.Helper()
 	data, err := os.ReadFile("testdata/" + name + ".json")
@@ -279,7 +279,7 @@ func jws(header string, payload []byte, key *rsa.PrivateKey) string {
 
 func sign(payload []byte) string { return jws(`{"alg":"RS512"}`, payload, newKey()) }
 
-// envelope wraps a document as recepciondte wants it.
+// envelope wraps a document as recepciondte requires.
 func envelope(d *tree) map[string]any {
 	tipo := d.get("identificacion.tipoDte")
 	if tipo == nil {
@@ -323,7 +323,7 @@ func (b *branch) accepted(d *tree) answer {
 	return a
 }
 
-// acceptedOn has the clock at noon of a day, which the document bears.
+// acceptedOn sets the clock to noon of a day, the document's date.
 func (b *branch) acceptedOn(day string, d *tree) answer {
 	b.t.Helper()
 	at, err := time.Parse(time.DateOnly, day)

@@ -11,7 +11,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// invalidationOf takes an accepted document back: a rescission, at the branch's time.
+// invalidationOf invalidates an accepted document: a rescission, at the branch's time.
 func invalidationOf(t testing.TB, b *branch, i int, tipo, code_ string, a answer, d *tree) *tree {
 	t.Helper()
 	name := "anulacion"
@@ -42,7 +42,7 @@ func invalidationOf(t testing.TB, b *branch, i int, tipo, code_ string, a answer
 	return e
 }
 
-// before makes an invalidation one of the generation before.
+// before turns an invalidation into one of the previous generation.
 func before(t testing.TB, e *tree) *tree {
 	t.Helper()
 	old := sample(t, "anulacion-v2", 1)
@@ -77,7 +77,7 @@ func (b *branch) kept(e *tree, code, text string) answer {
 	return a
 }
 
-// Every type can be taken back, by either generation of the event.
+// Every type can be invalidated, by either generation of the event.
 func TestInvalidation_EveryType(t *testing.T) {
 	b := open(t)
 	b.accepted(sample(t, "01", 1))
@@ -159,8 +159,8 @@ func TestInvalidation_Refused(t *testing.T) {
 	b.invalidated(good)
 }
 
-// Errors ask for a replacement that is sealed, of the same type and valid; rescissions, credit notes and retornos for
-// none.
+// Errors require a replacement that is sealed, of the same type and valid; rescissions, credit notes and retornos
+// require none.
 func TestInvalidation_Replacement(t *testing.T) {
 	b := open(t)
 	var sealed []answer
@@ -179,7 +179,7 @@ func TestInvalidation_Replacement(t *testing.T) {
 	b.kept(of(1, code("01", 2)).set("motivo.tipoAnulacion", 3).set("motivo.motivoAnulacion", nil), "003",
 		"[motivo.motivoAnulacion"+missing)
 	b.invalidated(of(1, code("01", 2)))
-	b.kept(of(3, code("01", 1)), "007", "[documento.codigoGeneracionR"+banned) // itself taken back
+	b.kept(of(3, code("01", 1)), "007", "[documento.codigoGeneracionR"+banned) // itself invalidated
 	b.invalidated(of(3, code("01", 2)).set("motivo.tipoAnulacion", 3))
 
 	note := noteFor(t, "05", 1, "10", "03", code("03", 1))
@@ -191,7 +191,7 @@ func TestInvalidation_Replacement(t *testing.T) {
 	b.invalidated(e)
 }
 
-// A document with a note or retorno in force stays; taken back the last first, all go.
+// A document with a note or retorno in force stays; if they are invalidated the last first, all go.
 func TestInvalidation_Blocked(t *testing.T) {
 	b := open(t)
 	for _, c := range []struct{ origin, by *tree }{
@@ -227,7 +227,7 @@ func TestInvalidation_Windows(t *testing.T) {
 			b.clock.set(last.Add(6 * time.Hour).Add(late))
 			b.login(nit)
 			e := invalidationOf(t, b, 1, name, code(name, 5), a, d)
-			if late > 0 { // whatever day it bears
+			if late > 0 { // whatever its date is
 				b.chaos(simulator.Chaos{LaxDates: true})
 				b.kept(parse(t, e.bytes()), "007", "[identificacion.fecEmi"+banned)
 			}
@@ -239,7 +239,7 @@ func TestInvalidation_Windows(t *testing.T) {
 			}
 		}
 	}
-	// MH's manual wants the event to bear the document's own date, invoices and purchases apart.
+	// MH's manual requires the document's own date in the event, except for invoices and purchases.
 	b := open(t)
 	d, inv := sample(t, "03", 1), sample(t, "01", 1)
 	a, ai := b.accepted(d), b.accepted(inv)
@@ -247,7 +247,8 @@ func TestInvalidation_Windows(t *testing.T) {
 	b.kept(invalidationOf(t, b, 1, "03", code("03", 1), a, d), "007", "[identificacion.fecEmi"+banned)
 	b.invalidated(invalidationOf(t, b, 2, "01", code("01", 1), ai, inv))
 	b.invalidated(invalidationOf(t, b, 1, "03", code("03", 1), a, d).set("identificacion.fecEmi", "2026-12-15"))
-	// The sealed events of the generation before bear the day on which they were made; some branches' of DTE 2.0 too.
+	// The sealed events of the previous generation have the date on which they were made; so do those of some branches
+	// with DTE 2.0.
 	second, third := sample(t, "03", 2), sample(t, "03", 3)
 	a2, a3 := b.acceptedOn("2026-12-16", second), b.acceptedOn("2026-12-16", third)
 	b.clock.set(noon.Add(48 * time.Hour))
@@ -292,7 +293,7 @@ func TestOracle_Invalidations(t *testing.T) {
 	if done < 4 {
 		t.Errorf("%d invalidations tried", done)
 	}
-	// Those of MH's refusals that say why without their document.
+	// MH's refusals whose text gives the reason without the document.
 	var mh struct {
 		Body struct{ CodigoMsg, DescripcionMsg string }
 	}

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// What an authority has accepted outlives it: the number is used, a note on the sale is measured, what was invalidated
-// stays so. A line that a crash tore is dropped, one that is no document is an error, and a reset forgets the file too.
+// Accepted documents outlive the authority: a number stays used, a note on the sale is measured against it, an
+// invalidated document stays so. A line that a crash tore is dropped, a line that is not a document is an error, and a
+// reset also empties the file.
 func TestKeep(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "authority.jsonl")
 	keep := func() *branch {

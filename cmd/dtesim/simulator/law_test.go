@@ -20,7 +20,7 @@ func fifteen(o *simulator.Options) {
 		"CAT-017": {"77"}}})
 }
 
-// From its day on a law's rate is the only right one, until then it is wrong; a note bears the rate of its original.
+// From its day on a law's rate is the only right one, until then it is wrong; a note has the rate of its original.
 func TestLaw_Rate(t *testing.T) {
 	b := open(t, fifteen)
 	// 110.00 taxed: 14.30 at 13 %, 16.50 at 15 %.
@@ -50,7 +50,7 @@ func TestLaw_Rate(t *testing.T) {
 		n("46")).set("resumen.totalPagar", n("46")))
 }
 
-// A new code is taken from its day on.
+// A new code is accepted from its day on.
 func TestLaw_Codes(t *testing.T) {
 	b := open(t, fifteen)
 	taxed := func(n_ int, day string) *tree {
@@ -70,7 +70,7 @@ func TestLaw_Codes(t *testing.T) {
 	}
 }
 
-// A new tax in USD a unit is computed here too: only what the lines' quantities make of its rate is taken.
+// A new tax in USD a unit is computed here too: only the product of the lines' quantities and its rate is accepted.
 func TestLaw_PerUnit(t *testing.T) {
 	b := open(t, fifteen, func(o *simulator.Options) {
 		o.Laws = append(o.Laws, simulator.Law{Document: "03", From: "2026-12-16",
@@ -98,8 +98,8 @@ func TestLaw_PerUnit(t *testing.T) {
 	}
 }
 
-// A type that nobody here has read is received by the layout that a law brings, issuer, number and mode included, and
-// not before.
+// A type that this package does not know is received with the layout that a law brings, issuer, number and mode
+// included, and not before.
 func TestLaw_Layout(t *testing.T) {
 	b := open(t)
 	strange := func(k int) *tree {

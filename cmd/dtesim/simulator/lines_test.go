@@ -30,8 +30,8 @@ func TestReception_TaxLine(t *testing.T) {
 	}
 }
 
-// A note is to the taxpayer of its original (MF2 p.31), whatever kind of document names it, unless a merger explains
-// it.
+// A note goes to the taxpayer of its original (MF2 p.31), whatever kind of document identifies it, unless a merger
+// explains the difference.
 func TestNote_ToAnotherTaxpayer(t *testing.T) {
 	b := open(t)
 	b.accepted(sample(t, "03", 1))
@@ -45,7 +45,7 @@ func TestNote_ToAnotherTaxpayer(t *testing.T) {
 		"[receptor.nit"+banned)
 }
 
-// The documents that one names are of one type (MF2 p.37).
+// The documents that one document names are of one type (MF2 p.37).
 func TestNote_OfTwoTypes(t *testing.T) {
 	b := open(t)
 	b.accepted(sample(t, "03", 1))

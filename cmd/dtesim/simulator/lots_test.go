@@ -10,7 +10,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// A lot that was on its way before the event comes too early, though MH processes it later.
+// A lot that was sent before the event comes too early, although MH processes it later.
 func TestLot_BeforeItsEvent(t *testing.T) {
 	b := open(t)
 	d := deferred(sample(t, "01", 1), 1)
@@ -63,14 +63,14 @@ func TestLot_HalfRefused(t *testing.T) {
 	if got := b.sim.Received(); got != (simulator.Counts{Documents: 2, Events: 1, Lots: 1, Duplicates: 1}) {
 		t.Errorf("%+v", got)
 	}
-	// The refused ones, put right, go again under the same code.
+	// The refused documents, corrected, are sent again under the same code.
 	again := []*tree{deferred(sample(t, "01", 2), 1), deferred(sample(t, "01", 3), 1), docs[3]}
 	if v := b.done(b.lot(again...)); len(v.Procesados) != 3 {
 		t.Error(v)
 	}
 }
 
-// A note goes after its original is sealed, not with it.
+// A note must follow its original's seal; they cannot be in one lot.
 func TestLot_NoteWithItsOriginal(t *testing.T) {
 	b := open(t)
 	original, note := deferred(sample(t, "03", 1), 1), deferred(sample(t, "05", 2), 1)
@@ -139,7 +139,7 @@ func TestLot_OfAnotherIssuer(t *testing.T) {
 	}
 }
 
-// Lots of cyclic billing have their hours, contingency has none.
+// Lots of cyclic billing have fixed hours, contingency lots have none.
 func TestLot_Hours(t *testing.T) {
 	for ambiente, hours := range map[string]map[int]bool{
 		"00": {7: false, 8: true, 16: true, 17: false}, "01": {4: true, 5: false, 21: false, 22: true},
@@ -155,7 +155,7 @@ func TestLot_Hours(t *testing.T) {
 	}
 }
 
-// A quick lot is done before a slow one that came first, and each seal bears its own time.
+// A quick lot is done before a slow lot that came first, and each seal has its own time.
 func TestLot_Order(t *testing.T) {
 	b := open(t)
 	b.chaos(simulator.Chaos{LotMS: 120_000})
@@ -175,7 +175,7 @@ func TestLot_Order(t *testing.T) {
 	}
 }
 
-// openAt is open at another time than noon, to production too.
+// openAt opens a simulator at another time than noon, also for production.
 func openAt(t *testing.T, at time.Time) *branch {
 	t.Helper()
 	b := open(t, func(o *simulator.Options) { o.AllowProduction = true })
@@ -184,7 +184,7 @@ func openAt(t *testing.T, at time.Time) *branch {
 	return b
 }
 
-// However a code that was accepted comes again, it is one more duplicate.
+// Every repetition of an accepted code, in whatever way it comes, is one more duplicate.
 func TestDuplicates_ByAnyWay(t *testing.T) {
 	b := open(t)
 	d := deferred(sample(t, "01", 1), 1)

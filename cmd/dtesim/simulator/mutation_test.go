@@ -10,7 +10,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// change is one member of a sample, and what MH says to it. A code without a text means an observation of 096.
+// change is a change of one member of a sample, and MH's answer. A code without a text means an observation of 096.
 type change struct {
 	tipo, path string
 	value      any
@@ -88,7 +88,7 @@ var changes = []change{
 	{"01", "cuerpoDocumento.0.codTributo", "A8", "007", "[cuerpoDocumento.codTributo" + banned},
 	{"01", "cuerpoDocumento.0.tributos", []any{"ZZ"}, "007", "[cuerpoDocumento.tributos" + banned},
 
-	// How it is paid, and the lines' numbers.
+	// Payments, and the lines' numbers.
 	{"01", "resumen.pagos.0.referencia", "A-1", "007", "[resumen.pagos.referencia" + banned},
 	{"01", "resumen.pagos.0.periodo", 2, "003", "[resumen.pagos.plazo" + missing},
 	{"03", "resumen.pagos", nil, "003", "[resumen.pagos" + missing},
@@ -189,7 +189,7 @@ func TestReception_WithinACent(t *testing.T) {
 		{tipo: "03", path: "resumen.ivaRete", value: n("1.09")},
 		// Both conventions for the amount of the operation.
 		{tipo: "03", path: "resumen.montoTotalOperacion", value: n("124.3")},
-		// Before DTE 2.0, saying nothing about payments is allowed.
+		// Before DTE 2.0 a document may have no payments.
 		{tipo: "03-v3", path: "resumen.pagos", value: nil},
 		{tipo: "01", path: "receptor", value: nil},
 	} {
@@ -220,10 +220,10 @@ func tax(code, value string) map[string]any {
 	return map[string]any{"codigo": code, "descripcion": "Tributo " + code, "valor": n(value)}
 }
 
-// Taxes beside VAT: by the gallon, informative, and as an item of their own.
+// Taxes in addition to VAT: by the gallon, informative, and as an item of their own.
 func TestReception_OtherTaxes(t *testing.T) {
 	b := open(t)
-	// 3 units beside 2 gallons: nothing to compute D1 from. C5 informs and adds nothing.
+	// 3 units beside 2 gallons: no base for D1. C5 informs and adds nothing.
 	other := sample(t, "01", 1).set("cuerpoDocumento.0.tributos", []any{"D1", "C5"}).
 		set("cuerpoDocumento.1.tributos", []any{"D1"}).set("cuerpoDocumento.1.uniMedida", 22).
 		set("resumen.tributos", []any{tax("D1", "2"), tax("C5", "9")}).

@@ -41,7 +41,7 @@ func examples(t testing.TB) []string {
 	return names
 }
 
-// at is when a document was sent: in the evening of its day.
+// at returns when a document was sent: in the evening of its day.
 func at(t testing.TB, d *tree) time.Time {
 	t.Helper()
 	day, err := time.Parse(time.DateOnly, d.get("identificacion.fecEmi").(string))
@@ -51,7 +51,7 @@ func at(t testing.TB, d *tree) time.Time {
 	return day.Add(28 * time.Hour)
 }
 
-// branchOf is open for the issuer and at the time of a document.
+// branchOf returns a branch for the issuer and at the time of a document.
 func branchOf(t *testing.T, d *tree) *branch {
 	t.Helper()
 	id := d.get("emisor.nit").(string)
@@ -64,7 +64,7 @@ func branchOf(t *testing.T, d *tree) *branch {
 	return b
 }
 
-// originals sends what a document refers to: the example itself where there is one, a stand-in otherwise.
+// originals sends the documents that a document refers to: the example if there is one, otherwise a stand-in.
 func (b *branch) originals(d *tree, all map[string]*tree) {
 	b.t.Helper()
 	related, _ := d.get("documentoRelacionado").([]any)
@@ -91,7 +91,7 @@ func (b *branch) originals(d *tree, all map[string]*tree) {
 	b.login(d.get("emisor.nit").(string))
 }
 
-// standIn is a large document of the same issuer, made of the lines of the one that refers to it.
+// standIn makes a large document of the same issuer from the lines of the document that refers to it.
 func standIn(t testing.TB, d *tree, kind, id, date string) *tree {
 	t.Helper()
 	o := sample(t, map[string]string{"03": "03-v3", "14": "14"}[kind], 1).
@@ -136,7 +136,7 @@ func standIn(t testing.TB, d *tree, kind, id, date string) *tree {
 	return o.set("resumen.montoTotalOperacion", n("113000")).set("resumen.totalPagar", n("113000"))
 }
 
-// sum makes a number of a code.
+// sum turns a code into a number.
 func sum(code string) (n int) {
 	for _, c := range []byte(code) {
 		n = n*31%1_000_003 + int(c)
@@ -144,7 +144,8 @@ func sum(code string) (n int) {
 	return n
 }
 
-// What MH sealed, and what was written after its manual, is accepted; as MH did, with an observation where it had one.
+// Documents that MH sealed, and documents written after its manual, are accepted; with an observation where MH gave
+// one.
 func TestOracle_ExamplesAreAccepted(t *testing.T) {
 	all := make(map[string]*tree)
 	names := examples(t)
@@ -157,7 +158,7 @@ func TestOracle_ExamplesAreAccepted(t *testing.T) {
 			d := example(t, name)
 			b := branchOf(t, d)
 			if strings.Contains(name, "archivo_dte") {
-				delete(d.root, "firmaElectronica") // what the delivered file adds to the document
+				delete(d.root, "firmaElectronica") // the member that the delivered file adds to the document
 				delete(d.root, "selloRecibido")
 			}
 			b.originals(d, all)
@@ -222,8 +223,8 @@ func TestOracle_RefusedAsByMH(t *testing.T) {
 		"03_tributo20_wrong":                           nil,
 		"03_tributo20_wrong_base":                      nil,
 		"03_tributos_missing":                          nil,
-		// What was saved satisfies the published schema: what MH held against it is not in it. The test cannot know
-		// more than that the document is refused where its original is unknown.
+		// The saved documents satisfy the published schema: the reason for MH's refusal is not in it. The test can only
+		// check that the document is refused if its original is unknown.
 		"05_schema": nil,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// noteFor is a note of a type, 05 or 06 with a suffix, of an amount against a document; the withholding of the sample
-// is left out.
+// noteFor returns a note of a type, 05 or 06 with a suffix, for an amount of a document; it leaves out the sample's
+// withholding.
 func noteFor(t testing.TB, name string, n_ int, amount string, kind, origin string) *tree {
 	t.Helper()
 	d := sample(t, name, n_)
@@ -35,8 +35,8 @@ func noteFor(t testing.TB, name string, n_ int, amount string, kind, origin stri
 
 const tooMuch = "] MONTO ES MAYOR AL DOCUMENTO RELACIONADO"
 
-// What may be credited is the original, more by what was debited and less by what was credited; an invalidated note no
-// longer counts.
+// The creditable amount is the original's, plus debit notes and minus credit notes; an invalidated note no longer
+// counts.
 func TestNote_WithinItsOriginal(t *testing.T) {
 	for _, generation := range []string{"", "-v3"} {
 		t.Run("03"+generation, func(t *testing.T) {
@@ -71,7 +71,8 @@ func TestNote_GlobalDiscount(t *testing.T) {
 	b.accepted(noteFor(t, "05", 2, "100", "03", code("03", 1)))
 }
 
-// MH adjusts no invoices; the product's API does, so that lax_origins admits them. Its prices include VAT.
+// MH allows no notes on invoices; the product's API does, therefore lax_origins admits them. The invoice's prices
+// include VAT.
 func TestNote_AgainstAnInvoice(t *testing.T) {
 	b := open(t)
 	d := sample(t, "01", 1).set("resumen.descuGravada", n("0")).set("resumen.totalDescu",
@@ -93,7 +94,7 @@ func TestNote_AgainstAnInvoice(t *testing.T) {
 	b.accepted(returnOf(t, 2, 1))
 }
 
-// One percent of the sale, or none: whatever the items and the summary agree on besides.
+// One percent of the sale or nothing, even if the items and the summary agree on another amount.
 func TestNote_Withholding(t *testing.T) {
 	b := open(t)
 	b.accepted(sample(t, "03", 1))
@@ -142,18 +143,18 @@ func TestNote_ItsOriginal(t *testing.T) {
 	b.login(nit)
 	b.refused(day("2027-03-16"), "007", "[identificacion.fecEmi"+banned)
 	b.accepted(day("2027-03-15"))
-	// What was invalidated bears no note.
+	// An invalidated document allows no note.
 	b.clock.set(noon)
 	b.login(nit)
 	other := sample(t, "03", 2)
 	a := b.accepted(other)
 	b.invalidated(invalidationOf(t, b, 1, "03", code("03", 2), a, other))
 	b.refused(noteFor(t, "05", 2, "10", "03", code("03", 2)), "007", "[documentoRelacionado.numeroDocumento"+banned)
-	// A paper document is not MH's to look up.
+	// MH does not look up a paper document.
 	b.accepted(noteFor(t, "05", 3, "1000", "03", "A-123").set("documentoRelacionado.0.tipoGeneracion", 1))
 }
 
-// returnOf gives back some of the three units of the sample invoice 1.
+// returnOf returns some of the three units of the sample invoice 1.
 func returnOf(t testing.TB, i, units int) *tree {
 	t.Helper()
 	amount := new(big.Rat).Mul(big.NewRat(433, 100), big.NewRat(int64(units), 1)).FloatString(2)
@@ -184,12 +185,12 @@ func TestReturn_WithinItsOrigin(t *testing.T) {
 	back := returnOf(t, 5, 1)
 	a := b.accepted(back)
 	b.refused(returnOf(t, 6, 1), "007", "[resumen.totalGravada"+tooMuch)
-	// The retorno taken back, its unit can be returned again.
+	// After the retorno is invalidated, its unit can be returned again.
 	b.invalidated(invalidationOf(t, b, 1, "18", code("18", 5), a, back))
 	b.accepted(returnOf(t, 7, 1))
 }
 
-// Three months, or two years for what some activities sell.
+// Three months, or two years for the sales of some activities.
 func TestReturn_Window(t *testing.T) {
 	for activity, last := range map[string]string{"47521": "2027-03-15", "47721": "2028-12-15"} {
 		b := open(t)

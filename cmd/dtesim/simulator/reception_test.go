@@ -31,7 +31,7 @@ func TestReception_Accepted(t *testing.T) {
 			t.Errorf("%s: seal %s", tipo, *a.SelloRecibido)
 		}
 		seen[*a.SelloRecibido] = true
-		// The query says again what the reception said.
+		// The query repeats the reception's answer.
 		q := b.lookup(tipo, code(tipo, n+1))
 		if q.String() != a.String() || *q.SelloRecibido != *a.SelloRecibido ||
 			*q.FhProcesamiento != *a.FhProcesamiento {
@@ -60,7 +60,7 @@ func TestReception_TrailingSlash(t *testing.T) {
 }
 
 func TestReception_PrettyPayload(t *testing.T) {
-	// MH's own signer writes the payload through Jackson: indented, doubles as Java writes them.
+	// MH's own signer writes the payload with Jackson: indented, doubles in Java's form.
 	b := open(t)
 	d := sample(t, "03", 1).set("cuerpoDocumento.0.cantidad", json.Number("12.0")).set("resumen.subTotal",
 		json.Number("1.1E2"))
@@ -178,7 +178,7 @@ func TestReception_Duplicates(t *testing.T) {
 	if kept.Attempts != 3 || kept.Sello != *first.SelloRecibido {
 		t.Errorf("kept %+v", kept)
 	}
-	// A refused document registers neither its number nor its code: put right, the same code passes.
+	// A refused document registers neither its number nor its code: corrected, the same code passes.
 	b.accepted(other.set("identificacion.numeroControl", "DTE-01-M001P001-000000000000002"))
 
 	// The number is free again in another year.
@@ -200,7 +200,7 @@ func TestReception_NumbersPerIssuer(t *testing.T) {
 	b.refused(foreign, "008", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE")
 	b.login(other)
 	b.accepted(foreign)
-	// Nobody sees another's documents.
+	// Nobody sees another issuer's documents.
 	for _, who := range []string{nit, other} {
 		if a := b.lookupOf(who, "01", code("01", 1)); a.status != 400 || a.CodigoMsg != "014" {
 			t.Errorf("as %s: %v", who, a)
@@ -223,7 +223,7 @@ func TestReception_Dates(t *testing.T) {
 	}
 	b.refused(sample(t, "01", 2).set("identificacion.fecEmi", "2026-12-16"), "007",
 		"[identificacion.fecEmi] VALOR NO ES PERMITIDO")
-	// At 23:30 in El Salvador it is tomorrow in UTC: the day that counts is the Salvadoran one.
+	// At 23:30 in El Salvador it is tomorrow in UTC: the Salvadoran day counts.
 	b.clock.set(time.Date(2026, 12, 16, 5, 30, 0, 0, time.UTC))
 	if a := b.accepted(sample(t, "01", 3)); a.CodigoMsg != "001" {
 		t.Error(a)

@@ -95,7 +95,7 @@ func TestServe_Outage(t *testing.T) {
 		if conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("dialling during the outage: %v %v", conn, err)
 		}
-		b.manage("POST", "/chaos", `{"outage":true}`, nil) // twice is once
+		b.manage("POST", "/chaos", `{"outage":true}`, nil) // twice has the same effect
 		if status := b.manage("POST", "/chaos", `{"outage":false}`, &c); status != 200 || c.Outage {
 			t.Fatalf("%d %+v", status, c)
 		}
@@ -107,7 +107,7 @@ func TestServe_Outage(t *testing.T) {
 	}
 }
 
-// isFirstCut: the first request may still find the old connection, and sees it closed.
+// isFirstCut: the first request may still use the old connection, and finds it closed.
 func isFirstCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 		strings.Contains(fmt.Sprint(err), "server closed idle connection")
@@ -127,7 +127,7 @@ func TestServe_OutageCutsTheSilent(t *testing.T) {
 	}
 }
 
-// Idle connections are cut too, and at once: a client must not find out with its next sale.
+// Idle connections are cut too, and at once: otherwise a client would notice only at its next sale.
 func TestServe_OutageCutsTheIdle(t *testing.T) {
 	b := serve(t)
 	b.accepted(sample(t, "01", 1))
@@ -231,7 +231,7 @@ func TestManage_Chaos(t *testing.T) {
 	if status := b.manage("POST", "/chaos", all, &c); status != 200 || c != want {
 		t.Errorf("%d %+v", status, c)
 	}
-	// Members that are not given stay.
+	// Omitted members stay as they are.
 	want.Silence, want.Reject = false, 0
 	if b.manage("POST", "/chaos", `{"silence":false,"reject":0}`, nil); b.sim.Hostilities() != want {
 		t.Errorf("merged: %+v", b.sim.Hostilities())

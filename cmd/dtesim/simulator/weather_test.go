@@ -15,7 +15,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// What strikes a document strikes events, lots and invalidations too, unless it is aimed.
+// A hostility that strikes documents also strikes events, lots and invalidations, unless it is aimed.
 func TestChaos_StrikesWhateverIsHandedIn(t *testing.T) {
 	b := open(t)
 	d := deferred(sample(t, "01", 1), 1)
@@ -61,7 +61,7 @@ func TestChaos_RefusedEventsAndLots(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	b.reported(e) // the same event, put right
+	b.reported(e) // the same event, corrected
 	if a := b.sendLot(lotEnvelope(d)); a.status != 400 || a.Estado != "RECHAZADO" {
 		t.Errorf("%+v", a)
 	}
@@ -110,7 +110,7 @@ func TestChaos_Poison(t *testing.T) {
 	b.accepted(bad)
 }
 
-// A request that the branch takes for lost is processed later: a query in between knows nothing of it.
+// A request that the branch believes lost is processed later: a query in between does not find it.
 func TestChaos_LateRequest(t *testing.T) {
 	b := open(t)
 	b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 20_000})
@@ -175,7 +175,7 @@ func fakeBranch(t *testing.T) (*branch, func()) {
 	}
 }
 
-// Outage, contingency, event and lot over a network in memory and in fake time, with nothing left running.
+// Outage, contingency, event and lot over a network in memory and in fake time; at the end nothing runs.
 func TestServe_FakeTime(t *testing.T) {
 	newKey()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestSchedule(t *testing.T) {
 				t.Errorf("%s: %d", bad, status)
 			}
 		}
-		// Out for ten seconds of every minute, beginning with the tenth.
+		// Out for ten seconds of every minute, starting at the tenth second.
 		if status := post(`{"every_ms":60000,"steps":[{"after_ms":20000,"chaos":{"outage":false}},{"after_ms":10000,"chaos":{"outage":true}}]}`); status != 200 {
 			t.Fatal(status)
 		}
@@ -277,7 +277,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// A branch's request body that trickles in must hold nobody else up.
+// A branch's request body that arrives slowly must delay nobody else.
 func TestManage_SlowClient(t *testing.T) {
 	newKey()
 	synctest.Test(t, func(t *testing.T) {

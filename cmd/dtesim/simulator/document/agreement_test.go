@@ -79,9 +79,8 @@ func official(t *testing.T, name string) *jsonschema.Schema {
 	return s
 }
 
-// amend takes out of MH's files what MH itself does not hold documents to: the municipalities of before 2024 (real
-// documents with the new ones were sealed), and a pattern of the invalidation that misses its parentheses and forgets
-// type 14.
+// amend removes from MH's files what MH itself does not enforce: the municipalities from before 2024 (real documents
+// with the new ones were sealed), and a pattern of the invalidation that lacks its parentheses and forgets type 14.
 func amend(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -101,7 +100,7 @@ func amend(v any) {
 	}
 }
 
-// published are MH's files, and the sample that is mutated.
+// published are MH's files, and the sample that the test mutates.
 var published = []struct {
 	generation
 	file, sample string
@@ -130,10 +129,10 @@ var published = []struct {
 	{generation{Contingencia, 4}, "2026-08-11_v2.0-current/v4/contingencia-schema-v4.json", "contingencia"},
 }
 
-// loose are generations whose schema here says less than MH's: its members, and what the checks need.
+// loose are generations whose schema here states less than MH's: its members, and what the checks need.
 var loose = []generation{{"04", 3}, {"08", 1}, {"09", 1}, {"11", 1}, {"15", 1}}
 
-// sampleOf is a document of testdata, or what a bundle's golden case must make.
+// sampleOf returns a document of testdata, or the document that a bundle's golden case must make.
 func sampleOf(t *testing.T, name string) []byte {
 	t.Helper()
 	at := "../testdata/" + name + ".json"
@@ -152,7 +151,7 @@ func sampleOf(t *testing.T, name string) []byte {
 	return text
 }
 
-// Two readings of one field list: MH's file and ours say the same of every mutation.
+// Two readings of one field list: MH's file and ours give the same verdict on every mutation.
 func TestSchema_AgreesWithMH(t *testing.T) {
 	if len(published)+len(loose) != len(forms) {
 		t.Errorf("%d generations are received, %d compared", len(forms), len(published)+len(loose))
@@ -198,7 +197,7 @@ func TestSchema_AgreesWithMH(t *testing.T) {
 					}
 				}
 			}
-			// Neither side may be asleep.
+			// Neither side may accept everything.
 			if refused < total/4 || refused > total*19/20 {
 				t.Errorf("%d of %d mutations refused", refused, total)
 			}
@@ -206,7 +205,7 @@ func TestSchema_AgreesWithMH(t *testing.T) {
 	}
 }
 
-// bounds tries one in share of: every text, around every length that any field has as its bound.
+// bounds tries one in share of all texts, around every length that is the bound of any field.
 func bounds(t *testing.T, r *rand.Rand, share int, text []byte, mh *jsonschema.Schema, ours *schema) {
 	t.Helper()
 	root, err := decode(text)
@@ -234,7 +233,7 @@ func bounds(t *testing.T, r *rand.Rand, share int, text []byte, mh *jsonschema.S
 	}
 }
 
-// lengths are the bounds that occur.
+// lengths returns the bounds that occur.
 var lengths = []int{1, 2, 3, 4, 5, 6, 8, 14, 15, 20, 25, 30, 31, 36, 50, 100, 150, 200, 250, 300, 500, 1500, 3000}
 
 // dresses change a sample before it is mutated, so that mutations reach the optional blocks and the conditions.
@@ -256,9 +255,9 @@ var dresses = map[string]func(root Object, previous bool){
 			fill(root.Object("identificacion"), "motivoContin", "m")
 		}
 		if _, event := root.Object("identificacion")["tipoEvento"]; event {
-			root.Object("identificacion")["motivoContin"] = nil // its schema has it for contingency only
+			root.Object("identificacion")["motivoContin"] = nil // its schema has the member for contingency only
 		}
-		// whose papers have other members
+		// its papers have other members
 		if tipo := root.Object("identificacion").Text("tipoDte"); tipo != "11" && tipo != "15" {
 			fill(root, "otrosDocumentos", []any{other})
 		}
@@ -269,7 +268,7 @@ var dresses = map[string]func(root Object, previous bool){
 		if _, notes := root.Object("resumen")["totalPagar"]; notes {
 			extension["placaVehiculo"] = "P123"
 		}
-		if root.Object("identificacion").Text("tipoDte") != "09" { // which has one of its own
+		if root.Object("identificacion").Text("tipoDte") != "09" { // it has a related document of its own
 			fill(root, "extension", extension)
 		}
 		sum := root.Object("resumen")
@@ -343,7 +342,7 @@ var dresses = map[string]func(root Object, previous bool){
 
 func num(s string) json.Number { return json.Number(s) }
 
-// fill replaces a member that there is.
+// fill replaces an existing member.
 func fill(o Object, name string, v any) {
 	if _, has := o[name]; has {
 		o[name] = v

@@ -10,10 +10,11 @@ import (
 	"testing"
 )
 
-// told are the amounts that only inform, or that nothing published makes.
+// told are amounts that only inform, or whose arithmetic is not published.
 var told = words("porcentajeDescuento saldoFavor totalNoOnerosas condicionOperacion porcentComision cantidadDoc")
 
-// TestFurther: the golden documents of the types that few issue are received, and none with an amount two cents off is.
+// TestFurther: the golden documents of the further types are received, and none of them with an amount that is two
+// cents off.
 func TestFurther(t *testing.T) {
 	received := 0
 	for _, tipo := range words("04 07 08 09 11 15") {

@@ -48,7 +48,7 @@ type sale struct {
 	Condition int `json:"condicionOperacion"`
 }
 
-// A document has MH's members of a consumer invoice; those that such a sale has no use for stay as they are in the
+// A document has the members of MH's consumer invoice; members that such a sale does not use stay as they are in the
 // form.
 type document struct {
 	Identificacion struct {
@@ -109,7 +109,7 @@ type document struct {
 		Total              amount          `json:"montoTotalOperacion"`
 		Untaxed            amount          `json:"totalNoGravado"`
 		ToPay              amount          `json:"totalPagar"`
-		// the form's: all sales of the measurement have one total
+		// copied from the form: all sales of the measurement have one total
 		Words      string          `json:"totalLetras"`
 		VAT        amount          `json:"totalIva"`
 		Balance    amount          `json:"saldoFavor"`

@@ -1,5 +1,5 @@
-// Command dtepeer is a reference to measure dted beside: a consumer invoice as a service with net/http and PostgreSQL
-// issues it. It has no rules, no retries, no contingency.
+// Command dtepeer is a reference for measurements of dted: a consumer invoice, issued by a service with net/http and
+// PostgreSQL. It has no rules, no retries, no contingency.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 type peer struct {
 	db            *pgxpool.Pool
 	key           *rsa.PrivateKey
-	form          document // its issuer, and what is the same in all documents
+	form          document // the issuer, and what is the same in all documents
 	establishment string
 	tokens        map[string]int // the point of sale of each
 	mh, auth      string
@@ -108,7 +108,7 @@ func (p *peer) login() error {
 	return nil
 }
 
-// record is what a till is answered.
+// record is the answer to a till.
 type record struct {
 	Code   string          `json:"codigoGeneracion"`
 	Number string          `json:"numeroControl"`
