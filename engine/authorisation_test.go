@@ -11,8 +11,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// TestAuthorisation: what MH sealed, refused and has not decided is counted from the records alone, by a tally that
-// looked on and by one that has just begun; what is older than two months does not count.
+// TestAuthorisation: sealed, refused and undecided documents are counted from the records alone, with the same result
+// by a tally that saw them and by a new one; documents older than two months do not count.
 func TestAuthorisation(t *testing.T) { inBubble(t, authorise) }
 
 func authorise(b *box) {

@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// backtest gives what a backtest over the tests' month told.
+// backtest returns the output of a backtest over the tests' month.
 func backtest(t *testing.T, s *rulestore.Store, data []byte) (*rulestore.BacktestTotals, []*rulestore.Comparison) {
 	t.Helper()
 	var list []*rulestore.Comparison
@@ -70,7 +70,7 @@ func TestShelf_Backtest(t *testing.T) {
 		rulestore.BacktestReport{}); err != nil || a.Refused != "signature" {
 		t.Errorf("%+v, %v", a, err)
 	}
-	// Whoever asked has gone away.
+	// The caller has hung up.
 	gone := errors.New("gone")
 	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals),
 		rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},
@@ -80,7 +80,7 @@ func TestShelf_Backtest(t *testing.T) {
 	}
 }
 
-// A document that was issued online, deferred, and is stored in both forms is what its bundle makes of its facts.
+// A document that was issued online, deferred, and is stored in both forms is computed again from its facts.
 func TestShelf_Replay(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -117,7 +117,7 @@ func TestShelf_Replay(t *testing.T) {
 	}
 }
 
-// corrected takes a document as MH's refusal and its correction leave it.
+// corrected changes a document to its state after MH's refusal and the correction.
 func (w *world) corrected(t *testing.T, r *record.View) *record.View {
 	t.Helper()
 	entry, err := w.store.Get(storage.Code(codeOf(r)))
@@ -169,7 +169,7 @@ func TestShelf_Shadow(t *testing.T) {
 	}
 }
 
-// BenchmarkBacktest tells how many documents of ten lines one core makes again in a second.
+// BenchmarkBacktest measures how many documents of ten lines one core computes again in a second.
 func BenchmarkBacktest(b *testing.B) {
 	w := newWorld(b)
 	s := w.shelf(shipped(b))

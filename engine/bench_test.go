@@ -8,8 +8,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// BenchmarkIssue is the whole engine for one sale of ten lines in contingency, on a real disk, beside the bare
-// signature that no issuing can do without.
+// BenchmarkIssue measures the whole engine for one sale of ten lines in contingency, on a real disk, and the bare
+// signature that every issuing needs.
 func BenchmarkIssue(b *testing.B) {
 	w := newWorldOnDisk(b)
 	defer w.close()

@@ -11,8 +11,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// A document goes to its receiver's address, in the document's own spelling; to another only where the caller may, and
-// that is an act of the token's.
+// A document is mailed to its receiver's address, in the document's own spelling; to another address only if the caller
+// may, and that is an act of the token.
 func TestResend_Elsewhere(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		var acts []Act
@@ -56,8 +56,8 @@ func TestResend_Elsewhere(t *testing.T) {
 	})
 }
 
-// A token that reads what it may issue alone reads nothing else, by no way; the permission to invalidate reads what it
-// takes.
+// A token that may only read what it may issue reads nothing else, in no way; the permission to invalidate includes
+// reading what the token may invalidate.
 func TestCaller_OwnTypes(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

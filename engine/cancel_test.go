@@ -11,8 +11,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A rollback takes back what is in force and leaves what is to come. That is cancelled by its name, and the same bundle
-// can be pushed again, before a restart or after it.
+// A rollback takes off the bundle in force and leaves future bundles. A future bundle is cancelled by name, and the
+// same bundle can be pushed again, before or after a restart.
 func TestShelf_Cancel(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -80,7 +80,7 @@ func TestShelf_Cancel(t *testing.T) {
 	}
 }
 
-// The branch's own return is shown until somebody has acknowledged it, after a restart too.
+// The branch's own return is shown until somebody has acknowledged it, even after a restart.
 func TestShelf_Acknowledge(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -110,8 +110,8 @@ func TestShelf_Acknowledge(t *testing.T) {
 	}
 }
 
-// The first bundle of a new generation that is to come is taken off by its name: a rollback to what is in force
-// refuses, and so does one to the bundle itself, and both refusals name the verb that does it.
+// The first bundle of a new generation with a future first day is taken off by its name: a rollback to the bundle in
+// force is refused, and so is a rollback to the new bundle, and both refusals name the right verb.
 func TestShelf_CancelGeneration(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -13,8 +13,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// marked checks what a document says of its contingency (CAT-005); no motive is null, as MH wants it unless the cause
-// is 5.
+// marked checks a document's marks of contingency (CAT-005); without a motive the member is null, as MH requires unless
+// the cause is 5.
 func (b *box) marked(r *record.View, cause, motive string) {
 	b.t.Helper()
 	if r.Estado != record.EstadoContingency || text(b.t, r, "identificacion", "tipoContingencia") != cause ||
@@ -35,14 +35,14 @@ func (b *box) reported(want ...[2]int) {
 	}
 }
 
-// The cause of a contingency is what the probe finds: MH's system (1), our own (2) or the Internet (3).
+// The probe finds the cause of a contingency: MH's system (1), our own (2) or the Internet (3).
 func TestCause_Probed(t *testing.T) {
 	neighbour, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer neighbour.Close()
-	const nobody = "127.0.0.1:0" // refuses
+	const nobody = "127.0.0.1:0" // refuses connections
 	for name, c := range map[string]struct {
 		state    cableState
 		silence  bool
@@ -93,8 +93,8 @@ func TestCause_Probed(t *testing.T) {
 	})
 }
 
-// The operator's word puts the branch in contingency although MH is up, for as long as the operator says, and over a
-// restart; a second word changes the cause of the documents to come.
+// An operator's declaration puts the branch in contingency although MH is up, for as long as the operator wants, even
+// after a restart; a second declaration changes the cause of later documents.
 func TestCause_Declared(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
@@ -145,7 +145,7 @@ func TestCause_Declared(t *testing.T) {
 	})
 }
 
-// In an outage the operator knows its cause better than the probe; MH's return does not take the word back.
+// In an outage the operator knows its cause better than the probe; MH's return does not end the declaration.
 func TestCause_DeclaredInOutage(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
@@ -192,15 +192,15 @@ func TestCause_Refused(t *testing.T) {
 	})
 }
 
-// A link that flaps makes few periods: trouble that returns before a period is reported goes on with it, and otherwise
-// MH must have answered for 2, 4, 8 … s before one ends.
+// An unstable link makes few periods: trouble that returns before a period is reported continues the period; otherwise
+// MH must have answered for 2, 4, 8 … s before a period ends.
 func TestFlapping(t *testing.T) {
 	for name, c := range map[string]struct {
 		up      time.Duration
 		periods int // at most
 	}{
 		"back before the report": {14 * time.Second, 1},
-		"back after it":          {40 * time.Second, 6}, // of the seventh it would have to answer for 64 s
+		"back after it":          {40 * time.Second, 6}, // in the seventh period MH would have to answer for 64 s
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {

@@ -44,16 +44,16 @@ type chainBox struct {
 	agent    *fleet.Agent
 	ship     *ship.Shipper
 	mirrored map[string]int64
-	live     bool // the copy was, when it was mirrored last
+	live     bool // the copy was live when it was last mirrored
 	kicked   chan struct{}
 	stopAll  context.CancelFunc
 	working  sync.WaitGroup
 
 	mu       sync.Mutex
 	dead     bool
-	replaced time.Time // another box has the branch since; zero: none
+	replaced time.Time // since then another box has the branch; zero: no
 	looked   time.Time // the shipper last looked at a live copy
-	through  time.Time // what was acknowledged until then is in the chain's store
+	through  time.Time // the chain's store has what was acknowledged until then
 }
 
 // numbered is the box's point of sale.
@@ -61,7 +61,7 @@ func (m *chainBox) numbered() fleetwire.Point {
 	return fleetwire.Point{Establishment: m.site.establishment(), Point: fmt.Sprintf("P%03d", m.point)}
 }
 
-// turnOn starts the box, as its start does.
+// turnOn starts the box as an appliance starts.
 func (m *chainBox) turnOn() {
 	m.box.start()
 	var err error
@@ -124,8 +124,7 @@ func (m *chainBox) runShip(ctx context.Context) {
 	}
 }
 
-// away tries once more without an answer, then waits until the store answers: a try costs a signature. True: the box
-// ends.
+// away fails once more, then waits until the store answers, because each attempt costs a signature. True: the box ends.
 func (m *chainBox) away(ctx context.Context, rest func(time.Duration) bool) bool {
 	_ = m.shipOnce(ctx)
 	for {
@@ -162,7 +161,7 @@ func (m *chainBox) shipOnce(ctx context.Context) error {
 	return nil
 }
 
-// mirror brings what is new of the second copy to where the shipper reads: files of this machine.
+// mirror copies new bytes of the second copy to the files of this machine that the shipper reads.
 func (m *chainBox) mirror() error {
 	names, err := m.fs.List(copyFolder)
 	if err != nil {
@@ -195,7 +194,7 @@ func (m *chainBox) mirror() error {
 func (m *chainBox) mirrorFile(name string) error {
 	path := copyFolder + "/" + name
 	info, err := m.fs.Stat(path)
-	if errors.Is(err, os.ErrNotExist) { // it was taken away meanwhile
+	if errors.Is(err, os.ErrNotExist) { // it was removed in the meantime
 		return nil
 	}
 	if err != nil {
@@ -242,7 +241,7 @@ func (m *chainBox) crash() {
 	m.cable.set(plugged)
 }
 
-// powerOff ends the box, sales under way or not, and returns what its media hold then.
+// powerOff ends the box, even during sales, and returns the content of its media.
 func (m *chainBox) powerOff() *disktest.Disk {
 	m.mu.Lock()
 	m.dead = true
@@ -264,7 +263,7 @@ var (
 	errBehind   = errors.New("another medium knows more than the store")
 )
 
-// issue is a sale behind the gate of the appliance.
+// issue makes a sale through the appliance's gate.
 func (m *chainBox) issue(req Request) (*record.View, error) {
 	m.agent.Fence().Await(m.now())
 	if !m.agent.Fence().Standing().Numbers(m.numbered()) {
@@ -281,7 +280,7 @@ func (m *chainBox) issue(req Request) (*record.View, error) {
 	return r, err
 }
 
-// alone tells whether the box has been able to learn for some time that another one has its branch.
+// alone reports whether the box could have learned for some time that another box has its branch.
 func (m *chainBox) alone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -295,7 +294,7 @@ func (m *chainBox) caller() record.Caller {
 		Establishment: m.site.establishment(), PointOfSale: fmt.Sprintf("P%03d", m.point)}}
 }
 
-// series are those that the box can have numbered in a chain's month.
+// series are the series in which the box can have given numbers in a chain's month.
 func (m *chainBox) series() (list []string) {
 	for p := 1; p <= m.point; p++ {
 		for _, year := range []string{"2026", "2027"} {
@@ -327,7 +326,7 @@ func (s *site) newMember(point int) *chainBox {
 	return m
 }
 
-// fromCopy makes the box's store of a second copy in a folder of its own disk, as dtectl recover does.
+// fromCopy makes the box's store from a second copy in a folder of its own disk, as dtectl recover does.
 func (m *chainBox) fromCopy(folder string) error {
 	made, err := storage.Assemble(context.Background(), storage.Sources{Copy: folder}, m.storage(), nil)
 	if err != nil {

@@ -15,10 +15,10 @@ func (c *chain) put(key string, data []byte) {
 	}
 }
 
-// publish orders the next version of a catalogue: for all, for a ring, or back to what was for all.
+// publish orders the next version of a catalogue: for all, for a ring, or back to the previous version for all.
 func (c *chain) publish() {
 	c.order(func(d *fleetwire.Desired) {
-		if d.Rollout != nil && c.rand.IntN(2) == 0 { // back, or whole
+		if d.Rollout != nil && c.rand.IntN(2) == 0 { // back, or to all
 			if c.rand.IntN(2) == 0 {
 				d.Live = d.Rollout.State.Over(d.Live)
 			}
@@ -54,7 +54,7 @@ func (c *chain) rule() fleetwire.Rule {
 		Bundle: m.Kind, Document: m.Document}
 }
 
-// order signs the next version of what is desired.
+// order signs the next version of the desired state.
 func (c *chain) order(alter func(*fleetwire.Desired)) {
 	d := fleetwire.Desired{Group: chainGroup, Version: 1, By: "ana"}
 	if c.last != nil {

@@ -11,7 +11,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// drill is a chain without chance: nothing fails by itself.
+// drill is a chain without random faults.
 func drill(t *testing.T, begin time.Time, fn func(*chain, *site)) {
 	inChain(t, 1, begin, func(c *chain) {
 		for _, s := range c.sites {
@@ -24,7 +24,7 @@ func drill(t *testing.T, begin time.Time, fn func(*chain, *site)) {
 	})
 }
 
-// sold issues a document that must come, and returns its number.
+// sold issues a document, which must succeed, and returns its number.
 func (s *site) sold(m *chainBox) string {
 	s.chain.t.Helper()
 	s.n++
@@ -35,7 +35,7 @@ func (s *site) sold(m *chainBox) string {
 	return r.ControlNumber
 }
 
-// turnedAway is a sale that must not be numbered.
+// turnedAway tries a sale that must not be numbered.
 func (s *site) turnedAway(m *chainBox) {
 	s.chain.t.Helper()
 	s.n++
@@ -46,15 +46,15 @@ func (s *site) turnedAway(m *chainBox) {
 	}
 }
 
-// another is a box for the branch beside the one that it has, which the chain's store alone makes.
+// another makes a second box for the branch from the chain's store alone.
 func (s *site) another(old *chainBox) *chainBox {
 	m := s.rebuilt(old, allLives, nil)
 	m.line.mend()
 	return m
 }
 
-// The old box comes back in the middle of a sale: the sale ends with the number that it has, of a series that nobody
-// else numbers, and is the last one.
+// The old box returns in the middle of a sale: the sale ends with the number that it has, of a series in which nobody
+// else gives numbers, and is its last one.
 func TestChainDrill_ComesBack(t *testing.T) {
 	drill(t, monday, func(c *chain, s *site) {
 		old := s.box
@@ -94,7 +94,7 @@ func TestChainDrill_ComesBack(t *testing.T) {
 	})
 }
 
-// A box that lay in a drawer since December asks before its first number of January.
+// A box that was in a drawer since December asks before its first number of January.
 func TestChainDrill_January(t *testing.T) {
 	for name, on := range map[string]bool{"it runs": true, "it starts": false} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestChainDrill_January(t *testing.T) {
 					old.turnOn()
 					old.cable.set(plugged)
 				}
-				s.turnedAway(old) // without a wait for the next look
+				s.turnedAway(old) // without waiting for the next look
 				if got := s.sold(m); !strings.HasSuffix(got, "000000000000001") {
 					t.Errorf("the first number of January is %s", got)
 				}
@@ -125,7 +125,7 @@ func TestChainDrill_January(t *testing.T) {
 	}
 }
 
-// Two boxes are made for one branch at once, for one point of sale. The one that was enrolled last has it, whoever
+// Two boxes are made for one branch at once, for one point of sale. The box that was enrolled last has it, whichever
 // starts first.
 func TestChainDrill_Race(t *testing.T) {
 	for name, order := range map[string][2]int{"in order": {0, 1}, "against it": {1, 0}} {
@@ -154,8 +154,8 @@ func TestChainDrill_Race(t *testing.T) {
 	}
 }
 
-// The store forgets the last piece of a dead box: what was in it is not in the new box, and no number comes twice, with
-// its mark or without.
+// The store forgets the last piece of a dead box: its content is not in the new box, and no number is used twice, with
+// the mark or without it.
 func TestChainDrill_LastPieceLost(t *testing.T) {
 	for name, kind := range map[string]int{"its mark lives": markLives, "nothing lives": nothing} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 	}
 }
 
-// A new box whose clock is wrong by minutes takes its branch, and an old one whose clock is wrong leaves it.
+// A new box whose clock is wrong by minutes takes its branch, and an old box whose clock is wrong leaves it.
 func TestChainDrill_WrongClock(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"ahead": 50 * time.Minute, "behind": -50 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestChainDrill_WrongClock(t *testing.T) {
 	}
 }
 
-// codeAt is the code of the document that MH holds of a number.
+// codeAt returns the code of the document that MH holds under a number.
 func codeAt(t testing.TB, c *chain, number string) string {
 	t.Helper()
 	for code, a := range c.sim.Accepted() {
@@ -226,7 +226,7 @@ func codeAt(t testing.TB, c *chain, number string) string {
 	return ""
 }
 
-// unique fails where MH saw one number, or one code, twice, or anything else that a branch never does.
+// unique fails if MH saw a number or a code twice, or any other breach.
 func (c *chain) unique() {
 	c.t.Helper()
 	for _, breach := range c.sim.Audit() {

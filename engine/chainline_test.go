@@ -13,14 +13,14 @@ import (
 	fleetwire "dtegate/engine/fleet/fleetproto"
 )
 
-// storeLine is a box's way to the chain's store. It can be away, and one request in fifty fails, or is carried out
-// without an answer.
+// storeLine is a box's connection to the chain's store. It can be away, and one request in fifty fails, or is carried
+// out without an answer.
 type storeLine struct {
 	under  fleetwire.Lister
 	mu     sync.Mutex
 	rand   *rand.Rand
 	state  cableState
-	since  time.Time // it is plugged since; zero while it is not
+	since  time.Time // connected since; zero while it is not
 	mended bool
 }
 
@@ -36,21 +36,21 @@ func (l *storeLine) set(s cableState) {
 	}
 }
 
-// mend ends the faults by chance.
+// mend ends the random faults.
 func (l *storeLine) mend() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mended = true
 }
 
-// up is since when the store answers; false while it does not.
+// up returns since when the store answers; false while it does not.
 func (l *storeLine) up() (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.since, l.state == plugged
 }
 
-// pass waits where nobody answers, and tells what goes wrong with this request, before or behind it.
+// pass waits if nobody answers, and returns the fault of this request, if any, before or after it is carried out.
 func (l *storeLine) pass(ctx context.Context) (before, behind error) {
 	l.mu.Lock()
 	state, mended, chance := l.state, l.mended, l.rand.IntN(100)

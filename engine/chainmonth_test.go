@@ -43,8 +43,8 @@ var chainName = fleetwire.Chain{Name: "super", Ambiente: "00"}
 
 var chainDirector, chainAuthor = signer32("director"), signer32("autor")
 
-// chain is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the way to
-// either.
+// chain is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the
+// connection to either.
 type chain struct {
 	t     testing.TB
 	rand  *rand.Rand
@@ -61,7 +61,7 @@ type chain struct {
 	played  chainPlayed
 }
 
-// chainPlayed is what chain-months came to.
+// chainPlayed is the result of chain-months.
 type chainPlayed struct{ months, sales, lost, cuts, deaths, replaced, refused, orders, sealed, unsure int }
 
 func (p *chainPlayed) add(o chainPlayed) {
@@ -72,7 +72,7 @@ func (p *chainPlayed) add(o chainPlayed) {
 	p.unsure += o.unsure
 }
 
-// site is a branch: the box that it has, those that it had and that live on, and what its tills were answered.
+// site is a branch: its box, its former boxes that are still alive, and the answers to its tills.
 type site struct {
 	chain *chain
 	name  string
@@ -100,9 +100,9 @@ type chainSale struct {
 func (s *site) establishment() string { return fmt.Sprintf("M%03d", s.index+1) }
 
 // TestChainMonth plays months of a chain: three branches with real stores, agents and shippers, whose power fails,
-// whose boxes die and are replaced while the old one lives on or not, with outages of MH and of the chain's store. No
-// number stands on two documents at MH, nothing that was answered is lost beside what a dead box had not shipped, each
-// branch ends with what the centre desires.
+// whose boxes die and are replaced while the old box may still run, with outages of MH and of the chain's store. No two
+// documents at MH have one number, no answered sale is lost except those that a dead box had not shipped, and each
+// branch ends with the desired state.
 //
 // The suite plays some days of a few; DTE_SOAK plays 200 months, DTE_CHAIN_MONTHS as many as it says. DTE_SEED is the
 // first seed, and plays it alone without the other.
@@ -142,7 +142,7 @@ func TestChainMonth(t *testing.T) {
 	t.Logf("%d chain-months of %d branches: %+v", all.months, chainBranches, all)
 }
 
-// playChain plays one. Every third begins in the middle of a December.
+// playChain plays one month. Every third begins in the middle of a December.
 func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPlayed) {
 	begin := monday
 	if seed%3 == 0 {
@@ -165,7 +165,7 @@ func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPla
 	return played
 }
 
-// newYear is El Salvador's.
+// newYear is El Salvador's New Year.
 var newYear = time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC)
 
 // inChain runs a test with a chain in fake time.
@@ -218,7 +218,7 @@ func (c *chain) chaos(x simulator.Chaos) {
 	}
 }
 
-// upTo is a random time, each order of magnitude as likely.
+// upTo returns a random time; each order of magnitude is equally likely.
 func (c *chain) upTo(least, most time.Duration) time.Duration {
 	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), c.rand.Float64()))
 }
@@ -258,7 +258,7 @@ func (c *chain) step() {
 	}
 }
 
-// meanwhile sells during an outage; all of the power may fail in it.
+// meanwhile sells during an outage; the whole power may fail in it.
 func (c *chain) meanwhile(s *site, long time.Duration) {
 	for left := long; left > 0; {
 		s.rush()
@@ -274,7 +274,7 @@ func (c *chain) meanwhile(s *site, long time.Duration) {
 	}
 }
 
-// calm mends every way.
+// calm mends every connection.
 func (c *chain) calm() {
 	c.chaos(simulator.Chaos{})
 	for _, s := range c.sites {
@@ -286,7 +286,7 @@ func (c *chain) calm() {
 	}
 }
 
-// rush is some tills selling at once, sometimes at a box that another one has replaced.
+// rush makes some tills sell at once, sometimes at a box that was replaced.
 func (s *site) rush() {
 	for range 1 + s.chain.rand.IntN(3) {
 		m := s.box
@@ -312,7 +312,7 @@ func (s *site) sell(m *chainBox) {
 		defer s.mu.Unlock()
 		var e *refusal.Error
 		switch {
-		case dead: // no till hears it
+		case dead: // no till gets it
 		case errors.Is(err, errReplaced):
 			s.chain.played.refused++
 			if m == s.box {
@@ -331,7 +331,7 @@ func (s *site) sell(m *chainBox) {
 	})
 }
 
-// check compares every sale with what its box and MH hold of it, and every branch with what is desired.
+// check compares every sale with its box's record and MH's document, and every branch with the desired state.
 func (c *chain) check() {
 	c.t.Helper()
 	numbers := make(map[string]string) // by year and number, the document that MH holds
@@ -344,7 +344,7 @@ func (c *chain) check() {
 		numbers[n] = code
 	}
 	for _, breach := range c.sim.Audit() {
-		// What the dead box reported and had not shipped, another box learns by listing it: the refusal is the answer.
+		// Another box learns by listing what the dead box reported and had not shipped: the refusal is the answer.
 		if !strings.Contains(breach, "which was received before") {
 			c.t.Errorf("MH saw: %s", breach)
 		}
@@ -354,7 +354,7 @@ func (c *chain) check() {
 	}
 }
 
-// numberOf is the year and the control number of a document: a series begins anew each year.
+// numberOf returns the year and the control number of a document: a series begins anew each year.
 func numberOf(document []byte) string {
 	text := func(member string) string {
 		_, rest, _ := bytes.Cut(document, []byte(`"`+member+`":"`))
@@ -384,7 +384,7 @@ func (s *site) check(numbers map[string]string) {
 		switch {
 		case r.Estado == record.EstadoProcessed && a.Accepted && string(a.Document) != string(r.JSON) &&
 			(warned || x.by != s.box):
-			// Two boxes had the document in contingency, and MH took the other one's form: no query tells which.
+			// Two boxes had the document in contingency, and MH accepted the other box's form: no query shows which.
 			s.chain.played.unsure++
 		case r.Code != x.view.Code || r.ControlNumber != x.view.ControlNumber:
 			t.Errorf("P2: %s was answered %s %s and is %s %s", key, x.view.Code, x.view.ControlNumber, r.Code,
@@ -415,7 +415,7 @@ func (s *site) check(numbers map[string]string) {
 	}
 }
 
-// desired is the version of the catalogue that the branch is to run.
+// desired is the version of the catalogue that the branch should run.
 func (s *site) desired() string {
 	d := s.chain.last
 	state := d.Live

@@ -14,12 +14,12 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// What lives of a box that is replaced.
+// The parts of a replaced box that survive.
 const (
 	nothing = iota
 	markLives
 	copyLives
-	allLives // and sells on, with a way to the store or without
+	allLives // and continues to sell, with a connection to the store or without
 	kinds
 )
 
@@ -46,7 +46,7 @@ func (s *site) replace() {
 	s.reckon(old, m, kind == allLives, limit)
 }
 
-// part ends the old box, if it ends, and returns what its media hold, and until when what was answered must live.
+// part ends the old box if needed, and returns the content of its media, and until when answered sales must survive.
 func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.Time) {
 	if kind == allLives {
 		s.wg.Wait()
@@ -74,8 +74,8 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 	return media, limit
 }
 
-// rebuilt is another box for the branch, made of what lives, else of the chain's store, as the runbook says. Where
-// nobody can prove the last numbers, it numbers another point of sale.
+// rebuilt makes another box for the branch from the surviving parts, or else from the chain's store, as the runbook
+// says. If nobody can prove the last numbers, it uses another point of sale.
 func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox {
 	c := s.chain
 	folder, dir := "/fetched", c.t.TempDir()
@@ -83,7 +83,7 @@ func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox 
 		s.name, 0, dir, nil)
 	if errors.Is(err, ship.ErrNothing) {
 		if folder = ""; kind == markLives {
-			kind = nothing // there is no store that the mark belongs to
+			kind = nothing // there is no store to which the mark belongs
 		}
 	} else {
 		s.must(err)
@@ -123,7 +123,7 @@ func (s *site) must(err error) {
 	}
 }
 
-// unshipped fails where a box whose way to the store was open for long has not shipped what it sold.
+// unshipped fails if a box whose connection to the store was long open has not shipped its sales.
 func (s *site) unshipped(m *chainBox) {
 	since, up := m.line.up()
 	how, _ := m.store.SecondCopy()
@@ -142,8 +142,7 @@ func (s *site) unshipped(m *chainBox) {
 	}
 }
 
-// reckon compares what the branch's new box knows with what its tills were answered: lost is nothing that a box had
-// shipped.
+// reckon compares the branch's new box with the answers to its tills: nothing is lost that a box had shipped.
 func (s *site) reckon(old, now *chainBox, alive bool, limit time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *site) reckon(old, now *chainBox, alive bool, limit time.Time) {
 			}
 		case err == nil:
 			s.chain.t.Errorf("P2: %s was answered %s and is %s", key, x.view.ControlNumber, r.ControlNumber)
-		case alive && x.by == old: // it lives on there
+		case alive && x.by == old: // the old box still has it
 		case x.by != old || !x.at.After(limit):
 			s.chain.t.Errorf("%s was answered at %s by the box before, everything until %s was shipped, and it is "+
 				"lost: %v", key, x.at, limit, err)

@@ -12,7 +12,7 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// changes reads the late results behind a cursor to their end, as a till does that does not wait.
+// changes reads the late results after a cursor to their end, like a till that does not wait.
 func (b *box) changes(after uint64) []documents.Late {
 	b.t.Helper()
 	now, cancel := context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func (b *box) changes(after uint64) []documents.Late {
 	}
 }
 
-// announced wants one document's late results, and no others.
+// announced expects one document's late results, and no others.
 func (b *box) announced(code string, estados ...string) {
 	b.t.Helper()
 	all := b.changes(0)
@@ -52,7 +52,7 @@ func (b *box) announced(code string, estados ...string) {
 	}
 }
 
-// Whatever a till was not told when it asked is announced, once.
+// Every result that a till did not get with its answer is announced, once.
 func TestChanges(t *testing.T) {
 	for name, story := range map[string]func(*box){
 		"answered at once": func(b *box) {
@@ -82,7 +82,7 @@ func TestChanges(t *testing.T) {
 			time.AfterFunc(time.Second, stop)
 			_, err := b.engine.Issue(ctx, sale("k", 100))
 			refused(b.t, err, refusal.CodeUnavailable, "")
-			// what the silence swallowed may be accepted yet: the first refusal is not believed
+			// the swallowed sending may still be accepted: the first refusal is not believed
 			b.chaos(simulator.Chaos{Reject: 2})
 			b.crash()
 			time.Sleep(5 * time.Minute)
@@ -133,7 +133,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A till of another branch hears nothing, and one that waits is woken.
+// A till of another branch gets nothing, and a waiting till is woken.
 func TestChanges_Wait(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.cable.set(refusing)

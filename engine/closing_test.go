@@ -15,7 +15,7 @@ import (
 )
 
 // TestCloseDay_CrashEverywhere cuts the power at every write of a closing: afterwards the day is closed once, with
-// number 1, and what was answered before is what is kept.
+// number 1, and a closing answered before is the stored one.
 func TestCloseDay_CrashEverywhere(t *testing.T) {
 	for _, unsynced := range []int{0, 50, 100} {
 		for point, more := int64(1), true; more; point++ {
@@ -43,7 +43,7 @@ func TestCloseDay_CrashEverywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			// The answer came behind the crash: only its number is certain to be the same.
+			// The answer came after the crash: only its number is certain to be the same.
 			if z := w.closeDay(false); z.Number != 1 || z.Net != first.Net || z.Kind != "Z" || z.Later != 0 {
 				t.Errorf("crash at write %d: %+v", point, z)
 			}
@@ -68,7 +68,7 @@ func asText(t *testing.T, v any) string {
 	return string(b)
 }
 
-// closeDay closes the day of start; fresh says that it must be open.
+// closeDay closes the day of start; fresh: it must be open.
 func (w *world) closeDay(fresh bool) *documents.Closing {
 	w.t.Helper()
 	z, made, err := w.engine.CloseDay(context.Background(), dte.Date(start), testCaller(1))

@@ -9,7 +9,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// The cable is pulled on a Saturday and plugged in on Monday: sales go on, and the box sends everything by itself.
+// The cable is unplugged on a Saturday and plugged in on Monday: sales go on, and the box sends everything by itself.
 func TestContingency(t *testing.T) { inBubble(t, saturday) }
 
 func saturday(b *box) {
@@ -66,7 +66,7 @@ func saturday(b *box) {
 	b.audit()
 }
 
-// swallowed: MH takes a sale, says nothing, and goes away. It holds the normal form; the branch has another.
+// swallowed: MH accepts a sale, does not answer, and goes away. It holds the normal form; the branch has another.
 func swallowed(b *box) {
 	b.chaos(simulator.Chaos{LostAnswers: 3})
 	req := sale("swallowed", 100)
@@ -85,7 +85,7 @@ func swallowed(b *box) {
 	b.audit()
 }
 
-// hesitant: MH has taken a sale, and the link is cut before it has said so.
+// hesitant: MH has accepted a sale, and the link is cut before its answer.
 func hesitant(b *box) {
 	b.chaos(simulator.Chaos{DelayMS: 500})
 	done := make(chan *record.View)
@@ -127,8 +127,8 @@ func TestContingency_NormalFormHeld(t *testing.T) {
 	inBubble(t, hesitant)
 }
 
-// TestContingency_Resumed: trouble that comes back before a contingency is reported goes on with it, in one event.
-// Trouble that comes back later is another contingency, with an event of its own.
+// TestContingency_Resumed: trouble that comes back before a contingency is reported continues it, in one event. Trouble
+// that comes back later is another contingency, with an event of its own.
 func TestContingency_Resumed(t *testing.T) {
 	for name, c := range map[string]struct {
 		calm            time.Duration

@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// late issues sales in contingency, of which MH refuses the first two afterwards, alone or in a lot.
+// late issues sales in contingency; MH refuses the first two afterwards, alone or in a lot.
 func late(b *box, sales int) []*record.View {
 	b.t.Helper()
 	b.cable.set(refusing)
@@ -25,7 +25,7 @@ func late(b *box, sales int) []*record.View {
 	return list
 }
 
-// What MH refuses after the fact is corrected within a day, under its own code and number.
+// A document that MH refuses after the fact is corrected within a day, under its own code and number.
 func TestCorrect(t *testing.T) {
 	for _, sales := range []int{1, 3} {
 		inBubble(t, func(b *box) {
@@ -37,7 +37,7 @@ func TestCorrect(t *testing.T) {
 				b.t.Fatalf("%s, %+v", r.Estado, o)
 			}
 			before := b.document(list[0].Code)
-			// The till's request is lost on the way back, the power fails, MH's answer is lost.
+			// The answer to the till is lost, the power fails, MH's answer is lost.
 			b.chaos(simulator.Chaos{LostAnswers: 1})
 			if sales > 1 {
 				b.cable.set(refusing) // both wait, and go in one lot
@@ -69,7 +69,7 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
-// After a day MH wants a new document, and nothing waits any longer.
+// After a day MH requires a new document, and nothing waits any longer.
 func TestCorrect_TooLate(t *testing.T) {
 	inBubble(t, func(b *box) {
 		list := late(b, 3)
@@ -81,7 +81,7 @@ func TestCorrect_TooLate(t *testing.T) {
 		stranger.Caller.Point.BranchID++
 		_, err = b.engine.Correct(context.Background(), codeOf(list[0]), stranger)
 		refused(t, err, refusal.CodeNotFound, "")
-		// Refused once more: the day begins anew.
+		// Refused once more: the day begins again.
 		time.Sleep(20 * time.Hour)
 		b.chaos(simulator.Chaos{Reject: 1})
 		b.correct(list[1].Code, 800)
@@ -102,7 +102,7 @@ func TestCorrect_TooLate(t *testing.T) {
 			b.engine.CountBacklog().Waiting[record.QueueCorrect] != 0 {
 			b.t.Errorf("%s %s, %+v", r.Estado, r.Total, b.engine.CountBacklog())
 		}
-		// One that MH refused at once has no customer yet.
+		// A sale that MH refused at once has no customer yet.
 		b.chaos(simulator.Chaos{Reject: 1})
 		_, err = b.engine.Correct(context.Background(), codeOf(b.issue(sale("", 100))), sale("", 101))
 		refused(t, err, refusal.CodeNotCorrectable, "")

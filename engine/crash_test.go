@@ -24,8 +24,8 @@ import (
 type scenario struct {
 	name     string
 	chaos    simulator.Chaos
-	point    int // the crash comes at this point: a write of the store, or a moment around a request; 0: never
-	unsynced int // percent of what was not synced that survives
+	point    int // the point of the crash: a write of the store, or a moment around a request; 0: never
+	unsynced int // percentage of unsynced data that survives
 	seed     uint64
 }
 
@@ -60,8 +60,8 @@ var base = sync.OnceValue(func() *disktest.Disk {
 	return fs
 })
 
-// run plays a scenario and returns how many points it passed. The world goes on behind a crash, unseen: what it
-// answers from then on was never answered, and its cable is cut.
+// run plays a scenario and returns how many points it passed. After the crash the world continues unseen: its answers
+// from then on do not count, and its cable is cut.
 func (s scenario) run(t *testing.T) (points int, faults []string) {
 	w := crashWorld(t, s)
 	defer w.server.Close()
@@ -171,7 +171,7 @@ func (w *world) audit(disk *disktest.Disk, answered map[string]*record.View) (fa
 	return faults
 }
 
-// documentsOf counts the documents of a store: what its series of control numbers add up to.
+// documentsOf counts the documents of a store: the sum of its series of control numbers.
 func documentsOf(r *storage.Report) (n int) {
 	for series, last := range r.Last {
 		if strings.Count(series, "/") == 4 { // ambiente/type/establishment/point/year
@@ -190,8 +190,8 @@ func crashWorld(t *testing.T, s scenario) *world {
 	return w
 }
 
-// TestIssue_CrashEverywhere crashes at every point of three sales, under every hostility, with what was not synced
-// lost, kept or half kept.
+// TestIssue_CrashEverywhere crashes at every point of three sales, under every hostility, with unsynced data lost, kept
+// or half kept.
 func TestIssue_CrashEverywhere(t *testing.T) {
 	var scenarios atomic.Int64
 	var wg sync.WaitGroup

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// TestEvent_WaitsHalfItsTime: a document that MH may hold and does not tell holds the event of the others up for half
-// of the time that there is, and no longer.
+// TestEvent_WaitsHalfItsTime: a document that MH may hold, without answering about it, delays the event of the others
+// for half of the allowed time, and no longer.
 func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.doubtFor = 40 * time.Hour // nothing is certain before
@@ -39,8 +39,8 @@ func TestEvent_WaitsHalfItsTime(t *testing.T) {
 	})
 }
 
-// TestInvalidate_OwnDate: the event bears the document's own date, however late it is made (MF2 pp.9-17); those of 01
-// and 14 bear the day on which they are made, as those of before DTE 2.0 do.
+// TestInvalidate_OwnDate: the event has the document's own date, however late it is made (MF2 pp.9-17); events for 01
+// and 14 have the day on which they are made, like all events before DTE 2.0.
 func TestInvalidate_OwnDate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -19,7 +19,7 @@ func (b *box) settled(n int, err error) int {
 	return n
 }
 
-// What was given up is tried again when an operator says so, or taken off the list.
+// Given-up deliveries are tried again when an operator requests it, or are taken off the list.
 func TestDeliver_Again(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		ctx := context.Background()
@@ -48,7 +48,7 @@ func TestDeliver_Again(t *testing.T) {
 		}
 		b.crash()
 		time.Sleep(time.Minute)
-		ids := make(map[string]bool) // what was under way when the branch crashed goes out twice, under its name
+		ids := make(map[string]bool) // messages that were under way at the crash are sent twice, under the same ID
 		for _, m := range p.of(one.Code) {
 			ids[m.id] = true
 		}
@@ -75,7 +75,7 @@ func TestDeliver_Again(t *testing.T) {
 	})
 }
 
-// A letter that an operator has forgotten, and one of a branch whose archive has lost a file.
+// A letter that an operator has forgotten, and a letter of a branch whose archive has lost a file.
 func TestDeliver_AgainArchive(t *testing.T) {
 	shelf := newBucket()
 	withDelivery(t, shelf, func(b *box, p *postOffice) {
@@ -103,7 +103,7 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.Delivery.Archive.Held[1].Sum = "then" // the branch prints otherwise today
+		h.Delivery.Archive.Held[1].Sum = "then" // today the branch would print it differently
 		if _, err := b.engine.move(ctx, entry, storage.Change{To: entry.State}, h); err != nil {
 			t.Fatal(err)
 		}
@@ -123,8 +123,8 @@ func TestDeliver_AgainArchive(t *testing.T) {
 	})
 }
 
-// TestDeliver_AgainCutShort: the operator's request ends while what was given up is settled. Settled without an error
-// means all of it; after an error the rest is still on the list, and the next request settles it.
+// TestDeliver_AgainCutShort: the operator's request ends while given-up deliveries are settled. Without an error all
+// are settled; after an error the rest is still on the list, and the next request settles it.
 func TestDeliver_AgainCutShort(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		for name, settle := range map[string]func(context.Context, dte.Code) (int, error){

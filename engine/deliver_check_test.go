@@ -22,8 +22,8 @@ import (
 	"dtegate/storage"
 )
 
-// crowd is a branch that has archived many documents, a thousand a day, and a store that lists and knows their objects.
-// Nothing but the store itself grows with their number.
+// crowd is a branch that has archived many documents, a thousand a day, and an object store that lists and knows their
+// objects. Nothing except the branch's store grows with their number.
 type crowd struct{ documents int }
 
 func (c *crowd) code(i int) dte.Code {
@@ -47,7 +47,7 @@ func (c *crowd) tag(key string) string {
 // missing is one PDF of each thousand.
 func (c *crowd) missing(object int) bool { return object%2000 == 1007 }
 
-// fill appends the documents as they are when they have been archived.
+// fill appends documents in their state after archiving.
 func (c *crowd) fill(t *testing.T, s *storage.Store) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -80,10 +80,10 @@ func (c *crowd) fill(t *testing.T, s *storage.Store) {
 	wg.Wait()
 }
 
-// ServeHTTP is what a store answers to the listing of a bucket and to the question for one object.
+// ServeHTTP answers the listing of a bucket and the request for one object, as an object store does.
 func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("list-type") != "2" {
-		w.WriteHeader(http.StatusNotFound) // only what is missing is asked for
+		w.WriteHeader(http.StatusNotFound) // only missing objects are asked for
 		return
 	}
 	type content struct {
@@ -107,7 +107,7 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = xml.NewEncoder(w).Encode(p) // the client may be gone
 }
 
-// A check of many documents finds each that is missing, and its memory does not grow with them: DTE_SOAK=1 makes it a
+// A check of many documents finds each missing one, and its memory does not grow with them: DTE_SOAK=1 makes it a
 // million.
 func TestArchiveCheck_Many(t *testing.T) {
 	c, create := &crowd{documents: 4000}, newWorld
@@ -154,8 +154,8 @@ func TestArchiveCheck_Many(t *testing.T) {
 	}
 }
 
-// TestArchiveCheck_Read: what the store lists with the tag of the day is taken for the same, unless every object is to
-// be read; what it lists with another tag, or none, is asked for.
+// TestArchiveCheck_Read: an object listed with its recorded tag counts as unchanged, unless every object is to be read;
+// an object with another tag, or none, is asked for.
 func TestArchiveCheck_Read(t *testing.T) {
 	shelf := newBucket()
 	withDelivery(t, shelf, func(b *box, _ *postOffice) {

@@ -14,8 +14,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// One till that prints without end waits behind itself and then is told to wait; another's ticket, a link and the mail
-// take their turns.
+// One till that prints without end first waits for its own earlier work, and then is told to wait; another till's
+// ticket, a link and the mail take their turns.
 func TestPrinted_Shares(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -51,7 +51,7 @@ func TestPrinted_Shares(t *testing.T) {
 		refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
 		t.Errorf("beyond its allowance: %v", err)
 	}
-	// It is told before its document is read.
+	// It is refused before its document is read.
 	if _, err := w.engine.outbox.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) ||
 		refused.Code != refusal.CodeBusy {
 		t.Errorf("beyond its allowance, of a document that there is not: %v", err)

@@ -47,7 +47,7 @@ func TestDeliver_Accepted(t *testing.T) {
 	})
 }
 
-// The acceptance and what it owes are one batch: a crash between them and the mail loses nothing.
+// The acceptance and the owed deliveries are one batch: a crash between them and the mail loses nothing.
 func TestDeliver_Crash(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		p.set(func() { p.down = true })
@@ -58,7 +58,7 @@ func TestDeliver_Crash(t *testing.T) {
 		if n := len(p.of(r.Code)); n != 1 {
 			t.Fatalf("mailed %d times", n)
 		}
-		// The server takes a message and the answer is lost: it is sent again under the same name.
+		// The server accepts a message and the answer is lost: the message is sent again under the same ID.
 		p.set(func() { p.mute = true })
 		r = b.issue(saleTo("b", "ana@example.com"))
 		time.Sleep(time.Second)
@@ -73,7 +73,7 @@ func TestDeliver_Crash(t *testing.T) {
 	})
 }
 
-// The mail server is away for two days, some receivers are not there, some servers put off: each document is delivered
+// The mail server is away for two days, some receivers do not exist, some servers postpone: each document is delivered
 // once or reported, none is lost.
 func TestDeliver_TwoDaysDown(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
@@ -138,8 +138,7 @@ func TestDeliver_GivenUp(t *testing.T) {
 	})
 }
 
-// TestDeliver_OnTime: a message that was put off goes out when it is due, whenever else the outbox is busy, and no
-// sooner.
+// TestDeliver_OnTime: a postponed message is sent when it is due, whatever else the outbox does, and not earlier.
 func TestDeliver_OnTime(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		p.set(func() { p.replies["grey@example.com"] = 451 })
@@ -164,14 +163,14 @@ func TestDeliver_OnTime(t *testing.T) {
 	})
 }
 
-// A server that does not take this box is an alert and loses nothing, however long it takes to set it right.
+// A server that refuses this box causes an alert and loses nothing, however long the repair takes.
 func TestDeliver_Setup(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		b.close()
 		b.delivery.GiveUpAfter = time.Hour
 		b.start()
 		p.set(func() { p.sender = 530 })
-		for i := range 20 { // so many that most find the server left alone when they are due
+		for i := range 20 { // so many that most are due while the server is left alone
 			b.issue(saleTo(fmt.Sprint(i), "ana@example.com"))
 		}
 		time.Sleep(6 * time.Hour)
@@ -187,7 +186,7 @@ func TestDeliver_Setup(t *testing.T) {
 	})
 }
 
-// The configuration loses its mail server: what waits is given up in the end, and the branch does not spin.
+// The configuration loses its mail server: waiting messages are given up in the end, and the branch does not busy-loop.
 func TestDeliver_NoServer(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		p.set(func() { p.down = true })
@@ -227,7 +226,7 @@ func TestDeliver_Resend(t *testing.T) {
 			p.of(r.Code)[0].id == p.of(r.Code)[1].id {
 			t.Fatalf("%+v %v %+v", resent, err, p.of(r.Code))
 		}
-		// The server is away: the till is told at once, and the outbox goes on.
+		// The server is away: the till is told at once, and the outbox tries again.
 		p.set(func() { p.down = true })
 		resent, err = b.engine.outbox.Resend(ctx, codeOf(r), "eva@example.com", testCaller(1))
 		if err != nil || resent.Sent || resent.Refused {
@@ -243,7 +242,7 @@ func TestDeliver_Resend(t *testing.T) {
 	})
 }
 
-// An invalidation borrows the document's place in the queue.
+// An invalidation uses the document's place in the queue for a while.
 func TestDeliver_Invalidated(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		p.set(func() { p.down = true })
@@ -267,8 +266,7 @@ func TestDeliver_Invalidated(t *testing.T) {
 	})
 }
 
-// A message is under way when the invalidation begins: what comes of it does not take the invalidation out of the
-// queue.
+// A message is under way when the invalidation begins: its result does not remove the invalidation from the queue.
 func TestDeliver_WhileInvalidating(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		hold := make(chan struct{})
@@ -294,7 +292,7 @@ func TestDeliver_WhileInvalidating(t *testing.T) {
 	})
 }
 
-// In contingency nothing is mailed before the seal, unless the branch wants it: then twice.
+// In contingency nothing is mailed before the seal, unless the branch wants it: then it is mailed twice.
 func TestDeliver_Contingency(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		t.Run(fmt.Sprint(wanted), func(t *testing.T) {
@@ -360,7 +358,7 @@ func TestDeliver_Archive(t *testing.T) {
 		if u = b.undelivered(); u.Archive != 0 || u.Mail != 1 {
 			t.Errorf("with the store back: %+v", u)
 		}
-		// Something else rests there: that is reported and replaced by nothing.
+		// Another object is there: it is reported and not replaced.
 		p.set(func() { p.replies = nil })
 		shelf.answering(503)
 		r = b.issue(saleTo("b", ""))
@@ -374,7 +372,7 @@ func TestDeliver_Archive(t *testing.T) {
 	})
 }
 
-// A store that refuses the branch, or is full, is an alert and loses nothing: the archive catches up.
+// A store that refuses the branch, or is full, causes an alert and loses nothing: the archive catches up.
 func TestDeliver_ArchiveRefuses(t *testing.T) {
 	for _, status := range []int{403, 507} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 	"dtegate/engine/pdf"
 )
 
-// postOffice is a real SMTP server on a network in memory. What it says to a receiver can be set.
+// postOffice is a real SMTP server on a network in memory. Its answers to a receiver can be set.
 type postOffice struct {
 	conns chan net.Conn
 
@@ -79,21 +79,21 @@ func (p *postOffice) set(change func()) {
 	change()
 }
 
-// taken are the messages that the server answers for, and those it took without an answer.
+// taken returns the messages for which the server answered, and those that it accepted without an answer.
 func (p *postOffice) taken() []received {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]received(nil), p.letters...)
 }
 
-// attempts is how often a message for a receiver was offered.
+// attempts returns how often a message for a receiver was offered.
 func (p *postOffice) attempts(to string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.asked[to]
 }
 
-// of are the messages about a document.
+// of returns the messages about a document.
 func (p *postOffice) of(code string) (list []received) {
 	for _, l := range p.taken() {
 		if l.files[code+".json"] != nil {
@@ -190,7 +190,7 @@ func open(raw []byte) (received, error) {
 
 var testPrinter = sync.OnceValues(func() (*pdf.Printer, error) { return pdf.New(pdf.Options{}) })
 
-// withMail starts the branch anew with a mail server, and an archive if there is one.
+// withMail starts the branch again with a mail server, and with an archive if there is one.
 func withMail(t *testing.T, fn func(*box, *postOffice)) { withDelivery(t, nil, fn) }
 
 func withDelivery(t *testing.T, shelf *bucket, fn func(*box, *postOffice)) {
@@ -232,7 +232,7 @@ func withDelivery(t *testing.T, shelf *bucket, fn func(*box, *postOffice)) {
 	})
 }
 
-// bucket is as much of an S3 store as one object at a time takes; that the archive speaks the protocol is proven there.
+// bucket is the part of an S3 store that one object at a time needs; package archive proves the protocol.
 type bucket struct {
 	mu      sync.Mutex
 	status  int // answered to everything, if not 0
@@ -316,7 +316,7 @@ func (s *bucket) answering(status int) {
 	s.status = status
 }
 
-// saleTo is a voucher whose receiver has this address; "" is a sale to nobody known.
+// saleTo returns a voucher whose receiver has this address; "" is a sale to an unknown customer.
 func saleTo(key, address string) Request {
 	if address == "" {
 		return invoice(key, item(1, "1", "11.30"))
@@ -326,7 +326,7 @@ func saleTo(key, address string) Request {
 	return r
 }
 
-// delivery is what is owed to receivers now.
+// delivery returns the deliveries that are owed now.
 func (b *box) undelivered() outbox.Undelivered {
 	b.t.Helper()
 	o, err := b.engine.countOwed()

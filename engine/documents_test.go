@@ -12,7 +12,7 @@ import (
 	"dtegate/storage"
 )
 
-// The requests of the tests, as the gateway makes them of a till's.
+// The requests of the tests, in the form that the gateway makes from a till's requests.
 
 func item(number int64, quantity, price string, more ...dte.Member) dte.Value {
 	return dte.Obj(append([]dte.Member{member("numItem", dte.Int(number)), member("tipoItem", dte.Int(1)),
@@ -80,7 +80,7 @@ func returnOf(key string, original *record.View, lines ...dte.Value) Request {
 	return r
 }
 
-// back is a line of a return.
+// back returns a line of a return.
 func back(number int64, quantity string) dte.Value {
 	return dte.Obj(member("numItem", dte.Int(number)), member("cantidad", decimal(quantity)))
 }
@@ -93,7 +93,7 @@ func codeOf(r *record.View) dte.Code {
 	return c
 }
 
-// issued is what a request must give.
+// issued issues a request, which must succeed.
 func (w *world) issued(req Request, estado string) *record.View {
 	w.t.Helper()
 	return issued(w.t, w.engine, req, estado)
@@ -111,7 +111,7 @@ func issued(t testing.TB, e *Engine, req Request, estado string) *record.View {
 	return r
 }
 
-// refused wants an error of a code; path, if not empty, is one of its faults'.
+// refused expects an error with a code; path, if not empty, is the path of one of its faults.
 func refused(t testing.TB, err error, code, path string) {
 	t.Helper()
 	var e *refusal.Error
@@ -128,7 +128,7 @@ func refused(t testing.TB, err error, code, path string) {
 	}
 }
 
-// text is a member of a record's document.
+// text returns a member of a record's document.
 func text(t testing.TB, r *record.View, names ...string) string {
 	t.Helper()
 	v, err := dte.Parse(r.JSON)
@@ -141,7 +141,7 @@ func text(t testing.TB, r *record.View, names ...string) string {
 	return v.Text()
 }
 
-// counter is what an origin's counter holds.
+// counter returns the value of an origin's counter.
 func (w *world) counter(r *record.View, line uint32) int64 {
 	w.t.Helper()
 	return counter(w.t, w.store, r, line)

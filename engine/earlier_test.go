@@ -12,8 +12,8 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// The generation that MH had before is a matter of dates: the same branch, a year earlier, tells the same story in it.
-// It has no return.
+// MH's previous generation is a matter of dates: the same branch, a year earlier, does the same in it. It has no
+// return.
 func TestEarlier_EveryType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		_, err := b.engine.Issue(context.Background(), b.originals("none").request("18", "none"))
@@ -25,8 +25,8 @@ func TestEarlier_EveryType(t *testing.T) {
 	})
 }
 
-// An outage lasts over the last day of a generation. What was issued before stays as it was signed; the event, and what
-// is issued after, even against a document of the day before, are of the next.
+// An outage covers the last day of a generation. Documents issued before stay as they were signed; the event, and
+// documents issued afterwards, even against a document of the day before, are of the next generation.
 func TestEarlier_OutageOverItsEnd(t *testing.T) {
 	eve := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // 18:00 of 31 December in El Salvador
 	inBubbleFrom(t, eve, func(b *box) {
@@ -45,7 +45,8 @@ func TestEarlier_OutageOverItsEnd(t *testing.T) {
 	})
 }
 
-// A document of the generation before that MH refuses under the next is corrected in its own, with its own date.
+// A document of the previous generation that MH refuses under the next one is corrected in its own generation, with its
+// own date.
 func TestEarlier_Corrected(t *testing.T) {
 	inBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), func(b *box) {
 		list := late(b, 2)
@@ -67,7 +68,7 @@ func TestEarlier_Corrected(t *testing.T) {
 	})
 }
 
-// Of a sale that names nobody, the one who asks stands for the customer: the layout has no null for him.
+// For a sale that names nobody, the applicant stands for the customer: the layout allows no null.
 func TestEarlier_InvalidatedUnnamed(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		b.takenBack(earlier, []*record.View{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")),
@@ -76,7 +77,7 @@ func TestEarlier_InvalidatedUnnamed(t *testing.T) {
 	})
 }
 
-// An invalidation says of the customer what the invoice says, and nothing of a mail address that it does not know.
+// An invalidation repeats the invoice's data of the customer, and omits an unknown mail address.
 func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		for _, correo := range []dte.Value{dte.Null(), {}} {
@@ -93,8 +94,9 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 	})
 }
 
-// MH takes no withholding voucher of the generation before in contingency (CAT-023): while MH does not answer, none is
-// numbered. One that was numbered when the silence began stays signed, in its normal form, and is sent when MH answers.
+// MH accepts no withholding voucher of the previous generation in contingency (CAT-023): while MH does not answer, none
+// is numbered. A voucher that was numbered when the silence began stays signed, in its normal form, and is sent when MH
+// answers.
 func TestContingency_NotForThisType(t *testing.T) {
 	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
 		b.chaos(simulator.Chaos{})

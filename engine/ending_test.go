@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// ending is a context that ends when it was looked at so often.
+// ending is a context that ends after it was checked that many times.
 type ending struct {
 	context.Context
 	end  func()
@@ -38,9 +38,9 @@ func (c *ending) Err() error {
 	return c.Context.Err()
 }
 
-// TestRun_EndsAnywhere: the branch ends at every place where its loop looks whether it has to, while it sends what an
-// outage left, and a day later, when what MH refused of it can be corrected no longer. It ends in order, and the next
-// run finishes.
+// TestRun_EndsAnywhere: the branch ends at every place where its loop checks for its end, while it sends the backlog of
+// an outage, and a day later, when refused documents can no longer be corrected. It ends properly, and the next run
+// finishes the work.
 func TestRun_EndsAnywhere(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.stop()
@@ -89,8 +89,8 @@ func TestRun_EndsAnywhere(t *testing.T) {
 	})
 }
 
-// TestIssue_EndsAnywhere: a sale's time is over at every place where it is looked at. The till is told, or has its
-// document; the same key gives that document, and there is one.
+// TestIssue_EndsAnywhere: a sale's time ends at every place where it is checked. The till gets an error or its
+// document; the same key gives that document, and there is only one.
 func TestIssue_EndsAnywhere(t *testing.T) {
 	inBubble(t, func(b *box) {
 		told, last := 0, ""
@@ -120,8 +120,8 @@ func TestIssue_EndsAnywhere(t *testing.T) {
 	})
 }
 
-// TestShelf_EndsAnywhere: a back-test, a replay and a list of documents end where who asked has gone, and say so. None
-// is told as whole.
+// TestShelf_EndsAnywhere: a backtest, a replay and a list of documents end when their caller has gone, and report it.
+// None is reported as complete.
 func TestShelf_EndsAnywhere(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

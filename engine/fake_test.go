@@ -32,7 +32,7 @@ import (
 )
 
 // cable is the wire between a branch and the authority in fake time: connections in memory, which can be refused, or
-// swallow what they carry.
+// can swallow their data.
 type cable struct {
 	mu     sync.Mutex
 	state  cableState
@@ -48,7 +48,7 @@ const (
 	refusing
 	noName   // not even a name is found
 	cutOff   // not even a route
-	dropping // what is sent into it is lost: a connection takes until its time is over
+	dropping // sent data is lost: a connection lasts until its time is over
 )
 
 func newCable() *cable { return &cable{accept: make(chan net.Conn, 64), open: map[net.Conn]bool{}} }
@@ -77,7 +77,7 @@ func (c *cable) DialContext(ctx context.Context, network, address string) (net.C
 	return near, nil
 }
 
-// Lookup answers a name as the resolver of a branch at this cable does.
+// Lookup answers a name like the resolver of a branch with this cable.
 func (c *cable) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	c.mu.Lock()
 	state := c.state
@@ -126,26 +126,26 @@ func (c *cable) Close() error {
 
 func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 
-// box is a branch with its authority in fake time. Everything of it lives in a bubble of testing/synctest.
+// box is a branch with its authority in fake time. All of it lives in a bubble of testing/synctest.
 type box struct {
 	t        testing.TB
 	sim      *simulator.Simulator
 	cable    *cable
-	path     *linktest.Path // to the cable, where connections are kept ready; nil: none are
+	path     *linktest.Path // to the cable, if connections are kept ready; nil: none are
 	fs       *disktest.Disk
 	skew     atomic.Int64 // of the branch's clock, ns
 	log      *slog.Logger
 	policy   contingency.Options
 	doubtFor time.Duration // Options.DoubtFor
 	rand     *rand.Rand
-	// password is what the branch logs in with; MH knows "secreto-mh.2026".
+	// password is the branch's password for the login; MH knows "secreto-mh.2026".
 	password redacted.Text
-	// lateness: MH took requests that it processed long after; MT1's policy sends those twice.
+	// lateness: MH received requests that it processed long after; MT1's policy sends those twice.
 	lateness bool
-	// every is how often the branch looks for what is owed when nothing rings, default a minute.
+	// every is how often the branch looks for pending work when nothing rings, default a minute.
 	every    time.Duration
 	delivery outbox.Delivery
-	book     *rulestore.Book // instead of the one that all have in common
+	book     *rulestore.Book // instead of the common one
 	second   string          // the folder of the second copy; empty: none
 
 	store  *storage.Store
@@ -238,7 +238,7 @@ func (b *box) start() {
 	}()
 }
 
-// restart ends the branch in order and starts it with a policy without MH that is another.
+// restart ends the branch properly and starts it again with another policy for work without MH.
 func (b *box) restart(change func(*contingency.Options)) {
 	b.close()
 	if change != nil {
@@ -247,7 +247,7 @@ func (b *box) restart(change func(*contingency.Options)) {
 	b.start()
 }
 
-// close ends the branch in order.
+// close ends the branch properly.
 func (b *box) close() {
 	b.t.Helper()
 	b.stop()
@@ -258,10 +258,11 @@ func (b *box) close() {
 	}
 }
 
-// fork is chance for a crash: how much of it is used depends on what is in the files, and what comes after must not.
+// fork returns the randomness of a crash: how much of it is used depends on the files' content, and later randomness
+// must not.
 func fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 0)) }
 
-// crash ends the branch as a power cut does, with a part of what was not synced, and starts it anew.
+// crash ends the branch as a power cut does, with a part of the unsynced data, and starts it again.
 func (b *box) crash() {
 	b.t.Helper()
 	after := b.fs.Crash(b.rand.IntN(101), fork(b.rand))
@@ -270,7 +271,7 @@ func (b *box) crash() {
 	b.start()
 }
 
-// at has fn called before and after every request to MH, until the next start.
+// at makes fn run before and after every request to MH, until the next start.
 func (b *box) at(fn func(point string)) {
 	b.wire.mu.Lock()
 	defer b.wire.mu.Unlock()
@@ -303,7 +304,8 @@ func (b *box) document(code string) *record.View {
 	return r
 }
 
-// audit is what must hold when everything is sent: nothing owed, each document what MH holds, no breach that MH saw.
+// audit checks what must hold when everything is sent: nothing is owed, each document is the one that MH holds, and MH
+// saw no breach.
 func (b *box) audit() {
 	b.t.Helper()
 	owed, err := b.engine.countOwed()
@@ -311,13 +313,13 @@ func (b *box) audit() {
 		b.t.Fatal(err)
 	}
 	for queue, n := range owed.Waiting {
-		if n != 0 && queue != record.QueueCorrect { // whose turn it is people's
+		if n != 0 && queue != record.QueueCorrect { // people must act
 			b.t.Errorf("%d records wait in queue %s", n, queue)
 		}
 	}
 	for _, breach := range b.sim.Audit() {
-		// An event whose answer was lost is sent again, however late: only so can it be known. Refused, its documents
-		// go into another, or they would still wait.
+		// An event whose answer was lost is sent again, however late: there is no other way to know. If it is refused,
+		// its documents go into another event, or would still wait.
 		if !strings.Contains(breach, " event ") || !strings.Contains(breach, "came after") {
 			b.t.Errorf("MH saw: %s", breach)
 		}

@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// overlaid puts entries in front of those of an overlay's from.
+// overlaid puts entries before those of an overlay's from.
 func overlaid(entries string) bundletest.Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
 		parts["overlay.json"] = bytes.Replace(parts["overlay.json"], []byte(`"from": [`), []byte(`"from": [`+entries+
@@ -25,8 +25,8 @@ func overlaid(entries string) bundletest.Change {
 	}
 }
 
-// A signed bundle that fixes what the box knows is not let in, and the refusal names the path: of a document, and of
-// the event that says which document is invalidated. An event without a case is not let in either.
+// A signed bundle that fixes a value which the box knows is not admitted, and the refusal names the path: of a
+// document, and of the event that names the document to invalidate. An event without a case is not admitted either.
 func TestForged_Refused(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -91,8 +91,8 @@ func TestForged_Refused(t *testing.T) {
 	}
 }
 
-// A rule whose cases do not show that it charges a dollar too much: the sale is computed by the rule before, or refused
-// by 503. No number is spent by it, and it is counted as the rule's failure.
+// A rule whose cases do not show that it charges a dollar too much: the previous rule computes the sale, or the sale is
+// refused with 503. No number is spent on it, and it counts as the rule's failure.
 func TestForged_Amounts(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -143,8 +143,8 @@ func TestForged_Amounts(t *testing.T) {
 	}
 }
 
-// A lower version does not silently win by a later day, and a push says what a higher one of an earlier day leaves
-// behind it, and that no till can ask for a type.
+// A lower version does not silently win on a later day; a push reports that a later, lower version would replace it,
+// and that no till can ask for a type.
 func TestActivate_Warns(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// MH's times are in seconds. A document that was signed in both forms, of which MH takes the second in the very second
-// in which it was sent, and whose answer is lost, is still the second.
+// MH's times are in seconds. A document is signed in both forms, MH accepts the second form in the second in which it
+// was sent, and the answer is lost: the box still finds the second form.
 func TestForward_LostInItsSecond(t *testing.T) {
 	for _, fraction := range []time.Duration{0, 300 * time.Millisecond, 900 * time.Millisecond} {
 		for _, ahead := range []int64{-400, 0, 400} { // ms: MH's clock
@@ -35,8 +35,8 @@ func TestForward_LostInItsSecond(t *testing.T) {
 	}
 }
 
-// Somebody sets the box's clock between the event and the forwarding. The answer to the second form is lost; it is
-// still the second that MH holds, whatever time the box took it for.
+// Somebody sets the box's clock between the event and the forwarding. The answer to the second form is lost; MH still
+// holds the second form, whatever time the box recorded for it.
 func TestForward_ClockSet(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		inBubble(t, func(b *box) {
@@ -63,7 +63,7 @@ func TestForward_ClockSet(t *testing.T) {
 	}
 }
 
-// outage sells so many times offline, and returns when MH is there again and nothing of it is sent yet.
+// outage makes that many sales offline, and returns when MH is back and none of them is sent yet.
 func (b *box) outage(sales int) (codes []string) {
 	b.t.Helper()
 	b.cable.set(refusing)
@@ -75,8 +75,8 @@ func (b *box) outage(sales int) (codes []string) {
 	return codes
 }
 
-// TestForward_LotSizes: a lot is no larger than the branch's own setting, and what MH refuses whole comes again in two
-// halves.
+// TestForward_LotSizes: a lot is no larger than the branch's own setting, and a lot that MH refuses whole is sent again
+// in two halves.
 func TestForward_LotSizes(t *testing.T) {
 	for name, c := range map[string]struct{ size, refusals, lots int }{
 		"one lot":                      {0, 0, 1},
@@ -106,8 +106,8 @@ func TestForward_LotSizes(t *testing.T) {
 	}
 }
 
-// TestForward_AtNight: MH takes lots of cyclic billing in daytime alone, and so many a day (MT1 §3.4); lots of a
-// contingency at any hour. What goes in a lot is in the form of contingency, and a night does not hold it up.
+// TestForward_AtNight: MH accepts lots of cyclic billing only in daytime, and a limited number a day (MT1 §3.4); lots
+// of a contingency at any hour. Every document in a lot has the form of contingency, and a night does not delay it.
 func TestForward_AtNight(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.restart(func(p *contingency.Options) { p.LotSize = 2 })

@@ -11,7 +11,7 @@ import (
 )
 
 // In production MH switches to its next generation at midnight of 1 December 2026: the same sale, a minute before and a
-// minute after, comes out in either by the dates of the bundles alone, and MH takes both.
+// minute after, is issued in one or the other by the dates of the bundles alone, and MH accepts both.
 func TestIssue_GenerationByDate(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -38,8 +38,8 @@ func TestIssue_GenerationByDate(t *testing.T) {
 		versions [3]string
 	}{{"2026-11-30", [3]string{"1", "3", "1"}}, {"2026-12-01", [3]string{"2", "4", "2"}}} {
 		for i, req := range []Request{invoice("", item(1, "1", "5")), voucher("", item(1, "1", "5")), purchase()} {
-			// An appliance in production does not believe a simulated seal: its record is not PROCESSED, and the
-			// simulated authority holds the document all the same.
+			// An appliance in production does not believe a simulated seal: its record is not PROCESSED, although the
+			// simulated authority holds the document.
 			r, err := w.engine.Issue(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// One till whose sales make a rule fail does not undo a push, of however many kinds they are; each is computed by the
-// bundle before. Two tills' failures do, and so do those of a till that sells alone.
+// One till whose sales make a rule fail does not undo a push, even with many kinds of sale; the previous bundle
+// computes each of them. Failures of two tills undo it, and so do those of a till that sells alone.
 func TestGuard_OneTillFails(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

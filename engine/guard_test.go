@@ -35,7 +35,7 @@ func (w *world) at(point, cents, lines int, receiver dte.Value) *record.View {
 var stranger = dte.Obj(member("nombre", dte.Str("Ana")), member("codActividad", dte.Str("99999")),
 	member("descActividad", dte.Str("Comercio")))
 
-// One till with a wrong customer does not undo a push, however often it sells to him.
+// One till with a wrong customer does not undo a push, however often it sells to this customer.
 func TestGuard_OneTill(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -49,7 +49,7 @@ func TestGuard_OneTill(t *testing.T) {
 			t.Fatalf("%s %s", r.Estado, r.TechnicalError)
 		}
 	}
-	// Other words of MH's about the customer, and about what every document has.
+	// Other texts of MH about the customer, and about members that every document has.
 	filler := s.Book().Compiled(a.Rule.Digest).Filler
 	for _, text := range []string{"[receptor.numDocumento] NO CORRESPONDE A CONTRIBUYENTE",
 		"[receptor.nrc] FORMATO NO VÁLIDO",
@@ -78,7 +78,7 @@ func TestGuard_OneTill(t *testing.T) {
 	}
 }
 
-// A rule that computes a wrong tax is left within few refusals; an operator may put it back, and then it stays.
+// A rule that computes a wrong tax is left after few refusals; an operator may put it back, and then it stays.
 func TestGuard_WrongRule(t *testing.T) {
 	w := newWorld(t)
 	w.box = recordmac.New()
@@ -150,7 +150,7 @@ func TestGuard_WrongRule(t *testing.T) {
 	}
 }
 
-// What MH's words say of the maker of a field, in both generations.
+// MH's texts show who made a field, in both generations.
 func TestCauseOf(t *testing.T) {
 	book := common(t).book
 	for _, c := range []struct {
@@ -174,7 +174,7 @@ func TestCauseOf(t *testing.T) {
 		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", nil, rulestore.CauseUnclear},
 		{"01", "2026-12-02", "[cuerpoDocumento.descripcion] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
 		{"01", "2026-12-02", "[resumen.pagos.codigo] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
-		// of a sale that names none
+		// of a sale without a customer
 		{"01", "2026-12-02", "[resumen.pagos.montoPago] CALCULO INCORRECTO", nil, rulestore.CauseRule},
 		{"01", "2026-12-02", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE", nil, rulestore.CauseRequest},
 		{"01", "2026-12-02", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR", nil,

@@ -15,7 +15,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// history is a branch beside a model of it so simple that it can be read: what was sold, and what is left of it.
+// history is a branch beside a simple model of it: what was sold, and what is left of it.
 type history struct {
 	*world
 	rand   *rand.Rand
@@ -24,14 +24,14 @@ type history struct {
 	issued int
 }
 
-// sold is what the model knows of a voucher or an invoice.
+// sold is the model of a voucher or an invoice.
 type sold struct {
 	record *record.View
 	gone   bool
-	// units of each line of an invoice that can still come back; cents of a voucher that can still be credited.
+	// units of each invoice line that can still be returned; cents of a voucher that can still be credited.
 	units    []int64
 	cents    int64
-	standing int // notes and returns
+	standing int // notes and returns in force
 	notes    []note
 }
 
@@ -43,7 +43,7 @@ type note struct {
 }
 
 // TestHistories plays random histories of sales, notes, returns, invalidations, rejections, outages, crashes and
-// retries. What is left to return or to credit is what the model says, at every step.
+// retries. At every step the rest that can be returned or credited equals the model's.
 func TestHistories(t *testing.T) {
 	seeds, steps := uint64(8), 120
 	if os.Getenv("DTE_SOAK") != "" {
@@ -87,7 +87,7 @@ func (h *history) play() {
 	h.check(s)
 }
 
-// weather is how the authority behaves during a step.
+// weather is the authority's behaviour during a step.
 func (h *history) weather() simulator.Chaos {
 	switch h.rand.IntN(8) {
 	case 0:
@@ -100,8 +100,8 @@ func (h *history) weather() simulator.Chaos {
 	return simulator.Chaos{}
 }
 
-// ask issues a request; one time in three the branch crashes at some moment around the wire, restarts on what was
-// synced, and the till asks again with its key.
+// ask issues a request; one time in three the branch crashes at some moment around the wire, restarts with its synced
+// data, and the till asks again with its key.
 func (h *history) ask(req Request) (*record.View, error) {
 	if h.rand.IntN(3) > 0 {
 		return h.engine.Issue(context.Background(), req)
@@ -115,7 +115,7 @@ func (h *history) ask(req Request) (*record.View, error) {
 		}
 	}
 	_, first := h.engine.Issue(context.Background(), req)
-	if after == nil { // it never came to that moment: the crash comes behind the answer
+	if after == nil { // that moment did not occur: the crash comes after the answer
 		after = h.fs.Crash(0, fork(h.rand))
 	}
 	if err := h.store.Close(); err != nil {
@@ -163,7 +163,7 @@ func (h *history) sell() {
 
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
-// may says whether the original allows anything, by its state.
+// may reports whether the original allows anything, by its state.
 func (s *sold) may() bool { return s.record.Estado == record.EstadoProcessed && !s.gone }
 
 func (h *history) adjust(s *sold) {
@@ -184,7 +184,7 @@ func (h *history) bringBack(s *sold) {
 	h.book(s, n, r, err, s.may() && n.units[i] <= s.units[i])
 }
 
-// book holds what came of a note or a return against what the model wants, and writes it down.
+// book compares the result of a note or a return with the model, and records it.
 func (h *history) book(s *sold, n note, r *record.View, err error, want bool) {
 	var e *refusal.Error
 	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal ||
@@ -210,7 +210,7 @@ func (h *history) book(s *sold, n note, r *record.View, err error, want bool) {
 	s.notes = append(s.notes, n)
 }
 
-// move takes what a note draws, or with sign 1 gives it back.
+// move adds what a note draws to the model, or with sign 1 gives it back.
 func (s *sold) move(n note, sign int64) {
 	for i, units := range n.units {
 		s.units[i] += sign * units
@@ -234,7 +234,7 @@ func (n note) kind() string {
 	return "credit note"
 }
 
-// takeBack invalidates the last note of an original, or the original when nothing stands against it.
+// takeBack invalidates the last note of an original, or the original if no note is in force.
 func (h *history) takeBack(s *sold) {
 	if err := h.sim.Chaos(simulator.Chaos{}); err != nil {
 		h.t.Fatal(err)

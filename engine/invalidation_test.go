@@ -39,7 +39,7 @@ func TestInvalidate(t *testing.T) {
 	}
 }
 
-// What stands against a document must go first, and gives room back when it goes.
+// Notes and returns on a document must be invalidated first, and then give their room back.
 func TestInvalidate_Burdened(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -60,7 +60,7 @@ func TestInvalidate_Burdened(t *testing.T) {
 	_, err = w.engine.Issue(ctx, noteOn("05", "c2", original, item(1, "1", "1")))
 	refused(t, err, refusal.CodeNotProcessed, "")
 
-	// A debit note whose room was used cannot go before the credit note that used it.
+	// A debit note whose room was used cannot be invalidated before the credit note that used it.
 	original = w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
 	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
 	credit := w.issued(noteOn("05", "c3", original, item(1, "1", "105")), record.EstadoProcessed)
@@ -104,7 +104,7 @@ func TestInvalidate_Window(t *testing.T) {
 	}
 }
 
-// Offline nothing is invalidated; an answer that is lost is settled by sending the same event again.
+// Offline nothing is invalidated; a lost answer is settled by sending the same event again.
 func TestInvalidate_Wire(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -131,8 +131,8 @@ func TestInvalidate_Wire(t *testing.T) {
 	}
 }
 
-// Nothing is issued against a document while its invalidation waits for MH's answer; when MH has refused the
-// invalidation, it is.
+// Nothing is issued against a document while its invalidation waits for MH's answer; after MH has refused the
+// invalidation, notes are issued again.
 func TestInvalidate_PendingBlocks(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -72,8 +72,8 @@ func TestIssue_SameKeyAtOnce(t *testing.T) {
 	}
 }
 
-// Sales of one series at once, a third of which the schema refuses: it takes no other along, and every document bears
-// the number under which it is stored.
+// Sales of one series at once, a third of which the schema refuses: a refused sale affects no other, and every document
+// has the number under which it is stored.
 func TestIssue_BesideRefusals(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/rulestore"
 )
 
-// manyLined is a sale of so many lines.
+// manyLined returns a sale with that many lines.
 func manyLined(key string, lines int) Request {
 	req := sale(key, 100)
 	line := req.Facts.Get(rulestore.LinesName).Index(0)
@@ -27,7 +27,7 @@ func manyLined(key string, lines int) Request {
 	return req
 }
 
-// Of sales of many lines only as many as half of the cores work at once; a till's few lines pass them.
+// Of sales with many lines, at most as many as half of the cores work at once; a till's small sales pass them.
 func TestIssue_LargeTakeTurns(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -72,7 +72,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	}
 }
 
-// TestIssue_LargeRefused: a sale of many lines that gets no turn is refused with what the till may do, and spends no
+// TestIssue_LargeRefused: a sale with many lines that gets no turn is refused with advice for the till, and spends no
 // number; its key is free.
 func TestIssue_LargeRefused(t *testing.T) {
 	w := newWorld(t)
@@ -125,7 +125,7 @@ func TestIssue_LargeRefused(t *testing.T) {
 	}
 }
 
-// A sale of many lines that waits for MH holds up no other of many lines.
+// A sale with many lines that waits for MH delays no other such sale.
 func TestIssue_LargeBesideWaiting(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

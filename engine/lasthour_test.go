@@ -8,14 +8,14 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next one began, is one
-// cause with the next: MH takes the event even when it arrives hours after the first cause's own day. A cause that can
-// be reported in time ends when it ended.
+// TestEvent_LastHour: a cause that ended almost a day ago, and could not be reported because the next cause began, is
+// one cause with the next: MH accepts the event even hours after the first cause's own day. A cause that can be
+// reported in time ends when it ended.
 func TestEvent_LastHour(t *testing.T) {
 	for name, c := range map[string]struct {
 		second time.Duration // how long after the first cause's end the second one ends
 		silent time.Duration // how much longer MH takes no event
-		whole  bool          // the first event says that its cause ended with the second
+		whole  bool          // the first event reports that its cause ended with the second
 	}{
 		"in its last hour, and MH takes it an hour later": {23*time.Hour + 15*time.Minute, time.Hour, true},
 		"after its day":                     {26 * time.Hour, 0, true},
@@ -24,8 +24,8 @@ func TestEvent_LastHour(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(b *box) {
-				// The event of the first cause waits for its document, which MH may hold. Without that it would be made
-				// as soon as the second cause is no more part of the first (reportAfter).
+				// The event of the first cause waits for its document, which MH may hold. Otherwise it would be made as
+				// soon as the second cause is no longer part of the first (reportAfter).
 				const reportAfter = 15 * time.Second
 				b.doubtFor = 2 * time.Hour
 				b.restart(nil)

@@ -15,8 +15,8 @@ import (
 	"dtegate/storage"
 )
 
-// What the law says of times and sizes is data of the contingency bundle in force: another bundle, other deadlines,
-// without a line of the appliance's.
+// The law's times and sizes are data of the contingency bundle in force: another bundle has other deadlines, without a
+// change of the appliance.
 func TestContingency_OtherLaw(t *testing.T) {
 	data := bundletest.Edition(t, "contingencia/v4", "9.0.0", bundletest.Param("eventHours", "12"),
 		bundletest.Param("documentHours", "36"),

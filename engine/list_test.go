@@ -17,8 +17,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// books are three days of two points of sale: on each day a sale of each type at each, the price growing by a dollar
-// from one to the next. One was refused, one waits, the first was invalidated.
+// books are three days of two points of sale: on each day a sale of each type at each point, each a dollar more
+// expensive than the last. One was refused, one waits, the first was invalidated.
 func books(t *testing.T) (*world, []documents.Line) {
 	w := newWorld(t)
 	var all []documents.Line
@@ -50,7 +50,7 @@ func books(t *testing.T) (*world, []documents.Line) {
 		}
 	}
 	w.wire.mend()
-	w.list(wholly()) // what changes after it was listed is listed as it is then
+	w.list(wholly()) // a document that changes after it was listed is listed in its new state
 	if _, err := w.engine.Invalidate(context.Background(), invalidation(&record.View{Code: all[0].Code}, 2,
 		"")); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func (w *world) list(f documents.Filter) *documents.Listing {
 	return l
 }
 
-// Page by page every document comes once, in order, and each page bears the totals of all.
+// Page by page every document appears once, in order, and each page has the totals of all.
 func TestList_Pages(t *testing.T) {
 	w, all := books(t)
 	defer w.close()
@@ -175,8 +175,8 @@ func TestList_Filters(t *testing.T) {
 	}
 }
 
-// TestList_Work: a page reads the records that it shows and no others, whatever the filter and however many documents
-// there are; two of the largest sales add up to what they are.
+// TestList_Work: a page reads only the records that it shows, whatever the filter and however many documents there are;
+// two of the largest sales add up correctly.
 func TestList_Work(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -228,7 +228,7 @@ func TestList_Stranger(t *testing.T) {
 }
 
 // The clock is a day ahead for a while, longer than any window of ids, and is then corrected: the list of each day has
-// all of its documents and no other, and so have the month's books and the day's counts.
+// exactly its documents, and so have the month's books and the day's counts.
 func TestList_ClockAhead(t *testing.T) {
 	skip.Short(t)
 	w := newWorld(t)

@@ -14,7 +14,7 @@ import (
 
 const reportGauge = "dte_contingency_technical_report_timestamp_seconds"
 
-// reportAt is the gauge of the technical report, counted anew.
+// reportAt returns the gauge of the technical report, counted anew.
 func (b *box) reportAt() time.Time {
 	b.t.Helper()
 	time.Sleep(3 * time.Second) // Owed keeps a count for two
@@ -25,7 +25,7 @@ func (b *box) reportAt() time.Time {
 	return time.Unix(int64(v), 0)
 }
 
-// outageOf has a branch sell at the beginning of an outage, and ends the outage after so long.
+// outageOf makes a branch sell at the beginning of an outage, and ends the outage after that time.
 func (b *box) outageOf(d time.Duration, name string) {
 	b.t.Helper()
 	b.cable.set(refusing)
@@ -42,8 +42,8 @@ func (b *box) plugIn() {
 	}
 }
 
-// TestLongPeriod: the technical report is announced a day before a contingency has lasted three, stands while MH has no
-// event of the contingency, and is gone with a contingency that ended in time.
+// TestLongPeriod: the technical report is announced a day before a contingency has lasted three days, stays announced
+// while MH has no event of the contingency, and is not announced for a contingency that ended in time.
 func TestLongPeriod(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
@@ -92,8 +92,8 @@ func TestLongPeriod(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_Noted: the operator's word ends the call for the report, through a crash; it names the documents by
-// type and point of sale until then.
+// TestLongPeriod_Noted: the operator's statement ends the request for the report, even after a crash; until then the
+// request names the documents by type and point of sale.
 func TestLongPeriod_Noted(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
@@ -143,8 +143,8 @@ func TestLongPeriod_Noted(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_ShortAfterLong: a short contingency soon after a long one that MH has an event of is no part of that
-// one: nobody wants a report of it.
+// TestLongPeriod_ShortAfterLong: a short contingency soon after a long one that MH has an event of is not part of the
+// long one: no report is needed for it.
 func TestLongPeriod_ShortAfterLong(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.outageOf(70*time.Hour, "long")

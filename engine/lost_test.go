@@ -44,7 +44,7 @@ func (p piece) String() string {
 	return fmt.Sprintf("state %d in %s, %s", p.entry.State, queue, name)
 }
 
-// losses are moments at which a branch has records in its queues. Each ends with the branch as it is then; early is its
+// losses are moments at which a branch has records in its queues. Each ends with the branch in that state; early is its
 // disk at an earlier moment.
 var losses = map[string]func(b *box, p *postOffice, archive *bucket) (early rows){
 	"sold and away": func(b *box, p *postOffice, archive *bucket) rows {
@@ -131,7 +131,7 @@ var losses = map[string]func(b *box, p *postOffice, archive *bucket) (early rows
 	},
 }
 
-// soldOffline sells without MH, connects the branch again, and returns its disk of before.
+// soldOffline sells without MH, connects the branch again, and returns its earlier disk.
 func (b *box) soldOffline() rows {
 	b.t.Helper()
 	b.cable.set(refusing)
@@ -143,7 +143,7 @@ func (b *box) soldOffline() rows {
 	return early
 }
 
-// endAfter connects the branch, and cuts it off for good when it has sent a request.
+// endAfter connects the branch, and cuts it off for good after it has sent a request.
 func (b *box) endAfter(point string) {
 	b.t.Helper()
 	wire, reached := b.wire, make(chan struct{})
@@ -164,7 +164,7 @@ func (b *box) endAfter(point string) {
 	<-b.done
 }
 
-// pieces lists what can be lost: of each state in each queue, one record and all that it consists of.
+// pieces lists what can be lost: of each state in each queue, one record and all its pieces.
 func (b *box) pieces(early rows) (list []piece) {
 	b.t.Helper()
 	seen, now := make(map[string]bool), b.rows()
@@ -233,7 +233,7 @@ func (b *box) rows() rows {
 	return list
 }
 
-// lose takes a piece out of the store of a branch that has ended.
+// lose removes a piece from the store of a branch that has ended.
 func (b *box) lose(p piece, early rows) {
 	b.t.Helper()
 	db := openTables(b.t, b.fs)
@@ -251,7 +251,7 @@ func (b *box) lose(p piece, early rows) {
 	}
 }
 
-// repair mends the store of a branch that has ended, from its own rest and from backups. A person accepts what is lost.
+// repair mends the store of a branch that has ended, from the rest of it and from backups. A person accepts the losses.
 func (b *box) repair(backups ...string) {
 	b.t.Helper()
 	ctx := context.Background()
@@ -272,8 +272,8 @@ func (b *box) repair(backups ...string) {
 	}
 }
 
-// lostWorld plays a moment, loses its nth piece and lets the branch live for four days. It returns how many pieces
-// there are.
+// lostWorld plays a moment, loses its nth piece and lets the branch live for four days. It returns the number of
+// pieces.
 func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
 	archive := newBucket()
 	withDelivery(t, archive, func(b *box, p *postOffice) {
@@ -299,7 +299,7 @@ func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
 		b.cable.set(refusing) // MH is away for another hour
 		b.start()
 		time.Sleep(time.Hour)
-		// only MH knows one that is lost
+		// only MH knows a lost document
 		if n := b.engine.CountBacklog().Waiting[record.QueueSettle]; n > 1 || n == 1 && lost.name == oldRow {
 			t.Errorf("without MH %d documents are still to be settled", n)
 		}
@@ -327,7 +327,7 @@ func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
 	return count
 }
 
-// sold are the documents that the store has, by code.
+// sold returns the documents that the store has, by code.
 func (b *box) sold() (codes []storage.Code) {
 	b.t.Helper()
 	err := b.store.Records(0, func(entry storage.Entry) error {
@@ -342,8 +342,8 @@ func (b *box) sold() (codes []storage.Code) {
 	return codes
 }
 
-// goesOn is what must hold days after a piece was lost: all else is done, the branch sells, lists, invalidates and
-// keeps books, and the lost record is shown.
+// goesOn checks what must hold days after a piece was lost: everything else is done, the branch sells, lists,
+// invalidates and keeps books, and the lost record is shown.
 func (b *box) goesOn(lost piece, sold []storage.Code) {
 	b.t.Helper()
 	ctx := context.Background()
@@ -420,9 +420,9 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 	}
 }
 
-// TestLost loses each piece of a record of each kind in each queue once, has the store repaired without another medium,
-// and lets the branch live. The suite plays every third piece of each moment; DTE_SOAK plays all, and gives the piece
-// back afterwards.
+// TestLost loses each piece of a record of each kind in each queue once, repairs the store without another medium, and
+// lets the branch live. The suite plays every third piece of each moment; DTE_SOAK plays all, and gives the piece back
+// afterwards.
 func TestLost(t *testing.T) {
 	every, soak := 3, os.Getenv("DTE_SOAK") != ""
 	if soak {
@@ -437,7 +437,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestLost_Unreadable: a record whose head means nothing holds up no other, in any queue, and is shown.
+// TestLost_Unreadable: a record whose head makes no sense delays no other record, in any queue, and is shown.
 func TestLost_Unreadable(t *testing.T) {
 	for queue, state := range map[string]storage.State{record.QueueSettle: record.Signed,
 		record.QueueReport: record.Deferred, record.QueueForward: record.Reported,

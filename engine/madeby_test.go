@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestShelf_Documents: the documents of a version are exactly those whose records name it, whatever the size of the
-// pages and the days that are chosen.
+// TestShelf_Documents: the documents of a version are exactly those whose records name it, for any size of the pages
+// and any choice of days.
 func TestShelf_Documents(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -106,7 +106,7 @@ func TestShelf_Documents(t *testing.T) {
 	}
 }
 
-// The documents of a version are found among many, in a memory that does not grow with them: DTE_SOAK=1 makes it a
+// The documents of a version are found among many, in memory that does not grow with them: DTE_SOAK=1 makes it a
 // million.
 func TestShelf_DocumentsMany(t *testing.T) {
 	documents, create := 3000, newWorld
@@ -171,7 +171,7 @@ func TestShelf_DocumentsMany(t *testing.T) {
 	}
 }
 
-// processor is what the process has used.
+// processor returns the processor time that the process has used.
 func processor(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

@@ -9,8 +9,9 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// TestPolicy_LoginCodes: whatever code MH refuses the branch's own credentials with, the branch sells on in contingency
-// with cause 2 (our own system, CAT-005), and everything reaches MH once the credentials are good again.
+// TestPolicy_LoginCodes: for every code with which MH refuses the branch's own credentials, the branch continues to
+// sell in contingency with cause 2 (our own system, CAT-005), and everything reaches MH once the credentials are right
+// again.
 func TestPolicy_LoginCodes(t *testing.T) {
 	for code := 103; code <= 106; code++ {
 		inBubble(t, func(b *box) {
@@ -31,8 +32,8 @@ func TestPolicy_LoginCodes(t *testing.T) {
 	}
 }
 
-// TestInvalidate_HolyWeek: Thursday to Saturday of Holy Week (April 13 to 15 in 2028) are no business days: a voucher
-// that was sealed in March can be invalidated until April 18, the tenth business day, and MH takes it.
+// TestInvalidate_HolyWeek: Thursday to Saturday of Holy Week (April 13 to 15 in 2028) are not business days: a voucher
+// that was sealed in March can be invalidated until April 18, the tenth business day, and MH accepts it.
 func TestInvalidate_HolyWeek(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

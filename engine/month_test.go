@@ -29,14 +29,14 @@ type month struct {
 	*box
 	rand  *rand.Rand
 	mu    sync.Mutex
-	sales map[string]*record.View // what was answered last, by key
+	sales map[string]*record.View // the last answer, by key
 	late  []documents.Late        // what a till that follows the changes has read
 	wg    sync.WaitGroup
 	n     int // sales so far
 	cuts  int // of the power
 }
 
-// played is what months came to.
+// played is the result of months.
 type played struct{ months, sales, cuts, seals, events, lots int }
 
 func (p *played) add(m *month) {

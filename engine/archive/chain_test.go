@@ -12,7 +12,7 @@ import (
 	"dtegate/engine/archive/archivetest"
 )
 
-// Servers of both makes answer as a chain needs it.
+// Servers of both makes answer as a chain requires.
 func TestChain(t *testing.T) {
 	for name, endpoint := range map[string]string{"versitygw": archivetest.Start(t).Endpoint(t),
 		"gofakes3": archivetest.StartOther(t).Endpoint()} {
@@ -55,8 +55,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestChain_Refused: a store that refuses is named as what it is, never as an archive, and never as a store that is
-// silent.
+// TestChain_Refused: the error of a refusing store names it as the chain's store, not as an archive and not as a silent
+// store.
 func TestChain_Refused(t *testing.T) {
 	for answer, want := range map[string]string{
 		"403 AccessDenied": "reading fleet/v1/x: the object store does not " +

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Keys that end come from a service on this machine, which speaks as EC2's instance metadata does.
+// Temporary keys come from a service on this machine, which answers like EC2's instance metadata.
 func TestCredentials(t *testing.T) {
 	s := start(t)
 	asked, given := 0, secret

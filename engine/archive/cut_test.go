@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// cutting ends a connection after so many bytes in one direction.
+// cutting ends a connection after that many bytes in one direction.
 type cutting struct {
 	net.Conn
-	reads, writes int // left; negative: without end
+	reads, writes int // the rest; negative: no limit
 }
 
 func (c *cutting) Read(p []byte) (int, error)  { return c.limit(&c.reads, p, c.Conn.Read) }
@@ -35,8 +35,8 @@ func (c *cutting) limit(left *int, p []byte, do func([]byte) (int, error)) (int,
 	return n, err
 }
 
-// The line is cut all along an upload, in both directions. What is reported as archived is there whole; what is not,
-// is there whole or not at all; and the next attempt finishes it.
+// The line is cut at every point of an upload, in both directions. A file that is reported as archived is complete; any
+// other is complete or absent; and the next attempt finishes it.
 func TestPut_CutAnywhere(t *testing.T) {
 	s := start(t)
 	healthy := s.archive(t, nil)
@@ -113,7 +113,7 @@ func TestPut_StoreKilled(t *testing.T) {
 	}
 }
 
-// after does something once so many bytes have been written.
+// after runs a function once that many bytes have been written.
 type after struct {
 	net.Conn
 	left int
@@ -128,7 +128,7 @@ func (a *after) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A store whose disk takes no more keeps nothing, and says so in a way that another attempt may follow.
+// A store with a full disk keeps nothing, and its error permits another attempt.
 func TestPut_Full(t *testing.T) {
 	s := start(t)
 	s.Kill()

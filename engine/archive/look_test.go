@@ -125,7 +125,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A link opens one document for its time, and nothing else.
+// A link opens one document for its life, and nothing else.
 func TestPresign(t *testing.T) {
 	s := start(t)
 	a := s.archive(t, nil)
@@ -177,7 +177,7 @@ func TestPresign(t *testing.T) {
 		v.RawQuery = q.Encode()
 		return v.String()
 	}
-	past := func(life, ago time.Duration) (link string) { // as the clock of the appliance would have made it then
+	past := func(life, ago time.Duration) (link string) { // as the appliance would have made it at that time
 		now := time.Now()
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(now.Add(-ago)))

@@ -74,7 +74,7 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
-// Of many who create one key at once, one succeeds, and its bytes stay.
+// If many create one key at once, one succeeds, and its bytes stay.
 func TestCreate_AtOnce(t *testing.T) {
 	for name, a := range makes(t) {
 		for round := range 10 {

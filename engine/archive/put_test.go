@@ -30,7 +30,7 @@ func TestPut(t *testing.T) {
 	s := start(t)
 	a := s.archive(t, nil)
 	data := document(80_000)
-	for range 2 { // again is no error
+	for range 2 { // a repetition is no error
 		if _, err := a.Put(t.Context(), key, "application/pdf", data); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// What somebody else put there, without a checksum that tells, is compared by its bytes.
+// A file that somebody else put there without a usable checksum is compared by its bytes.
 func TestPut_Foreign(t *testing.T) {
 	s := start(t)
 	a := s.archive(t, nil)
@@ -80,7 +80,7 @@ func TestPut_Foreign(t *testing.T) {
 	}
 }
 
-// Of many who put different bytes under one key at once, one succeeds, and its bytes rest there.
+// If many put different bytes under one key at once, one succeeds, and its bytes are there.
 func TestPut_AtOnce(t *testing.T) {
 	s := start(t)
 	a := s.archive(t, nil)
@@ -89,7 +89,7 @@ func TestPut_AtOnce(t *testing.T) {
 	for n := range byte(16) {
 		all.Go(func() {
 			_, err := a.Put(t.Context(), key, "application/pdf", bytes.Repeat([]byte{n}, 5000))
-			for errors.Is(err, ErrNotFound) { // this server refuses the key for a moment before it shows the object
+			for errors.Is(err, ErrNotFound) { // for a moment this server refuses the key before it shows the object
 				_, err = a.Put(t.Context(), key, "application/pdf", bytes.Repeat([]byte{n}, 5000))
 			}
 			switch {
@@ -106,7 +106,7 @@ func TestPut_AtOnce(t *testing.T) {
 	}
 }
 
-// A store that says yes and keeps nothing, or something else, is not believed.
+// A store that confirms and keeps nothing, or something else, is not believed.
 func TestPut_Lie(t *testing.T) {
 	s := start(t)
 	for name, want := range map[string]string{"nothing": "not found", "half": "conflict"} {
@@ -135,7 +135,7 @@ type lying func(*http.Request) (*http.Response, error)
 
 func (l lying) RoundTrip(r *http.Request) (*http.Response, error) { return l(r) }
 
-// A store that is slow beyond patience, or silent.
+// A store that is slower than the patience, or silent.
 func TestPut_Silence(t *testing.T) {
 	there := make(chan net.Conn, 1)
 	a, err := New(Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret,
@@ -162,7 +162,7 @@ func TestPut_Silence(t *testing.T) {
 	}
 }
 
-// What somebody must put right is told from what passes.
+// Errors that a person must correct are distinguished from temporary ones.
 func TestPut_Setup(t *testing.T) {
 	s := start(t)
 	for name, change := range map[string]func(*Options){
@@ -187,7 +187,7 @@ func TestPut_Setup(t *testing.T) {
 	}
 }
 
-// A store that is not who it should be, or speaks no TLS, is a matter of setup; its own transport is used.
+// A store with the wrong identity, or without TLS, is an error of setup; its own transport is used.
 func TestPut_Certificate(t *testing.T) {
 	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the store was asked") })
 	secure, clear := httptest.NewUnstartedServer(handler), httptest.NewServer(handler)
@@ -223,7 +223,7 @@ func TestPut_OneAttempt(t *testing.T) {
 	}
 }
 
-// kind names the sentinel of an error; empty: of this attempt.
+// kind names the sentinel of an error; empty: it concerns only this attempt.
 func kind(err error) string {
 	for name, kind := range map[string]error{"conflict": ErrConflict, "setup": ErrSetup, "full": ErrFull,
 		"not found": ErrNotFound, "invalid": ErrInvalid} {
@@ -234,7 +234,7 @@ func kind(err error) string {
 	return ""
 }
 
-// Every answer that a store can give has its kind.
+// Every possible answer of a store has its kind.
 func TestPut_Answers(t *testing.T) {
 	for answer, want := range map[string]string{
 		"500 InternalError": "", "502": "", "503 SlowDown": "", "503": "", "504": "", "429 TooManyRequests": "",
@@ -270,7 +270,7 @@ func TestPut_Answers(t *testing.T) {
 	}
 }
 
-// answering is an archive whose store says one thing to whatever it is asked.
+// answering returns an archive whose store gives one answer to every request.
 func answering(t *testing.T, answer string) *Archive {
 	t.Helper()
 	dial := func(context.Context, string, string) (net.Conn, error) {

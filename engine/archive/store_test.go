@@ -23,7 +23,7 @@ func start(t *testing.T) store {
 	return store{archivetest.Start(t)}
 }
 
-// archive opens the store's bucket; change may set it up otherwise before.
+// archive opens the store's bucket; change may alter the options first.
 func (s store) archive(t *testing.T, change func(*Options)) *Archive {
 	t.Helper()
 	o := Options{Endpoint: "http://s3.example", Bucket: bucket, AccessKey: access, Secret: secret, PathStyle: true,
@@ -38,7 +38,7 @@ func (s store) archive(t *testing.T, change func(*Options)) *Archive {
 	return a
 }
 
-// transport is one whose connections are closed with the test.
+// transport returns a transport whose connections are closed with the test.
 func transport(t *testing.T, dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	tr := &http.Transport{DialContext: dial}
 	t.Cleanup(tr.CloseIdleConnections)

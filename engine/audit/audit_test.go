@@ -11,9 +11,9 @@ import (
 	"dtegate/storage"
 )
 
-// What was recorded is there after a restart, the newest first, bound into the store's hash chain; an act that had only
-// begun says so by having no outcome.
-// TestTrail_Last: the newest act of a kind is found behind however many others; where there is none, the search ends.
+// Recorded acts are there after a restart, the newest first, bound into the store's hash chain; an act that only began
+// has no outcome. TestTrail_Last: the newest act of a kind is found after any number of others; if there is none, the
+// search ends.
 func TestTrail_Last(t *testing.T) {
 	dir := t.TempDir()
 	o := storage.Options{Dir: dir + "/data", MarkPath: dir + "/mark", Logger: slog.New(slog.DiscardHandler),

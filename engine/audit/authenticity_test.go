@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestAuthenticity: who writes a whole store, as in a backup, makes its hash chain anew. What he does to the acts shows
-// all the same; what came from elsewhere is told apart, and not called genuine.
+// TestAuthenticity: somebody who writes a whole store, as in a backup, makes its hash chain anew. Changes to the acts
+// are found nevertheless; acts from elsewhere are distinguished, and not called genuine.
 func TestAuthenticity(t *testing.T) {
 	ctx, box, other := context.Background(), recordmac.New(), recordmac.New()
 	create := func() *storage.Store {
@@ -84,7 +84,7 @@ func TestAuthenticity(t *testing.T) {
 		problem string
 	}{
 		"genuine": {same, "map[none:2 other:2 own:6]", ""},
-		"cut off": {without(9, 10), "map[none:2 other:2 own:4]", ""}, // which is an older trail
+		"cut off": {without(9, 10), "map[none:2 other:2 own:4]", ""}, // like an older trail
 		"a name changed": {only(8, eva), "map[altered:1 none:2 other:2 own:5]",
 			`act 8 ("rules.push" by "eva"): it was rewritten`},
 		"a name changed, and the mark taken off": {only(8, func(head []byte) []byte { return eva(bare(head)) }),
@@ -136,7 +136,7 @@ func TestAuthenticity(t *testing.T) {
 	}
 }
 
-// TestTrail_Concurrent: acts that begin at once are chained all the same.
+// TestTrail_Concurrent: acts that begin at the same time are chained nevertheless.
 func TestTrail_Concurrent(t *testing.T) {
 	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler),
 		Now: time.Now}

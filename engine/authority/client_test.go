@@ -47,7 +47,7 @@ func mh(t *testing.T, answer http.HandlerFunc, change func(*Options)) (*Client, 
 	return New(o), &logins
 }
 
-// patient is of a client whose limits are not what is tested: a busy machine is no outcome.
+// patient is for clients whose limits are not tested: a busy machine must not change the outcome.
 func patient(o *Options) { o.AnswerTimeout, o.Transport = time.Minute, new(http.Transport) }
 
 func body(estado, seal, codigo string) string {
@@ -119,7 +119,7 @@ func TestSubmit_CertainlyNotReceived(t *testing.T) {
 	}
 }
 
-// One Submit puts the document on the wire once, also when a kept connection turns out to be dead.
+// One Submit sends the document once, even if a kept connection turns out to be dead.
 func TestSubmit_NeverTwiceOnTheWire(t *testing.T) {
 	var received atomic.Int32
 	client, _ := mh(t, func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func TestSubmit_WrongPassword(t *testing.T) {
 	}
 }
 
-// A simulator's seal is no seal in production, whatever is asked: a document, a query, a lot, an event.
+// In production a simulator's seal is not accepted, whatever is asked: a document, a query, a lot, an event.
 func TestClient_SimulatedSealInProduction(t *testing.T) {
 	seal := `"2026` + strings.Repeat("A", 32) + `SIMU"`
 	answer := func(w http.ResponseWriter, r *http.Request) {
@@ -245,7 +245,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// Every body that MH really sent, when the oracle folder lies beside the checkout.
+// Every body that MH really sent, if the oracle folder is beside the checkout.
 func TestDecide_RealAnswers(t *testing.T) {
 	files, _ := filepath.Glob(filepath.Join("..", "..", "..", "shared", "mh", "examples", "_responses",
 		"recepciondte_*.json"))

@@ -46,7 +46,7 @@ func TestQuery_WhatDoesNotDeny(t *testing.T) {
 	}
 }
 
-// A seal counts, whatever the types of the members that decide nothing.
+// A seal counts, whatever the types of the other members are.
 func TestDecide_OddTypes(t *testing.T) {
 	client := New(Options{Now: time.Now, Ambiente: "00"})
 	text := fmt.Sprintf(`{"version":"2","versionApp":2.5,"ambiente":0,"estado":"PROCESADO","codigoGeneracion":%q,"selloRecibido":%q,`+
@@ -76,14 +76,14 @@ func TestSubmit_AnswerTooLong(t *testing.T) {
 	}
 }
 
-// Every failure before the request is written is certain.
+// Every failure before the request is written proves that nothing was sent.
 func TestSubmit_NoConnection(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never shakes hands
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mute.Close()
-	tls := httptest.NewTLSServer(http.NotFoundHandler()) // its certificate is nobody's
+	tls := httptest.NewTLSServer(http.NotFoundHandler()) // nobody trusts its certificate
 	defer tls.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
@@ -101,8 +101,8 @@ func TestSubmit_NoConnection(t *testing.T) {
 	}
 }
 
-// A kept connection that dies under the request: whatever the transport makes of it, one Submit is one reception at
-// most, and a reception is never called impossible.
+// A kept connection that dies during the request: whatever the transport does, one Submit is at most one reception, and
+// a reception is never reported as impossible.
 func TestSubmit_KeptConnectionDies(t *testing.T) {
 	var received, served atomic.Int32
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,8 +136,8 @@ func TestSubmit_KeptConnectionDies(t *testing.T) {
 	}
 }
 
-// TestSubmitLot_Decides: a lot counts as received only by all of status, estado and MH's code of it, and as refused
-// only by a refusal. Whatever else MH says leaves it open.
+// TestSubmitLot_Decides: a lot counts as received only if status, estado and MH's code all say so, and as refused only
+// by a refusal. Any other answer leaves it open.
 func TestSubmitLot_Decides(t *testing.T) {
 	lot := func(status int, text string) (Outcome, string) {
 		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -35,7 +35,7 @@ func offline(f wireFunc) *Client {
 		UserAgent: "dtegate", Now: time.Now, Transport: f})
 }
 
-// While MH's login hangs, everybody waits for the same one, and nobody longer than its time-out.
+// While MH's login hangs, everybody waits for the same login, and nobody longer than its time-out.
 func TestLogin_HangingIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logins atomic.Int32
@@ -61,7 +61,7 @@ func TestLogin_HangingIsShared(t *testing.T) {
 	})
 }
 
-// The caller that began the shared login goes away: the others still get their token, and it goes at once.
+// The caller that began the shared login hangs up: it returns at once, and the others still get their token.
 func TestLogin_OutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := offline(func(r *http.Request) (*http.Response, error) {
@@ -149,7 +149,7 @@ func TestLogin_SuccessEndsTheRefusal(t *testing.T) {
 	}
 }
 
-// A fault that is not about the credentials is tried again at once.
+// A fault unrelated to the credentials is tried again at once.
 func TestLogin_FaultIsNotRemembered(t *testing.T) {
 	logins := 0
 	client := offline(func(r *http.Request) (*http.Response, error) {
@@ -275,7 +275,7 @@ func TestToken_DiesUnderManyRequests(t *testing.T) {
 			if r.URL.Path == "/seguridad/auth" {
 				return reply(200, fmt.Sprintf(`{"status":"OK","body":{"token":"Bearer t%d"}}`, logins.Add(1))), nil
 			}
-			// Most of the refusals come when the token has long been renewed.
+			// Most of the refusals arrive long after the token was renewed.
 			time.Sleep(time.Duration(requests.Add(1)) * time.Millisecond)
 			switch {
 			case r.Header.Get("Authorization") != "Bearer t2":
@@ -321,7 +321,7 @@ func TestClient_ShowsNoSecret(t *testing.T) {
 	}
 }
 
-// MH's time is that of its latest answer, and goes on by itself.
+// MH's time is the time of its latest answer, plus the time since then.
 func TestClient_Time(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)

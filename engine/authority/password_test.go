@@ -8,8 +8,8 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 )
 
-// TestPassword_Form: the product's reading of MH's rule and the simulator's agree, and what is said of a password bears
-// none of it.
+// TestPassword_Form: the product's reading of MH's rule and the simulator's agree, and the error does not quote the
+// password.
 func TestPassword_Form(t *testing.T) {
 	for password, want := range map[string]string{
 		"secreto-mh.2026": "", "abcdefghij.12": "", "abcdefghijklmnopqrstuv.12": "", "ñandú-áéíóú-1": "",

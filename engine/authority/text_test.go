@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestTexts_Bounded: of what MH says no more is kept than people read, and nothing that moves a terminal's cursor.
+// TestTexts_Bounded: the client keeps no more of MH's texts than people read, and nothing that moves a terminal's
+// cursor.
 func TestTexts_Bounded(t *testing.T) {
 	long := strings.Repeat("ñ", 1<<20)
 	answer, err := json.Marshal(map[string]any{"descripcionMsg": "\x1b[2J" + long,

@@ -13,7 +13,7 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// manual is what MH's manual says of each column of an annex, in their order.
+// manual is MH's manual: the content of each column of an annex, in their order.
 var manual = map[*layout][]string{
 	annex01: {date, `4`, `0[356]`, plainControl, seal, plainCode, ``, nitOrNRC, name, amount, amount, amount, amount,
 		zero, zero, amount, duiOrNothing, operation, income, `1`},
@@ -74,8 +74,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// contradictions are what files do against the manual together: a document is once in a file, and what was invalidated
-// is in no annex of what stands ("sin incluir anulados", pp. 4, 38, 42, 48).
+// contradictions returns what the files together do against the manual: a document is in a file once, and an
+// invalidated document is in no annex of valid documents ("sin incluir anulados", pp. 4, 38, 42, 48).
 func contradictions(files map[*layout][][]string) (faults []string) {
 	gone := make(map[string]bool)
 	for _, row := range files[cancelled] {
@@ -136,7 +136,7 @@ func TestManual_Bites(t *testing.T) {
 	}
 }
 
-// breaches are what a file does against the manual.
+// breaches returns what a file does against the manual.
 func breaches(text string, l *layout, columns []string, month string) (faults []string) {
 	if utf8.RuneCountInString(l.Name) > 25 || !strings.HasSuffix(l.Name, ".csv") {
 		faults = append(faults, "the name "+l.Name)
@@ -166,14 +166,14 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 			}
 		}
 		if len(faults) > before {
-			continue // what follows calculates with the cells
+			continue // the following checks compute with the cells
 		}
 		either := func(a, b int) {
 			if (cells[a] == "") == (cells[b] == "") {
 				fault("columns %s and %s: one, and not both", l.Columns[a].Letter, l.Columns[b].Letter)
 			}
 		}
-		// A percentage differs from that of the sum by what was cut of each line.
+		// A percentage differs from the percentage of the sum by the parts cut from each line.
 		near := func(column int, want decimal.Decimal, cents int64) {
 			if off := amountOf(cells[column]).Sub(want).Abs(); off.GreaterThan(decimal.New(cents, -2)) {
 				fault("column %s: %s, calculated %s", l.Columns[column].Letter, cells[column], want)
@@ -196,7 +196,7 @@ func breaches(text string, l *layout, columns []string, month string) (faults []
 			if minus > 0 && (cells[7] != cells[8] || minus != 1+nonZero(cells[10:19])) {
 				fault("what takes back is one document, and all of it")
 			}
-			// A row of one document is mixed when the document is (p. 9).
+			// A row of one document is mixed if the document is (p. 9).
 			free, taxed := nonZero(cells[10:13]) > 0, nonZero(cells[13:14]) > 0
 			if u := cells[20]; u == "1" && free || u == "2" && taxed || u == "4" && cells[7] == cells[8] &&
 				!(free && taxed) {
@@ -230,14 +230,14 @@ func nonZero(cells []string) (n int) {
 	return n
 }
 
-// ofType tells a control number of another type than its column says.
+// ofType reports a control number of another type than its column requires.
 func ofType(kind, control int, cells []string, fault func(string, ...any)) {
 	if !strings.HasPrefix(cells[control], "DTE"+cells[kind]) {
 		fault("a document of type %s", cells[kind])
 	}
 }
 
-// takesBack tells a row of annex 2 of an invoice of the three periods before that was invalidated (pp. 7 and 10).
+// takesBack reports whether a row of annex 2 is an invalidated invoice of the three previous periods (pp. 7 and 10).
 func takesBack(cells []string, month string) bool {
 	at, err := time.Parse("02/01/2006", cells[0])
 	of, bad := time.Parse("01/2006", month)
@@ -258,8 +258,8 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// TestExport: export invoices stand in annex 2 by day, region and kind of income, apart from invoices, and in the book
-// of consumers. Every amount here was written by hand.
+// TestExport: export invoices are in annex 2 by day, region and kind of income, apart from invoices, and in the book of
+// consumers. Every amount here was written by hand.
 func TestExport(t *testing.T) {
 	n := 0
 	made := func(kind, day, emisor, receptor, resumen, total string) Document {
@@ -278,7 +278,7 @@ func TestExport(t *testing.T) {
 		made("01", "2026-12-02", "", "", `"totalGravada":113,"totalIva":13`, "113"),
 		made("11", "2026-12-02", goods, guatemala,
 			`"totalGravada":1499.98,"descuGravada":100,"seguro":12.5,"flete":180.25`, "1592.73"),
-		// the generation before
+		// the previous generation
 		made("11", "2026-12-02", goods, `,"codPais":"9483"`, `"totalGravada":1000.50,"descuento":0.50`, "1000"),
 		made("11", "2026-12-02", goods, `,"codPais":"US"`, `"totalGravada":200,"tributos":[{"codigo":"D1","valor":20}]`,
 			"220"),
@@ -318,8 +318,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestWithheld_Rates: a voucher of several rates is a row of the F-930 for each, with its own base; the summary says
-// so.
+// TestWithheld_Rates: a voucher of several rates has a row of the F-930 for each rate, with its own base; the summary
+// notes it.
 func TestWithheld_Rates(t *testing.T) {
 	d := Document{Code: "00000001-0000-4000-8000-000000000000", Type: "07", State: processed, Date: "2026-12-02",
 		Total:         "17",

@@ -16,8 +16,8 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// TestOracle compares every cell of a seeded month with what testdata/oracle.py makes of the same stored documents: it
-// was written from the manual by somebody who had not read the Go. Go reads the documents in another order. DTE_SOAK=1:
+// TestOracle compares every cell of a seeded month with the result of testdata/oracle.py for the same stored documents:
+// somebody who had not read the Go wrote it from the manual. Go reads the documents in another order. DTE_SOAK=1:
 // 20,000 documents.
 func TestOracle(t *testing.T) {
 	python := skip.Program(t, "python3")
@@ -54,7 +54,7 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// finer gives some documents totals of more than two decimals, which the files cut.
+// finer gives some documents totals with more than two decimals; the files cut them.
 func finer(list []Document) {
 	for i := range list {
 		if i%7 == 0 {
@@ -88,7 +88,7 @@ func oracle(t *testing.T, python, month string, s Settings, list []Document, out
 	}
 }
 
-// compareFile compares a file cell by cell and returns how many there are.
+// compareFile compares a file cell by cell and returns the number of cells.
 func compareFile(t *testing.T, dir, expected string, l *layout) (cells int) {
 	t.Helper()
 	got, err := os.ReadFile(filepath.Join(dir, l.Name))
@@ -123,7 +123,7 @@ func compareFile(t *testing.T, dir, expected string, l *layout) (cells int) {
 	return cells
 }
 
-// nowhereOf are the codes of resumen.json that are in no file, in order, each with a line's end.
+// nowhereOf returns the codes of resumen.json that are in no file, in order, one per line.
 func nowhereOf(t *testing.T, dir string) (codes []string) {
 	t.Helper()
 	for _, n := range summaryOf(t, dir).Nowhere {

@@ -16,7 +16,7 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// mailed is the file of a supplier's document; change alters it after it was signed.
+// mailed returns the file of a supplier's document; change alters it after it was signed.
 func mailed(t *testing.T, kind, code, body string, change ...string) []byte {
 	t.Helper()
 	issuer := `{"nit":"06140101901011","nrc":"12345","nombre":"Proveedora, S.A."}`
@@ -39,7 +39,7 @@ func mailed(t *testing.T, kind, code, body string, change ...string) []byte {
 	return []byte(text)
 }
 
-// TestReceived: each file of a supplier is in its annexes, cell by cell as the manual has them, or is named with why.
+// TestReceived: each supplier's file is in its annexes, cell by cell as in the manual, or is named with the reason.
 func TestReceived(t *testing.T) {
 	voucher := `"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":100,"ventaExenta":8}],"resumen":{"totalGravada":100,"totalExenta":8,` +
 		`"tributos":[{"codigo":"20","valor":13}],"ivaPerci":1}`
@@ -56,7 +56,7 @@ func TestReceived(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		data   []byte
-		motive string // "" when it is placed
+		motive string // "" if it is placed
 	}{
 		{"a.json", mailed(t, "03", "01", voucher), ""},
 		{"b.json", mailed(t, "05", "19", voucher, `"ivaPerci":1`, `"ivaPerci":0`), "difieren en resumen"},
@@ -129,10 +129,10 @@ func TestReceived(t *testing.T) {
 	}
 }
 
-// column is a row of a manual's table of columns: the letter, what it holds, and how many characters.
+// column is a row of a manual's table of columns: the letter, the content, and the number of characters.
 var column = regexp.MustCompile(`^\s+([A-U])\s{3,}\S.*?\s{3,}([0-9]+|SIN LÍMITE)\s*$`)
 
-// columnsOf reads the table of columns of a section of MH's manual, "V.": the widths, 0 for no limit.
+// columnsOf reads the table of columns of a section of MH's manual, such as "V.": the widths, 0 for no limit.
 func columnsOf(t *testing.T, manual, section string) (widths []int) {
 	t.Helper()
 	at := strings.LastIndex(manual, section) // the table of contents has it too
@@ -150,8 +150,8 @@ func columnsOf(t *testing.T, manual, section string) (widths []int) {
 	return nil
 }
 
-// TestReceived_Manual: a hundred suppliers' documents by chance, each cell as the manual's own columns have it. What the
-// letters below hold was read from the manual, pp. 12-15, 28-29, 31-32, 34-35, and not from the Go.
+// TestReceived_Manual: a hundred random documents of suppliers, each cell as the manual's own columns require. The
+// expected content below was read from the manual, pp. 12-15, 28-29, 31-32, 34-35, and not from the Go.
 func TestReceived_Manual(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(skip.Folder(t), "manuals", "f07_v14_annexes.txt"))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the sample month anew")
 
-// shop makes the documents of the sample month that the reference shows.
+// shop makes the documents of the sample month in the reference.
 type shop struct {
 	t       *testing.T
 	numbers map[string]int
@@ -56,7 +56,7 @@ func (s *shop) sold(kind, series, at string, customer object, lines []object, su
 	return &s.list[len(s.list)-1]
 }
 
-// sale is the summary of a sale, in cents; VAT is beside taxed, or within it for consumers.
+// sale returns the summary of a sale, in cents; VAT is added to taxed, or within it for consumers.
 func sale(kind string, taxed, exempt, perceived int, of ...string) (lines []object, summary object) {
 	lines = []object{{"tipoItem": 1, "ventaGravada": usd(taxed)}, {"tipoItem": 1, "ventaExenta": usd(exempt)}}
 	summary = object{"totalGravada": usd(taxed), "totalExenta": usd(exempt), "totalNoSuj": 0}
@@ -130,8 +130,8 @@ func sampleMonth(t *testing.T) []Document {
 	return s.list
 }
 
-// TestSample: what the reference shows of a month is what the books make of it. -update writes it anew; DTE_SAMPLE=DIR
-// keeps the files.
+// TestSample: the month that the reference shows is what the books make. -update writes it anew; DTE_SAMPLE=DIR keeps
+// the files.
 func TestSample(t *testing.T) {
 	dir, _ := madeBooks(t, "2026-11", Settings{}, sampleMonth(t))
 	if keep := os.Getenv("DTE_SAMPLE"); keep != "" {

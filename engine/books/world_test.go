@@ -10,7 +10,7 @@ import (
 )
 
 // world makes documents of every type and state, of both generations of MH's schemas, from a seed. Its amounts need not
-// be what a rule would compute: the books take them as they are.
+// be a rule's results: the books use them as they are.
 type world struct {
 	t       *testing.T
 	r       *rand.Rand
@@ -76,7 +76,7 @@ var weights = [...]struct {
 	of   int
 }{{"01", 55}, {"03", 15}, {"05", 6}, {"06", 4}, {"07", 6}, {"14", 7}, {"18", 7}}
 
-// document makes one: of the month, or of an earlier one and invalidated in it.
+// document makes a document: of the month, or of an earlier month and invalidated in this one.
 func (w *world) document() Document {
 	kind, n := "01", w.r.IntN(100)
 	for _, x := range weights {
@@ -129,7 +129,7 @@ var customers = []string{"Ana María Pérez", "Comercial El Roble, S.A. de C.V."
 	"=SUMA(A1)", "+Café & Cía.", "Muebles\tÑandú\nS.A.",
 	"  Doble  espacio ", "Ferretería O'Brien", "-", "日本商事", "Inversiones 2000 (sucursal)"}
 
-// customer is a receptor in the generation's form, with every kind of number there is.
+// customer returns a receptor in the generation's form, with every existing kind of number.
 func (w *world) customer(kind string, old bool) object {
 	p := object{"nombre": w.one(customers...), "nrc": w.one(w.digits(7), w.digits(6), "123456-7")}
 	if w.chance(10) {
@@ -155,7 +155,7 @@ func (w *world) customer(kind string, old bool) object {
 	return p
 }
 
-// content makes the signed document and what is paid of it, in cents.
+// content makes the signed document and the amount paid, in cents.
 func (w *world) content(d *Document) (object, int) {
 	old := w.chance(40)
 	emisor := object{"nit": "06141804941035", "nrc": "2390516", "nombre": "Tienda de Ejemplo, S.A. de C.V."}
@@ -186,7 +186,7 @@ func (w *world) content(d *Document) (object, int) {
 	return doc, w.sale(doc, d.Type, old)
 }
 
-// sale fills in a document that sells, or takes a sale back.
+// sale fills in a document that sells, or a return of a sale.
 func (w *world) sale(doc object, kind string, old bool) int {
 	var lines []object
 	sum := map[string]int{}

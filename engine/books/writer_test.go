@@ -25,8 +25,8 @@ func number(t *testing.T, s string) decimal.Decimal {
 	return d
 }
 
-// TestPlaces: every document of the month is in the files that Explain names, or in resumen.json with why; and in no
-// other.
+// TestPlaces: every document of the month is in the files that Explain names, or in resumen.json with the reason; and
+// in no other file.
 func TestPlaces(t *testing.T) {
 	list := newWorld(t, 3, "2026-11").documents(500)
 	dir, _ := madeBooks(t, "2026-11", Settings{}, list)
@@ -66,8 +66,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestSummary: documents by type and state are those that went in, their amounts add up to what is paid, and a file's
-// sums are those of its rows.
+// TestSummary: the summary has the added documents by type and state, their amounts add up to what was paid, and a
+// file's sums are the sums of its rows.
 func TestSummary(t *testing.T) {
 	list := newWorld(t, 4, "2026-11").documents(500)
 	dir, b := madeBooks(t, "2026-11", Settings{}, list)
@@ -201,7 +201,7 @@ func TestBook_Empty(t *testing.T) {
 	}
 }
 
-// TestBook_Volumes: a long book is printed in volumes, its folios go on, and its totals come once.
+// TestBook_Volumes: a long book is printed in volumes, its folios continue, and its totals appear once.
 func TestBook_Volumes(t *testing.T) {
 	w := newWorld(t, 9, "2026-11")
 	var printed []pdf.Book
@@ -263,8 +263,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestCell: whatever characters a text begins with or holds, in either alphabet its cell is one cell of one line and no
-// formula.
+// TestCell: whatever characters a text begins with or contains, in either encoding its cell is one cell of one line and
+// no formula.
 func TestCell(t *testing.T) {
 	for r := rune(1); r <= unicode.MaxRune; r++ {
 		if r > 0x3000 && r < 0xF900 {
@@ -289,8 +289,8 @@ func TestCell(t *testing.T) {
 	}
 }
 
-// TestWide: an amount that no column takes stops no month: its document is named and left out, the others are written;
-// and a day whose sum is too wide has two lines.
+// TestWide: an amount that fits no column does not stop the month: its document is named and left out, the others are
+// written; and a day whose sum is too wide has two lines.
 func TestWide(t *testing.T) {
 	dir := t.TempDir()
 	b, err := New(Options{Month: "2026-11", Dir: dir})

@@ -46,7 +46,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r}, nil
 }
 
-// moves records the moves of documents; what it does not override is not called.
+// moves records the moves of documents; methods that it does not override are not called.
 type moves struct {
 	Documents
 	to      storage.Change
@@ -90,9 +90,9 @@ func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time
 	return c
 }
 
-// TestRecordAnswer: what a document becomes by MH's answer and, where MH refuses it, by what MH says when it is asked
-// whether it holds an earlier sending. Only what is certain decides it: else it stays in doubt, in the queue, with the
-// time of its sending.
+// TestRecordAnswer: the state of a document after MH's answer and, if MH refuses it, after MH's answer to a query about
+// an earlier sending. Only a certain answer decides: otherwise the document stays in doubt, in the queue, with the time
+// of its sending.
 func TestRecordAnswer(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	const adopted, doubt = storage.State(250), storage.State(251)
@@ -166,7 +166,7 @@ func TestRecordAnswer(t *testing.T) {
 	}
 }
 
-// TestNoteFirst: only the first sending of a form sets its time; the correction that is the record has its own.
+// TestNoteFirst: only the first sending of a form sets its time; the latest correction has its own.
 func TestNoteFirst(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
@@ -199,8 +199,8 @@ func TestNoteFirst(t *testing.T) {
 	}
 }
 
-// TestLotSizes: the documents of a lot that MH refused go in halves of it, down to one, until MH has decided them; the
-// others are as many as before.
+// TestLotSizes: the documents of a lot that MH refused are sent in halves of it, down to one, until MH has decided
+// them; other documents keep their lot size.
 func TestLotSizes(t *testing.T) {
 	var l lotSizes
 	codes := make([]storage.Code, 7)
@@ -225,8 +225,8 @@ func TestLotSizes(t *testing.T) {
 	}
 }
 
-// sending is an authority that answers a document that is sent, too: "refusal", "noise" (that may be anybody's) or
-// "cable" (it is cut).
+// sending is an authority that also answers a sent document: "refusal", "noise" (which may be anybody's) or "cable" (it
+// is cut).
 type sending struct {
 	sent  string
 	query answers
@@ -247,8 +247,8 @@ func (a sending) RoundTrip(r *http.Request) (*http.Response, error) {
 		Request: r}, nil
 }
 
-// TestForwardOne: what certainly did not reach MH is as it was before; what may have, is in doubt, and MH is probed; a
-// refusal of the only sending is final, however lately it was sent.
+// TestForwardOne: a document that certainly did not reach MH is as before; a document that may have is in doubt, and MH
+// is probed; a refusal of the only sending is final, even soon after the sending.
 func TestForwardOne(t *testing.T) {
 	now := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	for sent, c := range map[string]struct {
@@ -280,8 +280,7 @@ func TestForwardOne(t *testing.T) {
 	}
 }
 
-// TestBacklog_Deadlines: which deadline a waiting document has, by its state, its queue and the event that it waits
-// for.
+// TestBacklog_Deadlines: the deadline of a waiting document, by its state, its queue and the event that it waits for.
 func TestBacklog_Deadlines(t *testing.T) {
 	at := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
@@ -308,7 +307,7 @@ func TestBacklog_Deadlines(t *testing.T) {
 	}
 }
 
-// TestDocument_Unknown: of which documents MH may hold a form that the box does not know of.
+// TestDocument_Unknown: documents of which MH may hold a form that the box does not know.
 func TestDocument_Unknown(t *testing.T) {
 	at := time.Unix(1e9, 0)
 	sent, unsent := record.Correction{Forwarded: at}, record.Correction{}

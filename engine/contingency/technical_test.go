@@ -35,7 +35,7 @@ func TestCountIn(t *testing.T) {
 	}
 }
 
-// TestStretches: what MH counts as one contingency.
+// TestStretches: the contingencies as MH counts them.
 func TestStretches(t *testing.T) {
 	at := func(h float64) time.Time { return time.Unix(0, 0).UTC().Add(time.Duration(h * float64(time.Hour))) }
 	period := func(began, ended float64) *Period {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestStable: MH must have answered twice as long with each further period of the last hour, up to the most.
+// TestStable: MH must have answered twice as long with each further period of the last hour, up to the maximum.
 func TestStable(t *testing.T) {
 	monday := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
 	now := monday

@@ -53,7 +53,7 @@ func open(t *testing.T) *book {
 	return b
 }
 
-// reopen is a restart: the ledger has read nothing.
+// reopen simulates a restart: the ledger has read nothing.
 func (b *book) reopen() {
 	b.ledger = newLedger(b.store, func() func() { return func() { b.rested++ } })
 }
@@ -151,9 +151,9 @@ func (b *book) check(q query) {
 
 var days = []string{"2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23", "2026-11-24"}
 
-// TestLedger_Model: whatever is sold, settled, corrected and invalidated, in whatever order, with ids mixed about
-// midnight or by clocks that jump, restarts in between, and changes that nobody told before the days were read: each
-// page and each total is what a walk through the store gives.
+// TestLedger_Model: documents are sold, settled, corrected and invalidated in any order, with ids out of order around
+// midnight or through clock jumps, with restarts, and with changes that were not reported before the days were read:
+// each page and each total equals the result of a walk through the store.
 func TestLedger_Model(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -163,7 +163,7 @@ func TestLedger_Model(t *testing.T) {
 		for step := range 400 {
 			switch n := r.IntN(20); {
 			case n < 11:
-				today := days[min(len(days)-1, max(0, day-r.IntN(2)*r.IntN(2)))] // now and then the day before
+				today := days[min(len(days)-1, max(0, day-r.IntN(2)*r.IntN(2)))] // sometimes the day before
 				if seed%2 == 1 && step/40%2 == 1 {
 					today = days[r.IntN(len(days))] // the clock jumps
 				}
@@ -196,8 +196,7 @@ func TestLedger_Model(t *testing.T) {
 	}
 }
 
-// TestLedger_Work: a day is read once; then a page costs nothing but what is new or changed, however many documents
-// there are.
+// TestLedger_Work: a day is read once; afterwards a page reads only new or changed documents, however many there are.
 func TestLedger_Work(t *testing.T) {
 	b := open(t)
 	all := query{days: days[:1], limit: 1, match: func(group) bool { return true }}
@@ -248,8 +247,8 @@ func TestLedger_Work(t *testing.T) {
 	}
 }
 
-// TestLedger_Beside: pages are right while others sell and settle, and while days are read for the first time; what was
-// told before a question is in the answer.
+// TestLedger_Beside: pages are right while others sell and settle, and while days are read for the first time; a change
+// reported before a query is in its answer.
 func TestLedger_Beside(t *testing.T) {
 	b := open(t)
 	ctx := context.Background()
@@ -261,7 +260,7 @@ func TestLedger_Beside(t *testing.T) {
 				code := b.append(till*1000+i, testRow{day: day, amount: dte.Scale, group: group{branch: 1,
 					point: int64(till), document: "01", state: 1}})
 				b.advance(code, 2, 2*dte.Scale)
-				// records behind one that is on its way wait for it
+				// records after one that is not durable yet wait for it
 				for e, err := b.store.Get(code); err != nil || b.store.LastID() < e.ID; {
 					runtime.Gosched()
 				}
@@ -288,7 +287,7 @@ func TestLedger_Beside(t *testing.T) {
 	}
 	work.Wait()
 	b.check(query{days: days, limit: 500, match: func(group) bool { return true }})
-	// Who gives up while a day is being read leaves nothing half done.
+	// A caller that gives up while a day is being read leaves nothing half done.
 	b.reopen()
 	gone, cancel := context.WithCancel(ctx)
 	cancel()

@@ -19,8 +19,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestPages: whatever the size of the pages, they hold each document of the month and each that was invalidated in it,
-// once, in the order of their days, with the bytes that were signed; no other record and no document of another month.
+// TestPages: pages of any size contain each document of the month and each that was invalidated in it, once, in the
+// order of their days, with the signed bytes; no other record and no document of another month.
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	for day := time.Date(2026, 8, 20, 12, 0, 0, 0, dte.Zone); day.Year() == 2026; day = day.AddDate(0, 0, 1) {
@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 				}
 				for _, d := range p.Documents {
 					raw := []byte(d.JSON)
-					if len(raw) == 0 && w.lost[d.Code] { // its signed bytes are lost: it is there all the same
+					if len(raw) == 0 && w.lost[d.Code] { // its signed bytes are lost: the page has it nevertheless
 						raw = []byte(`{"code":"` + d.Code + `"}`)
 					}
 					if string(raw) != `{"code":"`+d.Code+`"}` {
@@ -120,7 +120,8 @@ func (w *world) append(d storage.Draft) {
 	}
 }
 
-// document stores one of a day, or of the day before: requests that read the clock before midnight are stored after it.
+// document stores a document of a day, or of the day before: requests that read the clock before midnight are stored
+// after it.
 func (w *world) document(day time.Time) {
 	day = day.AddDate(0, 0, -w.r.IntN(2))
 	states := []storage.State{record.Signed, record.Accepted, record.Accepted, record.Rejected, record.Deferred,
@@ -131,7 +132,7 @@ func (w *world) document(day time.Time) {
 		"bytes": 500 + w.r.IntN(1000)}
 	back := ""
 	if state == record.Invalidated {
-		// a clock that is set back takes a document back before its date
+		// a clock that was set back invalidates a document before its date
 		at := day.AddDate(0, 0, w.r.IntN(200)-w.r.IntN(40))
 		h.Invalidation = &record.Invalidation{At: at}
 		head["invalidation"], back = map[string]any{"at": at, "estado": "PROCESSED"}, dte.Date(at)
@@ -153,7 +154,8 @@ func (w *world) document(day time.Time) {
 	w.list = append(w.list, fmt.Sprintf("%s %s %s %s", text, record.Estado(state), dte.Date(day), back))
 }
 
-// of are the documents of a month, by reading all: by the day that puts them there, and then as they were stored.
+// of returns the documents of a month by reading everything: by the day to which they belong, and then in the order in
+// which they were stored.
 func (w *world) of(month string) (list []string) {
 	for _, d := range w.list {
 		f := strings.Split(d, " ")

@@ -21,7 +21,7 @@ import (
 	"dtegate/storage"
 )
 
-// bucket is an archive's store: it lists its objects and gives them out.
+// bucket is an archive's store: it lists and returns its objects.
 type bucket map[string][]byte
 
 func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,9 +47,9 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestAskArchive: a number in the archive that is one above the store's last holds its series, up to the highest that
-// is there; one that the store has given out, another branch's, another year's and an unreadable object hold nothing. A
-// restart keeps the hold.
+// TestAskArchive: a number in the archive above the store's last holds its series, up to the highest such number; a
+// number that the store has given, a number of another branch or year, and an unreadable object hold nothing. A restart
+// keeps the hold.
 func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
 	const first, second = "00/01/M001/P001/2026", "00/03/M001/P001/2026"

@@ -41,7 +41,7 @@ func TestParseAmount(t *testing.T) {
 	}
 }
 
-// A number of a million digits, or with an exponent that large, must not cost more than reading it.
+// A number with a million digits, or with an exponent of that size, must cost no more than reading it.
 func TestParseAmount_IsCheap(t *testing.T) {
 	start := time.Now()
 	for _, text := range []string{"1e999999999", "1e-999999999", strings.Repeat("9", 1<<20), "0." + strings.Repeat("0",
@@ -112,7 +112,7 @@ func agree(t interface {
 		return
 	}
 	if i := strings.IndexAny(text, "eE"); i >= 0 && len(text)-i > 5 {
-		return // too large for the slow way
+		return // too large for exact arithmetic
 	}
 	exact, ok := new(big.Rat).SetString(text)
 	if !ok {

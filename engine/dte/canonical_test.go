@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// spelling writes JSON values in as many ways as there are.
+// spelling writes JSON values in all possible ways.
 type spelling struct{ *rand.Rand }
 
 func (s spelling) space() string { return []string{"", "", "", " ", "\n\t", "  \r\n"}[s.IntN(6)] }
@@ -139,7 +139,7 @@ func (s spelling) other(v Value) Value {
 	return v.With("another member", Null())
 }
 
-// TestDigest: a value has one digest however it is written, and any other value has another.
+// TestDigest: a value has one digest in every spelling, and any other value has another digest.
 func TestDigest(t *testing.T) {
 	s := spelling{rand.New(rand.NewPCG(1, 2))}
 	seen := make(map[[32]byte]string)

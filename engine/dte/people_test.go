@@ -31,7 +31,7 @@ func TestFormat_People(t *testing.T) {
 	}
 }
 
-// FuzzFormat_People: no digit is lost or moved, and a number that is written for people stays as it is.
+// FuzzFormat_People: no digit is lost or moved, and a number already in the form for people does not change.
 func FuzzFormat_People(f *testing.F) {
 	for _, s := range []string{"06142907801123", "01234567-8", "1234567", "22222222", "+503 2222-2222", "ñ-1", "+-1",
 		"  "} {

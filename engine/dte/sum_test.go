@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A sum is what unbounded integers give, and is written as an Amount is.
+// A sum equals the sum in unbounded integers, and is written like an Amount.
 func TestSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	edges := []Amount{0, 1, -1, MaxAmount, -MaxAmount, 49 * Scale / 10000, 50 * Scale / 10000, -50 * Scale / 10000,

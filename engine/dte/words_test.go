@@ -36,7 +36,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// slowly says a whole number by threes of its decimal text, and puts the short forms in afterwards.
+// slowly writes a whole number in words by groups of three digits, and then inserts the short forms.
 func slowly(n uint64) string {
 	text := fmt.Sprintf("%012d", n)
 	var groups [4]string // thousands of millions, millions, thousands, units
@@ -75,7 +75,7 @@ func slowly(n uint64) string {
 	return result
 }
 
-// three says three digits, "" for 000.
+// three writes three digits in words, "" for 000.
 func three(d string) string {
 	first := strings.Fields("_ CIENTO DOSCIENTOS TRESCIENTOS CUATROCIENTOS QUINIENTOS SEISCIENTOS SETECIENTOS " +
 		"OCHOCIENTOS NOVECIENTOS")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// work does a piece of work that takes so long, and reports what Enter said.
+// work does a piece of work of that duration, and returns Enter's error.
 func work(q *Queue, who int64, takes time.Duration) error {
 	leave, err := q.Enter(context.Background(), who)
 	if err != nil {
@@ -23,7 +23,8 @@ func work(q *Queue, who int64, takes time.Duration) error {
 	return nil
 }
 
-// Whoever asks once waits for one piece of another's work at most, though that one asked sixty times before.
+// A caller with one request waits at most for one piece of another caller's work, even if the other asked sixty times
+// before.
 func TestQueue_Round(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{Slots: 2, Each: 1, Waiting: 60, Now: time.Now})
@@ -74,8 +75,8 @@ func TestQueue_Bounds(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
-		// Three seconds of work are twelve of its share; the burst is worth eight, and two have passed since the first
-		// ended.
+		// Three seconds of work use up twelve seconds of the share; the burst is worth eight, and two have passed since
+		// the first ended.
 		if err := work(q, 1, time.Second); !errors.As(err, &busy) || busy.Wait != 2*time.Second {
 			t.Errorf("beyond its allowance: %v", err)
 		}
@@ -89,7 +90,7 @@ func TestQueue_Bounds(t *testing.T) {
 	})
 }
 
-// Whatever is asked and given up, at whatever moment, no slot is lost, none is given twice, and no bound is broken.
+// Whatever is asked and given up, at any moment, no slot is lost, none is given twice, and no bound is broken.
 func TestQueue_Soundness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := Options{Slots: 3, Each: 2, Waiting: 4, Now: time.Now}
@@ -126,7 +127,8 @@ func TestQueue_Soundness(t *testing.T) {
 	})
 }
 
-// TestQueue_Refusal: whoever asks before preparing the work hears what Enter would say, and takes no turn by that.
+// TestQueue_Refusal: a caller that asks before it prepares the work gets the error that Enter would give, and takes no
+// turn.
 func TestQueue_Refusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second,
@@ -160,7 +162,7 @@ func TestQueue_Refusal(t *testing.T) {
 	})
 }
 
-// TestQueue_Forgets: when many have asked, those who owe nothing are forgotten, and nobody's debt.
+// TestQueue_Forgets: after many callers, those without debt are forgotten, and no debt is.
 func TestQueue_Forgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{Slots: 1, Each: 1, Waiting: 1, Now: time.Now, Allowance: Allowance{Burst: time.Second,
@@ -183,8 +185,8 @@ func TestQueue_Forgets(t *testing.T) {
 	})
 }
 
-// TestQueue_Model: whoever asks, however often, and however the clock is set, is refused exactly as long as its own
-// work so far asks for; nobody's idle time is a credit, no debt is forgotten, and the house owes nothing.
+// TestQueue_Model: any caller, however often it asks and however the clock is set, is refused for exactly as long as
+// its own earlier work requires; idle time is no credit, no debt is forgotten, and the house owes nothing.
 func TestQueue_Model(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	o := Options{Slots: 1, Each: 1, Waiting: 1, Now: func() time.Time { return now },
@@ -226,7 +228,7 @@ func TestQueue_Model(t *testing.T) {
 	}
 }
 
-// TestQueue_Turns: two who ask for much take turns on the only slot; the house waits in any number.
+// TestQueue_Turns: two callers with much work take turns on the only slot; any number of the house's requests may wait.
 func TestQueue_Turns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(Options{Slots: 1, Each: 1, Waiting: 4, Now: time.Now})

@@ -12,7 +12,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// A roll-out reaches a branch within two polls, is told once, and becomes everybody's without a word.
+// A roll-out reaches a branch within two polls, is reported once, and becomes live for all without another report.
 func TestAgent_Rollout(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
@@ -36,7 +36,7 @@ func TestAgent_Rollout(t *testing.T) {
 	}
 }
 
-// A branch outside of the ring, one whose time has not come, and a roll-out that is held: nothing is taken.
+// A branch outside of the ring, a branch whose time has not come, and a held roll-out: nothing is admitted.
 func TestAgent_Ring(t *testing.T) {
 	for name, alter := range map[string]func(*fleetproto.Rollout){
 		"outside": func(r *fleetproto.Rollout) { r.Pilots = []string{"norte"} },
@@ -50,7 +50,7 @@ func TestAgent_Ring(t *testing.T) {
 			w.start()
 			w.rollout("r1", second)
 			w.publish(func(d *fleetproto.Desired) { alter(d.Rollout) })
-			w.store.Lose(fleetproto.DesiredKey(w.group, 2)) // the box never sees the ring that it was of
+			w.store.Lose(fleetproto.DesiredKey(w.group, 2)) // the box never sees the ring to which it belonged
 			w.last.Version, w.last.Previous = 2, fleetproto.Digest(mustHold(w, fleetproto.DesiredKey(w.group, 1)))
 			w.publishAgain()
 			w.pass(20 * time.Minute)
@@ -81,8 +81,8 @@ func (w *world) publishAgain() {
 	w.data = data
 }
 
-// What the centre takes back goes back to what it replaced, once, and to nothing older: whoever holds the director's
-// key alone cannot walk a branch down.
+// A roll-out that the centre takes back returns to the replaced bundles, once, and to nothing older: the director's key
+// alone cannot lead a branch back step by step.
 func TestAgent_Back(t *testing.T) {
 	w := newWorld(t)
 	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
@@ -118,7 +118,7 @@ func TestAgent_Back(t *testing.T) {
 	}
 }
 
-// A roll-out is taken whole or not at all, and what a branch refuses it is not asked again.
+// A roll-out is admitted whole or not at all, and a branch is not asked again for what it refused.
 func TestAgent_Refused(t *testing.T) {
 	w := newWorld(t)
 	first, good, bad := w.rule("a", "1.0.0"), w.rule("a", "1.0.1"), w.rule("b", "1.0.1")
@@ -150,7 +150,7 @@ func TestAgent_Refused(t *testing.T) {
 	}
 }
 
-// A return by itself is told, counts as a failure, and is not undone by the centre.
+// A return by the branch itself is reported, counts as a failure, and is not undone by the centre.
 func TestAgent_Return(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
@@ -164,7 +164,7 @@ func TestAgent_Return(t *testing.T) {
 	if p := w.status().Rollout; p.Stage != fleetproto.StageReturned || p.Reason != "MH refuses" {
 		t.Errorf("%+v", p)
 	}
-	w.live(second) // the centre goes on all the same
+	w.live(second) // the centre rolls it out nevertheless
 	w.pass(20 * time.Minute)
 	if got := w.where(second); got != "retireditself" {
 		t.Error(got)
@@ -175,7 +175,7 @@ func TestAgent_Return(t *testing.T) {
 	}
 }
 
-// A bundle with its first day ahead is admitted, and live on its day without another word of the centre.
+// A bundle with a future first day is admitted, and becomes live on its day without another order.
 func TestAgent_Dates(t *testing.T) {
 	w := newWorld(t)
 	w.live(w.rule("catalogos", "1.0.0"))
@@ -192,8 +192,8 @@ func TestAgent_Dates(t *testing.T) {
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "admitted catalogos 2.0.0", "live catalogos 2.0.0")
 }
 
-// TestAgent_BackBeforeItsDay: a law that waits for its day is taken back, and comes again when the centre wants it
-// again.
+// TestAgent_BackBeforeItsDay: a law that waits for its day is taken back, and is admitted again when the centre wants
+// it again.
 func TestAgent_BackBeforeItsDay(t *testing.T) {
 	w := newWorld(t)
 	first, law := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "2.0.0", "2026-12-01")
@@ -220,8 +220,9 @@ func TestAgent_BackBeforeItsDay(t *testing.T) {
 		"admitted catalogos 2.0.0", "withdrawn catalogos 2.0.0")
 }
 
-// TestAgent_CannotLeave: a bundle that the branch cannot leave, because nothing stood before it or what did has ended,
-// holds up no other roll-out, of its own generation or another; nobody goes back to it, and it goes when it can.
+// TestAgent_CannotLeave: a bundle that the branch cannot leave, because it replaced nothing or the replaced bundle has
+// ended, delays no other roll-out, of its own generation or another; the branch never goes back to it, and leaves it
+// when it can.
 func TestAgent_CannotLeave(t *testing.T) {
 	for name, before := range map[string]bool{"nothing before it": false, "what was before it has ended": true} {
 		w := newWorld(t)
@@ -255,7 +256,7 @@ func TestAgent_CannotLeave(t *testing.T) {
 	}
 }
 
-// Past its expiry a version has no effect any more; what is in force stays, and the box says so.
+// After its expiry a version has no effect any more; bundles in force stay, and the box reports it.
 func TestAgent_Expired(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
@@ -280,7 +281,7 @@ func TestAgent_Expired(t *testing.T) {
 	}
 }
 
-// A box that was away for days reads every version, and does what the last one says.
+// A box that was away for days reads every version, and applies only the last one.
 func TestAgent_Away(t *testing.T) {
 	w := newWorld(t)
 	w.live(w.rule("a", "1.0.0"))
@@ -303,8 +304,8 @@ func TestAgent_Away(t *testing.T) {
 	}
 }
 
-// Another box that the director enrols ends this one, also over a start without the store; a stolen director's key that
-// is pinned no longer ends nothing.
+// Another box that the director enrols ends this one, even over a start without the store; a stolen director's key that
+// is no longer pinned ends nothing.
 func TestAgent_Replaced(t *testing.T) {
 	w := newWorld(t)
 	w.enrol(1, w.box, director)
@@ -325,7 +326,7 @@ func TestAgent_Replaced(t *testing.T) {
 		t.Errorf("after a start: %+v", s)
 	}
 	w.store.Fault = nil
-	w.enrol(3, w.box, director) // what its store knows is old: it stays out
+	w.enrol(3, w.box, director) // its store is out of date: it stays replaced
 	w.start()
 	w.pass(6 * time.Minute)
 	if s := w.agent.Fence().Standing(); !s.Replaced {
@@ -333,8 +334,8 @@ func TestAgent_Replaced(t *testing.T) {
 	}
 }
 
-// A new box takes what everybody runs before a roll-out, also where the store fails at it: else there would be nothing
-// to go back to.
+// A new box admits the live bundles before a roll-out, even if the store fails at that moment: otherwise there would be
+// nothing to go back to.
 func TestAgent_LiveFirst(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
@@ -354,8 +355,8 @@ func TestAgent_LiveFirst(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0", "admit catalogos 1.0.1", "back to catalogos 1.0.0")
 }
 
-// A new box whose store fails in the middle of the enrolments does not say that another box has the branch: its own may
-// be the next. It asks again within seconds.
+// A new box whose store fails while it reads the enrolments does not report that another box has the branch: its own
+// enrolment may be the next. It asks again within seconds.
 func TestAgent_CutShort(t *testing.T) {
 	w := newWorld(t)
 	w.enrol(1, signer("first", 4), director)
@@ -379,7 +380,7 @@ func TestAgent_CutShort(t *testing.T) {
 	same(t, "acts", w.acts())
 }
 
-// A box that the centre does not know yet names its key in its status; once enrolled, its statuses count.
+// A box that the centre does not know yet reports its key in its status; once enrolled, its statuses count.
 func TestAgent_Enrols(t *testing.T) {
 	w := newWorld(t)
 	w.start()
@@ -393,7 +394,7 @@ func TestAgent_Enrols(t *testing.T) {
 	if s := w.status(); s.Epoch != 1 {
 		t.Errorf("%+v", s)
 	}
-	// A box whose own state is lost goes on behind its last act and its last status.
+	// A box whose own state is lost continues after its last act and its last status.
 	sequence := w.status().Sequence
 	w.disk = &fleettest.File{}
 	w.live(w.rule("a", "1.0.0"))
@@ -424,7 +425,7 @@ func TestAgent_Settings(t *testing.T) {
 	}
 }
 
-// At rest a box asks no more than DESIGN says: 100 requests an hour.
+// An idle box makes at most the requests that DESIGN allows: 100 an hour.
 func TestAgent_Requests(t *testing.T) {
 	w := newWorld(t)
 	w.poll, w.look = 0, 0 // the defaults
@@ -439,7 +440,7 @@ func TestAgent_Requests(t *testing.T) {
 	}
 }
 
-// A state that was altered on the disk is begun anew, and goes no further back than the shelf's floors let it.
+// A state that was altered on the disk is begun anew, and leads no further back than the shelf's floors allow.
 func TestAgent_BadState(t *testing.T) {
 	w := newWorld(t)
 	w.live(w.rule("a", "1.0.0"))
@@ -464,12 +465,12 @@ func TestAgent_BadState(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit a 1.0.0")
 }
 
-// TestAgent_Held: a roll-out that the box has begun goes no further while it is held, and goes on afterwards.
+// TestAgent_Held: a roll-out that the box has begun makes no progress while it is held, and continues afterwards.
 func TestAgent_Held(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
 	w.live(first)
-	w.store.Lose(fleetproto.RuleKey(second.File)) // the box begins, and does not get it
+	w.store.Lose(fleetproto.RuleKey(second.File)) // the box begins, and cannot fetch it
 	w.start()
 	w.rollout("r1", second)
 	w.pass(10 * time.Minute)
@@ -490,7 +491,7 @@ func TestAgent_Held(t *testing.T) {
 	}
 }
 
-// TestAgent_AskedAgain: what a branch refused of the live state it is asked again by the next version, and by no
+// TestAgent_AskedAgain: a bundle of the live state that a branch refused is tried again by the next version, and by no
 // repetition of the same.
 func TestAgent_AskedAgain(t *testing.T) {
 	w := newWorld(t)
@@ -514,8 +515,8 @@ func TestAgent_AskedAgain(t *testing.T) {
 	}
 }
 
-// TestAgent_UndoesComing: a roll-out that is refused leaves nothing that is to come, and keeps a type that has nothing
-// to return to.
+// TestAgent_UndoesComing: a refused roll-out leaves no future bundle behind, and keeps a type that has nothing to
+// return to.
 func TestAgent_UndoesComing(t *testing.T) {
 	w := newWorld(t)
 	coming, began, bad := w.rule("a", "1.0.0", "2026-12-01"), w.rule("b", "1.0.0"), w.rule("c", "1.0.0")
@@ -533,8 +534,8 @@ func TestAgent_UndoesComing(t *testing.T) {
 	}
 }
 
-// TestAgent_Orders: only what every box runs needs nobody's word that amounts change or that cases are dropped; a
-// roll-out needs it.
+// TestAgent_Orders: only bundles of the live state need no permission to change amounts or drop cases; a roll-out needs
+// it.
 func TestAgent_Orders(t *testing.T) {
 	for name, c := range map[string]struct {
 		rollout, amounts, cases bool

@@ -37,7 +37,7 @@ type campaign struct {
 
 	ordered map[string]string         // digest of each version that the centre published: the ID of its key
 	kept    map[string][]byte         // what the centre wrote last, by key
-	past    map[string][][]byte       // what was ever under a key of the store
+	past    map[string][][]byte       // every object that was ever under a key of the store
 	boxOf   map[string][]*campaignBox // by branch, in the order of their epochs
 }
 
@@ -54,7 +54,7 @@ type campaignBox struct {
 	epoch  int64     // the centre gave it; 0: none
 	cut    bool      // it does not reach the store
 	newKey bool      // it has taken a version of the second key
-	clear  time.Time // since when nothing has kept it from seeing what the store holds
+	clear  time.Time // since then the box could have seen all that the store holds
 	seen   int       // changes of the gate that were looked at
 }
 
@@ -68,7 +68,7 @@ func (b *campaignBox) disturbed() bool {
 	return false
 }
 
-// Get fails, or answers what was there before, as the store's moods are.
+// Get fails, or returns an earlier object, as the store's state decides.
 func (b *campaignBox) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
 	if !b.disturbed() {
 		return b.Store.Fetch(ctx, key, limit)
@@ -92,7 +92,7 @@ func (b *campaignBox) Overwrite(ctx context.Context, key string, data []byte) er
 	return b.write(func() error { return b.Store.Overwrite(ctx, key, data) })
 }
 
-// write fails, or is carried out though the box hears that it failed, or is carried out twice.
+// write fails, or is carried out although the box gets an error, or is carried out twice.
 func (b *campaignBox) write(do func() error) error {
 	if !b.disturbed() {
 		return do()
@@ -125,7 +125,7 @@ func (b *campaignBox) start() {
 
 var second = signer("second", 7)
 
-// strangers are the ways to sign what counts nowhere in this chain.
+// strangers are signers whose signatures do not count in this chain.
 var strangers = map[string]func() (fleetproto.Chain, fleetproto.Signer){
 	"a thief": func() (fleetproto.Chain, fleetproto.Signer) { return chain, thief },
 	"another chain": func() (fleetproto.Chain, fleetproto.Signer) {
@@ -159,7 +159,7 @@ func newCampaign(t *testing.T, seed uint64) *campaign {
 	return c
 }
 
-// put writes an object past every fault, and keeps what was there; no data: the object is lost.
+// put writes an object without any fault, and keeps the previous object; no data: the object is lost.
 func (c *campaign) put(key string, data []byte) {
 	c.past[key] = append(c.past[key], c.store.Held(key))
 	if len(data) == 0 {
@@ -174,7 +174,7 @@ func (c *campaign) put(key string, data []byte) {
 	}
 }
 
-// write is put of the centre.
+// write is the centre's put.
 func (c *campaign) write(key string, data []byte, err error) []byte {
 	if err != nil {
 		c.t.Fatal(err)
@@ -184,7 +184,7 @@ func (c *campaign) write(key string, data []byte, err error) []byte {
 	return data
 }
 
-// enrol gives a box its branch; a box that has it already is signed again.
+// enrol gives a branch to a box; an enrolment of a box that already has it is signed again.
 func (c *campaign) enrol(b *campaignBox, highest int64) {
 	if b.epoch == 0 {
 		c.boxOf[b.branch] = append(c.boxOf[b.branch], b)
@@ -219,7 +219,7 @@ func (c *campaign) bundle(name, version string) fleetproto.Rule {
 	return r
 }
 
-// top is the highest version under which the store holds anything.
+// top returns the highest version under which the store has an object.
 func (c *campaign) top() (n int64) {
 	for _, key := range c.store.Keys(fleetproto.DesiredFolder("norte")) {
 		number, _ := fleetproto.NumberOf(key)
@@ -228,8 +228,8 @@ func (c *campaign) top() (n int64) {
 	return n
 }
 
-// publish writes the next version as the centre does: behind whatever lies in the store. With a memory the centre first
-// puts back what the store lost, fills what is still missing, and mends what boxes report.
+// publish writes the next version as the centre does: after whatever is in the store. With a memory the centre first
+// puts back what the store lost, fills remaining gaps, and mends versions that boxes report.
 func (c *campaign) publish(memory bool) {
 	top, mends := c.top(), []fleetproto.Verified(nil)
 	c.rule = min(c.rule+1, 6)
@@ -263,7 +263,7 @@ func (c *campaign) order(d fleetproto.Desired) {
 	c.ordered[fleetproto.Digest(c.write(fleetproto.DesiredKey("norte", d.Version), data, err))] = c.director.ID
 }
 
-// trouble does one thing that happens to a chain.
+// trouble does one thing that can happen to a chain.
 func (c *campaign) trouble() {
 	what := ""
 	pick := func(prefix string) string {
@@ -299,7 +299,7 @@ func (c *campaign) trouble() {
 		identity, by := strangers[name]()
 		version := c.top() + 1
 		if version > 3 && c.rnd.IntN(3) == 0 {
-			version = 2 + c.rnd.Int64N(version-2) // over what is there
+			version = 2 + c.rnd.Int64N(version-2) // over the existing object
 		}
 		d := c.desired(version, c.bundle("ajeno", "9.0.0"))
 		for _, o := range c.boxes { // a stranger knows what the boxes report
@@ -364,7 +364,7 @@ func (c *campaign) newKeyEverywhere() bool {
 	return !slices.ContainsFunc(c.boxes, func(b *campaignBox) bool { return !b.newKey })
 }
 
-// pass lets the boxes work for a time, and looks at each after each of its steps.
+// pass lets the boxes work for a time, and checks each of them after each of its steps.
 func (c *campaign) pass(d time.Duration) {
 	for end := c.now.Add(d); ; {
 		b := slices.MinFunc(c.boxes, func(x, y *campaignBox) int { return x.due.Compare(y.due) })
@@ -411,14 +411,13 @@ func (c *campaign) audit(b *campaignBox) {
 	if standing.Highest > b.epoch {
 		c.fatal("%s knows its successor and numbers", b.key.ID)
 	}
-	// Nothing has hidden the successor from the box for longer than a look takes.
+	// Nothing has hidden the successor from the box for longer than the time between two looks.
 	if clear := c.now.Sub(b.clear); clear > fleet.DefaultLook && c.shows(b.branch, b.epoch) {
 		c.fatal("%s has numbered beside its successor for %s", b.key.ID, clear)
 	}
 }
 
-// shows reports whether the store holds the centre's enrolment of an epoch behind another one, with nothing missing
-// between.
+// shows reports whether the store has the centre's enrolment of an epoch after another, with no gap between them.
 func (c *campaign) shows(branch string, behind int64) bool {
 	for epoch := behind + 1; ; epoch++ {
 		key := fleetproto.BoxKey(branch, epoch)
@@ -436,9 +435,9 @@ func (c *campaign) fatal(format string, args ...any) {
 	c.t.Fatalf(format+"\n%s", append(args, strings.Join(c.log, "\n"))...)
 }
 
-// TestCampaign: whatever a store does and strangers write, no box obeys another chain, another ambiente or a key that
-// is not trusted, and none numbers a series that another box has, beyond one look. When the centre has mended, every
-// box follows it again.
+// TestCampaign: whatever a store does and strangers write, no box obeys another chain, another ambiente or an untrusted
+// key, and none gives numbers of a series that another box has for longer than one look. After the centre has mended
+// the store, every box follows it again.
 func TestCampaign(t *testing.T) {
 	seeds := 4
 	if os.Getenv("DTE_SOAK") != "" {
@@ -453,7 +452,7 @@ func TestCampaign(t *testing.T) {
 			for _, b := range c.boxes {
 				b.cut = false
 			}
-			for range 2 { // what a box reports after the first mend, the second one mends
+			for range 2 { // the second mend mends what a box reports after the first
 				c.publish(true)
 				c.pass(26 * time.Minute)
 			}

@@ -13,10 +13,10 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// powerCut is what a crash panics with.
+// powerCut is the panic value of a crash.
 type powerCut struct{}
 
-// survive is pass over power cuts: behind each the box starts again.
+// survive is pass through power cuts: after each the box starts again.
 func (w *world) survive(d time.Duration) {
 	for end := w.now.Add(d); w.now.Before(end); {
 		func() {
@@ -34,7 +34,7 @@ func (w *world) survive(d time.Duration) {
 	}
 }
 
-// startAgain starts until a start ends.
+// startAgain starts until a start succeeds.
 func (w *world) startAgain() {
 	defer func() {
 		switch r := recover(); r {
@@ -48,7 +48,7 @@ func (w *world) startAgain() {
 	w.start()
 }
 
-// outcome is what came of a chain's months.
+// outcome is the result of a chain's months.
 func (w *world) outcome() string {
 	w.t.Helper()
 	var out strings.Builder
@@ -66,9 +66,9 @@ func (w *world) outcome() string {
 	return out.String()
 }
 
-// months are what the centre orders of a branch, step by step, and what happens to it: a roll-out that becomes
-// everybody's, one that the gate refuses half, one that is taken back, one with dates and settings, one that the branch
-// leaves by itself, and another box.
+// months are the centre's orders for a branch, step by step, and events of the branch: a roll-out that becomes live,
+// one that the gate refuses in part, one that is taken back, one with dates and settings, one that the branch leaves by
+// itself, and another box.
 func months(w *world) []func() {
 	a := func(version string) fleetproto.Rule { return w.rule("a", version) }
 	b1, bad, later := w.rule("b", "1.0.0"), w.rule("b", "1.0.1"), w.rule("b", "2.0.0", "2026-12-01")
@@ -106,7 +106,7 @@ func months(w *world) []func() {
 	}
 }
 
-// play plays the months with something that goes wrong, and gives the outcome.
+// play plays the months with one fault, and returns the outcome.
 func play(t *testing.T, arm func(*world)) (*world, string) {
 	t.Helper()
 	w := newWorld(t)
@@ -121,17 +121,17 @@ func play(t *testing.T, arm func(*world)) (*world, string) {
 		w.survive(4 * time.Minute)
 	}
 	w.store.Fault, w.store.Seen, w.disk.Commit, w.gate.Commit, w.disk.Fail = nil, nil, nil, nil, nil
-	w.survive(22 * time.Minute) // a status behind everything
+	w.survive(22 * time.Minute) // so that a status is written after everything
 	return w, w.outcome()
 }
 
-// TestAgent_CrashEverywhere cuts the power before and behind every write of the box and every request to the store,
-// loses, fails, repeats and makes stale every request, and lets every write fail. Whatever went wrong once, the branch
-// ends with what was desired, the same changes were made once and in the same order, and the centre was told each once
-// (P10, P11, P12).
+// TestAgent_CrashEverywhere cuts the power before and after every write of the box and every request to the store; it
+// loses, fails, repeats and makes stale every request, and makes every write fail. Whatever failed once, the branch
+// ends with the desired state, the same changes were made once and in the same order, and each was reported to the
+// centre once (P10, P11, P12).
 func TestAgent_CrashEverywhere(t *testing.T) {
 	requests, commits := 0, 0
-	always := make(map[string]bool) // what is played in every run: acts, and what lies around a change of the rules
+	always := make(map[string]bool) // played in every run: acts, and requests around a change of the rules
 	w, want := play(t, func(w *world) {
 		w.store.Seen = func(r fleettest.Request, _ error) {
 			requests = r.Number
@@ -238,7 +238,7 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 
 var errFull = errors.New("no space left on device")
 
-// Two things that go wrong together, drawn by chance, and a store that is away for an hour from any moment on.
+// Two random faults together, and a store that is away for an hour from any moment on.
 func TestAgent_CrashTwice(t *testing.T) {
 	_, want := play(t, func(*world) {})
 	rounds := 60

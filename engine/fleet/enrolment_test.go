@@ -11,8 +11,8 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// TestAgent_ClosedFirst: whatever request fails, a box that takes a branch over may number only once it knows which
-// points of sale were closed for it; and it knows them at the next start, with a silent store.
+// TestAgent_ClosedFirst: whatever request fails, a box that takes a branch over may give numbers only once it knows
+// which points of sale were closed for it; and it still knows them at the next start, with a silent store.
 func TestAgent_ClosedFirst(t *testing.T) {
 	point := fleetproto.Point{Establishment: "M001", Point: "P001"}
 	play := func(fault func(fleettest.Request) fleettest.Fault) *world {
@@ -67,8 +67,8 @@ func TestAgent_ClosedFirst(t *testing.T) {
 	}
 }
 
-// TestAgent_ClosedForGood: what was closed stays closed, whatever the box hears or forgets of the version that closed
-// it.
+// TestAgent_ClosedForGood: closed points stay closed, whatever the box reads or forgets about the version that closed
+// them.
 func TestAgent_ClosedForGood(t *testing.T) {
 	for name, then := range map[string]func(w *world){
 		"a version without it": func(w *world) { w.publish(func(d *fleetproto.Desired) { d.Closed = nil }) },
@@ -99,7 +99,7 @@ func TestAgent_ClosedForGood(t *testing.T) {
 	}
 }
 
-// enrolAs writes an enrolment as alter leaves it.
+// enrolAs writes an enrolment as changed by alter.
 func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*fleetproto.Enrolment)) {
 	w.t.Helper()
 	e := fleetproto.Enrolment{Branch: "centro", Epoch: epoch, Key: fleetproto.EncodeKey(public(box).Public), At: w.now,
@@ -116,8 +116,8 @@ func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*flee
 
 func (w *world) numbers(p fleetproto.Point) bool { return w.agent.Fence().Standing().Numbers(p) }
 
-// TestAgent_NeverEnrolled: a box that nobody enrolled numbers nothing, whether the store is silent, holds nothing or
-// holds another's enrolment; a box that was enrolled goes on with a silent store.
+// TestAgent_NeverEnrolled: a box that nobody enrolled gives no numbers, whether the store is silent, empty or has
+// another box's enrolment; a box that was enrolled continues with a silent store.
 func TestAgent_NeverEnrolled(t *testing.T) {
 	silent := func(fleettest.Request) fleettest.Fault { return fleettest.Lost }
 	for name, arm := range map[string]func(*world){
@@ -154,8 +154,8 @@ func TestAgent_NeverEnrolled(t *testing.T) {
 	}
 }
 
-// TestAgent_Window: a box that reaches the store numbers no longer than a minute beside its successor, and after a
-// silence of the store it asks about its enrolment within seconds, whichever request finds the store back.
+// TestAgent_Window: a box that reaches the store gives numbers at most a minute longer than its successor begins, and
+// after a silence of the store it asks about its enrolment within seconds, whichever request finds the store back.
 func TestAgent_Window(t *testing.T) {
 	w := newWorld(t)
 	w.poll, w.look = 0, 0
@@ -175,7 +175,7 @@ func TestAgent_Window(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.enrol(2, signer("new", 4), director)
-	w.disk.Fail = errors.New("the disk is full") // nothing can be noted: the fence closes all the same
+	w.disk.Fail = errors.New("the disk is full") // nothing can be written: the fence closes nevertheless
 	replaced(time.Minute)
 
 	w.disk = &fleettest.File{}
@@ -189,11 +189,11 @@ func TestAgent_Window(t *testing.T) {
 	replaced(lookSoon)
 }
 
-// lookSoon is how soon a box asks again that the store did not answer.
+// lookSoon is how soon a box asks again after the store did not answer.
 const lookSoon = 15 * time.Second
 
-// TestAgent_Points: a box numbers the points of sale that its enrolment names, and no other; the director signs the
-// same enrolment again with more of them, and an older signing takes none away.
+// TestAgent_Points: a box gives numbers only at the points of sale in its enrolment; the director signs the same
+// enrolment again with more of them, and an older signature takes none away.
 func TestAgent_Points(t *testing.T) {
 	w := newWorld(t)
 	second := fleetproto.Point{Establishment: "M001", Point: "P002"}
@@ -228,9 +228,9 @@ func TestAgent_Points(t *testing.T) {
 	}
 }
 
-// TestAgent_Rekey: the director's key is lost, or stolen. The new key stands behind the old one in the list, or alone
-// in it. What the new key signed again counts, and what the old key signs from then on does not; a box that was
-// replaced stays so, and one that only the thief replaced goes on.
+// TestAgent_Rekey: the director's key is lost, or stolen. The new key is after the old key in the list, or alone in it.
+// What the new key signed again counts, and what the old key signs from then on does not; a replaced box stays
+// replaced, and a box that only the thief replaced continues.
 func TestAgent_Rekey(t *testing.T) {
 	next := signer("next", 5)
 	keys := []fleetproto.Key{public(director), public(next)}
@@ -250,7 +250,7 @@ func TestAgent_Rekey(t *testing.T) {
 			if w.pass(time.Hour); w.numbers(points[0]) {
 				t.Errorf("%s, %s: nothing was signed again, and the box numbers", name, who)
 			}
-			// dtectl fleet rekey: the enrolments, the highest first, then what is desired.
+			// dtectl fleet rekey: the enrolments, the highest first, then the desired state.
 			if !forged {
 				w.enrolAs(other, next, 2, func(e *fleetproto.Enrolment) { e.Highest = 2 })
 			}
@@ -272,7 +272,7 @@ func TestAgent_Rekey(t *testing.T) {
 			if w.where(second) != "live" {
 				t.Errorf("%s: the new key's order is not followed: %s", name, w.status().Desired.Trouble)
 			}
-			// The old key orders, and enrols; a box whose state is lost reads everything anew.
+			// The old key signs orders and enrolments; a box whose state is lost reads everything anew.
 			w.by = director
 			w.live(first)
 			w.enrol(3, thief, director)
@@ -330,8 +330,8 @@ func TestAgent_Mends(t *testing.T) {
 	}
 }
 
-// TestAgent_WaitsToNumber: a box does not number by an enrolment before it knows the version, and the later epochs,
-// that it names.
+// TestAgent_WaitsToNumber: a box gives no numbers by an enrolment before it knows the version, and the later epochs,
+// that the enrolment names.
 func TestAgent_WaitsToNumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(*fleetproto.Enrolment)
@@ -358,8 +358,8 @@ func TestAgent_WaitsToNumber(t *testing.T) {
 	}
 }
 
-// TestAgent_ForeignEnrolments: what nobody trusted has signed, where the next enrolments belong, hides no enrolment
-// behind it.
+// TestAgent_ForeignEnrolments: objects without a trusted signature, in the place of the next enrolments, hide no
+// enrolment after them.
 func TestAgent_ForeignEnrolments(t *testing.T) {
 	for _, foreign := range []int64{1, 15} {
 		w := newWorld(t)
@@ -376,8 +376,8 @@ func TestAgent_ForeignEnrolments(t *testing.T) {
 	}
 }
 
-// TestAgent_OwnEpoch: a box that was replaced reports under the epoch that it had, also once nobody trusts who signed
-// that.
+// TestAgent_OwnEpoch: a replaced box reports under its former epoch, even after the signer of that enrolment is no
+// longer trusted.
 func TestAgent_OwnEpoch(t *testing.T) {
 	w := newWorld(t)
 	next := signer("next", 5)
@@ -396,7 +396,7 @@ func TestAgent_OwnEpoch(t *testing.T) {
 	}
 }
 
-// TestFence_Close: a box of which a copy runs numbers nothing, whatever its enrolment says later.
+// TestFence_Close: a box of which a copy runs gives no numbers, whatever its enrolment says later.
 func TestFence_Close(t *testing.T) {
 	w := newWorld(t)
 	w.enrol(1, w.box, director)

@@ -13,8 +13,8 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// The first number after a start, and the first of a year, waits for the store's word; a store that is silent costs
-// that one sale two seconds, and the next nothing.
+// The first number after a start, and the first of a year, waits for the store's answer; a silent store delays only
+// that sale, by two seconds.
 func TestFence_Await(t *testing.T) {
 	for name, silent := range map[string]bool{"an answer": false, "silence": true} {
 		t.Run(name, func(t *testing.T) {

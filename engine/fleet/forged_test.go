@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// Whoever holds the store's credentials brings no rule, no version and no box.
+// A thief with only the store's credentials brings no rule, no version and no box into the chain.
 func TestAgent_Forged(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
@@ -68,7 +68,7 @@ func TestAgent_Forged(t *testing.T) {
 		}
 	}
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
-	// A file that was exchanged in the store, and one that is another bundle than the director named.
+	// A file that was exchanged in the store, and a file that is another bundle than the director named.
 	data, r := file(t, "catalogos", "1.0.2", author, "2026-01-01")
 	w.put(fleetproto.RuleKey(second.File), data)
 	w.rollout("r1", second)
@@ -108,8 +108,8 @@ func TestAgent_StolenDirector(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.1")
 }
 
-// A stolen key of a box brings nothing to any box, nor a status of another branch. In its own branch it lies: in
-// statuses until the next, in acts, behind which the true box goes on.
+// A stolen key of a box gives no box anything, and writes no status of another branch. In its own branch it can lie: in
+// statuses until the next one, and in acts, after which the true box continues.
 func TestAgent_StolenBox(t *testing.T) {
 	w := newWorld(t)
 	rule := w.rule("catalogos", "1.0.0")
@@ -179,7 +179,8 @@ func (e endless) Fetch(ctx context.Context, key string, limit int64) (archive.He
 	return e.Store.Fetch(ctx, key, limit)
 }
 
-// A store that has an object of every version does not hold the agent: it looks at its enrolment and reports on.
+// A store that has an object of every version does not block the agent: it continues to read its enrolment and to
+// report.
 func TestAgent_VersionsWithoutEnd(t *testing.T) {
 	w, asked, created := newWorld(t), 0, 0
 	w.start()

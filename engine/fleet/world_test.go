@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// world is a centre, a store, and one branch: pilot of whatever is rolled out.
+// world is a centre, a store, and one branch, the pilot of every roll-out.
 type world struct {
 	t          testing.TB
 	now        time.Time
@@ -61,7 +61,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// orders is a gate that notes what is ordered.
+// orders is a gate that notes the orders.
 type orders struct {
 	fleet.Rules
 	of *world
@@ -72,7 +72,7 @@ func (o orders) Admit(ctx context.Context, file []byte, by fleet.Order) (fleet.A
 	return o.Rules.Admit(ctx, file, by)
 }
 
-// options are those of the agent.
+// options returns the agent's options.
 func (w *world) options() *fleet.Options {
 	return &fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: w.group,
 		Director: w.directors, Box: w.box,
@@ -82,7 +82,7 @@ func (w *world) options() *fleet.Options {
 		Describe: func(s *fleetproto.Status) { s.Ready = true }}
 }
 
-// start begins the agent, as a start of the appliance does.
+// start starts the agent as the appliance does.
 func (w *world) start() {
 	w.t.Helper()
 	var err error
@@ -98,7 +98,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// cached are bundles that were signed before: that takes longer than all else here.
+// cached are bundles that were signed before: signing takes longer than everything else here.
 var cached = make(map[string]signedRule)
 
 type signedRule struct {
@@ -139,7 +139,7 @@ func (w *world) rule(name, version string, from ...string) fleetproto.Rule {
 	return r
 }
 
-// put writes past every fault.
+// put writes an object without any fault.
 func (w *world) put(key string, data []byte) {
 	w.t.Helper()
 	fault, seen := w.store.Fault, w.store.Seen
@@ -191,7 +191,7 @@ func (w *world) enrol(epoch int64, box, by fleetproto.Signer) {
 	w.put(fleetproto.BoxKey("centro", epoch), data)
 }
 
-// status is what the centre reads.
+// status returns the status that the centre reads.
 func (w *world) status() *fleetproto.Status {
 	w.t.Helper()
 	epoch := w.agent.Fence().Standing().Epoch
@@ -202,7 +202,7 @@ func (w *world) status() *fleetproto.Status {
 	return s
 }
 
-// acts are what the centre reads of the branch, in order, as "live catalogos 1.0.0".
+// acts returns the branch's acts as the centre reads them, in order, as "live catalogos 1.0.0".
 func (w *world) acts() (list []string) {
 	w.t.Helper()
 	for n := int64(1); ; n++ {

@@ -92,8 +92,7 @@ func TestCompose_States(t *testing.T) {
 	}
 }
 
-// Whatever a name holds, the page has the elements that it has without, the text its lines, and the subject is one that
-// can be sent.
+// Whatever a name contains, the page has the same elements, the text the same lines, and the subject can be sent.
 func TestCompose_Hostile(t *testing.T) {
 	plain, text, page := Compose(facts())
 	elements, _ := read(t, page)
@@ -137,7 +136,7 @@ func TestCompose_Hostile(t *testing.T) {
 
 func second(_, _, page string) string { return page }
 
-// read gives the elements of a page with their attributes, and its words.
+// read returns the elements of a page with their attributes, and its words.
 func read(t *testing.T, page string) (elements, words string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(page, "<!DOCTYPE html>")))
@@ -167,8 +166,8 @@ func read(t *testing.T, page string) (elements, words string) {
 	}
 }
 
-// TestCompose_Look: the emisor's logo, colour, name, greeting and contact are in the page, its words in the text; what
-// they hold stays in its place.
+// TestCompose_Look: the emisor's logo, colour, name, greeting and contact are in the page, its words in the text; their
+// content stays in its place.
 func TestCompose_Look(t *testing.T) {
 	f := facts()
 	f.Look = Look{Trade: "El Ñandú & Cía.", Tax: "0614-050607-101-8", Phone: "2222-4150", Color: "#7a1f2b",
@@ -195,8 +194,7 @@ func TestCompose_Look(t *testing.T) {
 	}
 }
 
-// TestInline: the picture of a page is a part of the message, under the name that the page calls it by, and no
-// attachment.
+// TestInline: the picture of a page is a part of the message, under the name that the page uses, and no attachment.
 func TestInline(t *testing.T) {
 	s, err := New(Options{Host: "mail.example", From: "dte@example.com"})
 	if err != nil {

@@ -29,7 +29,7 @@ func TestMailable(t *testing.T) {
 	}
 }
 
-// TestMailable_Sent: what the counter takes for an address never fails at a real server for its form.
+// TestMailable_Sent: an address that the counter accepts never fails at a real server because of its form.
 func TestMailable_Sent(t *testing.T) {
 	s := serve(t, nil)
 	sender := s.sender(t, nil)

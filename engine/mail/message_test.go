@@ -67,7 +67,7 @@ func leaves(t *testing.T, header func(string) string, body io.Reader) []part {
 	return []part{{kind, name, data}}
 }
 
-// What a receiver reads is what the branch wrote, whatever characters, lengths and line ends it holds.
+// A receiver reads what the branch wrote, whatever characters, lengths and line ends it contains.
 func TestSend_Content(t *testing.T) {
 	binary := make([]byte, 300_000)
 	source := rand.NewChaCha8([32]byte{6})
@@ -158,7 +158,7 @@ func TestSend_TextAlone(t *testing.T) {
 	}
 }
 
-// No field carries a header of its own, and what cannot be sent is named before a server is asked.
+// No field adds a header, and what cannot be sent is named before a server is asked.
 func TestSend_RefusedUnasked(t *testing.T) {
 	sender, err := New(Options{Host: "mx.example", From: "dte@tienda.example",
 		Dial: func(context.Context, string, string) (net.Conn, error) { panic("the server was asked") }})

@@ -25,7 +25,7 @@ func TestSend_Accepted(t *testing.T) {
 	}
 }
 
-// What the server answers decides, at each place where it can answer.
+// The server's answer decides, at each place where it can answer.
 func TestSend_Replies(t *testing.T) {
 	for name, c := range map[string]struct {
 		at    string
@@ -85,7 +85,7 @@ func TestSend_LaterThenAccepted(t *testing.T) {
 	}
 }
 
-// cutting ends a connection after so many bytes in one direction.
+// cutting ends a connection after that many bytes in one direction.
 type cutting struct {
 	net.Conn
 	reads, writes int // left; negative: without end
@@ -110,8 +110,8 @@ func (c *cutting) limit(left *int, p []byte, do func([]byte) (int, error)) (int,
 	return n, err
 }
 
-// The line is cut at every byte, in both directions. What the server answers for is Sent or in doubt; what is Sent the
-// server answers for.
+// The line is cut at every byte, in both directions. A message for which the server answers is Sent or in doubt; for a
+// message that is Sent the server has answered.
 func TestSend_CutAnywhere(t *testing.T) {
 	s := serve(t, nil)
 	sent, doubtful, later := 0, 0, 0
@@ -154,7 +154,7 @@ func TestSend_CutAnywhere(t *testing.T) {
 	}
 }
 
-// scripted is a server that says these lines, one for each line that it hears after the first, and then nothing more.
+// scripted is a server that sends these lines, one after each line that it gets after the first, and then nothing more.
 func scripted(t *testing.T, lines ...string) *Sender {
 	t.Helper()
 	sender, err := New(Options{
@@ -180,7 +180,7 @@ func scripted(t *testing.T, lines ...string) *Sender {
 	return sender
 }
 
-// hear takes one write of the other side.
+// hear receives one write of the other side.
 func hear(c net.Conn) bool {
 	_, err := c.Read(make([]byte, 1<<16))
 	return err == nil
@@ -211,7 +211,7 @@ func TestSend_Silence(t *testing.T) {
 	})
 }
 
-// A server that answers nonsense is a server that did not take the message.
+// A server that answers nonsense has not accepted the message.
 func TestSend_Nonsense(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"http":            {"HTTP/1.1 400 Bad Request\r\n\r\n"},
@@ -235,7 +235,7 @@ func TestSend_Nonsense(t *testing.T) {
 	}
 }
 
-// The same over a real socket, through the dialer of its own.
+// The same over a real socket, through the sender's own dialer.
 func TestSend_Socket(t *testing.T) {
 	config, roots := certified(t, "localhost")
 	s := serve(t, func(s *server) { s.TLSConfig, s.users = config, map[string]string{"dte": "clave"} })

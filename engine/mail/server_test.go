@@ -35,7 +35,7 @@ type server struct {
 	mails   int // how often MAIL FROM was said
 }
 
-// letter is what the server answers for.
+// letter is a message for which the server answers.
 type letter struct {
 	from string
 	to   []string
@@ -67,14 +67,14 @@ func serve(t *testing.T, change func(*server)) *server {
 	return s
 }
 
-// taken is what the server answered for so far.
+// taken returns the messages for which the server has answered so far.
 func (s *server) taken() []letter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.letters
 }
 
-// sender returns one that speaks to this server, without encryption unless change says so.
+// sender returns a sender to this server, without encryption unless change alters that.
 func (s *server) sender(t *testing.T, change func(*Options)) *Sender {
 	t.Helper()
 	o := Options{Host: "mx.example", Security: None, From: "dte@tienda.example", FromName: "Ferretería El Ñandú",
@@ -190,7 +190,7 @@ func (w wire) Accept() (net.Conn, error) {
 func (w wire) Close() error   { close(w.done); return nil }
 func (w wire) Addr() net.Addr { return &net.TCPAddr{} }
 
-// certified returns a certificate for a name, and who vouches for it.
+// certified returns a certificate for a name, and the authority that vouches for it.
 func certified(t *testing.T, name string) (*tls.Config, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -214,7 +214,7 @@ func certified(t *testing.T, name string) (*tls.Config, *x509.CertPool) {
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, roots
 }
 
-// letterTo is a message as a branch sends it.
+// letterTo returns a message as a branch sends it.
 func letterTo(to string) Message {
 	return Message{
 		ID: "9F2C3B1A-0000-4000-8000-000000000001.1@tienda.example", To: to,

@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/redacted"
 )
 
-// recorded keeps what goes over a connection in the clear, and may change what comes.
+// recorded keeps the clear text of a connection, and may change what arrives.
 type recorded struct {
 	net.Conn
 	sent *bytes.Buffer
@@ -35,7 +35,7 @@ func (r *recorded) Write(p []byte) (int, error) {
 	return r.Conn.Write(p)
 }
 
-// tap returns a Dial that records what is sent, as somebody on the way would.
+// tap returns a Dial that records what is sent, as an eavesdropper would.
 func (s *server) tap(sent *bytes.Buffer, hear func([]byte) []byte) func(context.Context, string, string) (net.Conn,
 	error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -94,7 +94,7 @@ func TestSend_TLS(t *testing.T) {
 	}
 }
 
-// old speaks nothing newer than TLS 1.1.
+// old supports nothing newer than TLS 1.1.
 func old(c *tls.Config) *tls.Config {
 	c = c.Clone()
 	c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11

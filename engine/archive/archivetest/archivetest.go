@@ -20,20 +20,20 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 )
 
-// What the server lets in, and the bucket that it has.
+// The credentials that the server accepts, and its bucket.
 const (
 	Access = "AKIDBRANCH"
 	Secret = "una-clave-secreta.2026"
 	Bucket = "documentos"
 )
 
-// unreachable is what the go command says when modules are neither cached nor to be had.
+// unreachable are the go command's messages when modules are neither cached nor available.
 var unreachable = regexp.MustCompile(
 	`dial tcp|lookup disabled by GOPROXY=off|i/o timeout|no such host|connection refused`)
 
-// program is a server's program, made once per test process. Its modules are none of the product's: they are pinned in
-// a .mod and a .sum of its name beside this file. The first build of versitygw takes two minutes of processor time,
-// later ones come from the build cache.
+// program is a server's program, made once per test process. Its modules are not the product's: they are pinned in a
+// .mod and a .sum with its name beside this file. The first build of versitygw takes two minutes of processor time,
+// later builds come from the build cache.
 type program struct {
 	once sync.Once
 	path string
@@ -77,7 +77,7 @@ func (built *program) build(t testing.TB, name string) string {
 	return built.path
 }
 
-// run gives what a program prints, or its complaint as the error.
+// run returns a program's output, or its error output as the error.
 func run(ctx context.Context, folder string, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Env, c.WaitDelay = folder, append(os.Environ(), "CGO_ENABLED=0"), time.Second
@@ -90,15 +90,15 @@ func run(ctx context.Context, folder string, name string, args ...string) (strin
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Program is the path of versitygw, for who runs it himself.
+// Program returns the path of versitygw, for callers that run it themselves.
 func Program(t testing.TB) string { return versitygw.build(t, "versitygw") }
 
 // Store is a server with one bucket; its folder outlives the process.
 type Store struct {
-	// Limit is "ulimit -f" of the process: the size of the largest file, in KiB; empty: none.
+	// Limit is "ulimit -f" of the process: the size of the largest file, in KiB; empty: no limit.
 	Limit string
 
-	// Accounts: the server knows others beside Access, see AddAccount.
+	// Accounts: the server knows further accounts, see AddAccount.
 	Accounts bool
 
 	folder  string
@@ -109,10 +109,10 @@ type Store struct {
 // Start runs a server until the test ends.
 func Start(t testing.TB) *Store { return (&Store{}).start(t) }
 
-// StartWithAccounts runs a server that can be given accounts.
+// StartWithAccounts runs a server to which accounts can be added.
 func StartWithAccounts(t testing.TB) *Store { return (&Store{Accounts: true}).start(t) }
 
-// AddAccount makes an account that owns nothing: a bucket's policy says what it may do.
+// AddAccount makes an account that owns nothing: a bucket's policy defines what it may do.
 func (s *Store) AddAccount(t testing.TB, access, secret string) {
 	t.Helper()
 	if _, err := run(t.Context(), "", Program(t), "admin", "--access", Access, "--secret", Secret, "--endpoint-url",
@@ -160,7 +160,7 @@ func (s *Store) Run(t testing.TB) {
 			_ = c.Close()
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // another process: there is nothing to wait on
+		time.Sleep(10 * time.Millisecond) // another process: there is no event to wait for
 	}
 	s.Kill()
 	t.Fatalf("the S3 server does not listen: %s", said.String())
@@ -172,12 +172,12 @@ func (s *Store) Kill() {
 	_ = s.process.Wait()
 }
 
-// Dial connects to the server, whatever the address.
+// Dial connects to the server, whatever address it is given.
 func (s *Store) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", s.socket)
 }
 
-// Endpoint is an address of this machine that leads to the server until the test ends.
+// Endpoint returns an address of this machine that leads to the server until the test ends.
 func (s *Store) Endpoint(t testing.TB) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -211,10 +211,10 @@ func (s *Store) carry(near net.Conn) {
 	_, _ = io.Copy(near, far) // either end may hang up
 }
 
-// Path is the file that an object rests in.
+// Path returns the file that holds an object.
 func (s *Store) Path(key string) string { return filepath.Join(s.folder, "data", Bucket, key) }
 
-// Held is what rests under a key; nil when nothing does.
+// Held returns the object under a key; nil if there is none.
 func (s *Store) Held(t testing.TB, key string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(s.Path(key))

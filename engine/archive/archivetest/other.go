@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Other is a server of another make, with the same bucket. It keeps its objects in memory and asks nobody who they are.
+// Other is a server of another make, with the same bucket. It keeps its objects in memory and checks no credentials.
 type Other struct{ address string }
 
 // StartOther runs a server of another make until the test ends.
 func StartOther(t testing.TB) *Other {
 	t.Helper()
 	path := gofakes3.build(t, "gofakes3")
-	for range 20 { // a port that is free now may be taken when the server asks for it
+	for range 20 { // a port that is free now may be occupied when the server asks for it
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func StartOther(t testing.TB) *Other {
 			case err := <-ended:
 				t.Logf("the other S3 server ended: %v: %s", err, said.String())
 				n = 1000
-			case <-time.After(10 * time.Millisecond): // another process: there is nothing to wait on
+			case <-time.After(10 * time.Millisecond): // another process: there is no event to wait for
 			}
 		}
 		_ = process.Process.Kill()

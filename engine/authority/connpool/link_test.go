@@ -20,7 +20,7 @@ import (
 	"dtegate/engine/authority/connpool/linktest"
 )
 
-// server is a TLS server behind a path, and a link to it, in fake time.
+// server is a TLS server at the end of a path, and a link to it, in fake time.
 type server struct {
 	*httptest.Server
 	path     *linktest.Path
@@ -28,7 +28,7 @@ type server struct {
 	received atomic.Int32 // bodies that were read whole
 }
 
-// inBubble runs a test with a server behind a path.
+// inBubble runs a test with a server at the end of a path.
 func inBubble(t *testing.T, path *linktest.Path, change func(*http.Server, *Options), fn func(*testing.T, *server)) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := linktest.NewMemory()
@@ -82,7 +82,7 @@ func (s *server) ask(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// However slowly names are found and connections come about, a request pays one round trip.
+// However slow look-ups and connects are, a request takes one round trip.
 func TestLink_Ready(t *testing.T) {
 	for name, path := range map[string]*linktest.Path{
 		"name after 350 ms":     {Name: 350 * time.Millisecond},
@@ -109,8 +109,8 @@ func TestLink_Ready(t *testing.T) {
 	}
 }
 
-// A request that finds no connection fails after Wait, sooner where the connect that is under way fails meanwhile;
-// nothing of it was sent. A patient one waits. When the way is there again, Ready says so, and nobody waits any more.
+// A request that finds no connection fails after Wait, or earlier if the connect under way fails; nothing of it was
+// sent. A patient request waits. When the way is there again, Ready gets a value, and nobody waits any more.
 func TestLink_Bound(t *testing.T) {
 	inBubble(t, &linktest.Path{Dead: true}, nil, func(t *testing.T, s *server) {
 		for range 20 {
@@ -144,7 +144,7 @@ func TestLink_Bound(t *testing.T) {
 	})
 }
 
-// Names that cannot be looked up any more stay what they were.
+// A name that can no longer be looked up keeps its addresses.
 func TestLink_LastGoodName(t *testing.T) {
 	inBubble(t, &linktest.Path{}, nil, func(t *testing.T, s *server) {
 		time.Sleep(time.Second)
@@ -160,13 +160,13 @@ func TestLink_LastGoodName(t *testing.T) {
 	})
 }
 
-// A server closes idle connections: once the link has learned when, hardly a request meets one that is being closed,
-// and none waits. The link tries now and then whether the server grants more, and loses some of the connections by
-// which it tries: of the requests that come about when the server closes, less than one in a hundred meets that. It is
-// one in eight where the link does not learn, and one in fifteen where all connections retire at once.
+// A server closes idle connections. Once the link has learned when, hardly any request meets a closing connection, and
+// none waits. Now and then the link tries whether the server grants more, and loses some connections by that: of the
+// requests at the time when the server closes, less than one in a hundred meets a closing connection. It is one in
+// eight if the link does not learn, and one in fifteen if all connections retire at once.
 func TestLink_ServerCloses(t *testing.T) {
-	// The link and the requests choose their moments at random: once in some 20,000 requests one meets neither a
-	// connection that lives nor one that ends.
+	// The link and the requests choose their moments at random: about one request in 20,000 meets neither a live
+	// connection nor one that ends.
 	for idle, c := range map[time.Duration]struct{ requests, failed, waited int }{
 		5 * time.Second: {800, 16, 2}, 20 * time.Second: {100, 4, 1}, 45 * time.Second: {100, 3, 1},
 	} {
@@ -181,7 +181,7 @@ func TestLink_ServerCloses(t *testing.T) {
 						waited++
 					}
 					if err != nil {
-						failed++ // it met the end of its connection, half a round trip away
+						failed++ // its connection ended half a round trip away
 					}
 					time.Sleep(idle*3/4 + rand.N(idle/2))
 				}
@@ -194,7 +194,7 @@ func TestLink_ServerCloses(t *testing.T) {
 	}
 }
 
-// A burst uses more connections than are spare: all are answered, for the server shows that it is there.
+// A burst uses more connections than are spare: all requests are answered, because the server shows that it is there.
 func TestLink_Burst(t *testing.T) {
 	inBubble(t, &linktest.Path{OneWay: 300 * time.Millisecond}, nil, func(t *testing.T, s *server) {
 		time.Sleep(10 * time.Second)
@@ -217,7 +217,7 @@ func TestLink_Burst(t *testing.T) {
 	})
 }
 
-// A connection that breaks under its request: one RoundTrip is one reception at most, whatever comes of it.
+// A connection that breaks during its request: one RoundTrip is at most one reception, whatever its result.
 func TestLink_NeverTwice(t *testing.T) {
 	var received atomic.Int32
 	broken := func(s *http.Server, _ *Options) {
@@ -247,7 +247,7 @@ func TestLink_NeverTwice(t *testing.T) {
 	})
 }
 
-// An answer that is not read to its end costs its connection, and the link makes another.
+// An answer that is not read to its end costs its connection, and the link makes another connection.
 func TestLink_HalfReadAnswers(t *testing.T) {
 	inBubble(t, &linktest.Path{}, nil, func(t *testing.T, s *server) {
 		time.Sleep(time.Second)

@@ -15,8 +15,8 @@ const heldSchema = `{"type":"object","additionalProperties":false,"properties":{
  "sujeto":{"type":["object","null"],"additionalProperties":false,"properties":{"nombre":{"type":"string"},"numDocumento":{"type":"string"}}},
  "detalleDTE":{"type":"array","items":{"type":"object","additionalProperties":false,"properties":{"codigoGeneracion":{"type":"string"}}}}}}`
 
-// What an overlay or a layout says of a place that the box knows is refused with its path, but for what generations
-// need.
+// An overlay or a layout that gives a value which the box knows is refused with its path, except where generations
+// differ.
 func TestCompile_Held(t *testing.T) {
 	from := func(entry string) string { return `{"from":[` + entry + `]}` }
 	for overlay, path := range map[string]string{
@@ -57,8 +57,8 @@ func TestCompile_Held(t *testing.T) {
 	}
 }
 
-// An amount that no equation knows, such as a tax of a law to come, is in a total, off it, or only informs: a
-// difference that it does not make exactly is found.
+// An amount that no equation knows, such as a tax of a future law, is added, subtracted, or only informs: any
+// difference that it does not explain exactly is found.
 func TestFill_StrangeAmount(t *testing.T) {
 	number := `{"type":"number"}`
 	layout := `{"type":"object","additionalProperties":false,"properties":{
@@ -76,7 +76,7 @@ func TestFill_StrangeAmount(t *testing.T) {
 		Name: "ventaGravada", Value: dte.Int(100)}))}, dte.Member{Name: "resumen",
 		Value: dte.Obj()})
 	for _, c := range []struct {
-		levy, more float64 // in dollars; more is what the totals have beside the sale
+		levy, more float64 // in dollars; more is the totals' excess over the sale
 		sold       bool
 	}{{0, 0, true}, {7, 0, true}, {7, 7, true}, {7, -7, true}, {7, 7.01, true}, {7, 3.5, false}, {7, 6.9, false},
 		{7, 14, false}, {0, 1, false}} {

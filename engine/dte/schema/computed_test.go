@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// derive makes of a document what a rule module would have answered for it, and facts without those amounts.
+// derive makes from a document the answer that a rule module would have given for it, and facts without those amounts.
 func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 	var out Outputs
 	var c Computed
@@ -147,7 +147,7 @@ func TestFill_ExamplesComeBackFromModule(t *testing.T) {
 	t.Logf("%d documents", done)
 }
 
-// invoice is a consumer invoice of n lines on MH's own file, with all amounts from a module.
+// invoice returns a consumer invoice of n lines on MH's own file, with all amounts from a module.
 func invoice(t testing.TB, n int) (*Filler, dte.Value, *Computed) {
 	t.Helper()
 	path := filepath.Join(skip.Folder(t), "schemas", published["01 2"])

@@ -248,7 +248,7 @@ func TestFill_Faults(t *testing.T) {
 	}
 }
 
-// TestFill_CountBesideItems: a list that is too long is named beside what is wrong in it.
+// TestFill_CountBesideItems: a list that is too long is reported together with the faults in it.
 func TestFill_CountBesideItems(t *testing.T) {
 	f := smallFiller(t)
 	list := `{"numItem":1,"cantidad":2.50,"uniMedida":59,"tipoImpuesto":"GRAVADO"}`
@@ -402,7 +402,7 @@ func TestFill_Concurrently(t *testing.T) {
 	group.Wait()
 }
 
-// Nobody's JSON may panic the filler, and what it writes it must accept.
+// No JSON may make the filler panic, and it must accept what it writes.
 func FuzzFill(f *testing.F) {
 	filler := smallFiller(f)
 	whole, _ := filler.Fill(nil, parse(f, smallFacts), smallComputed(), FillOptions{})

@@ -20,7 +20,7 @@ const formOverlay = `{"from":[
  {"path":"resumen.reteRenta","value":0,"reason":"r"},
  {"path":"resumen.nota","fact":"nota","value":"sin nota","reason":"r"}]}`
 
-// A form applies to the text that fits it, under its condition; a constant stands where no fact does.
+// A form applies to a text that fits it, under its condition; a constant applies if there is no fact.
 func TestFill_FormsAndConstants(t *testing.T) {
 	f, err := Compile([]byte(formSchema), []byte(formOverlay), Outputs{}, nil)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestFill_FormsAndConstants(t *testing.T) {
 	}
 }
 
-// Two generations may mean different amounts by one name: the overlay chooses among what the module answers.
+// Two generations may mean different amounts by one name: the overlay chooses among the module's answers.
 func TestFill_OverlayBeforeTheModulesName(t *testing.T) {
 	out := Outputs{Summary: []string{"reteRenta", "otra"}}
 	for overlay, want := range map[string]string{

@@ -100,7 +100,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 	}
 }
 
-// The layout's keyword goes and those of conditions stay; where only conditions have it, those go.
+// The layout's keyword is dropped and those of conditions stay; if only conditions have it, those are dropped.
 func TestCompileSchema_Drop(t *testing.T) {
 	const identification = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},"sujeto":null}`
 	for name, x := range map[string]struct{ path, keyword, old, replacement string }{

@@ -18,7 +18,7 @@ import (
 
 var updateMessages = flag.Bool("update", false, "rewrite testdata/messages.txt")
 
-// shipped compiles the layouts of the product, by "dte01/v2". What their modules answer does not matter here.
+// shipped compiles the layouts of the product, by "dte01/v2". Their modules' answers do not matter here.
 func shipped(t *testing.T) map[string]*Filler {
 	t.Helper()
 	lists, err := os.ReadFile("../../../plugins/catalogues/catalogues.json")
@@ -65,8 +65,8 @@ func shipped(t *testing.T) map[string]*Filler {
 	return all
 }
 
-// everyFault calls tell with each fault that the layout can find: every keyword of every rule, in conditions and out of
-// them, is broken by a value of its own.
+// everyFault calls tell with each fault that the layout can find: a value breaks every keyword of every rule, inside
+// and outside conditions.
 func (f *Filler) everyFault(tell func(path string, fault dte.Fault)) {
 	f.breakRule(f.fields[0].rule, 0, "", tell)
 	for i := range f.fields {
@@ -146,13 +146,12 @@ func (f *Filler) breakRule(x *schema, fi int, cause string, tell func(string, dt
 	}
 }
 
-// forCashiers are the marks of a text that was not written for a cashier: regular expressions, the words of schemas,
-// English.
+// forCashiers are signs of a text that was not written for a cashier: regular expressions, schema terms, English.
 var forCashiers = regexp.MustCompile(
 	`[\^$\\\[\]{}|*]|\(\?|\bnull\b|\bobjeto\b|\bpatr[oó]n\b|\bcadena\b|\bhay [a-z]+[A-Z]|\b(the|is|not|must|and|of|invalid|required|should|with)\b`)
 
-// TestMessages: every message that a shipped layout can give is a sentence for a cashier, and stands in
-// testdata/messages.txt, where people read it: the code, the message, and how many places of which the first give it.
+// TestMessages: every message that a shipped layout can give is a sentence for a cashier, and is in
+// testdata/messages.txt, where people read it: the code, the message, the number of its places and the first of them.
 func TestMessages(t *testing.T) {
 	places := make(map[string][]string)
 	for name, f := range shipped(t) {
@@ -206,7 +205,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestForms: every pattern of every shipped layout has words, and every form that has words is one that a layout has.
+// TestForms: every pattern of every shipped layout has words, and every form with words occurs in a layout.
 func TestForms(t *testing.T) {
 	for name, f := range shipped(t) {
 		var walk func(x *schema, fi int)

@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// referenceRegexp is how the reference validator gets MH's lookaheads: each that occurs, written by hand.
+// referenceRegexp gives the reference validator MH's lookaheads: each one that occurs, written by hand.
 type referenceRegexp struct {
 	source string
 	rest   *regexp.Regexp
@@ -83,8 +83,8 @@ func reference(t testing.TB, path string, loose bool) *jsonschema.Schema {
 	return s
 }
 
-// mutator changes documents at random places, within the numbers that an Amount holds: beyond those we refuse what
-// a schema may allow.
+// mutator changes documents at random places, with numbers that fit an Amount: larger numbers are refused even where a
+// schema allows them.
 type mutator struct{ *rand.Rand }
 
 var interesting = []dte.Value{
@@ -161,8 +161,8 @@ func (m mutator) mutate(v dte.Value) dte.Value {
 	return interesting[m.IntN(len(interesting))]
 }
 
-// rootDot is an address that ends in the root of the domain name system, which the reference takes as a host name
-// and RFC 5321 does not take as a mailbox.
+// rootDot is an address that ends in the root of the domain name system: the reference accepts it as a host name, RFC
+// 5321 does not accept it as a mailbox.
 var rootDot = regexp.MustCompile(`@[^"]*\."`)
 
 func TestCheck_AgreesWithReference(t *testing.T) {

@@ -2,5 +2,5 @@
 
 package schema
 
-// raceEnabled: allocations can be counted.
+// raceEnabled is false: allocations can be counted.
 const raceEnabled = false

@@ -34,7 +34,7 @@ var misspelt = map[string]string{
 	"fe-fex-v1.json": `{"path":"emisor.regimen","keyword":"minimun","reason":"minimum, misspelt"}`,
 }
 
-// stale are the address conditions of the previous generation, which MH's live validator has dropped: accepted
+// stale are the address conditions of the previous generation that MH's live validator no longer applies: accepted
 // documents breach them.
 var stale = map[string][]string{
 	"fe-fc-v1.json": {"emisor.direccion", "receptor.direccion"}, "fe-ccf-v3.json": {"emisor.direccion",
@@ -45,7 +45,7 @@ var stale = map[string][]string{
 		"sujetoExcluido.direccion"},
 }
 
-// drops is an overlay that takes the known defects out of a file, and the stale conditions too when loose.
+// drops returns an overlay that removes the known defects from a file, and the stale conditions too if loose is set.
 func drops(file string, loose bool) []byte {
 	var all []string
 	if d, ok := misspelt[file]; ok {
@@ -221,8 +221,8 @@ func TestFill_ExamplesComeBack(t *testing.T) {
 	t.Logf("%d documents", len(all))
 }
 
-// The amounts of every document that MH accepted agree, by the layouts of both generations; with one of its totals
-// changed by a dollar each is contradicted.
+// The amounts of every document that MH accepted agree, by the layouts of both generations; after one of its totals is
+// changed by a dollar, each document is contradicted.
 func TestAddUp_Examples(t *testing.T) {
 	judge := func(f *Filler, document dte.Value) dte.Fault {
 		r := f.runs.Get().(*run)

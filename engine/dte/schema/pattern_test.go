@@ -109,7 +109,7 @@ func TestCheck_Bounds(t *testing.T) {
 	}
 }
 
-// An object that facts do not have comes to be when the overlay feeds one of its members, and only then.
+// An object that the facts lack appears if the overlay fills one of its members, and only then.
 func TestFill_FedObjects(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 	 "extension":{"type":["object","null"],"properties":{"nombEntrega":{"type":["string","null"]},"observaciones":{"type":["string","null"]}},

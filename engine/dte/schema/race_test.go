@@ -2,5 +2,5 @@
 
 package schema
 
-// raceEnabled: sync.Pool drops on purpose under the race detector, so that allocations cannot be counted.
+// raceEnabled is true: sync.Pool drops items on purpose under the race detector, so that allocations cannot be counted.
 const raceEnabled = true

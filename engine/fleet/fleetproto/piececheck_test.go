@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPiece_Check: epochs and numbers begin with 1, and every piece but the first names the one before.
+// TestPiece_Check: epochs and numbers begin with 1, and every piece except the first names the previous piece.
 func TestPiece_Check(t *testing.T) {
 	before, head := Digest([]byte("before")), Head{"piece", "cadena", "00"}
 	for want, list := range map[bool][]Piece{

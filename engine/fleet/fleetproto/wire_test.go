@@ -35,7 +35,7 @@ func desired() *Desired {
 			Opened: at}}
 }
 
-// What is sealed opens with the right key, for the right place, and with nothing else.
+// A sealed object opens with the right key, for the right place, and with nothing else.
 func TestDesired(t *testing.T) {
 	director, key := signer(1)
 	thief, other := signer(2)
@@ -77,7 +77,7 @@ func TestDesired(t *testing.T) {
 	}
 }
 
-// No byte of a signed object can be changed, and no payload reads in two ways.
+// No byte of a signed object can be changed, and no payload can be read in two ways.
 func TestDesired_EveryByte(t *testing.T) {
 	director, key := signer(1)
 	data, err := super.Seal(desired(), director)
@@ -143,7 +143,7 @@ func TestFollows(t *testing.T) {
 }
 
 // TestChain_Objects: no object of another chain, of the other ambiente or of another kind opens, whoever signed it.
-// Every type that is signed is here: the test finds them by their methods.
+// Every signed type is here: the test finds the types by their methods.
 func TestChain_Objects(t *testing.T) {
 	box, key := signer(1)
 	body := []byte("bytes")
@@ -209,7 +209,7 @@ func TestChain_Objects(t *testing.T) {
 	}
 }
 
-// The keys of a director count from the one that signed last.
+// A director's keys count from the key that signed last.
 func TestStillTrusted(t *testing.T) {
 	_, a := signer(1)
 	_, b := signer(2)
@@ -220,8 +220,8 @@ func TestStillTrusted(t *testing.T) {
 	}
 }
 
-// A share is that part of the boxes, a wider ring holds the narrower one, and two roll-outs do not begin with the same
-// boxes.
+// A share covers that part of the boxes, a wider ring contains the narrower ring, and two roll-outs begin with
+// different boxes.
 func TestRollout_Ring(t *testing.T) {
 	const boxes = 5000
 	narrow, wide, other := Rollout{Name: "r1", Share: 500}, Rollout{Name: "r1", Share: 2500}, Rollout{Name: "r2",
@@ -248,7 +248,7 @@ func TestRollout_Ring(t *testing.T) {
 	if (&Rollout{Name: "r1", Share: 0}).InRing("a") || !(&Rollout{Name: "r1", Share: Whole}).InRing("a") {
 		t.Error("nobody and everybody")
 	}
-	// The places are part of the format: a box and the centre, and two versions of them, agree on them.
+	// The places are part of the format: a box and the centre, and two versions of them, must agree on them.
 	if p, q := place("centro", "r1"), place("centro", "r2"); p != 4071 || q != 4541 {
 		t.Errorf("places %d, %d", p, q)
 	}
@@ -401,7 +401,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestStatus_Bounds: no text and no number of a table in a status is without a bound.
+// TestStatus_Bounds: every text and every number of a table in a status has a bound.
 func TestStatus_Bounds(t *testing.T) {
 	box, key := signer(1)
 	many := make(map[string]uint64)

@@ -11,19 +11,19 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Gate is a shelf of rules that computes nothing: it lets bundles in by the keys, the version floor and the dates, as
-// the branch's own does, and remembers what a store would. For chains of thousands of boxes, and for crashes at every
-// step.
+// Gate is a shelf of rules that computes nothing. Like the branch's own shelf it admits bundles by the keys, the
+// version floor and the dates, and it remembers what a store would. It is for chains of thousands of boxes, and for
+// crashes at every step.
 type Gate struct {
 	Keys     bundle.Keys
 	Ambiente string
 	// Today is a day, "2026-11-23".
 	Today func() string
-	// Refuse is why a bundle that passes does not come in; nil, or "": it does.
+	// Refuse returns why a bundle that passes the checks is refused; nil, or "": it is admitted.
 	Refuse func(*bundle.Bundle) string
-	// Ends is the last day of bundles, by "name version": nobody goes back to them behind it.
+	// Ends is the last day of bundles, by "name version": after it, nobody goes back to them.
 	Ends map[string]string
-	// Commit is called around each change that is to last: before it, and behind it. Nil: nobody.
+	// Commit is called before and after each durable change. Nil: no call.
 	Commit func(what string, done bool)
 
 	mu   sync.Mutex
@@ -101,7 +101,7 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 	return fleet.Admission{}, nil
 }
 
-// commit makes a change; what is told of it may crash before, or behind.
+// commit makes a change; Commit may crash before or after it.
 func (g *Gate) commit(what string, change func()) {
 	if g.Commit != nil {
 		g.Commit(what, false)
@@ -171,7 +171,7 @@ func (g *Gate) known(b fleet.Bundle, o fleet.Order) (int, error) {
 	return at, nil
 }
 
-// Return has the branch leave a bundle by itself.
+// Return makes the branch leave a bundle by itself.
 func (g *Gate) Return(digest, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -183,7 +183,7 @@ func (g *Gate) Return(digest, reason string) {
 	}
 }
 
-// File is a fleet.File in memory. Before and behind each write it calls Commit, as Gate does.
+// File is a fleet.File in memory. It calls Commit before and after each write, as Gate does.
 type File struct {
 	Commit func(what string, done bool)
 	Fail   error // of the next writes

@@ -17,16 +17,16 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Fault is what goes wrong with a request.
+// Fault is the fault of a request.
 type Fault int
 
 const (
 	None     Fault = iota
-	Lost           // it never arrives; the caller hears nothing until its time is over
+	Lost           // it never arrives; the caller gets nothing until its time is over
 	Failed         // the store answers that it cannot now, and has done nothing
 	Happened       // it is carried out, and the answer is lost
 	Repeated       // it is carried out twice, and the second answer arrives
-	Stale          // a Get answers what rested there before the last write: the object before, or nothing
+	Stale          // a Get returns the state before the last write: the previous object, or nothing
 )
 
 // Faults are all of them.
@@ -39,19 +39,19 @@ func (f Fault) String() string {
 // ErrFault is what a caller sees of a fault.
 var ErrFault = errors.New("the store cannot now")
 
-// Request is one that arrived, or should have.
+// Request is a request that arrived, or should have arrived.
 type Request struct {
 	Number int    // from 1
 	Verb   string // create, put, get, list
 	Key    string
-	Bytes  int // of the body that went either way
+	Bytes  int // of the body, in either direction
 }
 
 // Store is a fleetproto.Lister in memory. Its zero value is not usable: see New.
 type Store struct {
-	// Fault is asked before each request; nil lets everything pass.
+	// Fault is asked before each request; nil lets every request pass.
 	Fault func(Request) Fault
-	// Seen is told of each request with its outcome, one after the other; nil: nobody.
+	// Seen is called with each request and its outcome, one after the other; nil: no call.
 	Seen     func(Request, error)
 	watching sync.Mutex
 	now      func() time.Time
@@ -62,7 +62,7 @@ type Store struct {
 }
 
 type object struct {
-	now, before *archive.Held // before: what a stale Get sees; nil: nothing was there
+	now, before *archive.Held // before: the object that a stale Get returns; nil: there was none
 }
 
 var _ fleetproto.Lister = (*Store)(nil)
@@ -185,14 +185,14 @@ func (s *Store) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[a
 	}
 }
 
-// Requests is how many there were.
+// Requests returns how many requests there were.
 func (s *Store) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
 }
 
-// Held is what rests under a key, nil for nothing; no request.
+// Held returns the object under a key, nil for none; it is no request.
 func (s *Store) Held(key string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Store) Held(key string) []byte {
 	return nil
 }
 
-// Lose takes an object away, as no request can: a store that forgets.
+// Lose removes an object, which no request can do: a store that forgets.
 func (s *Store) Lose(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"dtegate/engine/fleet/ship"
 )
 
-// sellDay grows the copy piece by piece, over the end of a file, and lets a day pass.
+// sellDay makes the copy grow piece by piece, across the end of a file, and lets a day pass.
 func (w *world) sellDay(n, pieces int) {
 	w.t.Helper()
 	for i := range pieces {
@@ -31,7 +31,7 @@ func (w *world) sellDay(n, pieces int) {
 	time.Sleep(24 * time.Hour)
 }
 
-// check has the box compare the store with what it shipped.
+// check makes the box compare the store with what it shipped.
 func (w *world) check() {
 	w.t.Helper()
 	if err := w.ship.Check(context.Background()); err != nil {
@@ -53,11 +53,11 @@ func (w *world) status() {
 	}
 }
 
-// read fetches, and returns which objects were read and how many bytes.
+// read fetches, and returns the objects that were read and the number of bytes.
 func (w *world) read() (keys map[string]int, bytes int) {
 	w.t.Helper()
 	keys = make(map[string]int)
-	var mu sync.Mutex // requests come side by side
+	var mu sync.Mutex // requests run in parallel
 	w.store.Seen = func(r fleettest.Request, err error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -73,7 +73,7 @@ func (w *world) read() (keys map[string]int, bytes int) {
 	return keys, bytes
 }
 
-// TestParts: of a branch of many days a rebuild reads the parts and the pieces of the last day: a few objects, and the
+// TestParts: a rebuild of a branch of many days reads the parts and the pieces of the last day: a few objects, and the
 // copy's bytes once.
 func TestParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// TestParts_Faults: whatever goes wrong with one request while a part is made, the next call makes it, once, and a
+// TestParts_Faults: whatever fails with one request while a part is made, the next call makes the part, once, and a
 // rebuild uses it.
 func TestParts_Faults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestParts_Faults(t *testing.T) {
 	})
 }
 
-// TestParts_Altered: a part that is altered, exchanged, forged or lost costs a rebuild nothing but time, for the pieces
-// say the same. Where a piece is gone that a part holds, the part brings it.
+// TestParts_Altered: an altered, exchanged, forged or lost part costs a rebuild only time, because the pieces have the
+// same bytes. If a piece that a part contains is gone, the part provides it.
 func TestParts_Altered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forge := func(w *world, first, last int64, key fleetproto.Signer) {
@@ -208,15 +208,15 @@ func TestParts_Altered(t *testing.T) {
 	})
 }
 
-// lost makes a list of what the store has lost, and takes it away.
+// lost chooses objects that the store loses, and removes them.
 func (w *world) lose(pieces ...int64) {
 	for _, n := range pieces {
 		w.store.Lose(fleetproto.SegmentKey("centro", 1, n))
 	}
 }
 
-// TestCheck_Heals: whatever pieces and parts the store has lost or altered while the box lives, the box finds it
-// within a day and ships it again from its second copy; then a rebuild reads everything.
+// TestCheck_Heals: whatever pieces and parts the store has lost or altered while the box lives, the box finds it within
+// a day and ships them again from its second copy; then a rebuild reads everything.
 func TestCheck_Heals(t *testing.T) {
 	alter := func(t *testing.T, w *world, key string) {
 		b := w.store.Held(key)
@@ -288,7 +288,7 @@ func TestCheck_Heals(t *testing.T) {
 	}
 }
 
-// TestCheck_Lacks: what the store has lost and the second copy has no more is named while the box lives, also after a
+// TestCheck_Lacks: pieces that both the store and the second copy have lost are named while the box lives, also after a
 // start, and a rebuild names the same.
 func TestCheck_Lacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -313,8 +313,8 @@ func TestCheck_Lacks(t *testing.T) {
 	})
 }
 
-// TestCheck_Daily: a shipper that runs joins a day's pieces once a day by itself, and costs few requests: they are counted for the
-// runbook.
+// TestCheck_Daily: a running shipper joins a day's pieces once a day by itself, and makes few requests: they are
+// counted for the runbook.
 func TestCheck_Daily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -340,8 +340,8 @@ func TestCheck_Daily(t *testing.T) {
 			t.Error(err)
 		}
 		parts := len(w.store.Keys(fleetproto.PartsFolder("centro", 1)))
-		// Each piece is written once and read once; a day has one part or two (written, read), 2 lists, and one look at the
-		// word that the copy is whole.
+		// Each piece is written once and read once; a day has one part or two (written, read), 2 lists, and one read of
+		// the mark that the copy is whole.
 		if parts < days-1 || parts > days+3 || verbs["create"] > sales*days+2*days || verbs["get"] > sales*days+4*days ||
 			verbs["list"] > 3*days {
 			t.Errorf("%d parts, %v", parts, verbs)
@@ -353,8 +353,8 @@ func TestCheck_Daily(t *testing.T) {
 	})
 }
 
-// TestFetch_Campaign: whatever subset of what a store acknowledged it loses, truncates, alters, swaps or puts back, a
-// rebuild is either complete, up to the piece that the box's last status names at least, or says what it lacks. Then
+// TestFetch_Campaign: whatever subset of the acknowledged objects a store loses, truncates, alters, swaps or puts back,
+// a rebuild is either complete, at least up to the piece that the box's last status names, or names what it lacks. Then
 // the living box finds the same, and the store is whole again.
 func TestFetch_Campaign(t *testing.T) {
 	seeds := uint64(60)
@@ -425,7 +425,8 @@ func TestFetch_Campaign(t *testing.T) {
 	}
 }
 
-// isBegin reports whether a fetched copy is one that a status had named, with more of the copy behind it or without.
+// isBegin reports whether a fetched copy begins like a copy that a status named, with or without more of the copy after
+// it.
 func isBegin(got, atLeast, all string) bool {
 	lines := func(s string) map[string]string {
 		m := make(map[string]string)
@@ -450,7 +451,7 @@ func isBegin(got, atLeast, all string) bool {
 	return true
 }
 
-// TestFetch_Parallel: a store that takes 45 ms for an answer gives back a thousand pieces in the time of a hundred.
+// TestFetch_Parallel: a store that takes 45 ms for an answer returns a thousand pieces in the time of a hundred.
 func TestFetch_Parallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -487,8 +488,8 @@ func TestFetch_Parallel(t *testing.T) {
 	})
 }
 
-// TestFetch_Rotated: the director's key was changed. A box that knows only the new one is told so, and not that there
-// is no copy; with both, or once the box was enrolled again, the copy is found.
+// TestFetch_Rotated: the director's key was changed. A box that knows only the new key gets that error, and not that
+// there is no copy; with both keys, or after the box was enrolled again, the copy is found.
 func TestFetch_Rotated(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -539,8 +540,8 @@ func TestFetch_Rotated(t *testing.T) {
 	}
 }
 
-// TestFetch_CutShort: a fetch that any request ends goes on where it was: what it brought is not asked for again, but
-// for the few objects behind its last note, and the folder ends as that of a fetch at one go.
+// TestFetch_CutShort: a fetch that ends at any request continues where it was: it does not fetch again what it has,
+// except the few objects after its last note, and the folder ends like that of an uninterrupted fetch.
 func TestFetch_CutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -592,14 +593,14 @@ func TestFetch_CutShort(t *testing.T) {
 			if err != nil || contents(t, dir) != whole {
 				t.Fatalf("cut at %d: %+v %v", cut, f, err)
 			}
-			if again.Load() > 32 { // what was on its way, or had come and not been used
+			if again.Load() > 32 { // requests under way, or answered and not yet used
 				t.Errorf("cut at %d: %d objects were fetched again", cut, again.Load())
 			}
 			if err := ship.Remove(dir); err != nil {
 				t.Error(err)
 			}
 		}
-		// A fetch of another box does not go on with this one's.
+		// A fetch of another box does not continue with this box's folder.
 		dir := t.TempDir()
 		if _, err := fetch(dir); err != nil {
 			t.Fatal(err)
@@ -615,8 +616,8 @@ func TestFetch_CutShort(t *testing.T) {
 	})
 }
 
-// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between one fetch and the next, the
-// last one brings all.
+// TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between two fetches, the last fetch
+// brings everything.
 func TestFetch_Resumed(t *testing.T) {
 	seeds := uint64(25)
 	if os.Getenv("DTE_SOAK") == "1" {

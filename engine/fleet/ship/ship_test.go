@@ -39,7 +39,7 @@ type world struct {
 	disk   *fleettest.File
 	ship   *ship.Shipper
 	cloned int
-	clock  atomic.Int64 // of the box, nanoseconds before that of the store; the box's goroutines read it
+	clock  atomic.Int64 // how far the box's clock is behind the store's, in ns; the box's goroutines read it
 }
 
 func newWorld(t *testing.T) *world {
@@ -75,7 +75,7 @@ func (w *world) grow(file, text string) {
 	}
 }
 
-// steps looks twice, since what is new at one look is shipped at the next; errors are of the store.
+// steps looks twice, because new bytes are shipped at the next look; errors are the store's.
 func (w *world) steps() {
 	for range 4 {
 		_ = w.ship.Step(context.Background())
@@ -106,8 +106,8 @@ func contents(t *testing.T, dir string) (text string) {
 	return text
 }
 
-// TestShip_Faults: whatever goes wrong with one request, and wherever the box starts again, the store ends with the
-// copy, once.
+// TestShip_Faults: whatever fails with one request, and wherever the box starts again, the store ends with the copy,
+// once.
 func TestShip_Faults(t *testing.T) {
 	play := func(fault func(fleettest.Request) fleettest.Fault, restart int) *world {
 		w := newWorld(t)
@@ -118,7 +118,7 @@ func TestShip_Faults(t *testing.T) {
 			"-two"}, {"0000000002.copy", "next"}, {"0000000002.copy", "-more"}} {
 			w.grow(piece[0], piece[1])
 			if i == restart {
-				w.disk = &fleettest.File{} // and what it remembered is lost
+				w.disk = &fleettest.File{} // and its memory is lost
 			}
 			w.start(box, 1)
 			w.steps()
@@ -148,8 +148,8 @@ func TestShip_Faults(t *testing.T) {
 	}
 }
 
-// A start writes the end of the copy again, in another file. A piece of before it whose answer was lost is the box's
-// own all the same.
+// A start writes the end of the copy again, in another file. An earlier piece whose answer was lost is recognised as
+// the box's own nevertheless.
 func TestShip_Voided(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -200,7 +200,7 @@ func (w *world) copied(t *testing.T) *world {
 	return clone
 }
 
-// A copy of the box that runs too finds other bytes under its own name, and numbers nothing any more, also after a
+// A second copy of the box that also runs finds other bytes under its own name, and gives no more numbers, even after a
 // start.
 func TestShip_Cloned(t *testing.T) {
 	w := newWorld(t)
@@ -222,8 +222,8 @@ func TestShip_Cloned(t *testing.T) {
 }
 
 // TestShip_ClonedBehind: the chain's store was put back, and a copy of the box ships under the lost numbers. The copy
-// never meets a piece that is there, so the box finds at its check what the copy shipped with the box's key. It stops,
-// and does not write its own bytes over the proof.
+// never meets an existing piece, therefore the box finds at its check what the copy shipped with the box's key. It
+// stops, and does not overwrite the proof.
 func TestShip_ClonedBehind(t *testing.T) {
 	for name, more := range map[string]string{"shipped on": "-and more", "waits": ""} {
 		w := newWorld(t)
@@ -251,8 +251,8 @@ func TestShip_ClonedBehind(t *testing.T) {
 	}
 }
 
-// A piece under the box's name that another key signed is not taken for its own: the box says so, and ships nothing
-// behind it.
+// A piece under the box's name that another key signed does not count as its own: the box reports it, and ships nothing
+// after it.
 func TestShip_Forged(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -281,7 +281,7 @@ func TestShip_Forged(t *testing.T) {
 }
 
 // A piece that was altered, exchanged, lost by the store, or written by somebody else is missing: it is named, a gap is
-// in its place, and what is behind it is taken.
+// in its place, and later pieces are used.
 func TestFetch_Altered(t *testing.T) {
 	for name, harm := range map[string]func(w *world, key func(int64) string){
 		"altered": func(w *world, key func(int64) string) {
@@ -322,7 +322,7 @@ func TestFetch_Altered(t *testing.T) {
 	}
 }
 
-// TestShip_Store: a store whose box and media are lost is made again of what was shipped, with every number.
+// TestShip_Store: a store whose box and media are lost is made again from the shipped data, with every number.
 func TestShip_Store(t *testing.T) {
 	dir := t.TempDir()
 	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: time.Now,
@@ -375,8 +375,8 @@ func TestShip_Store(t *testing.T) {
 	}
 }
 
-// TestShip_OneLookBehind: of the file that grows, only what was there at the look before is shipped: the rest may not
-// be on the medium yet. A file that has a later one beside it is whole.
+// TestShip_OneLookBehind: from the growing file, only the bytes of the previous look are shipped: later bytes may not
+// be on the medium yet. A file with a later file beside it is complete.
 func TestShip_OneLookBehind(t *testing.T) {
 	w := newWorld(t)
 	shipped := func(want string) {
@@ -400,7 +400,7 @@ func TestShip_OneLookBehind(t *testing.T) {
 	shipped("0000000001.copy: \"head-one-two\"\n0000000002.copy: \"next\"\n")
 }
 
-// TestFetch_Links: who can write beside or in the folder cannot have a fetch write into another file.
+// TestFetch_Links: somebody who can write beside or in the folder cannot make a fetch write into another file.
 func TestFetch_Links(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -408,7 +408,7 @@ func TestFetch_Links(t *testing.T) {
 	for _, link := range []string{"copy/0000000001.copy", "copy.fetched.new"} {
 		dir := t.TempDir()
 		folder, other := filepath.Join(dir, "copy"), filepath.Join(dir, "mark")
-		note := `{"branch":"centro","epoch":1,"piece":0}` // keeps what lies in the folder
+		note := `{"branch":"centro","epoch":1,"piece":0}` // keeps the folder's content
 		err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(other, []byte("mark"), 0o600),
 			os.WriteFile(folder+".fetched", []byte(note), 0o600), os.Symlink(other, filepath.Join(dir, link)))
 		if err != nil {

@@ -38,7 +38,7 @@ type seller struct {
 	fault atomic.Pointer[func(fleettest.Request) fleettest.Fault]
 }
 
-// faults has the chain's store fail from now on.
+// faults makes the chain's store fail from now on.
 func (s *seller) faults(f func(fleettest.Request) fleettest.Fault) { s.fault.Store(&f) }
 
 // newSeller starts the store and the shipper; both end with the test.
@@ -103,7 +103,7 @@ func (s *seller) close() {
 	s.end = nil
 }
 
-// warnings counts them.
+// warnings counts the warnings.
 type warnings struct {
 	slog.Handler
 	n *atomic.Int64
@@ -117,7 +117,7 @@ func (w warnings) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// sell stores a record, and returns how long that took.
+// sell stores a record, and returns the time that it took.
 func (s *seller) sell() time.Duration {
 	s.t.Helper()
 	began := time.Now()
@@ -138,7 +138,7 @@ func (s *seller) sell() time.Duration {
 	return time.Since(began)
 }
 
-// shipped is how many changes the chain's store gives back.
+// shipped returns how many changes the chain's store gives back.
 func (s *seller) shipped() int64 {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -157,8 +157,8 @@ func (s *seller) shipped() int64 {
 	return n
 }
 
-// TestCarry: whatever goes wrong with requests, a sale that was acknowledged while sales waited for the chain's store
-// is in it, and what the branch says that it has not shipped is never less than what a rebuild would lack.
+// TestCarry: whatever fails with requests, the chain's store has every sale that was acknowledged while sales waited
+// for it, and the branch's count of unshipped changes is never less than what a rebuild would lack.
 func TestCarry(t *testing.T) {
 	seeds := uint64(4)
 	if os.Getenv("DTE_SOAK") == "1" {
@@ -210,7 +210,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// A store that does not answer costs one sale its patience, and the next ones nothing; when it answers again it gets
+// A store that does not answer costs one sale its patience, and the next sales nothing; when it answers again it gets
 // everything, and sales wait again.
 func TestCarry_Silent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestCarry_Silent(t *testing.T) {
 		if status := s.ship.Shipped(); status.Behind != 0 || s.shipped() != s.sold {
 			t.Errorf("%+v, %d of %d", status, s.shipped(), s.sold)
 		}
-		// The answer came late: sales do not wait before one came in time.
+		// The answer was late: sales do not wait before an answer comes in time.
 		s.sell()
 		time.Sleep(2 * ship.DefaultEvery)
 		if status := s.ship.Shipped(); status.Why != "" {
@@ -252,7 +252,7 @@ func TestCarry_Silent(t *testing.T) {
 	})
 }
 
-// What was not shipped before a start counts.
+// Changes that were not shipped before a start count.
 func TestCarry_Recount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeller(t)
@@ -291,7 +291,7 @@ type branch struct {
 	did     []string
 }
 
-// sells some, as tills do: each sale with a key of its own.
+// sells makes some sales, as tills do: each with a key of its own.
 func (b *branch) sells(n int) {
 	b.t.Helper()
 	for range n {
@@ -311,7 +311,7 @@ func (b *branch) sells(n int) {
 	}
 }
 
-// holds compares a store with what was answered: each sale has its number, and its key finds it.
+// holds compares a store with the answers: each sale has its number, and its key finds it.
 func (b *branch) holds(db *storage.Store, where string) {
 	b.t.Helper()
 	lost := 0
@@ -345,7 +345,7 @@ func (b *branch) fetched() string {
 	return dir
 }
 
-// burnt makes another box of what the chain's store has, and compares it.
+// burnt makes another box from the chain's store, and compares it.
 func (b *branch) burnt() {
 	b.t.Helper()
 	if len(b.used) == 0 {
@@ -373,7 +373,7 @@ func (b *branch) burnt() {
 	b.holds(db, "the chain's store")
 }
 
-// remake makes the box's store again of a folder, and settles it.
+// remake makes the box's store again from a folder, and settles it.
 func (b *branch) remake(mark bool, fill func() error) {
 	b.t.Helper()
 	err := os.RemoveAll(b.options.Dir)
@@ -403,7 +403,7 @@ func (b *branch) rebuild(from string) {
 	})
 }
 
-// newCard has the folder of the second copy hold nothing, or what it held in a folder aside.
+// newCard makes the folder of the second copy empty, or gives it its earlier content from another folder.
 func (b *branch) newCard(aside bool) {
 	b.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(b.dir, "*.copy"))
@@ -423,7 +423,7 @@ func (b *branch) newCard(aside bool) {
 	}
 }
 
-// step does something to the branch. Whatever is lost of its media here, another medium holds.
+// step does something to the branch. If media are lost here, another medium has everything.
 func (b *branch) step() {
 	b.t.Helper()
 	var steps = []struct {
@@ -474,7 +474,7 @@ func (b *branch) step() {
 				_, err := storage.Assemble(b.t.Context(), storage.Sources{Backups: []string{b.backup}}, b.options, nil)
 				return err
 			})
-			for code, number := range b.answers { // as is known and accepted
+			for code, number := range b.answers { // which is known and accepted
 				if number > b.upto {
 					delete(b.answers, code)
 				}
@@ -486,7 +486,7 @@ func (b *branch) step() {
 	s.do()
 }
 
-// TestShip_Media: whatever becomes of the branch's card, store, mark, clock and the shipper's own state, while the
+// TestShip_Media: whatever happens to the branch's card, store, mark, clock and the shipper's own state, while the
 // chain's store answers, each sale that waited for it comes back from it, once.
 func TestShip_Media(t *testing.T) {
 	first, seeds := uint64(32), uint64(2) // 32: a clock that was set back before a restoration
@@ -534,8 +534,8 @@ func TestShip_Media(t *testing.T) {
 	t.Logf("%d times all was in the chain's store at once", waited)
 }
 
-// TestCarry_Epoch: what was shipped under an epoch before counts as not shipped, until the box has shipped it under its
-// new one.
+// TestCarry_Epoch: changes that were shipped under an earlier epoch count as not shipped, until the box has shipped
+// them under its new epoch.
 func TestCarry_Epoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeller(t)
@@ -566,8 +566,8 @@ func TestCarry_Epoch(t *testing.T) {
 	})
 }
 
-// TestCarry_CardTaken: a card that is exchanged while the box runs, with changes on it that were not shipped, leaves
-// nothing behind: the new card holds them, and they are counted until they are shipped, and not for ever.
+// TestCarry_CardTaken: a card that is exchanged while the box runs, with unshipped changes on it, loses nothing: the
+// new card has them, and they are counted until they are shipped, and not for ever.
 func TestCarry_CardTaken(t *testing.T) {
 	w := newWorld(t)
 	w.grow("0000000001.copy", "head")
@@ -591,7 +591,7 @@ func TestCarry_CardTaken(t *testing.T) {
 	}
 }
 
-// TestCarry_EarlierNames: a copy whose files have earlier names than what was shipped is set aside and begun anew, and
+// TestCarry_EarlierNames: a copy whose files have earlier names than shipped files is set aside and begun anew, and
 // shipped whole.
 func TestCarry_EarlierNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,13 +27,13 @@ func (w *world) enrol(key fleetproto.Signer, epoch int64) {
 	}
 }
 
-// whole tells that the box of an epoch has said that its whole copy is in the store.
+// whole reports whether the box of an epoch has declared that its whole copy is in the store.
 func (w *world) whole(epoch int64) bool {
 	return w.store.Held(fleetproto.WholeKey("centro", epoch)) != nil
 }
 
-// TestFetch_Whole: until a box has its whole copy in the store, whatever request ends its shipping, a rebuild takes
-// that of the box before it, and says so: of another box, and of the same one that was enrolled again and ships
+// TestFetch_Whole: until a box has its whole copy in the store, whatever request ends its shipping, a rebuild uses the
+// copy of the previous box, and reports that: for another box, and for the same box that was enrolled again and ships
 // everything anew.
 func TestFetch_Whole(t *testing.T) {
 	for name, key := range map[string]fleetproto.Signer{"another box": other, "the same box": box} {
@@ -83,7 +83,7 @@ func TestFetch_Whole(t *testing.T) {
 	}
 }
 
-// A copy that the medium does not hold whole is never said to be whole, however much of it is shipped.
+// A copy that the medium does not hold completely is never declared whole, however much of it is shipped.
 func TestShip_NotLive(t *testing.T) {
 	w := newWorld(t)
 	live := false
@@ -111,8 +111,8 @@ func (w *world) shippedWhole() (ship.Fetched, error) {
 	return f, err
 }
 
-// A word that a copy is whole counts for its epoch and by its box's signature alone, and not where the store has lost
-// what was whole.
+// A declaration that a copy is whole counts only for its epoch and with its box's signature, and not if the store has
+// lost a part of the copy.
 func TestFetch_WholeForged(t *testing.T) {
 	mark := func(t *testing.T, epoch int64, key fleetproto.Signer) []byte {
 		data, err := chain.Seal(&fleetproto.WholeCopy{Branch: "centro", Epoch: epoch, Piece: 1, At: time.Now()},

@@ -1,5 +1,5 @@
-// Package linktest is a slow and lossy way between a client and a server, for tests: over a socket, or in memory and in
-// the fake time of testing/synctest.
+// Package linktest is a slow and lossy path between a client and a server, for tests: over a socket, or in memory and
+// in the fake time of testing/synctest.
 package linktest
 
 import (
@@ -21,9 +21,10 @@ type Path struct {
 	// Loss is the share of packets that are lost, from 0 to 1. TCP repeats a SYN after 1, 2, 4 seconds, and data after
 	// the round trip and 400 ms, doubling.
 	Loss float64
-	// Name is how long the name server takes beside OneWay; Connect what a connect takes beside its round trip.
+	// Name is how long the name server takes in addition to OneWay; Connect how long a connect takes in addition to its
+	// round trip.
 	Name, Connect time.Duration
-	// Mute has the name server not answer, Dead nobody.
+	// Mute: the name server does not answer. Dead: nobody answers.
 	Mute, Dead bool
 	// Under connects to the server. Default: a socket.
 	Under func(ctx context.Context, network, address string) (net.Conn, error)
@@ -51,7 +52,7 @@ func (p *Path) Cut() {
 	p.ends = nil
 }
 
-// Close closes all connections and waits until nothing is on its way. Nobody may dial any more.
+// Close closes all connections and waits until nothing is in transit. Nobody may dial any more.
 func (p *Path) Close() {
 	p.Cut()
 	p.carriers.Wait()
@@ -102,7 +103,7 @@ func (p *Path) Dial(ctx context.Context, network, address string) (net.Conn, err
 	return near, nil
 }
 
-// packet is how long one packet takes, the times it is lost included; first is when it is sent again.
+// packet returns how long one packet takes, including its losses; first is the delay before the first repetition.
 func (p *Path) packet(first time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +117,7 @@ func (p *Path) packet(first time.Duration) time.Duration {
 	return took
 }
 
-// carry passes bytes on in their order, each as late as the path makes it.
+// carry passes bytes on in their order, each as late as the path requires.
 func (p *Path) carry(to, from net.Conn) {
 	type packet struct {
 		data []byte
@@ -167,14 +168,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Memory is a listener in memory, and the way to it.
+// Memory is a listener in memory, and the path to it.
 type Memory struct {
 	once   sync.Once
 	accept chan net.Conn
 	done   chan struct{}
 }
 
-// NewMemory returns one that listens.
+// NewMemory returns a listening Memory.
 func NewMemory() *Memory { return &Memory{accept: make(chan net.Conn), done: make(chan struct{})} }
 
 // DialContext connects to it.
