@@ -39,7 +39,7 @@ func TestFleet_Check(t *testing.T) {
 		"fleet.poll: ":         func(c *Config) { c.Fleet.Poll = Duration(time.Second) },
 		"fleet.report: ":       func(c *Config) { c.Fleet.Report = Duration(24 * time.Hour) },
 		"fleet.ship: is":       func(c *Config) { c.SecondCopy, c.Fleet.Ship = "copy", "often" },
-		"fleet.ship: needs":    func(c *Config) { c.Fleet.Ship = "async" },
+		"fleet.ship: ships":    func(c *Config) { c.Fleet.Ship = "async" },
 	} {
 		c := sound()
 		alter(c)
