@@ -47,9 +47,9 @@ func (p *played) add(m *month) {
 
 var monthsFor = flag.Duration("months", 0, "play branch-months for so long; see make proof")
 
-// TestMonth plays a month for each seed. DTE_SEED replays one, or a range, "3-250"; DTE_SOAK plays a thousand, -months
-// as many as fit into a time, from DTE_SEED on. The suite plays half a month of two seeds: only the second has requests
-// that MH takes late.
+// TestMonth plays a month for each seed. DTE_SEED replays one seed, or a range, "3-250"; DTE_SOAK plays a thousand;
+// -months plays as many as fit into a time, from DTE_SEED on. The suite plays half a month of two seeds: only in the
+// second does MH take requests late.
 func TestMonth(t *testing.T) {
 	const whole = 30 * 24 * time.Hour
 	first, seeds, length := uint64(1), uint64(2), whole/2
@@ -73,7 +73,7 @@ func TestMonth(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, seeds, length = n, last-n+1, whole
-		if !several && *monthsFor > 0 { // as many as fit, from this one on
+		if !several && *monthsFor > 0 { // as many as fit, from this seed on
 			seeds = math.MaxInt32
 		}
 	}
@@ -98,7 +98,7 @@ func TestMonth(t *testing.T) {
 func play(b *box, seed uint64, length time.Duration) *month {
 	b.fs.SetRules(disktest.AllRules[seed%3])
 	b.lateness = seed%2 == 0
-	b.every = 5 * time.Minute // a look a minute would be a fifth of the work
+	b.every = 5 * time.Minute // one look a minute would be a fifth of the work
 	m := &month{box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*record.View{}}
 	b.rand = m.rand
 	b.chaos(simulator.Chaos{})
@@ -182,7 +182,7 @@ func (m *month) outage() {
 	m.calm()
 	if m.rand.IntN(3) == 0 {
 		time.Sleep(m.upTo(time.Second, 10*time.Minute))
-		m.crash() // while what is owed is sent
+		m.crash() // while the branch sends what waits
 	}
 }
 
@@ -191,7 +191,7 @@ func (m *month) calm() {
 	m.chaos(simulator.Chaos{})
 }
 
-// rush is some tills selling at once.
+// rush has some tills sell at once.
 func (m *month) rush() {
 	for range 1 + m.rand.IntN(4) {
 		m.sell()
@@ -247,7 +247,7 @@ func (m *month) repeat() {
 	}
 }
 
-// crash comes between sales, and after the changes so far were read.
+// crash cuts the power between sales, after the changes so far were read.
 func (m *month) crash() {
 	m.wg.Wait()
 	m.follow()
@@ -255,7 +255,7 @@ func (m *month) crash() {
 	m.cuts++
 }
 
-// follow reads the changes on from where the till was.
+// follow reads the changes on from where the till stopped.
 func (m *month) follow() {
 	after := uint64(0)
 	if n := len(m.late); n > 0 {
@@ -264,7 +264,7 @@ func (m *month) follow() {
 	m.late = append(m.late, m.changes(after)...)
 }
 
-// check holds every sale against what MH has, and against what the changes told of it.
+// check compares every sale with what MH has, and with what the changes said of it.
 func (m *month) check() {
 	m.follow()
 	if all := m.changes(0); !slices.Equal(m.late, all) {

@@ -28,7 +28,7 @@ func TestNote_Amounts(t *testing.T) {
 	refused(t, over("c2", "05", "22"), refusal.CodeValidation, "cuerpoDocumento")
 	w.issued(noteOn("05", "c2", original, item(1, "21", "4.25")), record.EstadoProcessed)
 	refused(t, over("c3", "05", "0.01"), refusal.CodeValidation, "cuerpoDocumento")
-	// What is exempt has a room of its own.
+	// Exempt amounts have a room of their own.
 	w.issued(noteOn("05", "c3", original, item(1, "1", "10", member("tipoImpuesto", dte.Str("EXENTO")))),
 		record.EstadoProcessed)
 }
@@ -44,14 +44,14 @@ func TestNote_RejectedGivesBack(t *testing.T) {
 	if got := w.counter(original, record.LineCredited); got != 0 {
 		t.Fatalf("a rejected note holds %d", got)
 	}
-	// In contingency it holds.
+	// A note in contingency holds its room.
 	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.issued(noteOn("05", "c2", original, item(1, "1", "100")), record.EstadoContingency)
 	_, err := w.engine.Issue(context.Background(), noteOn("05", "c3", original, item(1, "1", "0.01")))
 	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
-	// A debit note in contingency is not yet room.
+	// A debit note in contingency adds no room yet.
 	w.issued(noteOn("06", "d1", original, item(1, "1", "50")), record.EstadoContingency)
 	_, err = w.engine.Issue(context.Background(), noteOn("05", "c4", original, item(1, "1", "0.01")))
 	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")

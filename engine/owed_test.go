@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// shows holds what a box shows against values, and the others of owing against 0: those that are not given.
+// shows compares what a box shows with values, and every other figure of Owed with 0.
 func (b *box) shows(when string, want map[string]float64) {
 	b.t.Helper()
 	got := metrictest.Values(b.t, b.engine)
@@ -30,7 +30,7 @@ func (b *box) shows(when string, want map[string]float64) {
 	}
 }
 
-// showsDelivery holds the metrics of delivery against what is owed to the receivers and the archive.
+// showsDelivery compares the metrics of delivery with what waits for the receivers and the archive.
 func (b *box) showsDelivery(u outbox.Undelivered) {
 	b.t.Helper()
 	flag := func(trouble string) float64 { return map[bool]float64{true: 1}[trouble != ""] }
@@ -46,7 +46,7 @@ func (b *box) showsDelivery(u outbox.Undelivered) {
 	}
 }
 
-// until waits for a moment of a box, to the second, and returns it.
+// until waits until a given moment of a box, to the second, and returns it.
 func (b *box) until(what string, is func(*Backlog) bool) time.Time {
 	b.t.Helper()
 	for range 3600 {
@@ -61,12 +61,12 @@ func (b *box) until(what string, is func(*Backlog) bool) time.Time {
 	return time.Time{}
 }
 
-// about tells that a time is another one, or a second or two before it: MH counts in seconds, and until looks once in
-// one.
+// about tells that a time is the other one, or a second or two before it: MH counts in seconds, and until looks once a
+// second.
 func about(at, want time.Time) bool { return at.Sub(want).Abs() <= 2*time.Second }
 
-// TestOwed: each deadline runs from where the law has it, is shown as a metric and is gone with what it was for. MH
-// refuses the first event, takes the second, and of three documents refuses one.
+// TestOwed: each deadline runs from the moment that the law names, is shown as a metric, and disappears with its cause.
+// MH refuses the first event and takes the second; of three documents it refuses one.
 func TestOwed(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.shows("at first", nil)

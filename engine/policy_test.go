@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// MH has taken the sale, and its answer is lost: it is asked, and the sale is not sent again.
+// MH has taken the sale, and its answer is lost: the branch asks MH, and does not send the sale again.
 func TestPolicy_LostAnswer(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{LostAnswers: 1})
@@ -55,7 +55,7 @@ func (b *box) drained() {
 	b.t.Errorf("after two hours the branch owes %+v", b.engine.CountBacklog().Waiting)
 }
 
-// What certainly did not arrive costs the till less than a second, with a token and without one.
+// A request that certainly did not arrive costs the till less than a second, with a token and without one.
 func TestPolicy_CertainFailures(t *testing.T) {
 	for name, state := range map[string]cableState{"refused": refusing, "no name": noName, "no route": cutOff,
 		"packets dropped": dropping} {
@@ -84,7 +84,7 @@ func TestPolicy_CertainFailures(t *testing.T) {
 }
 
 // Silence costs 8 s for the answer and 8 s for the query (MT1 §3.3), by which time the probe has found that nobody is
-// there; and only the sales that are on their way then.
+// there. It costs only the sales that are on their way then.
 func TestPolicy_Silence(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
@@ -97,7 +97,7 @@ func TestPolicy_Silence(t *testing.T) {
 		}{
 			{"first", 0, 16 * time.Second},
 			{"beside it", 0, 16 * time.Second},
-			{"a little later", 5 * time.Second, 8 * time.Second}, // its query would ask nobody
+			{"a little later", 5 * time.Second, 8 * time.Second}, // not queried: nobody would answer
 			{"in contingency", 13 * time.Second, 0},
 		} {
 			wg.Go(func() {
@@ -115,8 +115,8 @@ func TestPolicy_Silence(t *testing.T) {
 	})
 }
 
-// Where a branch has a patience of its own, the first sale of a silence is answered when it ends, and a till's own wait
-// counts more.
+// Where a branch has a patience of its own, the first sale of a silence is answered when it ends. A till's own wait has
+// precedence.
 func TestPolicy_Patience(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
@@ -143,7 +143,7 @@ func TestPolicy_Patience(t *testing.T) {
 	})
 }
 
-// A till that waits a second is answered after a second, and what MH has of its sale is found out later, by query.
+// A till that waits only a second is answered after a second; what MH has of its sale is found out later, by query.
 func TestPolicy_Wait(t *testing.T) {
 	for name, c := range map[string]struct {
 		chaos  simulator.Chaos
@@ -185,12 +185,12 @@ func TestPolicy_Wait(t *testing.T) {
 	}
 }
 
-// MH's answer that it holds a code already (004) is settled by query: it had the document all along.
+// When MH answers that it holds a code already (004), a query settles it: MH had the document all along.
 func TestPolicy_Registered(t *testing.T) {
 	inBubble(t, func(b *box) {
-		b.lateness = true // the second sending arrives at what the first has become
+		b.lateness = true // the second sending arrives when the first has been processed
 		b.issue(sale("before", 100))
-		// sealed while the query's answer, no, is on its way
+		// sealed while the query's answer "no" is on its way
 		b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 300, DelayMS: 500})
 		asked := 0
 		b.at(func(point string) {
@@ -227,7 +227,7 @@ func TestPolicy_OneDocument(t *testing.T) {
 	})
 }
 
-// In contingency MH is probed ever less often, down to twice a minute, whoever declared it.
+// In contingency MH is probed ever less often, down to twice a minute, whoever declared the contingency.
 func TestPolicy_Probes(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.issue(sale("before", 100))

@@ -73,8 +73,8 @@ func numbers(t *testing.T, r *record.View, path ...string) dte.Value {
 	return v
 }
 
-// What was sold at 13 % goes back at 13 %, whatever the rate is by then: 6.95 returns 0.80 of VAT, not 0.91. The
-// document names the rule that computed it, and the tax is called by the rate that it was computed with.
+// A sale made at 13 % is returned at 13 %, whatever the rate is by then: 6.95 returns 0.80 of VAT, not 0.91. The
+// document names the rule that computed it, and the tax is named by the rate that it was computed with.
 func TestRate_GivenBack(t *testing.T) {
 	w := changing(t)
 	defer w.close()
@@ -157,8 +157,8 @@ func TestRate_Pieces(t *testing.T) {
 	}
 }
 
-// The cases of a law are compared with the catalogues of its first day, not with today's: pushed before them it is
-// refused, behind them it waits for its day, and today's vouchers keep today's name.
+// The cases of a law are compared with the catalogues of its first day, not with today's. A law pushed before its
+// catalogues is refused; pushed after them it waits for its day, and today's vouchers keep today's name.
 func TestRate_CasesOfTheDay(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -15,9 +15,9 @@ import (
 )
 
 // TestRate_NewGeneration: the rate changes on the first day of a new generation of the layout, of which no bundle was
-// in force when the original was issued. The original's day decides all the same, once the generation has a bundle for
-// what came before: one of the same first day, of a lower version, with the old rate, whose own dates end on that day;
-// of two of those, the later version.
+// in force when the original was issued. The original's day still decides, once the generation has a bundle for earlier
+// originals: one of the same first day, of a lower version, with the old rate, whose own dates end on that day. Of two
+// such bundles the later version decides.
 func TestRate_NewGeneration(t *testing.T) {
 	for name, carried := range map[string]bool{"the first bundle alone": false, "with one for originals": true} {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestRate_NewGeneration(t *testing.T) {
 	}
 }
 
-// A sale of that day whose rule fails is not computed by the bundle for originals, though its own dates hold: its rate
-// is the old one.
+// A sale of that day whose rule fails is not computed by the bundle for originals, though that one's dates hold: its
+// rate is the old one.
 func TestRate_NewGenerationFails(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

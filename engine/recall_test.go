@@ -23,8 +23,8 @@ func recalling(r *record.View, kind int64, replacement string) InvalidationReque
 	return req
 }
 
-// TestRecall: each verdict is the one that the law and the record give, a look changes nothing, and only what is
-// possible is sent.
+// TestRecall: each verdict is what the law and the record say, a preview changes nothing, and only what is possible is
+// sent.
 func TestRecall(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -116,9 +116,9 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestRecall_Killed: a list of documents is taken back while the power fails at any request, before it, or behind MH's
-// answer, and while MH is away when the branch is there again. The list is begun anew each time: in the end MH has
-// taken back each document, by the one event that its record names.
+// TestRecall_Killed: a list of documents is taken back while the power fails at any request, before it or after MH's
+// answer, and while MH is away when the branch starts again. Each time the list is begun anew: in the end MH has taken
+// back each document, by the one event that its record names.
 func TestRecall_Killed(t *testing.T) {
 	const documents = 3
 	for _, away := range []bool{false, true} {
@@ -200,7 +200,7 @@ func (b *box) recallUntil(documents, k int, away bool) {
 	b.audit()
 }
 
-// TestRecall_GivesWay: while a sale is on its way to MH an invalidation of a list waits, at most two seconds; and only
+// TestRecall_GivesWay: while a sale is on its way to MH, an invalidation of a list waits, at most two seconds; and only
 // one is sent at a time.
 func TestRecall_GivesWay(t *testing.T) {
 	for delay, want := range map[time.Duration]bool{time.Second: true, 5 * time.Second: false} {

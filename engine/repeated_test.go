@@ -13,11 +13,11 @@ import (
 	"dtegate/engine/record"
 )
 
-// codes are the texts that have the form of a codigoGeneracion.
+// codes matches texts that have the form of a codigoGeneracion.
 var codes = regexp.MustCompile(`[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}`)
 
-// repeater is a way to MH that sends every document twice and brings back the second answer, as a proxy does that did
-// not get the first. While blind, MH's query does not find what MH holds: what it asks is about another code.
+// repeater is a way to MH that sends every document twice and brings back the second answer, like a proxy that did not
+// get the first. While blind, its queries ask about another code, so that MH does not find what it holds.
 type repeater struct {
 	under http.RoundTripper
 	blind bool
@@ -40,7 +40,7 @@ func (p *repeater) RoundTrip(r *http.Request) (*http.Response, error) {
 		return resp, answer, err
 	}
 	const digits, others = "0123456789ABCDEF", "1032547698BADCFE"
-	another := func(text []byte) []byte { // of every code, to and fro
+	another := func(text []byte) []byte { // changes every code, and a second time back
 		return codes.ReplaceAllFunc(text, func(code []byte) []byte {
 			return bytes.Map(func(c rune) rune {
 				if i := strings.IndexRune(digits, c); i >= 0 {

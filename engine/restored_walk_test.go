@@ -28,13 +28,13 @@ var walks = map[string]struct {
 	chaos simulator.Chaos // from the sales on
 	late  simulator.Chaos // from the moment at which MH is back
 	sales int
-	// online: MH is there when the sales are made.
+	// online: MH answers when the sales are made.
 	online bool
 	// correct: what MH refuses is corrected a few minutes later; invalidate: the first document is taken back.
 	correct, invalidate bool
-	// types: one document of every type in the place of the sales.
+	// types: one document of every type instead of the sales.
 	types bool
-	// tardy: MH processes what it swallowed ten minutes later, so that a resend is a duplicate without fault.
+	// tardy: MH processes what it swallowed ten minutes later, so that a resend is a duplicate through nobody's fault.
 	tardy bool
 }{
 	"one":                        {sales: 1},
@@ -59,7 +59,7 @@ var walks = map[string]struct {
 type walk struct {
 	*box
 	backup, end int // the points at which the backup is taken and the power fails; 0: never
-	// backupAt and endAt are the same by name: the begin or the end of the first request to a path; endAt behind
+	// backupAt and endAt name the same points: the start or the end of the first request to a path; endAt comes after
 	// backupAt.
 	backupAt, endAt string
 
@@ -71,7 +71,7 @@ type walk struct {
 	lost  *rand.Rand
 
 	corrected map[string]bool // by code: corrected before the power failed
-	unsure    int             // records whose form nothing tells
+	unsure    int             // records whose form nothing reveals
 }
 
 // alive waits, and tells whether the branch still lives.
@@ -84,7 +84,7 @@ func (w *walk) alive(wait time.Duration) bool {
 	}
 }
 
-// pass counts the moments around requests to MH at which the branch or MH holds something else than at the last.
+// pass counts the moments around requests to MH at which the branch or MH holds something else than at the last moment.
 func (w *walk) pass(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +184,7 @@ func (w *walk) play(name string) {
 	w.alive(time.Hour)
 }
 
-// restore ends the branch and makes a new one of the backup; how many numbers were spent since, the mark tells.
+// restore ends the branch and makes a new one from the backup; the mark tells how many numbers were spent since.
 func (w *walk) restore() {
 	w.t.Helper()
 	w.at(nil)
@@ -214,8 +214,8 @@ func (w *walk) restore() {
 	w.start()
 }
 
-// settled is what must hold a day after the restoration: nothing waits, and each record is what MH holds of it, can be
-// read, printed and mailed. What was issued after the backup is not in the store.
+// settled is what must hold a day after the restoration: nothing waits, and each record is what MH holds, can be read,
+// printed and mailed. Documents issued after the backup are not in the store.
 func (w *walk) settled() {
 	w.t.Helper()
 	owed, err := w.engine.countOwed()
@@ -256,7 +256,7 @@ func (w *walk) settled() {
 			w.t.Errorf("%s is %s, MH does not hold it", code, r.Estado)
 		case accepted && string(r.JSON) != string(a.Document) && (w.corrected[r.Code] || slices.ContainsFunc(r.Warnings,
 			func(s string) bool { return strings.Contains(s, "después del respaldo") })):
-			w.unsure++ // made after the backup, and not archived: no query tells the form
+			w.unsure++ // made after the backup, and not archived: no query reveals the form
 		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello ||
 			r.Estado == record.EstadoRejected || r.Estado == record.EstadoContingency):
 			w.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
@@ -267,7 +267,7 @@ func (w *walk) settled() {
 		w.t.Error(err)
 	}
 	for _, breach := range w.sim.Audit() {
-		// That MH has an event for a document already is learned by listing it in another: the refusal is the answer.
+		// Only the refusal of another event with the document tells that MH has an event for it already.
 		if !strings.Contains(breach, "which was received before") && !strings.Contains(breach,
 			"before the seal of its event was answered") && !strings.Contains(breach, " came after ") && !w.lateness {
 			w.t.Errorf("MH saw: %s", breach)
@@ -285,8 +285,8 @@ func (w *walk) settled() {
 	}
 }
 
-// restored plays one walk with a backup at one point and a restoration at another, and returns how many points it had
-// and of how many records nothing tells the form.
+// restored plays one walk with a backup at one point and a restoration at another. It returns how many points the walk
+// had, and of how many records nothing reveals the form.
 func restored(t *testing.T, name string, backup, end int) (points, unsure int) {
 	withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
 		w := &walk{box: b, backup: backup, end: end, dead: make(chan struct{}), corrected: map[string]bool{},

@@ -34,7 +34,7 @@ func TestReturn(t *testing.T) {
 	poor.Caller.Permissions = []string{"CREDITO_FISCAL"}
 	refused(t, issue(poor), refusal.CodePermission, "")
 
-	// A rejected return gives its quantity back; one in contingency holds it.
+	// A rejected return gives its quantity back; a return in contingency holds it.
 	if err := w.sim.Chaos(simulator.Chaos{Reject: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func TestReturn(t *testing.T) {
 	refused(t, issue(returnOf("", deferred, back(1, "1"))), refusal.CodeOriginStatus, "")
 }
 
-// TestReturn_OtherLine: what is returned counts for the line that the request names, wherever in the request that line
-// stands.
+// TestReturn_OtherLine: a returned quantity counts for the line that the request names, wherever in the request that
+// line stands.
 func TestReturn_OtherLine(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -78,7 +78,7 @@ func TestReturn_OfPurchase(t *testing.T) {
 	}
 	w.issued(returnOf("r", bought, back(1, "5")), record.EstadoProcessed)
 
-	// Piece by piece, exactly what was paid comes back.
+	// Returned piece by piece, exactly what was paid comes back.
 	bought = w.issued(request("14", "y", member("receptor", taxpayer), member("applyrent", dte.Bool(true)),
 		member("cuerpoDocumento", dte.Arr(item(1, "3", "33.33"), item(2, "3", "0.07"))), cash()),
 		record.EstadoProcessed)

@@ -14,9 +14,9 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// A sale whose rule fails is computed by the rule before only where that one's own dates hold, or the branch was told
-// to; else it is refused and spends no number. The record says who computed it, and a rule whose dates are over does
-// not come back by itself.
+// A sale whose rule fails is computed by the previous rule only where that rule's own dates hold, or the branch was
+// told to; else it is refused and spends no number. The record says which rule computed it, and a rule whose dates are
+// over does not come back by itself.
 func TestRuleFailed(t *testing.T) {
 	for _, c := range []struct {
 		name, until, policy string

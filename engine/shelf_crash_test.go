@@ -17,12 +17,12 @@ import (
 )
 
 // TestShelf_CrashEverywhere crashes at every write of a first start, two activations and a rollback between them. The
-// branch restarts with what was answered or with what was under way, whole, and never below the floor.
+// branch restarts with the last answered step or the one under way, whole, and never below the floor.
 func TestShelf_CrashEverywhere(t *testing.T) {
 	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
 	first := map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0", small)}
 	second, third := edition(t, "2.1.1", small), edition(t, "2.1.2", small)
-	// What is live and what the floor is after each step; the last of those that were answered, or the one after it.
+	// What is live and what the floor is after each step; after a crash, of the last answered step or of the next.
 	after := []struct{ live, floor string }{{"2.1.0", "2.1.0"}, {"2.1.1", "2.1.1"}, {"2.1.0", "2.1.1"},
 		{"2.1.2", "2.1.2"}}
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Swap after swap leaves nothing behind but its record: the modules that were live are closed, and memory does not
-// grow. DTE_SOAK makes a thousand of them.
+// grow. DTE_SOAK makes a thousand swaps.
 func TestShelf_ManySwaps(t *testing.T) {
 	swaps := 150
 	switch {
@@ -40,8 +40,8 @@ func TestShelf_ManySwaps(t *testing.T) {
 	for i := range swaps {
 		swap(20 + i)
 	}
-	// A record is some 40 KB: the bundle, in a store that is in memory here. Modules that nobody holds any more are
-	// closed when the garbage collector has found them.
+	// A record is some 40 KB: the bundle, in a store that is in memory here. The garbage collector finds modules that
+	// nobody holds any more; then they are closed.
 	most := int64(swaps) * 80 << 10
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		grown, held := int64(heap())-int64(before), w.modules(t)
@@ -55,11 +55,11 @@ func TestShelf_ManySwaps(t *testing.T) {
 	}
 }
 
-// heap is what lives, in bytes.
+// heap is how many bytes live.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what the first has set free
+	runtime.GC() // what the first run has released
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }

@@ -25,14 +25,14 @@ import (
 type mutants struct {
 	base   *disktest.Disk // a branch that has shipped rules
 	box    *recordmac.Key
-	dry    *world // one to which they are only tried
+	dry    *world // a branch on which they are only tried
 	shelf  *rulestore.Store
 	good   []byte
 	digest string
 	made   string // the document
 
 	mu     sync.Mutex
-	proven map[[32]byte]bool // what is stored of a mutant: the same bytes end in the same way
+	proven map[[32]byte]bool // stored bytes of mutants that were proven: the same bytes end in the same way
 }
 
 var theMutants = sync.OnceValue(func() *mutants { return &mutants{proven: make(map[[32]byte]bool)} })
@@ -116,7 +116,7 @@ func (m *mutants) live(t testing.TB, data []byte) string {
 	return strings.ReplaceAll(string(r.JSON), r.Code, "")
 }
 
-// try is one mutant; it tells whether the branch took it.
+// try tries one mutant; it tells whether the branch took it.
 func (m *mutants) try(t testing.TB, data []byte) bool {
 	t.Helper()
 	m.mu.Lock()
@@ -148,7 +148,7 @@ func (m *mutants) try(t testing.TB, data []byte) bool {
 	return true
 }
 
-// TestShelf_Mutants: some seconds of mutants; DTE_SOAK makes it a million of them.
+// TestShelf_Mutants tries mutants for some seconds; DTE_SOAK tries a million.
 func TestShelf_Mutants(t *testing.T) {
 	m := newMutants(t)
 	n := 500
@@ -173,7 +173,7 @@ func TestShelf_Mutants(t *testing.T) {
 		(time.Since(began) / time.Duration(n)).Round(time.Microsecond))
 }
 
-// FuzzShelf_Mutants lets the fuzzer choose the bytes, and what is done to them.
+// FuzzShelf_Mutants lets the fuzzer choose the bytes and the change.
 func FuzzShelf_Mutants(f *testing.F) {
 	m := newMutants(f)
 	f.Add(m.good, uint64(0))

@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/bundletest"
 )
 
-// TestShelf_ReplayUnvouched: the key that signed a document's bundle is pinned no longer, on a new box. The document is
-// named as one that cannot be made again, with why, and the others are made again. Without any catalogue none is.
+// TestShelf_ReplayUnvouched: on a new box the key that signed a document's bundle is no longer pinned. That document
+// cannot be made again, and the report says why; the others are. Without any catalogue none is.
 func TestShelf_ReplayUnvouched(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()

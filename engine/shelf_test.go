@@ -69,7 +69,7 @@ func TestShelf_Activate(t *testing.T) {
 	if a := push(t, s, edition(t, "2.1.3")); a.Refused != "version" {
 		t.Errorf("the floor fell with the rollback: %+v", a)
 	}
-	// A restart loads exactly that, whatever was shipped and whoever is trusted now.
+	// A restart loads exactly that bundle, whatever was shipped and whoever is trusted now.
 	s = x.shelf(nil)
 	if r, _ := x.engine.Issue(t.Context(), sale("c", 1130)); r.Rule.Version != "2.1.0" {
 		t.Errorf("after a restart: %+v", r.Rule)
@@ -86,15 +86,15 @@ func TestShelf_Activate(t *testing.T) {
 	}
 }
 
-// A rule that fails: the sale is computed by the last good one, and after three of them, of two kinds, the branch
-// returns to it.
+// A rule that fails: the last good one computes the sale, and after three failures, of two kinds, the branch returns to
+// it.
 func TestShelf_ReturnsFromTraps(t *testing.T) {
 	for name, code := range map[string][]byte{"traps": bundletest.Trap, "loops": bundletest.Loop} {
 		t.Run(name, func(t *testing.T) {
 			x := newWorld(t)
 			defer x.close()
 			s := x.shelf(shipped(t))
-			// Its golden case knows nothing of a sale of one line.
+			// Its golden case does not have a sale of one line.
 			if a := push(t, s, edition(t, "2.1.7", bundletest.Small(t, "dte01/v2", code))); a.State != rulestore.Live {
 				t.Fatalf("%+v", a)
 			}
@@ -136,7 +136,7 @@ func TestShelf_Dates(t *testing.T) {
 	for _, c := range []struct {
 		at      time.Time
 		version string
-		ends    time.Time // as the metric has it
+		ends    time.Time // as the metric shows it
 		expired bool
 	}{
 		{start, "2.1.0", time.Time{}, false},

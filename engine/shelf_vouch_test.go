@@ -21,7 +21,7 @@ import (
 	"dtegate/storage"
 )
 
-// restart is a power cut and a start, with the shelf that the store has; what the start logs is returned.
+// restart is a power cut and a start, with the shelf that the store has; it returns what the start logs.
 func (w *world) restart() (*rulestore.Store, string) {
 	w.t.Helper()
 	left := w.fs.Crash(0, nil)
@@ -37,7 +37,7 @@ func (w *world) restart() (*rulestore.Store, string) {
 	return s, log.String()
 }
 
-// record appends a record of a rule as whoever writes to a backup can: with the storage package, and no key.
+// record appends a record of a rule, as anybody who can write to a backup could: with the storage package, and no key.
 func (w *world) record(digest string, head any, parts ...storage.Part) {
 	w.t.Helper()
 	code, err := rulestore.CodeOf(digest)
@@ -87,8 +87,8 @@ func onList(s *rulestore.Store, version string) *rulestore.ShownBundle {
 	return nil
 }
 
-// TestShelf_Tampered: a signed bundle whose envelope somebody without a key has written differently is refused, or
-// survives a restart.
+// TestShelf_Tampered: a signed bundle whose envelope somebody without a key has rewritten is refused, or survives a
+// restart.
 func TestShelf_Tampered(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
@@ -118,8 +118,8 @@ func TestShelf_Tampered(t *testing.T) {
 	}
 }
 
-// TestShelf_Unmarked: records that bear no mark of this box, as those of a backup, open where pinned keys have signed
-// their bundle, and are from then on this box's.
+// TestShelf_Unmarked: records without a mark of this box, such as those of a backup, open where pinned keys have signed
+// their bundle; from then on they bear this box's mark.
 func TestShelf_Unmarked(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
@@ -143,7 +143,7 @@ func TestShelf_Unmarked(t *testing.T) {
 			t.Errorf("record %d is not marked", e.Number)
 		}
 	}
-	// No key that is pinned has signed anything: the box remembers that it was otherwise.
+	// No pinned key has signed anything: the box remembers that one did before.
 	x.pinned = []bundle.Key{{ID: "next", Public: ed25519.NewKeyFromSeed(make([]byte, 32)).Public().(ed25519.PublicKey)}}
 	s, log := x.restart()
 	x.sells("2.1.1")
@@ -156,8 +156,8 @@ func TestShelf_Unmarked(t *testing.T) {
 	}
 }
 
-// TestShelf_RestoredElsewhere: on a new box, whose key is another, only what pinned keys have signed computes. What old
-// keys have signed is refused until it is pushed again with a signature of today.
+// TestShelf_RestoredElsewhere: on a new box, which has another key, only bundles that pinned keys have signed compute.
+// A bundle signed by an old key is refused until it is pushed again with a signature of today.
 func TestShelf_RestoredElsewhere(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
@@ -215,7 +215,7 @@ func TestShelf_RestoredElsewhere(t *testing.T) {
 			t.Errorf("%+v, running %+v", r, other)
 		}
 	}
-	// What the installation ships mends a record as a push does.
+	// A bundle that the installation ships mends a record as a push does.
 	refused := func() float64 { return metrictest.Values(t, s)["dte_rules_refused/unvouched"] }
 	before := refused()
 	s = x.shelf(map[string][]byte{"dte01/v1": cosign(plugintest.Bundle(t, "dte01/v1"))})
@@ -233,7 +233,7 @@ func code(err error) string {
 }
 
 // TestShelf_BadRecords: whatever is wrong with the record of a rule, the start goes on with the newest that opens, says
-// so, and takes the rule again when it is pushed again.
+// so, and accepts the rule when it is pushed again.
 func TestShelf_BadRecords(t *testing.T) {
 	next := edition(t, "2.1.1")
 	b, good := opened(t, next)
@@ -259,7 +259,7 @@ func TestShelf_BadRecords(t *testing.T) {
 		parts  []storage.Part
 		why    string
 		says   string
-		again  []byte // is pushed then
+		again  []byte // pushed afterwards
 	}{
 		"a head that is no JSON": {b.Digest, []byte("\x00\x01"), []storage.Part{bytesOf(next)},
 			rulestore.TroubleDamaged, "decoding the record", next},
@@ -326,7 +326,8 @@ func must(b []byte, err error) []byte {
 	return b
 }
 
-// TestShelf_NoCatalogues: without catalogues nothing can be filled. The branch starts, refuses sales, and takes some.
+// TestShelf_NoCatalogues: without catalogues nothing can be filled. The branch starts, refuses sales, and accepts
+// catalogues.
 func TestShelf_NoCatalogues(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
@@ -346,7 +347,7 @@ func TestShelf_NoCatalogues(t *testing.T) {
 	}
 }
 
-// TestShelf_RollbackToExpired: a step back to a rule whose own dates are over must be meant, and leaves a trace.
+// TestShelf_RollbackToExpired: a step back to a rule whose own dates are over must be explicit, and leaves a trace.
 func TestShelf_RollbackToExpired(t *testing.T) {
 	x := newWorld(t)
 	defer func() { x.close() }()
@@ -375,7 +376,7 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 	if len(s.List().Notes) != 0 || strings.Contains(log, "mark") {
 		t.Errorf("the box does not know its own step back: %v\n%s", s.List().Notes, log)
 	}
-	// On another box nobody knows who has made it.
+	// Another box does not know who made it.
 	x.box = recordmac.New()
 	s, log = x.restart()
 	if notes := s.List().Notes; len(notes) != 1 || !strings.Contains(notes[0], "step back to dte01 2.1.1") ||

@@ -23,7 +23,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// behind starts a branch in fake time whose connections to MH are kept ready over a path.
+// behind starts a branch in fake time that keeps connections to MH ready over a given path.
 func behind(t *testing.T, path *linktest.Path, fn func(*box)) {
 	inBubble(t, func(b *box) {
 		b.close()
@@ -40,7 +40,7 @@ func behind(t *testing.T, path *linktest.Path, fn func(*box)) {
 	})
 }
 
-// quantiles of what sales took.
+// quantiles are those of the times that sales took.
 func quantiles(took []time.Duration) (p50, p99 time.Duration) {
 	slices.Sort(took)
 	return took[len(took)/2], took[len(took)*99/100]
@@ -95,9 +95,9 @@ func TestSlowLink_Sales(t *testing.T) {
 	}
 }
 
-// Whatever the delays of a way to MH are below the limit, the branch does not stay in contingency; whatever they are, a
-// sale that does not reach MH waits less than a second; and when a way beyond the limit comes back below it, so does
-// the branch.
+// Whatever the delays of a path to MH are below the limit, the branch does not stay in contingency. Whatever they are,
+// a sale that does not reach MH waits less than a second. When a path beyond the limit comes back below it, the branch
+// leaves contingency.
 func TestSlowLink_Property(t *testing.T) {
 	rounds := 10
 	if os.Getenv("DTE_SOAK") != "" {
@@ -105,7 +105,7 @@ func TestSlowLink_Property(t *testing.T) {
 	}
 	chance := rand.New(rand.NewPCG(3, 3))
 	for round := range rounds {
-		// Name, SYN and its answer: below 10 s together. The retransmissions of a loss come on top, so here is none.
+		// Name, SYN and its answer: below 10 s together. The retransmissions of a loss come on top: none here.
 		path := &linktest.Path{OneWay: time.Duration(chance.Int64N(int64(900 * time.Millisecond))),
 			Name:    time.Duration(chance.Int64N(int64(3 * time.Second))),
 			Connect: time.Duration(chance.Int64N(int64(3 * time.Second)))}
@@ -151,7 +151,7 @@ func TestSlowLink_Property(t *testing.T) {
 	}
 }
 
-// The same over sockets: a name server on UDP that takes 350 ms, a SYN that takes 350 ms, TLS, a round trip of 40 ms.
+// Over real sockets: a name server on UDP that takes 350 ms, a SYN that takes 350 ms, TLS, a round trip of 40 ms.
 func TestSlowLink_Sockets(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -226,7 +226,7 @@ func answerA(q []byte) []byte {
 		end += int(q[end]) + 1
 	}
 	end += 5                        // the root, type and class
-	a := slices.Clone(q[:end])      // what follows, EDNS, is not answered
+	a := slices.Clone(q[:end])      // the rest, EDNS, is not answered
 	copy(a[2:], []byte{0x81, 0x80}) // a response, recursive, without error
 	copy(a[6:], make([]byte, 6))    // no answer yet
 	if binary.BigEndian.Uint16(a[end-4:]) == 1 {

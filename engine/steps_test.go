@@ -15,7 +15,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// mishaps are the hostilities that befall a branch which sends what it owes: each step goes wrong in each of its ways.
+// mishaps are the hostilities that can befall a branch while it sends: each step goes wrong in each of its ways.
 var mishaps = map[string]struct {
 	chaos simulator.Chaos
 	// poisoned: MH chokes on one of the documents, for two hours.
@@ -49,8 +49,8 @@ var mishaps = map[string]struct {
 	"document that chokes":  {poisoned: true},
 }
 
-// TestSteps plays every hostility against a branch that has five sales to report and to forward, without a crash and
-// with one after each of the first requests, as far as there are so many.
+// TestSteps plays every hostility against a branch that has five sales to report and to forward: without a crash, and
+// with one after each of the first requests, for as many as there are.
 func TestSteps(t *testing.T) {
 	for name, c := range mishaps {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSteps(t *testing.T) {
 }
 
 // step makes five sales offline and lets the branch send them under a hostility; the power fails after its k-th request
-// to MH, 0 never. It tells whether it came to that.
+// to MH, never for 0. It tells whether there was a k-th request.
 func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed bool) {
 	b.chaos(simulator.Chaos{})
 	b.issue(sale("before", 100))
@@ -119,8 +119,8 @@ func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed b
 	return crashed
 }
 
-// sendUntil lets the branch work for an hour; after its k-th request it is dead: what it does from then on is
-// neither stored nor sent.
+// sendUntil lets the branch work for an hour. After its k-th request it is dead: nothing that it does from then on is
+// stored or sent.
 func (b *box) sendUntil(k int64) (crashed bool) {
 	var requests atomic.Int64
 	died := make(chan *disktest.Disk, 1)
@@ -144,8 +144,8 @@ func (b *box) sendUntil(k int64) (crashed bool) {
 	}
 }
 
-// drains has the branch send the documents: all are PROCESSED in the end, but for one that MH chokes on, which is still
-// owed after two hours and shown, and stops neither the others nor the tills.
+// drains has the branch send the documents. In the end all are PROCESSED but one that MH chokes on: that one still
+// waits after two hours, is shown, and stops neither the others nor the tills.
 func (b *box) drains(codes []string, but string) {
 	b.t.Helper()
 	if but != "" {
@@ -176,14 +176,14 @@ func (b *box) drains(codes []string, but string) {
 	}
 }
 
-// What MH holds of a document that was forwarded is the contingency form, unless it was sealed before.
+// Of a document that was forwarded MH holds the contingency form, unless the normal form was sealed before.
 func TestFormSealed(t *testing.T) {
 	forwarded := time.Date(2026, 11, 2, 14, 30, 0, 900e6, time.UTC) // 08:30 in El Salvador
 	sent := forwarded.Add(-time.Hour)
 	both := []string{record.FormNormal, record.FormContingency}
 	corrected := []string{record.FormContingency, record.FormCorrection + "1"}
 	later := []record.Correction{{Forwarded: forwarded}}
-	for stamp, before := range map[string][2]bool{ // when it is found by a query; when the other form was refused
+	for stamp, before := range map[string][2]bool{ // found by a query; found after the other form was refused
 		"02/11/2026 08:30:00": {false, false}, // MH writes whole seconds
 		"02/11/2026 08:30:05": {false, false},
 		"02/11/2026 08:29:58": {false, true},
@@ -201,7 +201,7 @@ func TestFormSealed(t *testing.T) {
 				{record.Head{Sent: sent}, both, true}, // the contingency form was never sent
 				{record.Head{}, both, false},          // the normal form was never sent
 				{record.Head{Corrections: []record.Correction{{}}}, corrected, true},
-				{record.Head{}, []string{record.FormContingency}, true}, // there is no other
+				{record.Head{}, []string{record.FormContingency}, true}, // there is no other form
 			} {
 				want := c.forms[len(c.forms)-1]
 				if c.first {
@@ -216,9 +216,9 @@ func TestFormSealed(t *testing.T) {
 	}
 }
 
-// MH seals the normal form, which took its time, when its document is in an event already and MH was away when it was
-// to be forwarded, ten minutes after the connection was cut, long after DoubtFor: MH is asked before the other form
-// goes out, and never sees it.
+// MH seals the normal form late: the document is in an event already, and MH was away when it was to be forwarded, ten
+// minutes after the connection was cut, long after DoubtFor. The branch asks MH before the other form goes out, and
+// never sends it.
 func TestSteps_NormalFormLate(t *testing.T) {
 	for sales := 1; sales <= 2; sales++ {
 		inBubble(t, func(b *box) {
@@ -231,7 +231,7 @@ func TestSteps_NormalFormLate(t *testing.T) {
 			b.at(func(point string) {
 				if point == "after /fesv/contingencia" {
 					b.cable.set(refusing)
-					// until the client has seen its connections cut: else it may have sent something
+					// until the client has seen its connections cut: before that it may still send
 					time.Sleep(time.Second)
 				}
 			})
@@ -256,8 +256,8 @@ func TestSteps_NormalFormLate(t *testing.T) {
 	}
 }
 
-// MH swallows a sale and refuses it when it is sent again, at once or after a restart, and accepts what it swallowed
-// later. Nobody is told that it is refused before MH has had its time, and the record ends as what MH holds.
+// MH swallows a sale, refuses it when it is sent again, at once or after a restart, and later accepts the first
+// sending. Nobody is told of a refusal before MH has had its time, and the record ends as what MH holds.
 func TestSteps_RefusedThenAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		chaos   simulator.Chaos

@@ -14,8 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestTally: documents stand at the hour of their issue in El Salvador, by how they came out, whenever one looks; a new
-// day begins at nought.
+// TestTally: documents are counted at the hour of their issue in El Salvador, by outcome, whenever the tally is read; a
+// new day begins at zero.
 func TestTally(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -59,8 +59,8 @@ func TestTally(t *testing.T) {
 	look("2027-03-02", 0, nil)
 }
 
-// TestToday_Large: a call whose time is over says that the day is not counted; what is being settled is counted once MH
-// has decided.
+// TestToday_Large: a call whose time is over says that the day is not counted; a document that is being settled is
+// counted once MH has decided.
 func TestToday_Large(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()

@@ -13,8 +13,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// TestTransmit_FailedQuery: a query that fails denies nothing. A document whose answer was lost is not sent again until
-// a query is answered, however often queries fail, and is found at MH in its normal form.
+// TestTransmit_FailedQuery: a failed query proves nothing. A document whose answer was lost is not sent again until a
+// query is answered, however often queries fail, and is found at MH in its normal form.
 func TestTransmit_FailedQuery(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
@@ -45,14 +45,14 @@ func TestTransmit_FailedQuery(t *testing.T) {
 	if n := sendings.Load(); r.Estado != record.EstadoContingency || n != 1 {
 		t.Errorf("it is %s after %d sendings and %d queries without an answer", r.Estado, n, queries.Load())
 	}
-	// Those of the policy, and the probe that tells one document's trouble from everybody's.
+	// Those of the policy, and the probe that tells one document's trouble from a general one.
 	if n, most := queries.Load(), int64(authority.Queries+2); n > most {
 		t.Errorf("%d queries, want %d at most", n, most)
 	}
 }
 
-// TestTransmit_SentOnceIsDoubtful: MH takes a document late, after a query has denied it; the sending that follows
-// certainly does not arrive. The document may be at MH all the same: it is asked for before an event lists it.
+// TestTransmit_SentOnceIsDoubtful: MH takes a document late, after a query has denied it; the next sending certainly
+// does not arrive. MH may still hold the document: the branch asks for it before an event lists it.
 func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.lateness = true
@@ -85,7 +85,7 @@ func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
 }
 
 // TestSettle_Beside: a till repeats its sale while the recovery settles the document that a crash left behind. The till
-// gets what came of it, and MH gets the document once.
+// gets the outcome, and MH gets the document once.
 func TestSettle_Beside(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})

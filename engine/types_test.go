@@ -42,7 +42,7 @@ func (b *box) originals(key string) originals {
 		issued(b.t, b.engine, voucher(key+" 03", item(1, "1", "100")), record.EstadoProcessed)}
 }
 
-// request makes one of a type. The credit note and the return take all that is left of their originals.
+// request makes a request of one type. The credit note and the return take all that is left of their originals.
 func (o originals) request(document, key string) Request {
 	key += " " + document
 	switch document {
@@ -93,7 +93,7 @@ func (b *box) offline(l layouts, o originals, key string) []*record.View {
 	return list
 }
 
-// forwarded wants every document sealed, sent once, and listed in the last event, which lists nothing else.
+// forwarded demands that every document was sealed, sent once, and listed in the last event, which lists nothing else.
 func (b *box) forwarded(l layouts, list []*record.View) {
 	b.t.Helper()
 	var codes []string
@@ -119,7 +119,7 @@ func (b *box) forwarded(l layouts, list []*record.View) {
 	b.layout(last.Code, l["contingencia"])
 }
 
-// layout wants an event, as MH holds it, in a version.
+// layout demands that an event, as MH holds it, has a version.
 func (b *box) layout(event, version string) {
 	b.t.Helper()
 	a, _ := b.sim.Document(event)
@@ -128,8 +128,8 @@ func (b *box) layout(event, version string) {
 	}
 }
 
-// everyType: whatever is issued in contingency is reported and forwarded, and whatever MH refuses then is set aside,
-// gives back what it took of its original, and is in nobody's way.
+// everyType: every document issued in contingency is reported and forwarded. One that MH then refuses is set aside,
+// gives back what it took from its original, and blocks nothing.
 func everyType(b *box, l layouts) {
 	b.chaos(simulator.Chaos{})
 	o := b.originals("before")
@@ -174,7 +174,7 @@ func everyType(b *box, l layouts) {
 		b.t.Errorf("for correction wait %v, want %v", listed, wanted)
 	}
 
-	// What they gave back can be drawn once more, and nothing of them is in the way.
+	// What they gave back can be drawn again, and nothing of them blocks it.
 	list = b.offline(l, o, "taken")
 	time.Sleep(time.Hour)
 	b.cable.set(plugged)
@@ -195,7 +195,7 @@ func everyType(b *box, l layouts) {
 	b.audit()
 }
 
-// takenBack invalidates documents, notes and returns before their originals.
+// takenBack invalidates the documents, notes and returns before their originals.
 func (b *box) takenBack(l layouts, list []*record.View) {
 	b.t.Helper()
 	for _, r := range list {

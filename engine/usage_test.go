@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// What a token had stored today is read from the store after a crash as it was counted before: each sale and correction
-// once, no repetition, nothing of another day.
+// After a crash the branch reads from the store what a token had stored today, as it was counted before: each sale and
+// correction once, no repetition, nothing of another day.
 func TestUsage(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
@@ -43,7 +43,7 @@ func TestUsage(t *testing.T) {
 		count(2, b.issue(sale2(2)))
 		b.crash()
 		before := b.engine.documents.StoredBefore(b.engine.now())
-		count(2, b.issue(sale2(2))) // after the start: whoever counts has it already
+		count(2, b.issue(sale2(2))) // after the start: the caller has counted it already
 		counted[dte.Date(b.engine.now())][2] /= 2
 		for day, want := range counted {
 			got, err := before(ctx, day)

@@ -27,7 +27,7 @@ func (b *box) snapshot() *disktest.Disk {
 	return b.fs.Crash(100, fork(b.rand))
 }
 
-// MH says that it holds a number under another code: one sale is refused, and nothing is numbered any more until people
+// MH says that it holds a number under another code: one sale is refused, and nothing more is numbered until people
 // have said where the series goes on.
 func TestWitness_MH(t *testing.T) {
 	inBubble(t, func(b *box) {
@@ -81,8 +81,8 @@ func (b *box) series(document string) string {
 	return "00/" + document + "/" + p.Establishment + "/" + p.PointOfSale + "/2026"
 }
 
-// The archive lists what was sealed after the snapshot that was put back: nothing is numbered. Documents of other
-// points of sale of the same issuer, and those that the store knows, are no reason.
+// The archive lists documents that were sealed after the snapshot that was put back: nothing is numbered. Documents of
+// the same issuer's other points of sale, and those that the store knows, stop nothing.
 func TestWitness_Archive(t *testing.T) {
 	shelf := newBucket()
 	withDelivery(t, shelf, func(b *box, _ *postOffice) {

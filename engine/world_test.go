@@ -37,7 +37,7 @@ const testNIT = "06141804941035"
 // start is when every test begins: 2026-11-21 10:00 in El Salvador.
 var start = time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
 
-// clock is one that a test sets while the branch reads it.
+// clock is a clock that a test sets while the branch reads it.
 type clock struct{ at atomic.Int64 }
 
 func (c *clock) set(t time.Time) { c.at.Store(t.UnixNano()) }
@@ -61,7 +61,7 @@ func common(t testing.TB) shared {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plugintest.Rule(t, "dte01/v2", "interpreter") // held, as those of the book: tests push it again and again
+		plugintest.Rule(t, "dte01/v2", "interpreter") // held, like those of the book: tests push it again and again
 		sharedVal = shared{key, loadBook(t)}
 	})
 	if sharedVal.book == nil {
@@ -104,7 +104,7 @@ type world struct {
 	wire   *wire
 	store  *storage.Store
 	engine *Engine
-	now    func() time.Time // of clock
+	now    func() time.Time // the clock's
 	clock  clock
 	box    *recordmac.Key // of the shelf
 	pinned []bundle.Key   // instead of the tests' own
@@ -112,7 +112,7 @@ type world struct {
 	// points and returned are shelf.Options' own.
 	points   int
 	returned func(rulestore.StepBack)
-	// storeAt, if set, is where the store lies instead of in memory.
+	// storeAt, if set, is where the store lies; else it is in memory.
 	storeAt *storage.Options
 }
 
@@ -171,7 +171,7 @@ func (w *wire) set(cut bool) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// newWorld makes a branch with a fresh store and an authority that knows it.
+// newWorld makes a branch with a fresh store, and an authority that knows the branch.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := newSim(t)
@@ -255,7 +255,7 @@ func (w *world) client(way http.RoundTripper, url string) (err error) {
 	return nil
 }
 
-// close ends the branch and proves its store.
+// close ends the branch and checks its store.
 func (w *world) close() {
 	w.t.Helper()
 	w.fsck()

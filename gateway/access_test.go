@@ -20,8 +20,8 @@ func keyed(token string, secret []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// A token is looked up by its HMAC under the table's secret and by nothing else: no comparison with a stored token,
-// whole or in part, is there to be timed. A table of the tokens themselves, or of their plain hashes, opens to nobody.
+// A token is found by its HMAC under the table's secret and by nothing else: there is no comparison with a stored
+// token, whole or in part, that could be timed. A table of plain tokens or of their plain hashes admits nobody.
 func TestTokenTable_ByKeyedHash(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	secret := bytes.Repeat([]byte{7}, 32)
@@ -46,7 +46,7 @@ func TestTokenTable_ByKeyedHash(t *testing.T) {
 			t.Errorf("%q opens %+v", token, k)
 		}
 	}
-	// By construction: find compares nothing that a stranger chose but through the HMAC.
+	// By construction: find compares nothing that a stranger chose except through the HMAC.
 	source, err := os.ReadFile("auth.go")
 	if err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"dtegate/plugins"
 )
 
-// A line for each request that changes or sends something, with token, point of sale, route, code and status, over
-// every route that there is; none for one that reads; nothing of a body or a token; refusals without a token too, and
-// not without end.
+// Each request that changes or sends something leaves a line, with token, point of sale, route, code and status, on
+// every route; one that reads leaves none. No line holds a body or a token. Refusals without a token leave lines too, a
+// bounded number.
 func TestAccessLog(t *testing.T) {
 	var out bytes.Buffer
 	secret := []byte("secret of the test")

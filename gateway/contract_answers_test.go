@@ -25,12 +25,12 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// said is an engine that answers as it is told to: the contract is about HTTP, and no real one fails in every way on
+// said is an engine that answers as the test says: the contract is about HTTP, and no real engine fails in every way on
 // demand.
 type said struct {
 	err    error
 	stored int64 // bytes of each document
-	closed bool  // the day, until it is closed again
+	closed bool  // the day is closed, until it is closed again
 }
 
 const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
@@ -174,11 +174,11 @@ func TestContract_Answers(t *testing.T) {
 				path += "?token=" + table.pass(parsed(t, saidCode), "letter", 0, now().Add(time.Minute))
 			}
 			may := []string{"x-api-token", "may", "Prefer", "wait=60"}
-			// It goes well, and the caller has it already.
+			// The request succeeds, then succeeds for a caller who has the answer already.
 			if tag := ask(method, path, body, may...).Header.Get("ETag"); tag != "" {
 				ask(method, path, body, append(may, "If-None-Match", tag)...)
 			}
-			// The caller is nobody, two, or may not.
+			// The caller has no token, has two, or lacks the permission.
 			ask(method, path, body)
 			ask(method, path, body, append(may, "Authorization", "Bearer other")...)
 			refusedStatus := ask(method, path, body, "x-api-token", "may not").StatusCode
@@ -195,7 +195,7 @@ func TestContract_Answers(t *testing.T) {
 			ask(method, path, body, "x-api-token", "spent")
 			for g.strange.Take("127.0.0.1", now()) == 0 {
 			}
-			ask(method, path, body, may...) // strangers asked too much
+			ask(method, path, body, may...) // strangers asked too often
 			g.strange = door.NewBuckets(strangersRate, time.Second, strangersBurst)
 			// The request is wrong.
 			ask(method, strings.Replace(path, saidCode, "nothing", 1), body, may...)

@@ -8,8 +8,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// TestContract_Clients: the contract has none of the forms of which generators of clients make types that a till cannot
-// use. `make clients` generates three clients and sells with each; this test finds the same without the network.
+// TestContract_Clients: the contract has none of the forms from which generators of clients make types that a till
+// cannot use. `make clients` generates three clients and sells with each; this test finds the same without the network.
 func TestContract_Clients(t *testing.T) {
 	var faults []string
 	doc := contractOf(t)
@@ -56,7 +56,7 @@ func TestContract_ClientsBites(t *testing.T) {
 	}
 }
 
-// awkward adds what generators make unusable types of, in a schema and below it. Objects in a request must be schemas
+// awkward lists what generators make unusable types of, in a schema and below it. Objects in a request must be schemas
 // with a name: a till has to build them.
 func awkward(faults *[]string, where string, v dte.Value, request, top bool) {
 	fault := func(text string) { *faults = append(*faults, where+": "+text) }
@@ -88,7 +88,7 @@ func awkward(faults *[]string, where string, v dte.Value, request, top bool) {
 		fault("a value of two types")
 	}
 	for _, m := range v.Members() {
-		switch m.Name { // conditions, which generators pass over; data
+		switch m.Name { // conditions and data, which generators pass over
 		case "if", "then", "else", "not", "dependentSchemas", "example", "examples", "enum", "required":
 			continue
 		case "properties": // of members, one of which may have the name of a keyword

@@ -41,7 +41,7 @@ func at(t *testing.T, v dte.Value, ref string) dte.Value {
 	return v
 }
 
-// follow is what a member says itself or refers to.
+// follow is the value of a member, its own or the one that it refers to.
 func follow(t *testing.T, doc, v dte.Value) dte.Value {
 	t.Helper()
 	if ref := v.Get("$ref").Text(); ref != "" {
@@ -127,7 +127,7 @@ func TestContract_Structure(t *testing.T) {
 	}
 }
 
-// TestContract_Routes: what is served is what is documented, and HEAD where GET is.
+// TestContract_Routes: the routes served are those documented, and every GET has a HEAD.
 func TestContract_Routes(t *testing.T) {
 	var served, documented []string
 	routes := New(Options{Slug: "SLUG"}).routes().List()
@@ -186,7 +186,7 @@ func TestContract_Errors(t *testing.T) {
 	}
 }
 
-// TestContract_Examples: those of deploy/examples are the contract's.
+// TestContract_Examples: the examples in deploy/examples are the contract's.
 func TestContract_Examples(t *testing.T) {
 	files, err := filepath.Glob("../deploy/examples/*.json")
 	if err != nil || len(files) == 0 {
@@ -213,7 +213,7 @@ func TestContract_Examples(t *testing.T) {
 	}
 }
 
-// TestContract_ExamplesValid: every example of the contract is what its schema says.
+// TestContract_ExamplesValid: every example of the contract fits its schema.
 func TestContract_ExamplesValid(t *testing.T) {
 	seen, faults, err := apitest.Examples(contractText)
 	if err != nil {
@@ -227,7 +227,7 @@ func TestContract_ExamplesValid(t *testing.T) {
 	}
 }
 
-// TestContract_Amounts: every number has a format that a generated client keeps an amount in.
+// TestContract_Amounts: every number has a format in which a generated client keeps an amount exactly.
 func TestContract_Amounts(t *testing.T) {
 	var walk func(path string, v dte.Value)
 	walk = func(path string, v dte.Value) {

@@ -23,8 +23,8 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestProblem_Spanish: what was written for operators never reaches a till: the list of codes speaks instead. What was
-// written for tills reaches a till as it is.
+// TestProblem_Spanish: a text written for operators never reaches a till: the text of the list of codes replaces it. A
+// text written for tills reaches a till unchanged.
 func TestProblem_Spanish(t *testing.T) {
 	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "The text for operators", Operator: true, RetryAfter: time.Second,
@@ -39,7 +39,7 @@ func TestProblem_Spanish(t *testing.T) {
 				t.Fatal(err)
 			}
 			const otherwise = "La solicitud no se puede atender"
-			spanish := cmp.Or(c.Meaning.ES, otherwise) // operators alone meet the codes without Spanish texts
+			spanish := cmp.Or(c.Meaning.ES, otherwise) // only operators meet the codes without Spanish texts
 			want := []string{spanish, spanish, otherwise}
 			if !operator {
 				want = []string{e.Message, e.Faults[0].Message, e.Faults[1].Message}
@@ -87,7 +87,7 @@ func TestOperators_English(t *testing.T) {
 	}
 }
 
-// TestGate_English: each error by which the box itself stops issuing has its own words in English, with the same facts.
+// TestGate_English: each error by which the box itself stops issuing has English words of its own, with the same facts.
 func TestGate_English(t *testing.T) {
 	var files []string
 	for _, room := range [...]string{"../cmd/dted/*.go", "../cmd/dted/health/*.go", "../engine/documents/numbers.go"} {
@@ -130,7 +130,7 @@ func TestGate_English(t *testing.T) {
 	}
 }
 
-// nameOf is the name of what a call calls, or a literal is of.
+// nameOf is the name of a call's function, or of a literal's type.
 func nameOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

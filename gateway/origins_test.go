@@ -47,7 +47,7 @@ func aboutOrigins(h http.Header) (list []string) {
 	return list
 }
 
-// selling is a gateway whose till "may" do all, for the pages that are listed.
+// selling is a gateway whose till "may" has every permission, for the listed pages.
 func selling(listed ...string) *Gateway {
 	secret := []byte("secret of the test")
 	all := []string{"FACTURA_CONSUMIDOR_FINAL"}
@@ -60,8 +60,8 @@ func selling(listed ...string) *Gateway {
 const preflight = "OPTIONS /dte/dte01 HTTP/1.1\nHost: x\nOrigin: %s\nAccess-Control-Request-Method: " +
 	"POST\nAccess-Control-Request-Headers: x-api-token,content-type,idempotency-key,prefer\n\n"
 
-// TestOrigins: a listed page is answered, by its own name, whatever becomes of its request; every other is answered as
-// if nothing was listed; what a shared cache keeps is kept by origin.
+// TestOrigins: a listed page is answered under its own name, whatever becomes of its request; every other page is
+// answered as if none was listed; answers that a shared cache keeps are kept by origin.
 func TestOrigins(t *testing.T) {
 	url := served(t, selling(page1, page2).Serve)
 	for _, origin := range []string{page1, page2} {
@@ -111,7 +111,7 @@ func TestOrigins(t *testing.T) {
 		check(request, status, "Origin: https://evil.com\n", "")
 		check(request, status, "oRiGiN: "+page2+"\n", page2)
 	}
-	// A preflight of another page is answered as any request for the methods of a path.
+	// A preflight of another page is answered like any request for the methods of a path.
 	if resp := raw(t, url, fmt.Sprintf(preflight, "https://evil.com")); len(aboutOrigins(resp.Header)) > 0 {
 		t.Errorf("a page that is not listed: %v", resp.Header)
 	}
@@ -133,8 +133,8 @@ func TestOrigins_None(t *testing.T) {
 	}
 }
 
-// TestContract_Origins: a page may send every header that the contract has of a request, and read every one that it has
-// of an answer.
+// TestContract_Origins: a page may send every header that the contract names for a request, and read every one that it
+// names for an answer.
 func TestContract_Origins(t *testing.T) {
 	doc := contractOf(t)
 	sent, read := map[string]bool{"content-type": true}, map[string]bool{}
@@ -162,7 +162,7 @@ func TestContract_Origins(t *testing.T) {
 			}
 		}
 	}
-	read["location"] = true // of none yet; a page could not read it
+	read["location"] = true // no answer has one yet; a page could not read it
 	for list, want := range map[string]map[string]bool{allowedHeaders: sent, exposedHeaders: read} {
 		for _, name := range strings.Split(strings.ToLower(list), ", ") {
 			if !want[name] {

@@ -15,8 +15,8 @@ import (
 	"dtegate/gateway/page"
 )
 
-// TestPage_Served: the language is the query's, else the browser's; a page is made once in page.StatusLife; it may load
-// nothing.
+// TestPage_Served: the language is the query's, else the browser's; a page is made once per page.StatusLife; it may
+// load nothing.
 func TestPage_Served(t *testing.T) {
 	now := time.Date(2026, 12, 4, 14, 0, 0, 0, time.UTC)
 	looks := 0

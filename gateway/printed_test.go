@@ -54,8 +54,8 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestTagged: a file is told by its own type, as what it is called, and kept only to be asked for again; who has it is
-// told so, without it.
+// TestTagged: a file has a tag, its own type and its name. A client may keep it, but must ask each time whether it is
+// still valid; the answer to a client that has it leaves the file out.
 func TestTagged(t *testing.T) {
 	for _, held := range []string{"", `"other"`, tagOf([]byte("%PDF-"))} {
 		ctx := new(fasthttp.RequestCtx)

@@ -71,7 +71,8 @@ func (s *shared) refusals(reason string) float64 {
 	return metrictest.Value(s.t, s.metrics.refusals, "dte_http_refused_total/api/"+reason)
 }
 
-// What a token may have stored in a day is its own: then it is refused until midnight in El Salvador, and no other is.
+// Each token has its own allowance of stored bytes a day: once it is spent, that token alone is refused until midnight
+// in El Salvador.
 func TestShares_Daily(t *testing.T) {
 	s := newShared(t, &said{stored: 120}, Limits{Daily: 450})
 	for want, n := 201, 0; n < 8; n++ {
@@ -98,7 +99,7 @@ func TestShares_Daily(t *testing.T) {
 	}
 }
 
-// What was stored already costs nothing, and a restart gives no token another day's bytes.
+// A repetition costs nothing, and a restart charges no token for another day's bytes.
 func TestShares_DailyRestart(t *testing.T) {
 	replays := newShared(t, new(said), Limits{Daily: 100})
 	for range 20 {
@@ -124,7 +125,7 @@ func TestShares_DailyRestart(t *testing.T) {
 		t.Errorf("another till: %d %s", status, kind)
 	}
 	s.now = s.now.Add(18 * time.Hour)
-	s.daily.add("2026-11-21", 1, 1<<40, s.now) // read over midnight
+	s.daily.add("2026-11-21", 1, 1<<40, s.now) // the reading went on over midnight
 	if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
 		t.Errorf("the next day: %d %s", status, kind)
 	}
@@ -185,7 +186,7 @@ func (l *slowLists) List(_ context.Context, _ documents.Filter, c record.Caller)
 	return new(documents.Listing), nil
 }
 
-// Who asks for many lists at once waits behind himself; a till's sale and list do not.
+// A caller who asks for many lists at once waits behind himself; a till's sale and list do not wait.
 func TestShares_Readers(t *testing.T) {
 	// fasthttp's clock of the Date header never ends: not in the bubble
 	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0)
@@ -219,8 +220,8 @@ func TestShares_Readers(t *testing.T) {
 	})
 }
 
-// Who asks on and on after a 429 is answered later and later; another till's 429, and its own sale once it may, come at
-// once.
+// A caller who keeps asking after a 429 is answered later and later; another till's 429, and its own sale once it is
+// allowed, come at once.
 func TestShares_Insistent(t *testing.T) {
 	newShared(t, new(said), Limits{}).ask("GET", "/dte/information", "hog", 0)
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 // connection kept, and the status of the last answer.
 func answeredOn(t *testing.T, s *fasthttp.Server, sent []byte) (kept, last int) {
 	w := &wire{in: bytes.NewReader(sent)}
-	_ = s.ServeConn(w) // its error is what the answer says
+	_ = s.ServeConn(w) // the answer says what its error says
 	in := bufio.NewReader(&w.out)
 	for {
 		resp, err := http.ReadResponse(in, nil)
@@ -59,7 +59,7 @@ func answeredOn(t *testing.T, s *fasthttp.Server, sent []byte) (kept, last int) 
 	}
 }
 
-// length is how a reader of HTTP before the appliance may find the end of a request.
+// length is how a reader of HTTP in front of the appliance may find the end of a request.
 type length int
 
 const (
@@ -131,8 +131,8 @@ func chunked(b []byte) int {
 
 const canary = "GET /dte/information HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// FuzzRequestHeads: what one reader takes for a body is never a request to the appliance. It answers and keeps the
-// connection only for requests of which every reader finds the same end; behind any other the connection is closed.
+// FuzzRequestHeads: what one reader takes for a body is never a request to the appliance. The appliance answers and
+// keeps the connection only for requests whose end every reader finds in the same place; after others it closes it.
 func FuzzRequestHeads(f *testing.F) {
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now})
 	post := "POST /dte/dte01 HTTP/1.1\r\nHost: x\r\nx-api-token: may\r\n"
@@ -196,7 +196,7 @@ func TestSmuggling(t *testing.T) {
 }
 
 // TestSmuggling_Lines: a reader may take a line feed alone, or a header on two lines, for the end of the headers, for a
-// header of its own, or for neither. Such a request is refused, and what is behind it is not read.
+// header of its own, or for neither. Such a request is refused, and nothing after it is read.
 func TestSmuggling_Lines(t *testing.T) {
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now})
 	for _, s := range []string{"X: y\r\n Content-Length: 42\r\n\r\n", "X: y\r\n\tTransfer-Encoding: chunked\r\n\r\n",
@@ -209,7 +209,7 @@ func TestSmuggling_Lines(t *testing.T) {
 	}
 }
 
-// A stranger's body is not read, wherever it was going: whoever sends one is told that the token is missing.
+// A stranger's body is not read, whatever its path: the answer is that the token is missing.
 func TestReceived_Strangers(t *testing.T) {
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: tokensOf("may"), Now: time.Now,
 		Operators: adminapi.Options{AdminToken: [32]byte{1}}})
@@ -227,7 +227,7 @@ func TestReceived_Strangers(t *testing.T) {
 	}
 }
 
-// A token that was added between the two look-ups of one request: nothing of the body was read, and the answer is no
+// A token is added between the two look-ups of one request: nothing of the body was read, and the answer is not a
 // success.
 func TestReceived_NewToken(t *testing.T) {
 	g := New(Options{Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})

@@ -35,8 +35,8 @@ func (p pipe) Accept() (net.Conn, error) {
 func (p pipe) Close() error   { return nil }
 func (p pipe) Addr() net.Addr { return &net.TCPAddr{} }
 
-// A connection ends two minutes after its last answer, 15 s into a request that does not come, and when nobody takes an
-// answer for 75 s, which is longer than a request takes.
+// A connection ends two minutes after its last answer, 15 s into a request that does not come, and when nobody has read
+// an answer for 75 s, which is longer than a request takes.
 func TestServer_Times(t *testing.T) {
 	secret := []byte("secret of the test")
 	options := Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret,
@@ -80,7 +80,7 @@ func TestServer_Times(t *testing.T) {
 						t.Fatalf("%d %v", resp.StatusCode, err)
 					}
 				}
-				if c.sent != request { // else nobody reads
+				if c.sent != request { // else nobody reads the request
 					go func() { _, _ = io.Copy(io.Discard, in) }()
 				}
 				if took := (<-ended).Sub(began); took < c.ends || took > c.ends+time.Second {
@@ -92,7 +92,7 @@ func TestServer_Times(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
-				time.Sleep(time.Minute) // fasthttp tidies up behind itself
+				time.Sleep(time.Minute) // fasthttp cleans up after itself
 			})
 		})
 	}

@@ -8,16 +8,16 @@ import (
 	"dtegate/engine/dte"
 )
 
-// explained are the documents whose own lines do not give the totals that MH accepted, and why. The test proves it: with
-// the lines' amounts as accepted instead of price times quantity, nothing is more than a cent away.
+// explained are the documents whose own lines do not give the totals that MH accepted, and why. The test proves the
+// reason: with the lines' amounts as accepted instead of price times quantity, nothing is more than a cent off.
 var explained = map[string]string{
 	"03/prev_v3_353_98.json": "its line says 353.98 for 4 at 88.50: its program kept more decimals of the price than it sent",
 	"03/prev_v3_57_35.json":  "its line says 57.35 for 6 at 9.56, and its VAT 7.45 for 7.4555",
 	"05/prev_v3_57_35.json":  "its line says 57.35 for 6 at 9.56, and its VAT 7.45 for 7.4555",
 }
 
-// Every accepted or constructed example, asked for again by its own lines: each amount that our bundle computes is the
-// document's, or within the cent that MF2 pp.52-54 allows, or explained. What is not an amount is the same.
+// Every accepted or constructed example is asked for again by its own lines: each amount that our bundle computes is
+// the document's, or within the cent that MF2 pp.52-54 allows, or explained. Everything but amounts is the same.
 func TestExamples(t *testing.T) {
 	bundles := load(t)
 	documents := examples(t, "0[1-9]/*.json", "1[0-9]/*.json")
@@ -76,8 +76,8 @@ func asAccepted(facts dte.Value) dte.Value {
 	return facts.With("cuerpoDocumento", dte.Arr(lines...))
 }
 
-// agreement is how one document compares: amounts of the summary that are exact, within a cent, explained or beyond, and
-// what else differs.
+// agreement is how one document compares: the amounts of the summary that are exact, within a cent, explained or
+// beyond, and what else differs.
 type agreement struct {
 	exact, explained    int
 	cent, beyond, other []string
@@ -93,7 +93,7 @@ func compare(theirs, ours dte.Value) (a agreement) {
 		difference := max(x-y, y-x)
 		told := fmt.Sprintf("%s is %s, theirs %s", path, got[path].Append(nil), want[path].Append(nil))
 		switch amounts, summary := err1 == nil && err2 == nil, strings.HasPrefix(path, "resumen."); {
-		case path == "resumen.totalLetras", path == "resumen.totalIVAretenidoLetras": // each program words it its own way, and MH does not read it
+		case path == "resumen.totalLetras", path == "resumen.totalIVAretenidoLetras": // each program's own words, which MH does not read
 		case path == "firmaElectronica", path == "selloRecibido": // what the delivered file adds to the document
 		case amounts && summary && difference == 0:
 			a.exact++

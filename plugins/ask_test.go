@@ -6,8 +6,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// ask turns a document back into what a till would have asked for: the lines without their amounts, who is who, and the
-// flags and global discounts that its summary shows.
+// ask turns a document back into the request that a till would have sent: the lines without their amounts, the parties,
+// and the flags and global discounts that the summary shows.
 func ask(document dte.Value) dte.Value {
 	above := func(names ...string) dte.Value {
 		for _, name := range names {
@@ -55,7 +55,7 @@ func ask(document dte.Value) dte.Value {
 	return facts
 }
 
-// askReturn puts an origin behind a return event that takes back the whole of it.
+// askReturn makes a return event that takes back all of its origin.
 func askReturn(facts dte.Value) dte.Value {
 	emisor, summary := facts.Get("emisor"), facts.Get("resumen")
 	facts = facts.With("emisor", emisor.With("codEstable", emisor.Get("codEstableMH")).With("codPuntoVenta", emisor.Get("codPuntoVentaMH")))

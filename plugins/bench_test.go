@@ -10,8 +10,8 @@ import (
 	"dtegate/rules/abi"
 )
 
-// BenchmarkRule is one evaluation of a bundle's module: an ordinary sale, and one line, so that the cost of a line can
-// be told from that of a call.
+// BenchmarkRule is one evaluation of a bundle's module: for an ordinary sale, and for one line, so that the cost of a
+// line can be told from the cost of a call.
 func BenchmarkRule(b *testing.B) {
 	for _, name := range []string{"dte01/v2", "dte03/v4", "dte05/v4", "dte14/v2"} {
 		for _, engine := range []string{"compiler", "interpreter"} {

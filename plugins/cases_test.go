@@ -8,7 +8,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestCases runs the cases of every bundle that lies in plugins/, of one that is not shipped yet too.
+// TestCases runs the cases of every bundle in plugins/, including one that is not shipped yet.
 func TestCases(t *testing.T) {
 	folders, err := filepath.Glob("*/*/manifest.json")
 	if err != nil || len(folders) < 10 {

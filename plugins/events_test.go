@@ -30,7 +30,7 @@ func TestEvents_SchemaAgrees(t *testing.T) {
 	})
 }
 
-// Every example of an event comes back whole from what it says.
+// Every example of an event can be made again, complete, from its own facts.
 func TestEvents_Examples(t *testing.T) {
 	for name, document := range examples(t, "invalidacion/*.json", "contingencia/*.json") {
 		bundle := fmt.Sprintf("contingencia/v%s", document.Get("identificacion").Get("version").Text())
@@ -141,7 +141,7 @@ func TestEvents_Refuse(t *testing.T) {
 	}
 }
 
-// Every document type that an invalidation can meet has its window in the bundle, and a source for it.
+// Every document type that an invalidation can meet has its window in the bundle, and a source for the window.
 func TestEvents_Windows(t *testing.T) {
 	types := map[string]map[string]bool{"invalidacion/v2": {}, "invalidacion/v3": {}}
 	for _, name := range slices.Concat(plugins.Names, plugins.Further) {

@@ -70,7 +70,7 @@ func (s *shipped) of(document dte.Value) *ready {
 	return s.rules[generation]
 }
 
-// issue makes the document that facts ask for, whatever the catalogues of today say to its codes.
+// issue makes the document that facts ask for, whatever today's catalogues say of its codes.
 func (r *ready) issue(facts dte.Value) ([]byte, error) {
 	b, refused := plugintest.Issue(r.rule, r.filler, facts, schema.FillOptions{})
 	if len(refused) > 0 {

@@ -88,7 +88,8 @@ func unnumbered(path string) string {
 	return b.String()
 }
 
-// make compiles the forge's bundle with other parts and fills a document. The error is what refuses the bundle or its answer.
+// make compiles the forge's bundle with other parts and fills a document. The error is the one by which the bundle or
+// its answer was refused.
 func (f *forge) make(parts map[string][]byte, facts dte.Value, bend func(*schema.Computed)) (document []byte, faults []dte.Fault, err error) {
 	r := &rules.Rule{Bundle: &bundle.Bundle{Manifest: f.manifest, Parts: parts}}
 	if f.module == nil {
@@ -114,7 +115,7 @@ func (f *forge) make(parts map[string][]byte, facts dte.Value, bend func(*schema
 	return c.Fill(nil, facts, &ev.Computed, schema.FillOptions{Catalogues: true})
 }
 
-// mutate changes a schema or an overlay at random, as a forger or a careless author would.
+// mutate changes a schema or an overlay at random, like a forger or a careless author.
 func (f *forge) mutate(r *rand.Rand) map[string][]byte {
 	parts := maps.Clone(f.parts)
 	var overlay, layout map[string]any
@@ -169,7 +170,7 @@ func (f *forge) mutate(r *rand.Rand) map[string][]byte {
 		case 6:
 			add, _ := overlay["add"].([]any)
 			overlay["add"] = append(slices.Clone(add), map[string]any{"path": path, "schema": map[string]any{"const": "X"}, "reason": "forged"})
-		case 7: // the number a second time, in front
+		case 7: // the number a second time, at the front
 			if properties, ok := layout["properties"].(map[string]any); ok && properties[`resumen`] != nil {
 				at, _ := place(layout, "resumen.totalLetras")
 				if at != nil {
@@ -290,7 +291,7 @@ func forgeries(m *bundle.Manifest, document, facts dte.Value) (wrong []string) {
 	return append(wrong, imbalances(document)...)
 }
 
-// imbalances are the totals of a document that its amounts do not make: an arithmetic of the test's own.
+// imbalances are the totals of a document that its amounts do not add up to, by the test's own arithmetic.
 func imbalances(document dte.Value) (wrong []string) {
 	resumen, lines := document.Get("resumen"), document.Get("cuerpoDocumento")
 	number := func(v dte.Value, names ...string) (sum dte.Amount) {
@@ -327,8 +328,8 @@ func imbalances(document dte.Value) (wrong []string) {
 	return wrong
 }
 
-// TestForged: forged or careless overlays, layouts and answers of every shipped bundle. A bundle is refused, or its documents
-// say what the box knows and add up. Some seconds of them; DTE_SOAK makes it a hundred times as many.
+// TestForged: forged or careless overlays, layouts and answers of every shipped bundle. A bundle is refused, or its
+// documents say what the box knows and add up. The suite tries some seconds of them; DTE_SOAK a hundred times as many.
 func TestForged(t *testing.T) {
 	n := 150
 	if os.Getenv("DTE_SOAK") != "" {
@@ -387,8 +388,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// rogue makes the first case of a shipped bundle by a module and an overlay of a forger's: change gets what the honest module
-// answers, by name, and the overlay. The error is what refuses the bundle, or its answer.
+// rogue makes the first case of a shipped bundle by a forger's module and overlay: change gets what the honest module
+// answers, by name, and the overlay. The error is the one by which the bundle or its answer was refused.
 func (f *forge) rogue(t *testing.T, change func(*rogueAnswer)) ([]byte, error) {
 	t.Helper()
 	facts := f.facts[0]
@@ -533,14 +534,14 @@ func (a *rogueAnswer) hide(path string) {
 	a.overlay = string(text)
 }
 
-// say has the till say an amount in a line.
+// say makes the till state an amount in a line.
 func (a *rogueAnswer) say(line int, name string, n dte.Amount) {
 	lines := slices.Clone(a.facts.Get("cuerpoDocumento").Items())
 	lines[line] = lines[line].With(name, dte.Num(n))
 	a.facts = a.facts.With("cuerpoDocumento", dte.Arr(lines...))
 }
 
-// TestForged_Aimed: forgeries that add up, or that no comparison of one value finds, each of a rule that is otherwise honest.
+// TestForged_Aimed: forgeries that add up, or that no comparison of one value finds, each by an otherwise honest rule.
 func TestForged_Aimed(t *testing.T) {
 	const one = dte.Amount(dte.Scale)
 	forges := make(map[string]*forge)

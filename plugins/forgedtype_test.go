@@ -20,7 +20,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// aim is a change that hurts: an object that has the member beside gets another member with one of the values.
+// aim is a change that hurts: an object that has the member beside gets another member, with one of the values.
 type aim struct {
 	beside, key string
 	values      []any
@@ -30,8 +30,8 @@ type aim struct {
 var strange = []any{nil, true, 0, -1, 1e9, "", "X", "\u202e06140101901019", "a\x1b[2Jb", "a\nb", strings.Repeat("largo ", 60),
 	[]any{}, []any{"X"}, map[string]any{}}
 
-// mutateJSON changes a part of a bundle at random, as a forger or a careless author would, and returns what it did: aimed, or a
-// member dropped, swapped, retyped, a list's item dropped or repeated.
+// mutateJSON changes a part of a bundle at random, like a forger or a careless author, and returns what it did: an
+// aimed change, or a member dropped, swapped or retyped, or a list's item dropped or repeated.
 func mutateJSON(r *rand.Rand, part []byte, aims []aim) (changed []byte, did string) {
 	var root map[string]any
 	if err := json.Unmarshal(part, &root); err != nil {
@@ -161,7 +161,7 @@ func typed(t *testing.T, test func(t *testing.T, f *forge, honest *bundle.Type, 
 	}
 }
 
-// sell makes a document of a request, with what the box adds to the facts taken from a case.
+// sell makes a document from a request, with the facts that the box adds taken from a case.
 func (f *forge) sell(parts map[string][]byte, body, box dte.Value) (document dte.Value, refused error) {
 	t, err := bundle.ParseType(f.manifest.Document, parts)
 	if err != nil {
@@ -176,7 +176,7 @@ func (f *forge) sell(parts map[string][]byte, body, box dte.Value) (document dte
 		facts = facts.With(m.Name, m.Value)
 	}
 	of := box.Get("documentoRelacionado").Index(0).Get("numeroDocumento")
-	if of.Exists() { // the lines of a note name its origin
+	if of.Exists() { // the lines of a note name the note's original
 		lines := make([]dte.Value, facts.Get("cuerpoDocumento").Len())
 		for i := range lines {
 			lines[i] = facts.Get("cuerpoDocumento").Index(i).With("numeroDocumento", of)
@@ -193,8 +193,8 @@ func (f *forge) sell(parts map[string][]byte, body, box dte.Value) (document dte
 	return dte.Parse(text)
 }
 
-// TestForged_Form: whatever a form says, a request becomes the same document or none. The form of a signed bundle is read
-// before any fact is known, so nothing but the request can be compared with the document.
+// TestForged_Form: whatever a form says, a request becomes the same document or none. The form of a signed bundle is
+// read before any fact is known, so the document can be compared only with the request.
 func TestForged_Form(t *testing.T) {
 	typed(t, func(t *testing.T, f *forge, honest *bundle.Type, r *rand.Rand) {
 		if honest.Effect == bundle.TakesBack {
@@ -239,7 +239,7 @@ func TestForged_Form(t *testing.T) {
 				leaves(was, "", a)
 				leaves(is, "", b)
 				for path, v := range a {
-					// A form may have a remark of its own, a code of a catalogue, and entries of the appendix.
+					// A form may have a remark, a code of a catalogue, and entries of the appendix that are its own.
 					name := path[strings.LastIndexByte(path, '.')+1:]
 					own := strings.Contains(did, "default") && (v.IsNull() || strings.Contains(did, name)) ||
 						strings.HasPrefix(path, "apendice")
@@ -276,8 +276,9 @@ func ends(v bundle.Invalidation, sealed time.Time) time.Time {
 	return dte.NthBusinessDay(next.Year(), next.Month(), v.BusinessDay).AddDate(0, 0, 1)
 }
 
-// TestForged_Type: whatever type.json says, of a new type or of a known one: no document can be credited for more than it sold,
-// and a successor lets no stored document be counted, named or credited otherwise, nor be invalidated for a shorter time.
+// TestForged_Type: whatever type.json says, of a new type or of a known one: no document can be credited for more than
+// it sold. A successor cannot have a stored document counted, named or credited otherwise, nor shorten the time to
+// invalidate it.
 func TestForged_Type(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		if known {

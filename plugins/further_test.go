@@ -16,7 +16,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// published are MH's files of the bundles that no example of MH's is of.
+// published are MH's files of the bundles for which MH has no example.
 var published = map[string]string{
 	"dte04/v3": "prev-generation/fe-nr-v3.json", "dte04/v4": "2026-08-11_v2.0-current/v4/fe-nr-v4.json",
 	"dte07/v1": "prev-generation/fe-cr-v1.json",
@@ -54,7 +54,7 @@ func TestFurther_SchemaAgrees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var documents []dte.Value
 			for _, c := range cases(t, name) {
-				if strings.HasSuffix(name, "/v1") { // its file has codes of four digits, which MH's catalogue has left
+				if strings.HasSuffix(name, "/v1") { // its file has codes of four digits, which MH dropped
 					c.Document = countries.ReplaceAll(c.Document, []byte(`"codPais":"9320"`))
 				}
 				documents = append(documents, plugintest.Read(t, c.Document))
@@ -64,7 +64,7 @@ func TestFurther_SchemaAgrees(t *testing.T) {
 	}
 }
 
-// The amounts of a document by fractions, from the printed rules (MF2, ME). They share nothing with the modules.
+// The amounts of a document by fractions, from the printed rules (MF2, ME). They share no code with the modules.
 type fractions struct {
 	*testing.T
 	facts dte.Value
@@ -104,7 +104,7 @@ func floor(a *big.Rat) *big.Rat {
 	return a
 }
 
-// column adds up what value says of each line, to cents.
+// column adds up what value returns for each line, in cents.
 func (f fractions) column(value func(line dte.Value) *big.Rat) *big.Rat {
 	sum := new(big.Rat)
 	for i := range f.facts.Get("cuerpoDocumento").Len() {
@@ -214,7 +214,7 @@ func TestFurther_Agrees(t *testing.T) {
 			for kase, c := range cases(t, name) {
 				facts := plugintest.Read(t, c.Facts)
 				if kase == "remitted-for-export" || kase == "services-on-credit" || kase == "goods-on-their-way" {
-					continue // of no VAT, with a charge, partly exempt: the cases themselves say it
+					continue // without VAT, with a charge, partly exempt: the cases themselves say it
 				}
 				for range 60 {
 					var all []dte.Value

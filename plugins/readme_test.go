@@ -44,7 +44,7 @@ func TestREADME(t *testing.T) {
 		}
 		write(t, filepath.Join(copied, name), b)
 	}
-	lesson, _, _ := bytes.Cut(text, []byte("\n## A law before its day\n")) // which TestLaw of dtectl follows
+	lesson, _, _ := bytes.Cut(text, []byte("\n## A law before its day\n")) // the rest, which TestLaw of dtectl follows
 	text = lesson
 	files, commands, at := 0, 0, 0
 	for _, m := range block.FindAllSubmatchIndex(text, -1) {
@@ -54,7 +54,7 @@ func TestREADME(t *testing.T) {
 		if kind == "sh" {
 			for line := range strings.Lines(string(body)) {
 				cmd := exec.Command("sh", "-c", line)
-				cmd.Dir, cmd.Env = copied, append(os.Environ(), "GOFLAGS=-trimpath") // then go has compiled it before, whatever the folder's name is
+				cmd.Dir, cmd.Env = copied, append(os.Environ(), "GOFLAGS=-trimpath") // so that go's cache serves any folder
 				if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "ok") {
 					t.Errorf("%s%v\n%s", line, err, out)
 				}
@@ -73,7 +73,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// TestREADME_Manifest: the README's table of a manifest's members is all that a manifest can have.
+// TestREADME_Manifest: the README's table of a manifest's members names all that a manifest can have.
 func TestREADME_Manifest(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "README.md"))
 	if err != nil {

@@ -25,7 +25,7 @@ var rejected = map[string]string{
 	"_rejected/05_schema.json":                                    "not in what was saved: it passes the published schema, and our document is the same",
 }
 
-// Every document that MH refused, asked for again by its lines, comes out right by an arithmetic that is not ours.
+// Every document that MH refused is asked for again by its lines, and comes out right by an independent arithmetic.
 func TestRejected(t *testing.T) {
 	bundles := load(t)
 	documents := examples(t, "_rejected/*.json")
@@ -60,7 +60,7 @@ func TestRejected(t *testing.T) {
 	plugintest.Recalc(t, dir, written, false)
 }
 
-// A till that names tax 20 on an invoice is refused here, not by MH: its code is not among those of the type.
+// The box refuses a till that names tax 20 on an invoice, so MH never sees it: the type does not have that code.
 func TestRejected_Tax20OnAnInvoice(t *testing.T) {
 	bundles := load(t)
 	name := "_rejected/01_schema_tributo20_in_fe.json"

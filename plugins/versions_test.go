@@ -28,13 +28,13 @@ var updateVersions = flag.Bool("update-versions", false, "write testdata/version
 
 const versionsFile = "testdata/versions.json"
 
-// published is a bundle as the golden file has it.
+// published is a bundle as the golden file lists it.
 type published struct {
 	Version string `json:"version"`
 	Sources string `json:"sources"` // SHA-256, see sourcesOf
 }
 
-// TestVersions: two bundles of one version are the same bundle. Whoever changes what a bundle is made of gives it another version.
+// TestVersions: two bundles of one version are the same bundle. Changed sources need another version.
 func TestVersions(t *testing.T) {
 	golden := make(map[string]published)
 	if b, err := os.ReadFile(versionsFile); err == nil {
@@ -74,8 +74,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// sourcesOf reads a bundle's version and hashes what it is made of: its JSON files without their layout, the manifest without the
-// version, and its module's Go code, with every package of this repository that the module imports, without comments and layout.
+// sourcesOf reads a bundle's version and hashes its sources: its JSON files without layout, the manifest without the
+// version, and its module's Go code, with all packages of this repository that it imports, without comments and layout.
 func sourcesOf(name string) (p published, err error) {
 	h := sha256.New()
 	for _, part := range bundle.TypeParts { // shared by the generations

@@ -18,8 +18,8 @@ import (
 	w "dtegate/rules/asmtest"
 )
 
-// cacheStart starts a host over a cache folder, and computes 7 with a module that may be there. It returns what was
-// counted and logged of the cache.
+// cacheStart starts a host over a cache folder, and computes 7 with a module that the cache may have. It returns the
+// counts and the log of the cache.
 func cacheStart(t *testing.T, dir string) (damaged, unusable int, logged string) {
 	t.Helper()
 	var text bytes.Buffer
@@ -40,7 +40,7 @@ func cacheStart(t *testing.T, dir string) (damaged, unusable int, logged string)
 		text.String()
 }
 
-// files are the files of the one module that a cache folder keeps.
+// files are the files of the one module in a cache folder.
 func files(t *testing.T, dir string) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"*/*", "*/*/*"} {
@@ -60,7 +60,7 @@ func files(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// TestCache_Damaged: whatever happens to what the cache keeps, the start goes on with the same results, says so, and
+// TestCache_Damaged: whatever happens to the files of the cache, the start goes on with the same results, says so, and
 // the next start finds a whole cache again.
 func TestCache_Damaged(t *testing.T) {
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func TestCache_Damaged(t *testing.T) {
 	}, filepath.Dir(files(t, dir)[0]))
 }
 
-// TestCache_Sealed: what the engine does not open although its seal is right is thrown away too.
+// TestCache_Sealed: a file that the engine does not open is thrown away too, even if its seal is right.
 func TestCache_Sealed(t *testing.T) {
 	dir := t.TempDir()
 	cacheStart(t, dir)
@@ -152,7 +152,7 @@ func TestCache_Sealed(t *testing.T) {
 		if damaged, _, logged := cacheStart(t, dir); damaged != 1 || !strings.Contains(logged, "checksum mismatch") {
 			t.Errorf("%d damaged\n%s", damaged, logged)
 		}
-		cacheStart(t, dir) // which keeps it again
+		cacheStart(t, dir) // keeps the file again
 	}
 }
 
@@ -178,8 +178,8 @@ func TestCache_Unusable(t *testing.T) {
 	}
 }
 
-// TestCache_Full: what a full disk does not take is used all the same, and leaves nothing behind. A process of its own
-// may write no file of more than 100 bytes.
+// TestCache_Full: a module that a full disk does not keep is used all the same, and leaves nothing behind. A process of
+// its own may write no file of more than 100 bytes.
 func TestCache_Full(t *testing.T) {
 	const limited = "DTE_TEST_LIMITED"
 	if os.Getenv(limited) == "" {
@@ -203,7 +203,7 @@ func TestCache_Full(t *testing.T) {
 	}
 }
 
-// TestCache_Prune: what other versions and killed processes left is removed, and what is asked for is kept.
+// TestCache_Prune: files of other versions and of killed processes are removed, and files in use are kept.
 func TestCache_Prune(t *testing.T) {
 	dir := t.TempDir()
 	cacheStart(t, dir)
@@ -237,14 +237,14 @@ func TestCache_Prune(t *testing.T) {
 	}
 }
 
-// TestCompiling: while a module is compiled, the others go on, and whoever waits may give up.
+// TestCompiling: while a module is compiled, the others go on, and a caller that waits may give up.
 func TestCompiling(t *testing.T) {
 	h := host(t, Options{})
 	m, err := h.Load(context.Background(), constant(7).Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.compiling <- struct{}{} // another module is compiled
+	h.compiling <- struct{}{} // another module is being compiled
 	if err := m.Evaluate(context.Background(), oneLine(), new(abi.Output)); err != nil {
 		t.Error(err)
 	}

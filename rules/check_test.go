@@ -21,7 +21,7 @@ func keypair(id byte) (bundle.Key, bundle.Signer) {
 		Private: private}
 }
 
-// signed packs a module with one golden case, the total that is to come out.
+// signed packs a module with one golden case, and the total that the case expects.
 func signed(t testing.TB, g w.Module, version string, fuel int64, signers ...bundle.Signer) []byte {
 	t.Helper()
 	parts := map[string][]byte{"module.wasm": g.Bytes(), "schema.json": []byte("{}"), "overlay.json": []byte("{}"),
@@ -136,7 +136,7 @@ func TestAdmit(t *testing.T) {
 
 var errFloor = errors.New("no floor")
 
-// TestAdmit_Event: a bundle without a module passes with what applies to it.
+// TestAdmit_Event: a bundle without a module passes the checks that apply to it.
 func TestAdmit_Event(t *testing.T) {
 	k, s := keypair('1')
 	data, err := bundle.Write(map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}"),

@@ -66,7 +66,7 @@ func TestEvaluate(t *testing.T) {
 		if n := len(m.code.idle); n == 0 || n > h.options.Instances {
 			t.Errorf("%s: %d instances were kept", engine, n)
 		}
-		// Its entry, dte_buffer's, and the 48 bytes that it copies: the same in both engines.
+		// The entries of dte_evaluate and dte_buffer, and the 48 bytes that the guest copies: the same in both engines.
 		if m.Peak() != 2 {
 			t.Errorf("%s: it used %d units", engine, m.Peak())
 		}
@@ -96,7 +96,7 @@ func TestShare(t *testing.T) {
 	if a.code != b.code || a.code == c.code {
 		t.Error("the same bytes are not shared, or others are")
 	}
-	for range 2 { // the second Close is nothing
+	for range 2 { // the second Close does nothing
 		if err := a.Close(ctx); err != nil {
 			t.Error(err)
 		}
@@ -139,7 +139,7 @@ func TestClose_UnderWay(t *testing.T) {
 	}
 }
 
-// TestForgotten: nobody need close a module.
+// TestForgotten: modules that nobody closes are closed all the same.
 func TestForgotten(t *testing.T) {
 	h := host(t, Options{})
 	if _, err := h.Load(context.Background(), constant(7).Bytes()); err != nil {
@@ -158,7 +158,7 @@ func TestForgotten(t *testing.T) {
 	t.Error("the module is still there")
 }
 
-// TestCache_Private: only a folder that is the user's own, and that nobody else can write, is used.
+// TestCache_Private: a cache folder is used only if it is the user's own and nobody else can write to it.
 func TestCache_Private(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	private := func() string { // or why it is not used
@@ -226,7 +226,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestGiven: what a guest gets from its surroundings is bounded and always the same.
+// TestGiven: what a guest gets from its environment is bounded and always the same.
 func TestGiven(t *testing.T) {
 	i32, i64 := byte(w.I32), byte(w.I64)
 	imports := []w.Import{
@@ -286,7 +286,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// TestSaid: what a guest wrote in a call that went well is not told of one that did not.
+// TestSaid: what a guest wrote in a call that succeeded is not reported with one that failed.
 func TestSaid(t *testing.T) {
 	say := func(at int) []byte { // the five bytes there
 		return w.Join(w.I32Const(64), w.I32Const(at), w.Op(w.I32Store, 2, 0), w.I32Const(68), w.I32Const(5),

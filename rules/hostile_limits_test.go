@@ -15,13 +15,13 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// further is a well-behaved guest with one function more.
+// further is a well-behaved guest with one more function.
 func further(f w.Function) []byte {
 	return with(func(g *w.Module) { g.Functions = append(g.Functions, f) }).Bytes()
 }
 
-// nested is n blocks, or loops, in each other, with a branch out of, or back to, each of them; the locals are set, or
-// read, in the innermost.
+// nested is n nested blocks, or loops, with a branch out of, or back to, each of them; the innermost sets, or reads,
+// the locals.
 func nested(op byte, n, locals int) w.Function {
 	code := bytes.Repeat([]byte{op, w.Empty}, n)
 	if op == w.Block {
@@ -41,7 +41,7 @@ func nested(op byte, n, locals int) w.Function {
 	return w.Function{Locals: bytes.Repeat([]byte{w.I32}, locals), Code: code}
 }
 
-// wide is a chain of functions that hand so many results on.
+// wide is a chain of functions that pass on many results.
 func wide(results int) w.Module {
 	types := bytes.Repeat([]byte{w.I64}, results)
 	return with(func(g *w.Module) {
@@ -55,8 +55,8 @@ func wide(results int) w.Module {
 	})
 }
 
-// TestLoad_Limits: a module that would take the host's memory, or its compiler's time, is refused before anything is
-// set aside or compiled, with a sentence that names the place and the limit.
+// TestLoad_Limits: a module that would fill the host's memory, or take its compiler's time, is refused before anything
+// is allocated or compiled, with a sentence that names the place and the limit.
 func TestLoad_Limits(t *testing.T) {
 	many := func(n int, f w.Function) []byte {
 		return with(func(g *w.Module) {
@@ -140,7 +140,7 @@ func stackOf(t *testing.T, i *instance) int {
 	return s.Cap() * int(s.Type().Elem().Size())
 }
 
-// deep is a guest that calls itself so many times, with locals that it needs afterwards, and then answers.
+// deep is a guest that calls itself n times, with locals that it needs afterwards, and then answers.
 func deep(calls int) w.Module {
 	return with(func(g *w.Module) {
 		keep := bytes.Repeat([]byte{w.I64}, 50)
@@ -158,8 +158,8 @@ func deep(calls int) w.Module {
 	})
 }
 
-// TestEvaluate_Stack: recursion ends at the same call in both engines, long before an engine's own limit, and what it
-// leaves in an instance that is kept is bounded.
+// TestEvaluate_Stack: recursion ends at the same call in both engines, long before an engine's own limit, and the
+// memory that it leaves in a kept instance is bounded.
 func TestEvaluate_Stack(t *testing.T) {
 	var most [2]int
 	for e, engine := range []string{"compiler", "interpreter"} {

@@ -102,11 +102,11 @@ func TestLoad_Hostile(t *testing.T) {
 	}
 }
 
-// TestEvaluate_Hostile: a module that misbehaves costs its call an error with a reason, in a bounded time and memory,
-// and the next call gets a fresh instance.
+// TestEvaluate_Hostile: a module that misbehaves fails its call with a reason, in bounded time and memory, and the next
+// call gets a fresh instance.
 func TestEvaluate_Hostile(t *testing.T) {
 	guest := func(buffer, evaluate []byte) w.Module { return w.Guest("", buffer, evaluate, nil) }
-	answer := func(change func(*abi.Output)) w.Module { // a message in form, not in sense
+	answer := func(change func(*abi.Output)) w.Module { // right in form, not in content
 		out := abi.Output{Lines: []int64{7}, Summary: []int64{7}}
 		change(&out)
 		message := string(w.Answer(&out, max(1, len(out.Lines))))
@@ -184,8 +184,8 @@ func TestEvaluate_Hostile(t *testing.T) {
 	}
 }
 
-// TestEvaluate_Tired: a guest that traps after n calls is answered by a fresh instance; one that has changed its mind
-// after n calls is found by the golden cases only (see TestAdmit), for what leaves no trace cannot be contained.
+// TestEvaluate_Tired: a guest that traps after n calls is answered by a fresh instance. One that answers differently
+// after n calls is found only by the golden cases (see TestAdmit): it leaves no trace by which to contain it.
 func TestEvaluate_Tired(t *testing.T) {
 	g := counting(3)
 	g.Functions[w.Evaluate].Code = w.Join(g.Functions[w.Evaluate].Code[:0:0],
@@ -205,7 +205,7 @@ func TestEvaluate_Tired(t *testing.T) {
 	}
 }
 
-// TestEvaluate_Worst measures what the default budget is worth in time when a guest makes the most of it. It is for
+// TestEvaluate_Worst measures the time that the default budget allows a guest that makes the most of it. It is for
 // people: run it with -v and DTE_SOAK=1.
 func TestEvaluate_Worst(t *testing.T) {
 	skip.Unless(t, os.Getenv("DTE_SOAK") != "", "make soak")

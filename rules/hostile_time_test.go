@@ -16,11 +16,11 @@ import (
 	w "dtegate/rules/asmtest"
 )
 
-// unending is more fuel than any guest uses up while a test lasts.
+// unending is more fuel than any guest uses while a test lasts.
 const unending = 1 << 50
 
-// chase is a guest that makes a ring of all of its 32 MiB, each place pointing at one far away, and follows it without
-// end: each step waits for memory that is in no cache. A unit covers 20 steps.
+// chase is a guest that makes a ring of all of its 32 MiB, in which each place points at one far away, and follows it
+// without end: each step waits for memory that is in no cache. A unit covers 20 steps.
 func chase() w.Module {
 	next := w.Join(w.Op(w.LocalGet, 1), w.I32Const(1664525), []byte{w.I32Mul}, w.I32Const(64*12345), []byte{w.I32Add},
 		w.I32Const(1<<25-64), []byte{0x71})
@@ -57,7 +57,7 @@ func failed(t *testing.T, h *Host, reason string) (n float64) {
 }
 
 // TestEvaluate_Time: whatever a guest gets out of its fuel, and however large its budget is, it is ended when it has
-// worked for the host's limit, in the processor's time. With DTE_SOAK=1 under the limits that a branch has.
+// worked for the host's limit, in processor time. With DTE_SOAK=1 under the limits that a branch has.
 func TestEvaluate_Time(t *testing.T) {
 	for name, g := range map[string]w.Module{
 		"pointers over all of its memory":  chase(),
@@ -132,7 +132,7 @@ func TestEvaluate_Collected(t *testing.T) {
 	}
 }
 
-// TestMeter_BusyBox: what passes by the clock while others have the processor is not the guest's time.
+// TestMeter_BusyBox: time that passes on the clock while others have the processor does not count as the guest's.
 func TestMeter_BusyBox(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -13,7 +13,7 @@ import (
 	w "dtegate/rules/asmtest"
 )
 
-// rowsOf are the rows of the tables of one section of the interface's page, by their first cell.
+// rowsOf returns the rows of the tables of one section of the interface's page, by their first cell.
 func rowsOf(t *testing.T, page, section string) (rows []string) {
 	t.Helper()
 	_, body, there := strings.Cut(page, "\n## "+section+"\n")
@@ -24,7 +24,7 @@ func rowsOf(t *testing.T, page, section string) (rows []string) {
 	if !there || len(rows) < 3 {
 		t.Fatalf("the page has no table in the section %s", section)
 	}
-	return rows[1:] // its head
+	return rows[1:] // all but the head
 }
 
 // bad is a guest that breaks a rule of the page, and what the fault says.
@@ -34,8 +34,8 @@ type bad struct {
 	says  string
 }
 
-// TestPage: each row of the interface's page that a module can break has a guest that breaks it, or names the test that
-// has; and the fault says which rule that was. A new row fails until it has one.
+// TestPage: each row of the interface's page that a module can break has a guest that breaks it, or names a test that
+// does; and the fault says which rule was broken. A new row fails until it has one.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("abi", "README.md"))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// refused loads the guest and calls it once: one of the two fails, with the fault's words.
+// refused loads the guest and calls it once: one of the two fails, with the words expected.
 func (b *bad) refused(t *testing.T) {
 	h := host(t, Options{})
 	m, err := h.Load(context.Background(), b.guest.Bytes())
@@ -107,7 +107,7 @@ func thereIs(t *testing.T, test string) {
 	t.Errorf("there is no %s", test)
 }
 
-// gallery are bad guests by the page's row that they break.
+// gallery are bad guests, by the row of the page that they break.
 func gallery() map[string][]bad {
 	function := func(i int, change func(*w.Function)) w.Module {
 		return with(func(g *w.Module) { change(&g.Functions[i]) })

@@ -14,7 +14,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// loaded tells whether a module is loaded, and that nothing of it is there when not.
+// loaded tells whether a module is loaded, and checks that nothing is left of one that is not.
 func loaded(t *testing.T, m *Module) bool {
 	t.Helper()
 	c := m.code
@@ -35,7 +35,7 @@ func evaluate7(t *testing.T, m *Module) {
 }
 
 // TestUnload: a module stays loaded while it is called, is unloaded when it is not, and answers the same when it is
-// called again, whatever has become of the cache. One that is loaded at a start waits unloaded for its first call.
+// called again, whatever has become of the cache. A module that is loaded at a start waits unloaded for its first call.
 func TestUnload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestUnload_NoCache(t *testing.T) {
 	})
 }
 
-// TestUnload_UnderLoad: calls meet a module in each moment of its being unloaded and loaded, and of its end.
+// TestUnload_UnderLoad: calls meet a module at each moment of its unloading and loading, and of its end.
 func TestUnload_UnderLoad(t *testing.T) {
 	h := host(t, Options{CacheDir: t.TempDir(), UnloadAfter: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	m, err := h.Load(t.Context(), constant(7).Bytes())

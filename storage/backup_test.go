@@ -26,8 +26,8 @@ func backup(t testing.TB, s *Store, dir string) *Backup {
 	return b
 }
 
-// One flipped bit anywhere in a backup is found by CheckBackup and named by Assemble, as is a file that is short or
-// missing; what is lost is named by its numbers.
+// CheckBackup finds one flipped bit anywhere in a backup, and Assemble names it, like a file that is short or missing;
+// the numbers of what is lost are named.
 func TestBackup_Flipped(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 10; n++ {
@@ -92,7 +92,7 @@ func TestBackup_Flipped(t *testing.T) {
 		whole := readFile(t, fs, path)
 		damage("missing", path, nil)
 		if len(whole) == 0 {
-			continue // a marker: its name says all
+			continue // a marker: its content is its name
 		}
 		damage("short", path, whole[:len(whole)-2])
 		for _, at := range []int{0, len(whole) / 3, len(whole) - 1} {
@@ -104,7 +104,7 @@ func TestBackup_Flipped(t *testing.T) {
 	sound(t, openReconciled(t, fs))
 }
 
-// A backup holds all that was acknowledged before it began, whatever goes on meanwhile.
+// A backup holds all that was acknowledged before it began, whatever happens meanwhile.
 func TestBackup_WhileIssuing(t *testing.T) {
 	s, fs := newStore(t)
 	stop := make(chan struct{})
@@ -176,7 +176,8 @@ func crashes(mem *disktest.Disk, each int, work func(fs vfs.FS)) []*disktest.Dis
 	return append(disks, mem.Crash(0, nil))
 }
 
-// Whenever the power goes, there is a whole backup of that name or none, the store is well, and Backup can be repeated.
+// Whenever the power goes, there is a whole backup of that name or none, the store is sound, and Backup may be
+// repeated.
 func TestBackup_Crash(t *testing.T) {
 	s, mem := newStore(t)
 	for n := uint64(1); n <= 9; n++ {

@@ -10,8 +10,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// A damaged block with a large row, such as the bundle of a rule, is found by this package, which takes no time: Pebble
-// would look for the turned bit for many seconds, at every start. The store says so, and a whole one is read as ever.
+// A damaged block with a large row, such as the bundle of a rule, is found by this package, at once: Pebble would
+// search many seconds for the turned bit, at every start. The store reports the block, and reads a whole one as before.
 func TestBadBlocks_Large(t *testing.T) {
 	large := make([]byte, 300<<10)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -19,7 +19,7 @@ func TestBadBlocks_Large(t *testing.T) {
 		large[i] = byte(r.Uint32())
 	}
 	s, disk := newStore(t)
-	for n := uint64(1); n <= 4; n++ { // those before fill the blocks that a start reads
+	for n := uint64(1); n <= 4; n++ { // these fill the first blocks, which a start reads
 		if _, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {
 			d, data := draft(code(n), slot), large
 			if n < 4 {
@@ -31,7 +31,7 @@ func TestBadBlocks_Large(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(s.Close(), openStore(t, disk).Close()); err != nil { // what the log held is in a table now
+	if err := errors.Join(s.Close(), openStore(t, disk).Close()); err != nil { // the rows of the log are in a table now
 		t.Fatal(err)
 	}
 	table := ""

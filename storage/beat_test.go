@@ -11,7 +11,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// What a Beat said is there after a power cut; before the first one the last change stands for it.
+// The time of a Beat is there after a power cut; before the first Beat the last change stands for it.
 func TestBeat(t *testing.T) {
 	s, fs := newStore(t)
 	if at, err := s.LastBeat(); err != nil || !at.IsZero() {
@@ -43,7 +43,7 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// A disk that does not sync keeps Beat waiting, so that nobody feeds a watchdog.
+// A disk that does not sync keeps Beat waiting, so that the watchdog gets no signal.
 func TestBeat_HangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := disktest.New(disktest.Strict)
@@ -55,7 +55,7 @@ func TestBeat_HangingDisk(t *testing.T) {
 		hold := log.shut()
 		beat := make(chan error, 1)
 		go func() { beat <- s.Beat(time.Unix(1, 0)) }()
-		synctest.Wait() // it has come back, or waits for the disk
+		synctest.Wait() // Beat has returned, or waits for the disk
 		select {
 		case err := <-beat:
 			t.Errorf("a Beat came back before the disk did: %v", err)

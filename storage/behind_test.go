@@ -15,7 +15,7 @@ import (
 )
 
 // snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns
-// the disk and how far series a had come.
+// the disk and the last number of series a.
 func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
 	t.Helper()
 	s, fs := newStore(t)
@@ -67,7 +67,7 @@ func mustHold(t testing.TB, s *Store) []Witness {
 	return s.Behind()
 }
 
-// Store and mark of an earlier moment, put back together, sell nothing until the card has given the rest back.
+// Store and mark of an earlier moment, put back together, sell nothing until the card has given back the rest.
 func TestBehind_Snapshot(t *testing.T) {
 	disk, last := snapshot(t)
 	s := openStoreWith(t, withCard(disk))
@@ -79,7 +79,7 @@ func TestBehind_Snapshot(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Without the card it remembers.
+	// Without the card the store remembers that.
 	s = openStore(t, disk)
 	mustHold(t, s)
 	if err := s.Close(); err != nil {
@@ -102,7 +102,7 @@ func TestBehind_Snapshot(t *testing.T) {
 	}
 }
 
-// The power is cut at every write of TakeCopy: the store numbers nothing until it was repeated, and then has
+// The power is cut at every write of TakeCopy: the store numbers nothing until TakeCopy is repeated, and then has
 // everything.
 func TestTakeCopy_Crash(t *testing.T) {
 	disk, last := snapshot(t)
@@ -113,7 +113,7 @@ func TestTakeCopy_Crash(t *testing.T) {
 	finished := 0
 	disks := taken()
 	for i, disk := range disks {
-		if testing.Short() && i%5 != 0 || !soak && i%2 != 0 { // of each cut another way to lose
+		if testing.Short() && i%5 != 0 || !soak && i%2 != 0 { // each cut loses another percentage
 			continue
 		}
 		takeCard(t, disk, disk.Copy()) // it can be read
@@ -145,7 +145,7 @@ func TestTakeCopy_Crash(t *testing.T) {
 	t.Logf("%d crashes, %d behind the end", len(disks), finished)
 }
 
-// The store sold on, without its card, from where it was put back to: numbers were used twice, and nobody hides that.
+// The store was put back and sold on without its card: numbers were used twice, and nobody hides that.
 func TestBehind_Diverged(t *testing.T) {
 	disk, last := snapshot(t)
 	s := openStore(t, disk)
@@ -175,7 +175,7 @@ func TestBehind_Diverged(t *testing.T) {
 		t.Errorf("series new goes on at %d", e.Number)
 	}
 	sound(t, s)
-	// What was given up is kept, and a new copy is begun.
+	// The copy that was given up is kept, and a new one is begun.
 	s = live(t, disk)
 	names, err := disk.List(card)
 	if err != nil || !strings.HasPrefix(names[len(names)-1], "old-") {
@@ -184,7 +184,7 @@ func TestBehind_Diverged(t *testing.T) {
 	burn(t, "begun anew", s, disk)
 }
 
-// A mark that says more than the store: it opens to be read, where that is asked for, and numbers nothing.
+// A mark that says more than the store: the store can be opened to be read, and numbers nothing.
 func TestBehind_Mark(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
@@ -207,7 +207,7 @@ func TestBehind_Mark(t *testing.T) {
 	if err := settle(s, 0, "an old disk", "b", "c"); err != nil {
 		t.Fatal(err)
 	}
-	// One beyond the mark in every series: that one may have been given before the mark said so.
+	// One beyond the mark in every series: that number may have been given before the mark said so.
 	for series, least := range map[string]uint64{"a": 10, "b": 3, "c": 2, "d": 3} {
 		if e := put(t, s, series, 100+uint64(series[0])); e.Number != least {
 			t.Errorf("series %s goes on at %d, not %d", series, e.Number, least)
@@ -258,7 +258,7 @@ func TestSecondCopy_Foreign(t *testing.T) {
 	})
 }
 
-// After a rebuild the old copy is set aside by the box itself, and is as good as it was.
+// After a rebuild the box itself sets the old copy aside, unchanged.
 func TestSecondCopy_AfterRebuild(t *testing.T) {
 	s, fs := newStore(t)
 	sound(t, s)
@@ -291,7 +291,7 @@ func TestSecondCopy_AfterRebuild(t *testing.T) {
 	sound(t, s)
 }
 
-// A new copy for which an old one leaves no room says so, and what to move.
+// Where an old copy leaves no room for a new one, the message says so, and what to move.
 func TestSecondCopy_NoRoom(t *testing.T) {
 	s, fs := newStore(t)
 	sound(t, s)
@@ -311,9 +311,9 @@ func TestSecondCopy_NoRoom(t *testing.T) {
 	sound(t, s)
 }
 
-// A sync of the card fails once, whichever it is, and later ones succeed without the pages that it lost. However soon
-// the process is killed after it, and the power cut then: what was acknowledged is on the card when the copy says that
-// it is live.
+// A sync of the card fails once, whichever one, and later ones succeed without the pages that it lost. However soon
+// after it the process is killed and the power cut: what was acknowledged is on the card when the copy says that it is
+// live.
 func TestSecondCopy_FailedSyncLies(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -349,7 +349,7 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 					if evict {
 						disk.Evict()
 					}
-					// and started again, before the copy has come back; the kernel remembers what the medium has not
+					// and started again before the copy has returned; the kernel has what the medium lacks
 					if killed {
 						sound(t, s)
 						s = openStoreWith(t, o)
@@ -379,8 +379,8 @@ func TestSecondCopy_FailedSyncLies(t *testing.T) {
 	}
 }
 
-// A card that was begun anew holds the whole store as it was then, and changes behind that. A store put back to a
-// moment between takes the rest, and keeps what it has newer than the fill.
+// A card that was begun anew holds the whole store as it was then, and changes after that. A store put back to a moment
+// between them takes the rest, and keeps what it has that is newer than the fill.
 func TestTakeCopy_Filled(t *testing.T) {
 	s, fs := newStore(t)
 	everything(t, s, 1)

@@ -54,7 +54,7 @@ func randomData() []byte {
 }
 
 // BenchmarkAppend compares, in turns, an Append of 9 KiB with a bare write and fdatasync of as many bytes to a file
-// beside it. Reported: medians of both, their ratio, and the CPU time of an Append (all threads, system included).
+// beside it. It reports the medians of both, their ratio, and the CPU time of an Append (all threads, system included).
 func BenchmarkAppend(b *testing.B) {
 	dir := b.TempDir()
 	s := benchStore(b, vfs.Default, dir)
@@ -77,7 +77,7 @@ func BenchmarkAppend(b *testing.B) {
 			return benchDraft(n, slot, data), nil
 		})
 		ours = append(ours, time.Since(start))
-		s.mark.wait("a", e.Number) // its part of the work, though no caller waits for it
+		s.mark.wait("a", e.Number) // the mark's work counts, though no caller waits for it
 		spent += cpu(b) - before
 		before = cpu(b)
 		if err != nil {

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBehindWith: what is found is the very first key from which on something can be read, in whatever table it lies,
-// or the end.
+// TestBehindWith finds the very first key from which on something can be read, in whatever table it lies, or the end.
 func TestBehindWith(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := func(name string) []byte {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestByID: the records of the ids that are there, in the order of the question.
+// TestByID returns the records of the ids that exist, in the order of the question.
 func TestByID(t *testing.T) {
 	s, _ := newStore(t)
 	var ids []uint64

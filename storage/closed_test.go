@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// TestClose_EveryMethod: whatever a store is asked for after Close, it says that it is closed.
+// TestClose_EveryMethod: after Close every method of a store says that the store is closed.
 func TestClose_EveryMethod(t *testing.T) {
 	s, _ := newStore(t)
 	put(t, s, "a", 1)
 	sound(t, s)
-	told := map[string]bool{"Close": true, "Health": true, "ProveMark": true} // what needs no rows
+	told := map[string]bool{"Close": true, "Health": true, "ProveMark": true} // methods that need no rows
 	v := reflect.ValueOf(s)
 	for i := range v.NumMethod() {
 		name, m := v.Type().Method(i).Name, v.Method(i)

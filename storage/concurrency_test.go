@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// insist appends as callers do: again, when a record in front of it in the series was not made.
+// insist appends as callers do: again, when an earlier record of the series was not made.
 func insist(s *Store, keys Keys, allow func() error, build func(Slot) (Draft, error)) (Entry, error) {
 	for {
 		if e, err := s.buildIf(ctx, keys, allow, build); !errors.Is(err, ErrTurn) {
@@ -19,8 +19,8 @@ func insist(s *Store, keys Keys, allow func() error, build func(Slot) (Draft, er
 	}
 }
 
-// hammer lets clients append and advance at once, and checks that every series got 1…n and every record its own. Some
-// records are refused before they have a number, and some when they have it, with others behind them.
+// hammer lets clients append and advance at once, and checks that every series got 1…n and every client its own
+// records. Some records are refused before they have a number, and some when they have one, with others behind them.
 func hammer(t *testing.T, clients, each, series int) {
 	s, fs := newStore(t)
 	type given struct {
@@ -40,7 +40,7 @@ func hammer(t *testing.T, clients, each, series int) {
 				keys := Keys{Series: name, Idempotency: idemOf(n)}
 				e, err := insist(s, keys, func() error { return onlyIf(i%7 == 3, errRefused) }, func(slot Slot) (Draft,
 					error) {
-					runtime.Gosched() // others get the numbers behind
+					runtime.Gosched() // others get the next numbers
 					return draft(code(n), slot), onlyIf(refused, errRefused)
 				})
 				if refused {
@@ -72,7 +72,7 @@ func hammer(t *testing.T, clients, each, series int) {
 	}
 	stop := make(chan struct{})
 	var reader sync.WaitGroup
-	reader.Go(func() { // and somebody looks at the queue meanwhile, which moves under them
+	reader.Go(func() { // meanwhile somebody reads the queue, whose records move
 		for {
 			select {
 			case <-stop:
@@ -122,7 +122,7 @@ func volume(n int) int {
 	return n
 }
 
-// Many at once with one key: one record, and everybody else hears of it.
+// Many at once with one key: one record, and all the others get that record.
 func TestIdempotency_AtOnce(t *testing.T) {
 	s, _ := newStore(t)
 	for round := range uint64(10) {
@@ -140,7 +140,7 @@ func TestIdempotency_AtOnce(t *testing.T) {
 					mu.Unlock()
 				case !errors.Is(err, ErrKeyTaken):
 					t.Error(err)
-				default: // what it was made into is there already
+				default: // the record may have been made already
 					if _, digest, err := s.Lookup(idem(round).Key); err != nil || digest != idem(round).Digest {
 						t.Errorf("taken, and then %v", err)
 					}
@@ -158,7 +158,7 @@ func TestIdempotency_AtOnce(t *testing.T) {
 	sound(t, s)
 }
 
-// A request waits while another of its key is at work, and finds what that one made.
+// A request waits while another with its key is at work, and finds the other's record.
 func TestIdempotency_SecondWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)
@@ -187,7 +187,7 @@ func TestIdempotency_SecondWaits(t *testing.T) {
 	})
 }
 
-// Of many who advance the same record from the same state, one does.
+// Of many callers that advance the same record from the same state, one succeeds.
 func TestAdvance_AtOnce(t *testing.T) {
 	s, _ := newStore(t)
 	for round := range uint64(10) {
@@ -218,7 +218,7 @@ func TestAdvance_AtOnce(t *testing.T) {
 	sound(t, s)
 }
 
-// Two with the same code, in different series: one gets it.
+// Two records with the same code, in different series: one gets it.
 func TestAppend_SameCodeAtOnce(t *testing.T) {
 	s, _ := newStore(t)
 	for round := range uint64(10) {
@@ -246,7 +246,7 @@ func TestAppend_SameCodeAtOnce(t *testing.T) {
 	sound(t, s)
 }
 
-// Origins in any order, overlapping: nobody waits in a circle.
+// Origins in any order, overlapping: no deadlock.
 func TestAppend_OriginsDoNotDeadlock(t *testing.T) {
 	s, _ := newStore(t)
 	for n := range uint64(4) {

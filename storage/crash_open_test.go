@@ -11,8 +11,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// cutAtWrites returns a disk that takes, before each write, what a power cut leaves, once for each percentage of what
-// was not synced; taken returns these disks.
+// cutAtWrites returns a disk that keeps, before each write, what a power cut would leave, once for each percentage of
+// the unsynced changes; taken returns those disks.
 func cutAtWrites(disk *disktest.Disk, seed uint64, percents ...int) (fs vfs.FS, taken func() []*disktest.Disk) {
 	rng := newRand(seed)
 	var mu sync.Mutex // Pebble writes from several goroutines

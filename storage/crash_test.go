@@ -16,9 +16,9 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// A crash test runs a workload once and takes, before every write that the store asks of its filesystem and between any
-// two calls, what the disk would hold if the power went just then. Each of these disks is then opened: what had been
-// acknowledged until that moment must be there, and everything must fit together.
+// A crash test runs a workload once. Before every write that the store asks of its filesystem, and between any two
+// calls, it takes what the disk would hold if the power went just then. Each of these disks is then opened: what had
+// been acknowledged until that moment must be there, and everything must fit together.
 
 // ledger is what the store has acknowledged.
 type ledger struct {
@@ -49,7 +49,7 @@ func (l *ledger) copy() map[Code]ackedRecord {
 	return m
 }
 
-// crashed is a disk after a power cut, and what was acknowledged before.
+// crashed is a disk after a power cut, and what had been acknowledged before.
 type crashed struct {
 	fs    *disktest.Disk
 	acked map[Code]ackedRecord
@@ -59,7 +59,7 @@ type crashed struct {
 type crasher struct {
 	disk   *disktest.Disk
 	ledger ledger
-	each   int // of so many moments one is taken
+	each   int // one of so many moments is taken
 	out    chan crashed
 
 	mu    sync.Mutex
@@ -87,14 +87,14 @@ func (c *crasher) take() {
 		c.mu.Unlock()
 		return
 	}
-	acked := c.ledger.copy() // before the disk is taken: what comes between is not required
+	acked := c.ledger.copy() // before the disk is taken: a later acknowledgement is not required
 	disk := crashed{c.disk.Crash([]int{0, 0, 30, 70, 100}[c.rng.IntN(5)], c.rng), acked}
 	c.mu.Unlock()
 	c.out <- disk
 }
 
-// crashRun is one seeded run: workers × ops calls, and as many crashes as come up. It returns how many disks were
-// opened and what was wrong with them.
+// crashRun is one seeded run: workers × ops calls, and a crash at every moment that is taken. It returns how many disks
+// were opened and what was wrong with them.
 type crashRun struct {
 	seed    uint64
 	workers int
@@ -166,7 +166,7 @@ func (r crashRun) worker(s *Store, c *crasher, w uint64) error {
 				keys.Origins = []Code{open[0].Code}
 			}
 			e, err := insist(s, keys, func() error { return nil }, func(slot Slot) (Draft, error) {
-				runtime.Gosched() // others get the numbers behind
+				runtime.Gosched() // others get the next numbers
 				d := draft(code(n), slot)
 				for _, o := range keys.Origins {
 					d.Counters = []Counter{{o, 1, int64(slot.ID)}}

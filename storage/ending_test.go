@@ -10,7 +10,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// ending is a context that ends after it was looked at so often.
+// ending is a context that ends after the given number of looks at it.
 type ending struct {
 	context.Context
 	left atomic.Int64
@@ -39,8 +39,8 @@ func storeless(t *testing.T, disk *disktest.Disk) *disktest.Disk {
 	return d
 }
 
-// TestEnding: whatever reads or copies a whole store stops where its context ends, and says so. Nothing is told as done
-// by half.
+// TestEnding: every method that reads or copies a whole store stops where its context ends, and says so. None reports
+// half of its work as done.
 func TestEnding(t *testing.T) {
 	disk := tableStore(t, 60)
 	rotting := disk.Copy()
@@ -77,7 +77,7 @@ func TestEnding(t *testing.T) {
 			return errors.Join(s.readTables(ctx, nil), s.Close())
 		},
 		"repair": func(ctx context.Context) error {
-			// of small blocks: what is behind a bad one is looked for by reading blocks again and again
+			// of small blocks: the search for what lies behind a bad block reads blocks again and again
 			rotten := rotting.Copy()
 			path := largest(t, rotten)
 			if err := rotten.Flip(path, size(t, rotten, path)/3*8); err != nil {

@@ -15,8 +15,8 @@ import (
 // until the power goes. ARCHITECTURE.md has the table of what must happen then; here each file of the store and of a
 // backup has its row. The k-th sync of a kind of file fails, for every k that the work reaches.
 
-// brokenSync is one run: the k-th sync of the paths that match fails, the process starts again if it died of that,
-// works on, and then the power is cut. It says whether the sync was reached, and whether the process died.
+// brokenSync is one run: the k-th sync of the paths that match fails, the process starts again if that killed it, works
+// on, and then the power is cut. It says whether the sync was reached, and whether the process died.
 func brokenSync(rules disktest.Rules, match func(string) bool, k int) (failed, died bool, err error) {
 	disk := disktest.New(rules)
 	if err := Create(options(disk)); err != nil {
@@ -160,7 +160,7 @@ func TestFailedSync_Folder(t *testing.T) {
 	failedSyncs(t, false, func(path string) bool { return path == "box/store" })
 }
 
-// A backup of which one file was not synced gets no name, and the next one to the same folder is whole.
+// A backup with a file that was not synced gets no name, and the next backup to the same folder is whole.
 func TestFailedSync_Backup(t *testing.T) {
 	for _, rules := range disktest.AllRules[2:] {
 		reached := 0
@@ -203,8 +203,8 @@ func TestFailedSync_Backup(t *testing.T) {
 	}
 }
 
-// A mark whose sync failed is read from memory by the next process, and is older on the medium: it counts for nothing
-// before it is written again.
+// A mark whose sync failed is newer in memory, where the next process reads it, than on the medium: it counts for
+// nothing before it is written again.
 func TestFailedSync_MarkIsWrittenAgain(t *testing.T) {
 	disk := disktest.New(disktest.Strict)
 	if err := Create(options(disk)); err != nil {

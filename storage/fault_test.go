@@ -61,7 +61,7 @@ func dyingDisk(k int64) (died bool, err error) {
 	case <-dead:
 		died = true
 	case <-finished:
-		// The disk held long enough for the work; or its end came so late that only Close would see it.
+		// The disk held long enough for the work, or failed so late that only Close would see it.
 	}
 	disk := crashed{mem.Crash(0, nil), acked.copy()}
 	_, err = disk.verify(false)
@@ -87,7 +87,7 @@ func TestFault_DyingDisk(t *testing.T) {
 // gate, while it is shut, holds back every sync of a store's log.
 type gate struct{ hold atomic.Pointer[chan struct{}] }
 
-// shut returns what is to be closed to open the gate.
+// shut returns a channel; closing it opens the gate.
 func (g *gate) shut() chan struct{} {
 	hold := make(chan struct{})
 	g.hold.Store(&hold)
@@ -104,8 +104,8 @@ func (g *gate) MaybeError(op errorfs.Op) error {
 
 func (*gate) String() string { return "gate" }
 
-// slowDisk holds back every sync of the log until the gate opens, and calls probe meanwhile.
-// It returns what the probe saw before the sync, false when it had to wait, and what it saw in the end.
+// slowDisk holds back every sync of the log until the gate opens, and calls probe meanwhile. It returns what the probe
+// saw before the sync, false when it had to wait, and what it saw in the end.
 func slowDisk(t *testing.T, probe func(s *Store) (shown bool)) (shown, finally bool) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -187,7 +187,7 @@ func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
 			if shown {
 				t.Error("shows what a crash would take back")
 			}
-			// Records does not wait: its reader comes back.
+			// Records does not wait: its reader returns.
 			if !finally && name != "Records" {
 				t.Error("does not show it when it is durable")
 			}
@@ -195,7 +195,7 @@ func TestReads_ShowOnlyWhatIsDurable(t *testing.T) {
 	}
 }
 
-// The next number of a series is given while the one before is still on its way to the disk.
+// The next number of a series is given while the previous one is still on its way to the disk.
 func TestAppend_SeriesDoesNotWaitForTheDisk(t *testing.T) {
 	asked, _ := slowDisk(t, func(s *Store) bool {
 		refused := errors.New("refused")
@@ -234,7 +234,7 @@ func TestAppend_GivesUpWithItsContext(t *testing.T) {
 	sound(t, s)
 }
 
-// TestFault_ProcessExits: even with a Fatal that returns, a failed write ends the process, and nothing is acknowledged.
+// TestFault_ProcessExits: even if Fatal returns, a failed write ends the process, and nothing is acknowledged.
 func TestFault_ProcessExits(t *testing.T) {
 	if os.Getenv("DTE_STORAGE_CHILD") == "1" {
 		mem := disktest.New(disktest.Strict)

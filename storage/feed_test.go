@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestChanges: records change from many goroutines while a reader follows; after a crash it goes on. It learns of every
-// change once, and of a record's changes in their order.
+// TestChanges: records change from many goroutines while a reader follows, and goes on after a crash. It learns of
+// every change once, and of a record's changes in their order.
 func TestChanges(t *testing.T) {
 	s, fs := newStore(t)
 	const records, changes = 40, 6
@@ -110,8 +110,8 @@ func TestChanges_InOrder(t *testing.T) {
 }
 
 // TestChanges_AnotherHistory: a store comes back from a backup or from its second copy and loses announcements. A
-// cursor of what it has is served, with all that came behind it; one of what was lost is refused, however many
-// announcements follow. What the store lost before stays known when the store is rebuilt.
+// cursor of an announcement that it has is served, with all that came after; a cursor of a lost one is refused, however
+// many announcements follow. The store remembers earlier losses when it is rebuilt.
 func TestChanges_AnotherHistory(t *testing.T) {
 	s, fs := newStore(t)
 	next := uint64(1)
@@ -151,7 +151,7 @@ func TestChanges_AnotherHistory(t *testing.T) {
 		if err != nil || len(gaps) < round+1 {
 			t.Fatal(gaps, err)
 		}
-		if round%2 == 1 { // and then the box burns
+		if round%2 == 1 { // and then the box is destroyed
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}

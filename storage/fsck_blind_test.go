@@ -85,7 +85,7 @@ func TestFsck_GoesOnBehindDamage(t *testing.T) {
 			t.Errorf("byte %d of %d: nothing found", at, size(t, disk, path))
 			continue
 		}
-		for _, p := range report.Problems { // one damaged place is not told as other damage behind it
+		for _, p := range report.Problems { // one damaged place is not reported as more damage behind it
 			if strings.Contains(p.What, "follows position") || strings.Contains(p.What, "does not continue") {
 				t.Errorf("byte %d: %s %s", at, p.Where, p.What)
 			}
@@ -131,8 +131,8 @@ func TestFsck_GoesOnBehindDamage(t *testing.T) {
 	}
 }
 
-// TestBlindSpot: a stretch of the journal that cannot be read leaves the series in it blind, to the last one where the
-// stretch ends behind the journal.
+// TestBlindSpot: the series in an unreadable stretch of the journal are blind; where the stretch ends behind the
+// journal, all up to the last one.
 func TestBlindSpot(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to []byte

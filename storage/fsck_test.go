@@ -33,7 +33,7 @@ func damageStore(t *testing.T) *Store {
 	return s
 }
 
-// TestFsck_Damage does each kind of damage, sees it found, and mends it again.
+// TestFsck_Damage does each kind of damage, sees fsck find it, and mends it again.
 func TestFsck_Damage(t *testing.T) {
 	s := damageStore(t)
 	type row struct{ key, value []byte } // nil value: delete
@@ -217,7 +217,7 @@ func TestFsck_Cancelled(t *testing.T) {
 	sound(t, s)
 }
 
-// TestOpen_DamagedEnd: a journal that does not end as its series says is refused at once, without a walk.
+// TestOpen_DamagedEnd: a journal that does not end as its series say is refused at once, without a walk.
 func TestOpen_DamagedEnd(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
@@ -250,7 +250,7 @@ func TestDamage_StopsWriting(t *testing.T) {
 	for _, name := range list {
 		if regexp.MustCompile(`\.sst$`).MatchString(name) {
 			b := readFile(t, fs, "box/store/"+name)
-			for i := range len(b) - 200 { // all but the footer: the table opens
+			for i := range len(b) - 200 { // all but the footer: the table still opens
 				b[i] ^= 0xff
 			}
 			writeFile(t, fs, "box/store/"+name, b)

@@ -20,7 +20,7 @@ import (
 
 var ctx = context.Background()
 
-// soak is for volumes that do not fit the everyday run.
+// soak marks volumes that do not fit the everyday run.
 var soak = os.Getenv("DTE_SOAK") == "1"
 
 // The states of the tests; the store gives them no meaning.
@@ -29,7 +29,7 @@ const (
 	done  State = 2
 )
 
-// clock ticks one millisecond each time it is looked at.
+// clock advances one millisecond each time it is read.
 func clock() func() time.Time {
 	var ticks atomic.Int64
 	start := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
@@ -65,7 +65,7 @@ func openStoreWith(t testing.TB, o Options) *Store {
 	return s
 }
 
-// sound ends a test: no problem in any row, nothing leaked.
+// sound ends a test and checks: no problem in any row, nothing leaked.
 func sound(t testing.TB, s *Store) {
 	t.Helper()
 	if err := checkSound(s); err != nil {
@@ -107,12 +107,12 @@ func draft(c Code, slot Slot) Draft {
 func head(c Code, number uint64) []byte { return fmt.Appendf(nil, "head of %X, number %d", c, number) }
 func form(c Code) []byte                { return bytes.Repeat(c[:], 40) }
 
-// build appends what build makes of the number that the record gets.
+// build appends a record that build makes of its number.
 func (s *Store) build(ctx context.Context, keys Keys, build func(Slot) (Draft, error)) (Entry, error) {
 	return s.buildIf(ctx, keys, func() error { return nil }, build)
 }
 
-// buildIf is build of a record that may be refused before it has a number.
+// buildIf is build for a record that may be refused before it has a number.
 func (s *Store) buildIf(ctx context.Context, keys Keys, allow func() error, build func(Slot) (Draft, error)) (Entry,
 	error) {
 	a, err := s.Begin(ctx, keys)
@@ -176,8 +176,8 @@ func writeFile(t testing.TB, fs vfs.FS, path string, b []byte) {
 // copyOf is the filesystem as it is now, synced or not.
 func copyOf(fs *disktest.Disk) *disktest.Disk { return fs.Copy() }
 
-// settle settles what a store owes, as a person does who names all that is lost, and n numbers more of each series
-// whose last number nothing bounds.
+// settle settles a store's open questions, as a person does who names all that is lost, and n more numbers of each
+// series whose last number nothing bounds.
 func settle(s *Store, n uint64, reason string, possible ...string) error {
 	begun := func(time.Time) []string { return possible }
 	o, err := s.Owed(begun)
@@ -199,7 +199,7 @@ func (o *Owed) losses(n uint64) (list []Loss) {
 	return list
 }
 
-// doubt is how many changes there may have been behind the end of the copy that a store was made of.
+// doubt is how many changes there may have been after the end of the copy that a store was made from.
 func doubt(s *Store) uint64 {
 	if row, err := readJSON[*Restoration](s.db, keyRestored); err == nil && row != nil {
 		return row.Doubt
@@ -215,7 +215,7 @@ func (a *Assembled) missing() []Missing {
 	return a.Owed.Missing
 }
 
-// byName is how far each series got.
+// byName is the last number of each series.
 func (h *Head) byName() map[string]uint64 {
 	m := make(map[string]uint64)
 	for name, reach := range h.Series {
@@ -224,7 +224,7 @@ func (h *Head) byName() map[string]uint64 {
 	return m
 }
 
-// markSaying returns the mark of a store that says these numbers of these series, in the order of their sequences.
+// markSaying returns the mark of a store with these last numbers of these series, in the order of their sequences.
 func markSaying(store [16]byte, names []string, numbers ...uint64) *Head {
 	h := markHead(store, make(map[string]Reach))
 	for i, name := range names {

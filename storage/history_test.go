@@ -14,7 +14,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// chained is a head that keeps the journal of its series: a chain of hashes, salted where a history goes another way.
+// chained is a head that keeps the journal of its series: a chain of hashes, salted where a history diverges.
 type chained map[string][][32]byte
 
 func (c chained) sell(name string, salt byte) {
@@ -41,9 +41,9 @@ func (c chained) head(sequences map[string]uint32) *Head {
 	return h
 }
 
-// TestRelate_Plan draws histories that go on, stand still and part, with media that keep journals or numbers alone:
-// what a is to b, b is to a the other way round, the truth is told of two journals, and no number is proposed that any
-// head knows.
+// TestRelate_Plan draws histories that go on, stand still and diverge, with media that keep journals or numbers alone:
+// the relation of a to b is the reverse of that of b to a, that of two journals is the truth, and no number is proposed
+// that any head knows.
 func TestRelate_Plan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	sequences := map[string]uint32{"a": 1, "b": 2, "c": 3}
@@ -104,7 +104,7 @@ func TestRelate_Plan(t *testing.T) {
 	}
 }
 
-// TestAssemble_Matrix is what is proposed for each loss of each medium of a box that sold 5 and then 5 more in series a
+// TestAssemble_Matrix checks the proposal for each loss of each medium of a box that sold 5 and then 5 more in series a
 // and b; the backup is of the first half.
 func TestAssemble_Matrix(t *testing.T) {
 	const whole, nothing = "whole", "nothing"

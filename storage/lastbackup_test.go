@@ -6,8 +6,8 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 )
 
-// When the latest backup was taken is known after a restart; an attempt that made none does not count, and a restored
-// store does not claim the backup that it came from.
+// The time of the latest backup is known after a restart. A failed attempt does not count, and a restored store does
+// not claim the backup that it came from.
 func TestLastBackup(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)

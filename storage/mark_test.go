@@ -52,7 +52,7 @@ func TestMark_StoreBehind(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	// The mark behind the store is what a crash leaves; Open brings it up.
+	// A mark behind the store is what a crash leaves; Open brings it up to date.
 	writeFile(t, fs, markPath, encodeFile(t, fs, []string{"a", "b"}, 1, 1))
 	sound(t, openStore(t, fs))
 	if said, err := readMark(fs, markPath, false); err != nil ||
@@ -61,7 +61,7 @@ func TestMark_StoreBehind(t *testing.T) {
 	}
 }
 
-// encodeFile is a mark of the store on fs that says something else.
+// encodeFile is a mark of the store on fs with other content.
 func encodeFile(t *testing.T, fs vfs.FS, names []string, numbers ...uint64) []byte {
 	m, err := openMarkFile(fs, markPath, true)
 	if err == nil {
@@ -112,7 +112,7 @@ func TestMark_Refused(t *testing.T) {
 	sound(t, openStore(t, fs))
 }
 
-// A torn write of one slot leaves what the other says: of the numbers, and of the names that were new with them.
+// A torn write of one slot leaves the content of the other: the numbers, and the names that came with them.
 func TestMark_Torn(t *testing.T) {
 	fs := vfs.NewMem()
 	if err := Create(options(fs)); err != nil {
@@ -170,7 +170,7 @@ func TestMark_Grows(t *testing.T) {
 	}
 	var names []string
 	var numbers []uint64
-	for i := range firstSlot / 16 { // the numbers and the names of these need more than a slot
+	for i := range firstSlot / 16 { // the numbers and the names of these series need more than a slot
 		names, numbers = append(names, fmt.Sprintf("%04d, a series %02000d", i, i)[:min(20+i, 250)]),
 			append(numbers, uint64(i))
 	}
@@ -273,7 +273,7 @@ func TestCreate_Refuses(t *testing.T) {
 	if err := Create(options(fs)); !errors.Is(err, ErrExists) {
 		t.Errorf("over a store: %v", err)
 	}
-	// The store is lost; its mark alone keeps numbering from starting at 1 again.
+	// The store is lost; its mark alone prevents that numbers start at 1 again.
 	if err := fs.RemoveAll("box/store"); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestCreate_Refuses(t *testing.T) {
 	}
 }
 
-// The operating system's own files, with default paths.
+// With the operating system's own files and default paths.
 func TestOpen_RealDisk(t *testing.T) {
 	o := Options{Dir: t.TempDir() + "/var/box/store", Now: clock()}
 	if err := Create(o); err != nil {
@@ -316,8 +316,8 @@ func TestOpen_RealDisk(t *testing.T) {
 	}
 }
 
-// One record alone waits for nothing; with others on their way the log rests between two syncs, four milliseconds at
-// most, or until half of them are there.
+// A single record waits for nothing. While others are on their way the log rests between two syncs, four milliseconds
+// at most, or until half of them have arrived.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)
@@ -358,7 +358,7 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// TestRest_SameOrigin: the log does not rest for writers that wait for a lock of the one that waits for the log.
+// TestRest_SameOrigin: the log does not rest for writers that wait for a lock whose holder waits for the log.
 func TestRest_SameOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)

@@ -7,8 +7,8 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 )
 
-// Every mark that the next start would refuse is found while the store runs and goes on; the same mark put back is
-// good.
+// Every mark that the next start would refuse is found while the store runs, and the store goes on; the same mark is
+// good when it is put back.
 func TestProveMark(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)

@@ -31,7 +31,7 @@ func goesOn(t testing.TB, s *Store, series ...string) map[string]uint64 {
 }
 
 // TestRestore_PerSeries restores the same backup twice. The mark beside the second restoration has counted for the
-// store that came of the first, with its series in another order, and still tells of each series how far that one got.
+// store of the first, with its series in another order, and still gives the last number of each series of that store.
 func TestRestore_PerSeries(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 40; n++ {
@@ -60,8 +60,7 @@ func TestRestore_PerSeries(t *testing.T) {
 }
 
 // TestMark_SeriesBegins_Crash cuts the power at every write while series begin, and takes the store away: the mark
-// alone tells a restored backup of each series, by its name, how far that one got, to within the one number that was on
-// its way.
+// alone tells a restored backup the last number of each series, by name, except perhaps the one that was on its way.
 func TestMark_SeriesBegins_Crash(t *testing.T) {
 	series := []string{"a", "c", "d", "e"}
 	for _, rules := range disktest.AllRules {

@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TestMend_EndUnknown: of a series whose last number nothing tells, no more numbers can be gone than changes are
-// missing; where its last number is told, that one counts.
+// TestMend_EndUnknown: where nothing tells a series' last number, at most as many numbers are gone as changes are
+// missing; where it is told, it counts.
 func TestMend_EndUnknown(t *testing.T) {
 	for last, want := range map[uint64]Lead{0: {"a", 0, 8, 3}, 6: {"a", 0, 6, 3}, 1: {"a", 0, 5, 3}} {
 		s, _ := newStore(t)

@@ -22,7 +22,7 @@ type modelRecord struct {
 	parts map[string]string
 }
 
-// model is what the store should be: maps and loops, no cleverness. It crashes between calls, when everything that it
+// model is what the store should be: maps and loops, nothing clever. It crashes between calls, when everything that it
 // holds has been acknowledged.
 type model struct {
 	t        *testing.T

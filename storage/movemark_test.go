@@ -19,8 +19,8 @@ func moved(fs *disktest.Disk) Options {
 	return o
 }
 
-// The configuration names another medium: the store says where its mark was, NewMark brings it, and the old file is
-// none any more, under whatever name it comes back.
+// The configuration names another medium: the store says where its mark was, NewMark brings it over, and the old file
+// no longer counts, under whatever name it comes back.
 func TestMoveMark(t *testing.T) {
 	disk := sold(t, disktest.Strict)
 	if _, err := Open(moved(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(),
@@ -92,8 +92,8 @@ func TestMoveMark_Foreign(t *testing.T) {
 	sound(t, openStoreWith(t, moved(disk)))
 }
 
-// The power is cut at every write of a move: at every moment the store opens by itself with one of the two paths, and
-// the move can be repeated.
+// The power is cut at every write of a move: at every moment the store opens without help with one of the two paths,
+// and the move can be repeated.
 func TestMoveMark_Crash(t *testing.T) {
 	for _, rules := range disktest.AllRules {
 		t.Run(rules.String(), func(t *testing.T) {
@@ -139,9 +139,9 @@ func TestMoveMark_Crash(t *testing.T) {
 
 // TestMark_NoNumberTwice plays boxes whose mark is lost, damaged, put back from an earlier time, another store's,
 // moved, or moved and then put back, while the store is the newest or an older one and the card is in or out. What the
-// store does not settle by itself an operator does, as the runbook says. No number is given twice. Nothing on a box can
-// tell when an old store is put back, the card was out since the very moment of that store, and the mark is lost too:
-// there the operator must not take the card for a proof.
+// store does not settle by itself an operator settles, as the runbook says. No number is given twice. One case nothing
+// on a box can detect: an old store is put back, the card has been out since that store's moment, and the mark is lost
+// too. There the operator must not take the card for a proof.
 func TestMark_NoNumberTwice(t *testing.T) {
 	seeds := 16
 	if soak {
@@ -197,7 +197,7 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 		if err := s.Close(); err != nil {
 			return err
 		}
-		// The store of before, with the mark and the card of today.
+		// The old store, with the mark and the card of today.
 		mark := readFile(t, disk, path)
 		older := rng.IntN(4) == 0
 		if older {
@@ -212,7 +212,7 @@ func playMarks(t *testing.T, rng *rand.Rand, count map[string]int) error {
 			}
 		case misfortune == 1:
 			writeFile(t, disk, path, []byte("?"))
-		case misfortune == 2 && !older: // with both of before nobody on the box knows
+		case misfortune == 2 && !older: // when both are old nothing on the box knows
 			writeFile(t, disk, path, oldMark)
 		case misfortune == 3:
 			writeFile(t, disk, path, foreign)
@@ -273,7 +273,7 @@ func settleMark(t *testing.T, o Options, spent map[string]uint64, count map[stri
 		count["behind"]++
 	}
 	if err = nil; s.Restored() != nil || s.Behind() != nil {
-		err = settle(s, furthest, "the mark was lost", possible...) // a person knows how far the tills got
+		err = settle(s, furthest, "the mark was lost", possible...) // a person knows the tills' last numbers
 	}
 	return errors.Join(err, checkSound(s), s.Close())
 }

@@ -39,7 +39,7 @@ func foreignMark(t testing.TB) []byte {
 	return readFile(t, other, markPath)
 }
 
-// newMarkOf calls NewMark; a person accepts what is doubted, or refuses it.
+// newMarkOf calls NewMark; a person accepts what is in doubt, or refuses it.
 func newMarkOf(t testing.TB, fs vfs.FS, second string, accepted bool) *MarkProof {
 	t.Helper()
 	refused := errors.New("a person refuses")
@@ -55,8 +55,8 @@ func newMarkOf(t testing.TB, fs vfs.FS, second string, accepted bool) *MarkProof
 	return p
 }
 
-// Whatever became of the mark, a second copy that ends where the store ends proves the store, and it goes on where it
-// was. Without one, nothing happens before a person says how much may be missing.
+// Whatever became of the mark, a second copy that ends where the store ends proves the store, which goes on where it
+// was. Without such a copy nothing happens before a person says how much may be missing.
 func TestNewMark(t *testing.T) {
 	whole := sold(t, disktest.Strict)
 	old := readFile(t, whole, markPath)
@@ -96,7 +96,7 @@ func TestNewMark(t *testing.T) {
 				ErrMarkSound) {
 				t.Errorf("a new mark beside a sound one: %v", err)
 			}
-			// The mark that was there comes back: it proves nothing any more.
+			// The old mark comes back: it proves nothing any more.
 			writeFile(t, disk, markPath, readFile(t, whole, markPath))
 			if _, err := Open(options(disk)); !errors.Is(err, ErrMark) || !strings.Contains(err.Error(), "it is old") {
 				t.Errorf("opened beside a mark of before: %v", err)
@@ -130,7 +130,7 @@ func TestNewMark(t *testing.T) {
 	}
 }
 
-// What shows that this store is not the newest is no reason for a new mark.
+// Evidence that this store is not the newest is not a reason for a new mark.
 func TestNewMark_Refused(t *testing.T) {
 	disk := sold(t, disktest.Strict)
 	if _, err := NewMark(ctx, MarkAim{Second: card}, options(disk), nil); !errors.Is(err, ErrMarkSound) {
@@ -170,7 +170,7 @@ func TestNewMark_Refused(t *testing.T) {
 	}
 }
 
-// A medium that renames nothing keeps what lies in the mark's place, and no new mark is written over it.
+// A medium on which nothing can be renamed keeps what lies in the mark's place, and no new mark is written over it.
 func TestNewMark_NotAside(t *testing.T) {
 	disk := sold(t, disktest.Strict)
 	foreign := foreignMark(t)
@@ -194,8 +194,8 @@ func TestNewMark_NotAside(t *testing.T) {
 	sound(t, live(t, disk))
 }
 
-// A copy that is not live, ahead, or put back with the store long ago proves nothing, and the series go on behind all
-// it knows.
+// A copy that is not live, ahead, or put back with the store long ago proves nothing, and the series go on after all
+// that it knows.
 func TestNewMark_Doubts(t *testing.T) {
 	disk := sold(t, disktest.Strict)
 	older := disk.Copy()

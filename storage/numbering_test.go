@@ -11,7 +11,7 @@ import (
 
 // making is a record whose build waits for the test.
 type making struct {
-	number uint64 // that it got
+	number uint64 // the number that it got
 	err    chan error
 	ends   chan error // what the build returns
 }
@@ -86,7 +86,7 @@ func TestTurns_InOrder(t *testing.T) {
 	})
 }
 
-// A record that is not made takes those behind it along, whether they are ready or not, and nobody who comes later.
+// A record that is not made takes with it those behind it, ready or not, and none that come later.
 func TestTurns_Failure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)
@@ -127,7 +127,7 @@ func TestTurns_Failure(t *testing.T) {
 	})
 }
 
-// Who has a number does not leave it with its context, and a build that panics does not hold up its series.
+// A caller that has a number keeps it when its context ends, and a build that panics does not hold up its series.
 func TestTurns_LeaveNobodyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newStore(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestProof: a row whose bytes the journal names is proven, other bytes of the same row are disproven, and of what the
-// journal does not name it says nothing.
+// TestProof: a row whose bytes the journal names is proven, other bytes of the same row are disproven, and a row that
+// the journal does not name is neither.
 func TestProof(t *testing.T) {
 	p := newProof()
 	row, part := []byte("row"), []byte("part")

@@ -12,8 +12,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// readTables reads every byte of every table, in pieces that it asks leave for, and finds a bit that turned wherever it
-// is: no sale comes after that.
+// readTables reads every byte of every table, in pieces, asks leave for each, and finds a turned bit wherever it is: no
+// sale comes after that.
 func TestReadTables(t *testing.T) {
 	disk := tableStore(t, 120)
 	s := openStore(t, disk)

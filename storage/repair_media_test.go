@@ -13,7 +13,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// rotten is a box whose second copy is whole, and whose largest table and log are not.
+// rotten is a box whose second copy is whole, and whose largest table and log are damaged.
 func rotten(t *testing.T) (*disktest.Disk, reference) {
 	t.Helper()
 	disk, want := oldAndNew(t)
@@ -26,7 +26,7 @@ func rotten(t *testing.T) (*disktest.Disk, reference) {
 	return disk.Crash(100, newRand(1)), want
 }
 
-// harm turns a bit over.
+// harm inverts a bit.
 func harm(t testing.TB, disk *disktest.Disk, path string, at int64) {
 	t.Helper()
 	if err := disk.Flip(path, at*8); err != nil {
@@ -34,8 +34,8 @@ func harm(t testing.TB, disk *disktest.Disk, path string, at int64) {
 	}
 }
 
-// Whenever the power goes during a repair, the damaged store is where it was, or the repaired one, or the next repair
-// puts the latter in place; and it ends as it would have.
+// Whenever the power goes during a repair, the damaged store is where it was, or the repaired one is, or the next
+// repair puts the repaired one in place; and the result is the same.
 func TestRepair_Crash(t *testing.T) {
 	disk, want := rotten(t)
 	disks := crashes(disk, 1, func(fs vfs.FS) {
@@ -45,7 +45,7 @@ func TestRepair_Crash(t *testing.T) {
 	})
 	between, done := 0, 0
 	for i, disk := range disks {
-		// The first are all alike: the new store is being written aside. The last steps are all tried.
+		// The first moments are all alike: the new store is being written aside. The last ones are all tried.
 		if i%(len(disks)/2) != 0 && i < len(disks)-8 && !soak {
 			continue
 		}
@@ -79,7 +79,7 @@ func TestRepair_Crash(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// How far the repair has come is told, and only forwards.
+	// The progress of a repair is reported, and never goes back.
 	var shown []int64
 	disk, _ = rotten(t)
 	if _, err := Assemble(ctx, Sources{Copy: card}, options(disk), func(done, total int64) {
@@ -146,8 +146,8 @@ func TestRepair_Campaign(t *testing.T) {
 	t.Logf("%d whole, %d with what is missing named, %d refused", whole, named, refused)
 }
 
-// A second copy of another continuation gives nothing of the series that it holds otherwise, and its numbers are not
-// given again.
+// A second copy of another history gives nothing of the series in which it differs, and its numbers are not given
+// again.
 func TestRepair_Diverged(t *testing.T) {
 	disk, _ := snapshot(t)
 	s := openStore(t, disk)
@@ -179,8 +179,8 @@ func TestRepair_Diverged(t *testing.T) {
 	}
 }
 
-// What no medium of the box has is asked for elsewhere, and counts by the journal's digest alone. The names of series
-// are told by the mark.
+// What no medium of the box has is asked for elsewhere, and accepted only by the journal's digest. The mark tells the
+// names of series.
 func TestRepair_Elsewhere(t *testing.T) {
 	disk, want := oldAndNew(t)
 	lost := 0

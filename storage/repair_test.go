@@ -134,8 +134,8 @@ func TestRepair_Alone(t *testing.T) {
 	}
 }
 
-// honestAlone is honest of a store whose mark alone tells where the numbers ended: what was at the end of a damaged log
-// is not named, and the series go on behind it.
+// honestAlone is honest for a store whose mark alone tells where the numbers ended: what was at the end of a damaged
+// log is not named, and the series go on after it.
 func (r reference) honestAlone(s *Store, missing []Missing) error {
 	rest, err := s.Owed(nil)
 	ends := make(map[string]uint64)
@@ -194,8 +194,8 @@ func (r reference) honestAlone(s *Store, missing []Missing) error {
 	return checkSound(s)
 }
 
-// A counter whose change can no longer be read from the journal stays what its own row says: what was returned cannot
-// be returned again.
+// A counter whose change can no longer be read from the journal keeps the value of its own row: what was returned
+// cannot be returned again.
 func TestRepair_CounterAlone(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
@@ -231,7 +231,7 @@ func TestRepair_CounterAlone(t *testing.T) {
 	}
 }
 
-// A series whose row is lost is named after the mark.
+// A series whose row is lost gets its name from the mark.
 func TestRepair_NameOfSeries(t *testing.T) {
 	s, fs := newStore(t)
 	for n := uint64(1); n <= 4; n++ {
@@ -270,7 +270,7 @@ func TestRepair_Sound(t *testing.T) {
 	}
 }
 
-// A repair that was cut short before its last step is ended by the next one, which says the same of it.
+// A repair that was cut short before its last step is finished by the next one, with the same report.
 func TestRepair_Resumed(t *testing.T) {
 	fs, _ := oldAndNew(t)
 	tried := 0

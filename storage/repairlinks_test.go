@@ -11,9 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// A medium offers a link for a place where the damaged store has none. It is taken when the chain goes on through it,
-// and only then: of another history no link is taken, although it is sound by itself and the store has none at that
-// place.
+// A medium offers a link for a place where the damaged store has none. The link is taken only when it continues the
+// chain: no link of another history is taken, although it is sound by itself and the store has none at that place.
 func TestHistories_Chain(t *testing.T) {
 	const common, length = 3, 7
 	s, disk := newStore(t)
@@ -41,7 +40,7 @@ func TestHistories_Chain(t *testing.T) {
 	if last < length || len(other) != len(own) {
 		t.Fatal(len(own), len(other))
 	}
-	// offer has a store without one link, perhaps without all behind it, read a medium that has this link alone.
+	// offer has a store without one link, perhaps without any after it, read a medium that has only this link.
 	offer := func(lost uint64, end bool, link [2][]byte) (taken bool) {
 		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(),
 			Logger: &pebbleLogger{&Options{Logger: slog.New(slog.DiscardHandler)}}})
@@ -77,8 +76,8 @@ func TestHistories_Chain(t *testing.T) {
 				continue
 			}
 			strangers++
-			// The first link of another history goes on from the common ones: no chain tells it while nothing lies
-			// behind it.
+			// The first link of another history continues the common ones: the chain cannot tell it while nothing
+			// follows it.
 			_, before := own[lost-1]
 			parted := before && !bytes.Equal(own[lost-1][1], other[lost-1][1])
 			if taken := offer(lost, end, other[lost]); taken && (parted || !end) {

@@ -89,7 +89,7 @@ func playDisasters(t *testing.T, rng *rand.Rand) error {
 		if err != nil {
 			return err
 		}
-		// Beyond all that was spent, earlier advances included.
+		// Beyond all numbers that were spent, earlier advances included.
 		if o, err = s.Settle(ctx, possible, o.losses(1000<<(4*round)), "restored"); err != nil {
 			return err
 		}

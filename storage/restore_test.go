@@ -32,7 +32,7 @@ func restored(t testing.TB, fs vfs.FS, dir string) *Store {
 	return openStore(t, fs)
 }
 
-// trust settles what is owed, by what the mark says.
+// trust settles the store's open questions by what the mark says.
 func trust(t testing.TB, s *Store, possible ...string) {
 	t.Helper()
 	if err := settle(s, 0, "restored", possible...); err != nil {
@@ -45,7 +45,7 @@ type told struct{ done, of []int64 }
 
 func (p *told) progress(done, of int64) { p.done, p.of = append(p.done, done), append(p.of, of) }
 
-// check: it went forwards, reached its half and its end, and was told between the files.
+// check: the progress never went back, reached its half and its end, and was reported between the files.
 func (p *told) check(t *testing.T, what string, total int64) {
 	t.Helper()
 	n := len(p.done)
@@ -124,7 +124,7 @@ func TestBackup_Restore(t *testing.T) {
 	if s.Restored() != nil {
 		t.Error("still to be reconciled")
 	}
-	want := map[string]uint64{"a": 15, "b": 16, "c": 3, "d": 2} // one further than the mark: that may have been given
+	want := map[string]uint64{"a": 15, "b": 16, "c": 3, "d": 2} // one more than the mark: it may have been given
 	for series, number := range want {
 		if e := put(t, s, series, 100+uint64(series[0])); e.Number != number {
 			t.Errorf("series %s goes on at %d, not %d", series, e.Number, number)
@@ -139,7 +139,7 @@ func TestBackup_Restore(t *testing.T) {
 		t.Fatalf("the restoration is remembered as %v, %v", gaps, err)
 	}
 	gap := gaps[0]
-	// A second restoration adds its own, also from a backup that knows the first.
+	// A second restoration adds its own gaps, also from a backup that knows the first.
 	if b, err = s.Backup(ctx, "medium/second", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestBackup_Restore(t *testing.T) {
 	sound(t, s)
 }
 
-// The mark went down with the store: nobody here knows how far the numbers got.
+// The mark went down with the store: nobody here knows the last numbers.
 func TestRestore_MarkLost(t *testing.T) {
 	s, fs := newStore(t)
 	put(t, s, "a", 1)
@@ -266,8 +266,8 @@ func TestRestore_Crash(t *testing.T) {
 	}
 }
 
-// A backup whose files are as they were written, and whose rows contradict each other, is no sound one; of what it
-// lacks, a store that is made of it says so.
+// A backup whose files are as they were written, and whose rows contradict each other, is not sound; a store that is
+// made of it says what the backup lacks.
 func TestRestore_Contradictory(t *testing.T) {
 	s, fs := newStore(t)
 	e := put(t, s, "a", 1)
@@ -302,7 +302,7 @@ func TestRestore_Contradictory(t *testing.T) {
 	}
 }
 
-// died is the error of work, also where the store ends the process.
+// died is the error of work, even where the store ends the process.
 func died(work func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -312,7 +312,7 @@ func died(work func() error) (err error) {
 	return work()
 }
 
-// A folder that cannot be made, read, named or synced fails a restoration and a rebuild: neither is told as done.
+// A folder that cannot be made, read, named or synced fails a restoration and a rebuild: neither is reported as done.
 func TestRestore_Fails(t *testing.T) {
 	s, fs := newStore(t)
 	sound(t, s)

@@ -12,9 +12,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// TestRot turns one bit over in every kind of file of a closed store, at many places. The next start says which file it
-// is about, or goes on; and when it goes on, each document is what it was or is refused as damaged. Nothing else, and
-// never a panic.
+// TestRot inverts one bit in every kind of file of a closed store, at many places. The next start names the file, or
+// goes on; when it goes on, each document is what it was or is refused as damaged. Nothing else, and never a panic.
 func TestRot(t *testing.T) {
 	const documents = 40
 	disk := tableStore(t, documents)

@@ -8,7 +8,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// readLog returns the rows of one file of the log, and whether something of the file is said to be unreadable.
+// readLog returns the rows of one file of the log, and whether the reader reports a part of the file as unreadable.
 func readLog(t testing.TB, disk *disktest.Disk, path string) (rows map[string]string, bad bool) {
 	t.Helper()
 	o := options(disk)
@@ -26,8 +26,8 @@ func readLog(t testing.TB, disk *disktest.Disk, path string) (rows map[string]st
 	return rows, bad
 }
 
-// Nothing of a sound log is unreadable, also where Pebble wrote it over an earlier log. Whatever byte or sector of it
-// is altered: either all rows are read, or the log is said to be unreadable.
+// Nothing of a sound log is reported unreadable, even where Pebble wrote it over an earlier log. Whatever byte or
+// sector of it is altered: either all rows are read, or the log is reported unreadable.
 func TestSalvage_Log(t *testing.T) {
 	s, disk := newStore(t)
 	for n := uint64(1); n <= 62; n++ {
@@ -88,7 +88,7 @@ func TestSalvage_Log(t *testing.T) {
 	}
 }
 
-// What a series lacks is said in words that stand alone: of each kind of loss no other's separators are left.
+// What a series lacks is said in words that can stand alone: each kind of loss leaves out the others' separators.
 func TestMissing_Words(t *testing.T) {
 	numbers, partial := []Span{{3, 3}, {5, 7}}, []Span{{9, 9}}
 	for want, m := range map[string]Missing{

@@ -16,8 +16,8 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// Whatever happens to a segment at rest, scrubbing sees it within a day, writes it anew from the store, and what comes
-// of the card alone is the store, row by row. The segments are of a fill over several, and of changes.
+// Whatever happens to a segment at rest, scrubbing sees it within a day and writes the segment anew from the store; a
+// store made from the card alone is the same, row by row. The segments are of a fill over several, and of changes.
 func TestScrub(t *testing.T) {
 	harms := map[string]func(disk *disktest.Disk, path string){
 		"gone": func(disk *disktest.Disk, path string) { _ = disk.Remove(path) },
@@ -60,7 +60,7 @@ func TestScrub(t *testing.T) {
 			if err != nil || len(numbers) < 6 {
 				t.Fatal(numbers, err)
 			}
-			for i, n := range numbers { // each in its turn, the one that is being written too
+			for i, n := range numbers { // each in its turn, including the one that is being written
 				if testing.Short() && i%3 != 0 {
 					continue
 				}
@@ -90,7 +90,7 @@ func TestScrub(t *testing.T) {
 			}
 			mended += int(c.Scrub.Mended)
 			sound(t, s)
-			// What it came to outlives the process.
+			// The result outlives the process.
 			s = openStoreWith(t, o)
 			if again, _ := s.SecondCopy(); !again.Scrub.Last.Equal(c.Scrub.Last) ||
 				again.Scrub.Mended != c.Scrub.Mended {
@@ -102,7 +102,7 @@ func TestScrub(t *testing.T) {
 	t.Logf("%d segments mended", mended)
 }
 
-// A mending that the power cuts short leaves the bad segment or the new one, never none.
+// A power cut during a repair leaves the bad segment or the new one, never none.
 func TestScrub_Crash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -148,7 +148,7 @@ func TestScrub_Crash(t *testing.T) {
 }
 
 // TestScrub_Fault: a segment is gone, and one call of the pass that misses it fails. The store sells on, a later pass
-// mends, and what the card holds then is the store.
+// mends the segment, and what the card holds then is the store.
 func TestScrub_Fault(t *testing.T) {
 	failed := 0
 	for n := range int64(60) {
@@ -200,8 +200,8 @@ func TestScrub_Fault(t *testing.T) {
 	}
 }
 
-// TestScrub_ShippedInPart: a segment of which the first bytes were shipped, any number of them, rots and is mended.
-// What was shipped, with what the folder holds behind it in the order of names, is the store.
+// TestScrub_ShippedInPart: a segment of which some first bytes were shipped rots and is mended. The shipped bytes, with
+// those that the folder holds after them in the order of names, are the store.
 func TestScrub_ShippedInPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -245,8 +245,8 @@ func TestScrub_ShippedInPart(t *testing.T) {
 	})
 }
 
-// TestScrub_Lagging: a segment is mended while a change that the store has is not in the copy yet. What comes of the
-// card at that moment is a whole store, and the segment is mended once the copy has the change.
+// TestScrub_Lagging: a segment is mended while the copy still lacks a change that the store has. A store made from the
+// card at that moment is whole, and the segment is mended once the copy has the change.
 func TestScrub_Lagging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)

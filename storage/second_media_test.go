@@ -22,7 +22,7 @@ type stage struct {
 }
 
 // TestSecondCopy_Media: what each state of the second medium means at a start, while the branch sells, to rebuild, to
-// reconcile and to doctor. Sales wait for none of them but one that knows more.
+// reconcile and to doctor. Sales wait for no medium except one that knows more.
 func TestSecondCopy_Media(t *testing.T) {
 	segment := func(s *stage, n int) string {
 		numbers, err := segmentNumbers(s.disk, card)
@@ -158,7 +158,7 @@ func flipAt(at int) func([]byte) []byte {
 	return func(b []byte) []byte { b[at] ^= 2; return b }
 }
 
-// old is a card of before the last sales.
+// old is a card from before the last sales.
 func old(t *testing.T, s *stage) {
 	card := s.disk.Copy()
 	store := openStore(t, s.disk)
@@ -183,7 +183,7 @@ func sellOn(t *testing.T, s *stage) {
 	sound(t, store)
 }
 
-// firstFillCut is a card of which the first fill did not end.
+// firstFillCut is a card whose first fill did not end.
 func firstFillCut(t *testing.T, s *stage) {
 	must(t, s.disk.RemoveAll(card))
 	writes := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// sick is a card that fails, or hangs, while it is said to.
+// sick is a card that fails, or hangs, when told to.
 type sick struct {
 	fails atomic.Bool
 	gate  atomic.Pointer[chan struct{}]
@@ -38,7 +38,7 @@ func (c *sick) MaybeError(op errorfs.Op) error {
 
 func (*sick) String() string { return "sick" }
 
-// A card that is gone or hangs stops nothing, nobody waits longer than the patience, and it catches up by itself.
+// A missing or hanging card stops nothing, nobody waits longer than the patience, and it catches up by itself.
 func TestSecondCopy_SickMedium(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		t.Run(fmt.Sprintf("hangs=%v", hangs), func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 	}
 }
 
-// A till's patience ends while nothing is being written, because the change before its own is late: the copy comes back
-// by itself.
+// A till's patience ends while nothing is being written, because an earlier change is late: the copy comes back by
+// itself.
 func TestSecondCopy_PatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -127,7 +127,7 @@ func TestSecondCopy_PatienceEnds(t *testing.T) {
 	})
 }
 
-// What the store could still lose is not copied: a log that says more than the store is the copy of another.
+// What the store could still lose is not copied: a copy that says more than its store would be another store's.
 func TestSecondCopy_NotAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -239,7 +239,7 @@ func (onCard) DeviceID() vfs.DeviceID {
 }
 
 // A card that is not mounted leaves an empty folder on the store's own disk. No copy is built there and called live, at
-// a start or in the midst of a day; the store sells on, and the copy catches up when the card is mounted again.
+// a start or later; the store sells on, and the copy catches up when the card is mounted again.
 func TestSecondCopy_NotMounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slot{FS: disktest.New(disktest.Strict)}
@@ -282,7 +282,7 @@ func TestSecondCopy_NotMounted(t *testing.T) {
 		s = openStoreWith(t, o)
 		mounted(s)
 
-		disk.take(t) // the kernel lets go of a mount that is in use: what is open goes on, nothing new is made
+		disk.take(t) // a lazy unmount: open files go on, nothing new is made
 		for n := range uint64(40) {
 			put(t, s, "a", 1000+n)
 		}

@@ -10,7 +10,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// reference is a store as it was, to compare with what comes of its copy.
+// reference is a store as it was, for comparison with a store made from its copy.
 type reference struct {
 	last  map[string]uint64
 	codes map[Code]Entry
@@ -92,7 +92,7 @@ func (r reference) honest(s *Store, missing []Missing) error {
 	return checkSound(s)
 }
 
-// settleNamed settles a store, and sees that nothing is issued before what is missing was named.
+// settleNamed settles a store, and checks that nothing is issued before what is missing was named.
 func settleNamed(s *Store, missing bool) error {
 	if err := checkRestored(s); err != nil {
 		return err
@@ -105,7 +105,7 @@ func settleNamed(s *Store, missing bool) error {
 	return settle(s, 0, "rebuilt", "a", "b", "c", "d", "e")
 }
 
-// checkRestored is checkSound of a store that is not reconciled: fsck says that, and nothing else.
+// checkRestored is checkSound for a store that is not reconciled: fsck says that, and nothing else.
 func checkRestored(s *Store) error {
 	report, err := s.Fsck(ctx)
 	if err == nil && (len(report.Problems) != 1 || report.Problems[0].Where != `meta "restored"`) {
@@ -130,7 +130,7 @@ func oldAndNew(t testing.TB) (*disktest.Disk, reference) {
 	return fs, r
 }
 
-// One flipped bit anywhere in the copy, and the box is dead: what comes of it is as it was, or named.
+// One flipped bit anywhere in the copy, and the box is dead: each record that the copy gives is as it was, or named.
 func TestRebuild_EveryBit(t *testing.T) {
 	fs, want := oldAndNew(t)
 	numbers, err := segmentNumbers(fs, card)

@@ -130,7 +130,7 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 	s, fs := newStore(t)
 	everything(t, s, 1)
 	sound(t, s)
-	// It begins in the middle of the store's life, and goes on through restarts.
+	// The copy begins in the middle of the store's life, and goes on through restarts.
 	for n := uint64(100); n < 500; n += 100 {
 		s = live(t, fs)
 		everything(t, s, n)
@@ -167,8 +167,8 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 	}
 }
 
-// TestSecondCopy_Crash cuts the power at every write. Whatever burns then: from the card alone comes a sound store with
-// all that was acknowledged; from the disk too, and the card catches up with it.
+// TestSecondCopy_Crash cuts the power at every write. Whatever medium is lost then: the card alone gives a sound store
+// with all that was acknowledged; so does the disk, and the card catches up with it.
 func TestSecondCopy_Crash(t *testing.T) {
 	runs := []crashRun{{seed: 1, workers: 1, ops: 20, series: 2, each: 5}, {seed: 2, workers: 8, ops: 8, series: 3,
 		each: 9}, {seed: 3, workers: 8, ops: 6, series: 3, each: 5}}
@@ -191,7 +191,7 @@ func TestSecondCopy_Crash(t *testing.T) {
 				disks = append(disks, disk)
 			}
 		})
-		// The last run does not wait for the copy: it catches up with what was there while more comes.
+		// The last run does not wait for the copy, which catches up with what was there while more comes.
 		early := i == len(runs)-1
 		if early {
 			everything(t, s, 1000)
@@ -270,7 +270,7 @@ func TestRebuild_Counters(t *testing.T) {
 }
 
 // TestSecondCopy_SegmentNumbers: whatever happens to medium and store, no number of a segment is given twice, and each
-// is above all before it: what was shipped under a number stays what it was.
+// is above all earlier ones: what was shipped under a number never changes.
 func TestSecondCopy_SegmentNumbers(t *testing.T) {
 	for seed := range uint64(6) {
 		random := newRand(seed)

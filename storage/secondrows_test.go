@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFrame_Change: a change says how far its series got, by name, and what the batch is behind that; other frames than
-// changes and rows have no batch.
+// TestFrame_Change: the frame of a change gives the number that its series reached, its name, and the batch after them;
+// other frames than changes and rows have no batch.
 func TestFrame_Change(t *testing.T) {
 	l := &copyLog{state: newCopyState()}
 	c := &change{at: place{Reach{7, 3, 5, [32]byte{1, 2}}, "00/01"}, feed: 12, batch: []byte("a batch")}

@@ -225,7 +225,7 @@ func TestDue(t *testing.T) {
 	sound(t, s)
 }
 
-// Whoever asks an idle queue again and again hides no record from who has just put it there.
+// A caller that asks an idle queue again and again hides no record from another that has just put it there.
 func TestDue_Idle(t *testing.T) {
 	s, _ := newStore(t)
 	due := func(at int64) int {
@@ -314,7 +314,7 @@ func TestRecords(t *testing.T) {
 	if err := s.Records(0, func(Entry) error { return stop }); err != stop { //nolint:errorlint // as it is
 		t.Errorf("got %v", err)
 	}
-	// One that is being made holds back those behind it: whoever remembers the last id misses none.
+	// A record that is being made holds back those behind it: a reader that remembers the last id misses none.
 	_, err = s.build(ctx, Keys{Series: "slow"}, func(slot Slot) (Draft, error) {
 		put(t, s, "fast", 1000)
 		return draft(code(2000), slot), s.Records(last, func(e Entry) error { return fmt.Errorf("saw %d", e.ID) })
@@ -353,7 +353,7 @@ func TestClose(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("closing again: %v", err)
 	}
-	// Close waits for a build, whose reads are refused from then on; nothing is stored half.
+	// Close waits for a build, whose reads are refused from then on; nothing is stored by half.
 	s = openStore(t, fs)
 	closed := make(chan error)
 	_, err := s.build(ctx, Keys{Series: "a"}, func(slot Slot) (Draft, error) {

@@ -19,7 +19,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// noTables is a disk that takes everything but tables, while it is said so, and counts the attempts.
+// noTables is a disk that refuses tables while it is told to, accepts everything else, and counts the attempts.
 type noTables struct {
 	on       atomic.Bool
 	attempts atomic.Int64
@@ -57,8 +57,8 @@ func (l *lines) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// A disk that takes no tables any more makes the store unwell within a second. Pebble tries on, ever more rarely, and
-// the log has one line a minute. When the disk is well the store is too.
+// A disk that refuses tables makes the store unwell within a second. Pebble tries on, ever more rarely, and the log has
+// one line a minute. When the disk is well again, so is the store.
 func TestTables_FailForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk, log, medium := disktest.New(disktest.Strict), &lines{}, &noTables{}

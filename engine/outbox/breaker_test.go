@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A server that fails is left alone for one minute, then two, at most five; attempts of one moment count once; one that
-// answers again is like one that never failed.
+// A server that fails is left alone for one minute, then two, at most five. Attempts of one moment count once. A server
+// that answers again is treated like one that never failed.
 func TestBreaker(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	why := errors.New("away")
 	var b breaker
 	for _, pause := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, PauseMost, PauseMost} {
 		b.fail(now, why)
-		b.fail(now.Add(time.Second), why) // under way with the first
+		b.fail(now.Add(time.Second), why) // under way together with the first
 		if open, told := b.leftAlone(now); !open || told != why ||
 			!b.retryAt().Equal(now.Add(pause)) {
 			t.Errorf("after a failure: open %v, %v, again %v, want %v", open, told, b.retryAt().Sub(now), pause)

@@ -19,7 +19,7 @@ import (
 	"dtegate/storage"
 )
 
-// erp is the receiver of a webhook: what it took, and how it answers the next posts; the last answer stays.
+// erp receives a webhook: what it took, and how it answers the next posts; the last answer is repeated.
 type erp struct {
 	t       *testing.T
 	answers []int // statuses; 0: the post is taken and the answer is lost
@@ -50,7 +50,7 @@ func (e *erp) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body:   io.NopCloser(strings.NewReader("x")), Request: r}, nil
 }
 
-// hookWorld is a store with results, and hooks over it.
+// hookWorld is a store with results, and the hooks that post them.
 type hookWorld struct {
 	t     *testing.T
 	store *storage.Store
@@ -70,7 +70,7 @@ func newHookWorld(t *testing.T) *hookWorld {
 	return &hookWorld{t: t, store: s}
 }
 
-// result announces one more.
+// result adds one result to the store.
 func (w *hookWorld) result() {
 	w.t.Helper()
 	w.n++
@@ -84,7 +84,7 @@ func (w *hookWorld) result() {
 	}
 }
 
-// next is HookOptions.Next: the codes of the results, by spaces.
+// next is HookOptions.Next: the codes of the results, separated by spaces.
 func (w *hookWorld) next(ctx context.Context, after uint64) ([]byte, uint64, error) {
 	for {
 		rung := w.store.Announced()
@@ -123,13 +123,13 @@ func (w *hookWorld) start(e *erp) (h *Hook, stop func()) {
 	return h, func() { cancel(); <-done }
 }
 
-// TestHook: results are posted in order; what is refused, redirected or lost is posted again, with growing pauses, and
-// before what came later. A restart goes on behind what was taken. A new hook begins with the results after its first
-// start.
+// TestHook: results are posted in order. A result that is refused, redirected or lost is posted again, with growing
+// pauses, before any later one. After a restart the hook goes on behind the last that was taken. A new hook begins with
+// the results after its first start.
 func TestHook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHookWorld(t)
-		w.result() // 1, of before
+		w.result() // 1, before the hook's first start
 		e := &erp{t: t, answers: []int{200, 500, 302, 0, 204}}
 		h, stop := w.start(e)
 		synctest.Wait()

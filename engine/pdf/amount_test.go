@@ -34,7 +34,7 @@ func TestPrinted(t *testing.T) {
 }
 
 // TestView_Signs: wherever a document has an amount, its sign is printed: the total, the sums, the taxes, the payments,
-// the lines. A percentage is none.
+// the lines. A percentage has no sign.
 func TestView_Signs(t *testing.T) {
 	p, err := New(Options{})
 	if err != nil {

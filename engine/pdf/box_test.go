@@ -21,7 +21,7 @@ type box struct {
 	op             sheet.Op
 }
 
-// boxes are those of a page, from top to bottom.
+// boxes returns the boxes of a page, from top to bottom.
 func boxes(pg *sheet.Page) []box {
 	var out []box
 	for _, o := range pg.Ops {
@@ -95,7 +95,7 @@ func TestBoxes(t *testing.T) {
 	}
 }
 
-// TestBoxes_Examples asks the same of MH's and the trade's documents, where they are at hand.
+// TestBoxes_Examples makes the same checks on MH's and the trade's documents, where they are at hand.
 func TestBoxes_Examples(t *testing.T) {
 	files, _ := filepath.Glob("../../../shared/mh/examples/[01]*/*.json")
 	if len(files) == 0 {
@@ -116,7 +116,7 @@ func TestBoxes_Examples(t *testing.T) {
 	}
 }
 
-// absurd replaces every text of a fixture but codes that decide what is printed.
+// absurd replaces every text of a fixture, except codes that decide what is printed.
 func absurd(t *testing.T, name string, text string) []byte {
 	t.Helper()
 	keep := map[string]bool{"tipoDte": true, "tipoEvento": true, "codigoGeneracion": true, "fecEmi": true,
@@ -188,7 +188,7 @@ func TestBoxes_Absurd(t *testing.T) {
 	}
 }
 
-// TestWhole_Amounts asks that no amount is broken between lines, the widest that a document can hold included.
+// TestWhole_Amounts: no amount is broken between lines, not even the widest that a document can hold.
 func TestWhole_Amounts(t *testing.T) {
 	p := printer(t)
 	d := fixture(t, "dte03", Processed)
@@ -207,7 +207,7 @@ func TestWhole_Amounts(t *testing.T) {
 	}
 }
 
-// TestWhole asks that what a document says is printed in full, however long.
+// TestWhole: every text of a document is printed in full, however long.
 func TestWhole(t *testing.T) {
 	p := printer(t)
 	d := fixture(t, "dte03", Processed)

@@ -43,7 +43,7 @@ func lengthened(t testing.TB, name string, n int) Document {
 	return d
 }
 
-// least runs f some times and gives the shortest: what the work takes when nothing else runs.
+// least runs f several times and gives the shortest time: what the work takes when nothing else runs.
 func least(n int, f func()) time.Duration {
 	best := time.Hour
 	for range n {
@@ -80,8 +80,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudget_Memory renders 2,000 lines in a process of its own, whose heap is as large as it ever was. The collector
-// knows of a limit: what it leaves lying when the machine is busy is not the document's need.
+// TestBudget_Memory renders 2,000 lines in a process of its own, and measures the peak of its heap. The collector gets
+// a limit: garbage that it leaves while the machine is busy is not the document's need.
 func TestBudget_Memory(t *testing.T) {
 	alone(t)
 	const child = "PDF_MEMORY_CHILD"

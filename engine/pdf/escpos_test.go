@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// paperRoll is what a printer has made of the commands.
+// paperRoll is what a printer makes of the commands.
 type paperRoll struct {
 	lines []string
 	fonts []byte   // of each line: 0 is A, 1 is B
@@ -130,7 +130,7 @@ func TestESCPOS(t *testing.T) {
 	}
 }
 
-// TestESCPOS_Injection puts every byte and command that a name can be made to hold into one.
+// TestESCPOS_Injection puts every byte and command that a name can hold into a name.
 func TestESCPOS_Injection(t *testing.T) {
 	d := fixture(t, "dte01", Processed)
 	d.JSON = bytes.Replace(d.JSON, []byte("María José"),
@@ -162,7 +162,7 @@ func TestCodePage(t *testing.T) {
 	}
 }
 
-// TestSlip: a slip says what it is told, on both papers, as a PDF and as commands; letter size is refused.
+// TestSlip: a slip prints the texts that it is given, on both papers, as a PDF and as commands; letter size is refused.
 func TestSlip(t *testing.T) {
 	p := printer(t)
 	s := Slip{Title: "CIERRE Z N.º 7", Issuer: "Abarrotes La Ceiba", Made: time.Unix(0, 0).UTC(), Trial: true,

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// TestGolden compares bytes and text of every type and layout with what was looked at and approved. The digest
-// holds for one release of Go, whose compressor it goes through; the text holds always.
+// TestGolden compares bytes and text of every type and layout with those that were looked at and approved. The digest
+// holds for one release of Go, whose compressor wrote the bytes; the text holds always.
 func TestGolden(t *testing.T) {
 	p := printer(t)
 	for _, f := range fixtures {
@@ -112,7 +112,7 @@ func TestRender_SameBytes(t *testing.T) {
 	}
 	for l := Letter; l <= Ticket58; l++ {
 		d := fixture(t, "dte03", Processed)
-		// Characters of several extra fonts, so that their order counts.
+		// Characters of several extra fonts, so that the fonts' order matters.
 		d.JSON = bytes.Replace(d.JSON, []byte("Ferretería y"), []byte("Łódź Ωμέγα Жук שלום y"), 1)
 		want := render(t, a, d, l)
 		got := make(chan []byte)

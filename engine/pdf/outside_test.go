@@ -148,7 +148,7 @@ func TestQR_Scanned(t *testing.T) {
 var number = regexp.MustCompile(`-?\$?\d[\d,]*(\.\d+)?`)
 
 // TestAmounts_Poppler compares the numbers that another program reads in the PDF with those of the document: every
-// one of the lines and the summary is there, and no dollar is there that the document does not have.
+// amount of the lines and the summary is there, and no amount that the document does not have.
 func TestAmounts_Poppler(t *testing.T) {
 	pdftotext := skip.Program(t, "pdftotext")
 	p := printer(t)
@@ -215,7 +215,7 @@ func amounts(t *testing.T, data []byte) map[dte.Amount]bool {
 	return out
 }
 
-// TestPDF_Valid has the files parsed by tools that complain.
+// TestPDF_Valid gives the files to tools that complain about a bad PDF.
 func TestPDF_Valid(t *testing.T) {
 	info := skip.Program(t, "pdfinfo")
 	p := printer(t)

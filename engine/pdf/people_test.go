@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// notPeople are members that can hold six to fourteen digits and are no number of a person or a firm.
+// notPeople are members that can hold six to fourteen digits and are not the number of a person or a firm.
 var notPeople = []string{"referencia", "numPagoElectronico", "codigo", "numeroDocumento", "codEstable", "codPuntoVenta",
 	"valor", "complemento", "descDocumento", "detalleDocumento"}
 
@@ -19,8 +19,8 @@ var (
 	bare     = regexp.MustCompile(`^[0-9]{6,14}$`)
 )
 
-// TestPrinted_People takes the hyphens out of every number of our documents: no layout prints one of a person or a firm
-// so, whatever member it stands in.
+// TestPrinted_People takes the hyphens out of every number of our documents: no layout prints a number of a person or a
+// firm without hyphens, whatever member it stands in.
 func TestPrinted_People(t *testing.T) {
 	p := printer(t)
 	met := map[string]int{}

@@ -12,8 +12,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// TestTypes_Shipped: the documents of all bundles' cases are printed on letter and ticket with each field that the view
-// of their type names and each amount of their summary that is not 0.
+// TestTypes_Shipped prints the documents of all bundles' cases on letter and ticket: each field that the view of their
+// type names is there, and each amount of their summary that is not 0.
 func TestTypes_Shipped(t *testing.T) {
 	p := printer(t)
 	files, err := filepath.Glob("../../plugins/*/v*/cases/*.json")

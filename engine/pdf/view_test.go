@@ -56,7 +56,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
 
-// TestView_Moved renames, adds and drops members as a generation to come might: what is printed stays.
+// TestView_Moved renames, adds and drops members as a future generation might: what is printed stays.
 func TestView_Moved(t *testing.T) {
 	p := printer(t)
 	d := fixture(t, "dte14", Processed)
@@ -119,7 +119,7 @@ func TestView_Words(t *testing.T) {
 	}
 }
 
-// TestView_Rare: what few documents bear is printed too, with the words of its catalogue.
+// TestView_Rare: members that few documents have are printed too, in the words of their catalogue.
 func TestView_Rare(t *testing.T) {
 	p := printer(t)
 	for name, x := range map[string]struct{ in, out, want string }{
@@ -143,7 +143,7 @@ func TestView_Rare(t *testing.T) {
 	}
 }
 
-// TestView_Trial: a document of the test system cannot be taken for one that counts.
+// TestView_Trial: a document of the test system cannot be mistaken for a real one.
 func TestView_Trial(t *testing.T) {
 	p := printer(t)
 	d := fixture(t, "dte01", Processed)
@@ -180,7 +180,7 @@ func TestNew_NoCatalogue(t *testing.T) {
 	}
 }
 
-// FuzzRender asks that no document whatever makes it panic or leave a text outside its place.
+// FuzzRender: no document at all makes it panic or leaves a text outside its place.
 func FuzzRender(f *testing.F) {
 	for _, x := range fixtures {
 		f.Add(fixture(f, x.name, x.state).JSON)
@@ -262,7 +262,7 @@ func TestRender_AnyTree(t *testing.T) {
 	}
 }
 
-// TestView_Labels: the texts of a type's view are cleaned as those of a document: a careless one stops no print.
+// TestView_Labels: the texts of a type's view are cleaned like a document's, so that a careless one stops no print.
 func TestView_Labels(t *testing.T) {
 	hostile := "🧾a\u202eb\nc\x1b@(d) Tj"
 	view := &bundle.View{Fields: []bundle.ViewField{{Path: "identificacion.codigoGeneracion", In: "issue",

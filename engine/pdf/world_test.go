@@ -116,7 +116,7 @@ func render(t testing.TB, p *Printer, d Document, layout Layout) []byte {
 	return b.Bytes()
 }
 
-// alone skips a long test in which nothing runs in parallel when the race detector would make it ten times longer.
+// alone skips a long test that runs nothing in parallel when the race detector would make it ten times longer.
 func alone(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "race detector", "nothing to race with")
@@ -171,5 +171,5 @@ func said(pages []*sheet.Page) string {
 	return out.String()
 }
 
-// squeeze leaves the spaces out.
+// squeeze removes the spaces.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), "") }

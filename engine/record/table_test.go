@@ -12,8 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// One number is one state, of one kind; a state leads to states of its own kind that are in the table; and every
-// constant of this package is in the table.
+// Each number is one state, of one kind. A state leads to states of its own kind that are in the table. Every constant
+// of this package is in the table.
 func TestTable(t *testing.T) {
 	seen := make(map[storage.State]row)
 	for _, r := range table {
@@ -52,7 +52,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// advancer is a store that notes what it is asked.
+// advancer is a store that notes what it is asked to do.
 type advancer struct{ asked int }
 
 func (a *advancer) Advance(context.Context, storage.Code, storage.State, storage.Change) (storage.Entry, error) {
@@ -99,7 +99,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// Nothing in the house moves a record but Move.
+// Nothing in the product moves a record but Move.
 func TestMove_OnlyWay(t *testing.T) {
 	for _, pattern := range []string{"../*.go", "../*/*.go", "../../gateway/*.go", "../../gateway/*/*.go",
 		"../../cmd/*/*.go"} {

@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestEachDocument: whatever the clock did between two sales, a walk over any days reads the documents of the days, all
-// of them and no other, once, by day and then by id.
+// TestEachDocument: whatever the clock did between two sales, a walk over any days reads exactly the documents of those
+// days, each once, by day and then by id.
 func TestEachDocument(t *testing.T) {
 	dir := t.TempDir()
 	o := storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"),

@@ -15,7 +15,7 @@ type evaluated struct {
 	kind   Shape
 }
 
-// leaves runs a stream of evaluations, and returns after how many the branch wants to return; -1 for never.
+// leaves runs a stream of evaluations, and returns after how many of them the branch wants to return; -1 for never.
 func leaves(stream []evaluated, points int) int {
 	f, now := newGuard(1).bundle("x").failures, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
 	for i, e := range stream {

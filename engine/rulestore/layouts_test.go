@@ -35,7 +35,7 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 	}
 }
 
-// A fact of the document that cannot be read is told by its own name.
+// A fact of the document that cannot be read is reported under its own name.
 func TestRemake_NamesScalar(t *testing.T) {
 	r, _ := plugintest.Load(t, "dte01/v2", "interpreter")
 	data, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "catalogues", "catalogues.json"))

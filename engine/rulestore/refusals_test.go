@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// decision runs a stream of verdicts over a bundle and the one before it, and returns after how many of the bundle's
-// own verdicts the branch wants to return; -1 for never.
+// decision runs a stream of verdicts over a bundle and the previous one, and returns after how many of the bundle's own
+// verdicts the branch wants to return; -1 for never.
 func decision(before, after []Verdict, points int) int {
 	was, now := newTally(), newTally()
 	for _, v := range before {
@@ -47,8 +47,8 @@ func filter(list []Verdict, keep func(Verdict) bool) (kept []Verdict) {
 	return kept
 }
 
-// Over random streams of what MH decides: no till alone makes the branch return while others sell, what no rule can
-// have caused changes nothing, and a rule whose every document is refused is left within a bound.
+// Over random streams of what MH decides: no till alone makes the branch return while others sell, verdicts that no
+// rule can have caused change nothing, and a rule whose every document is refused is left within a bound.
 func TestGuard_Streams(t *testing.T) {
 	returned := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -121,9 +121,9 @@ func TestGuard_Streams(t *testing.T) {
 	}
 }
 
-// TestGuard_Bounds: the branch leaves a bundle at the very decision that its bounds name, and not one before.
+// TestGuard_Bounds: the branch leaves a bundle at exactly the decision that its bounds name, not before.
 func TestGuard_Bounds(t *testing.T) {
-	// many returns decisions at two points of sale, of which so many are refused.
+	// many returns decisions at two points of sale, of which the given number are refused.
 	many := func(refused, accepted int) *tally {
 		tally := newTally()
 		for i := range refused + accepted {
@@ -158,8 +158,8 @@ func TestGuard_Bounds(t *testing.T) {
 	}
 }
 
-// TestGuard_AsksOnce: a return is asked for once; again after it could not be made, and again from zero after the
-// bundle was put back.
+// TestGuard_AsksOnce: the guard asks for a return once; again after the return could not be made, and again from zero
+// after the bundle was put back.
 func TestGuard_AsksOnce(t *testing.T) {
 	g, r, now := newGuard(2), &Rule{Ref: record.RuleRef{Digest: "d"}}, time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC)
 	fail := func(times int) (asked int) {

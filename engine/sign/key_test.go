@@ -186,7 +186,7 @@ func TestKey_Sizes(t *testing.T) {
 	}
 }
 
-// What rests on disk and what is printed holds none of the key's numbers, in any of the usual spellings.
+// Neither the file on disk nor anything printed holds one of the key's numbers, in any of the usual spellings.
 func TestKey_NothingLeaks(t *testing.T) {
 	k := testKey()
 	sealed, err := seal(k, []byte("correct horse battery"), 1000)

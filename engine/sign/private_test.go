@@ -40,7 +40,7 @@ func TestSealPrivate(t *testing.T) {
 		t.Error("no key is sealed")
 	}
 
-	// The issuer's key is no director's, and the other way about.
+	// The issuer's key is refused as a director's, and the reverse.
 	rsa, err := seal(testKey(), passphrase, 1000)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestOutcome_English: no text for tills is in what the trail says of an error.
+// TestOutcome_English: nothing that the trail says of an error is a text for tills.
 func TestOutcome_English(t *testing.T) {
 	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}
@@ -31,7 +31,7 @@ func TestOutcome_English(t *testing.T) {
 	}
 }
 
-// TestDelivery_Idle: a retry or a forgetting that found nothing to do is no act that was done.
+// TestDelivery_Idle: a retry or a forgetting that found nothing to do is not recorded as an act.
 func TestDelivery_Idle(t *testing.T) {
 	for n, want := range map[int]string{0: audit.Nothing, 2: audit.Done} {
 		r := newRoutes(Options{})
@@ -44,7 +44,7 @@ func TestDelivery_Idle(t *testing.T) {
 	}
 }
 
-// TestDelivery_Fails: what could not be settled is not told as done, and what is no code is named.
+// TestDelivery_Fails: what could not be settled is not reported as done, and a bad list of codes is named.
 func TestDelivery_Fails(t *testing.T) {
 	r := newRoutes(Options{})
 	const code = "3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01"
@@ -85,7 +85,7 @@ type acting struct {
 
 func (a *acting) Acts(limit int) ([]audit.Act, error) { a.limit = limit; return nil, nil }
 
-// TestActs_Limit: how many acts are shown is asked for, or is a hundred; what is no such number is refused by its name.
+// TestActs_Limit: the request says how many acts are shown, by default a hundred; a bad number is refused by its name.
 func TestActs_Limit(t *testing.T) {
 	for query, want := range map[string]int{"": 100, "limit=": 100, "limit=1": 1, "limit=10000": maxActs, "limit=0": 0,
 		"limit=10001": 0, "limit=-1": 0, "limit=x": 0} {

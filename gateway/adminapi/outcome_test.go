@@ -12,13 +12,13 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// noBackups begins none, and remembers what it was asked for.
+// noBackups begins no backup, and remembers what it was asked for.
 type noBackups struct{ dir string }
 
 func (n *noBackups) Begin(dir string) bool { n.dir = dir; return true }
 func (*noBackups) State() any              { return nil }
 
-// TestOutcome: the trail tells what was refused from what went wrong here, and says what an act was about.
+// TestOutcome: the trail distinguishes what was refused from what went wrong here, and says what an act was about.
 func TestOutcome(t *testing.T) {
 	for status, want := range map[int]string{400: audit.Refused, 499: audit.Refused, 500: audit.Failed,
 		503: audit.Failed} {

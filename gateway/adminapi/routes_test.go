@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOperators_Routes: what the operators' listener answers, and by which name the trail knows what changes something.
-// HEAD is where GET is.
+// TestOperators_Routes: which routes the operators' listener answers, and under which name the trail records a change.
+// Every GET has a HEAD.
 func TestOperators_Routes(t *testing.T) {
 	want := []string{
 		"DELETE /admin/contingency", "DELETE /admin/rules/shadow", "DELETE /admin/tokens/{id}",
@@ -24,7 +24,7 @@ func TestOperators_Routes(t *testing.T) {
 		"POST /admin/rules/rollback", "POST /admin/rules/shadow", "POST /admin/tokens",
 		"POST /admin/tokens/{id}/rotate",
 	}
-	// What changes nothing; the tokens' keeper records its own.
+	// Routes that change nothing; the tokens' keeper records its own acts.
 	idle := []string{"POST /admin/rules/backtest", "POST /admin/invalidation/check"}
 	o := newRoutes(Options{})
 	routes, acts := o.Router().List(), make(map[string]string)

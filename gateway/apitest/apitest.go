@@ -1,5 +1,5 @@
-// Package apitest holds requests and answers of the tills' API against its OpenAPI document. Tests send theirs through
-// Contract.Transport; what breaks the contract is kept and told by Faults.
+// Package apitest compares requests and answers of the tills' API with its OpenAPI document. Tests send their requests
+// through Contract.Transport; Faults returns what broke the contract.
 package apitest
 
 import (
@@ -50,8 +50,7 @@ type answer struct {
 	seen    int
 }
 
-// Transport passes requests on and holds each exchange against the contract. Paths that are not the tills' are let
-// pass.
+// Transport passes requests on and checks each exchange against the contract, except on paths that are not the tills'.
 func (c *Contract) Transport(next http.RoundTripper) http.RoundTripper { return transport{c, next} }
 
 type transport struct {
@@ -77,7 +76,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	got, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(got))
-	if err != nil { // the test sees what there is, and that it was cut
+	if err != nil { // the test sees what arrived, and that it was cut
 		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(got), iotest.ErrReader(err)))
 		return resp, nil
 	}
@@ -89,7 +88,7 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // slowed down.
 const maxSeen = 1000
 
-// Check holds one exchange against the contract.
+// Check checks one exchange against the contract.
 func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, got []byte) {
 	for _, prefix := range []string{"/metrics", "/livez", "/readyz", "/status", "/admin/"} {
 		if strings.HasPrefix(req.URL.Path, prefix) {
@@ -140,12 +139,12 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 	}
 }
 
-// english are words that no Spanish text has, between others.
+// english matches words, each followed by another, that no Spanish text has.
 var english = regexp.MustCompile(
 	`(?i)\b(the|is|are|was|not|must|should|cannot|with|from|and|failed|invalid|required|expected|unexpected|unknown|missing|refused|closed|connection|reading|writing|timeout|no such)\b `)
 
-// foreign tells of an answer whose texts are not for a cashier. A name or value that the request had is in quotes, or
-// is left out.
+// foreign reports an answer whose texts are not for a cashier. A name or value that the request had is in quotes, or is
+// left out.
 func foreign(got []byte, fault func(string, ...any)) {
 	var said struct {
 		Message string
@@ -187,7 +186,7 @@ func (a *answer) check(kind string, got []byte, fault func(string, ...any)) {
 	}
 }
 
-// check holds a request that was taken against the contract: the appliance must not take more than it says.
+// check checks an accepted request against the contract: the appliance must not accept more than the contract says.
 func (o *operation) check(req *http.Request, sent []byte, fault func(string, ...any)) {
 	query := req.URL.Query()
 	for name, values := range query {
@@ -264,14 +263,14 @@ func (c *Contract) fault(format string, args ...any) {
 	c.faults[fmt.Sprintf(format, args...)] = true
 }
 
-// Faults is what broke the contract, each once.
+// Faults returns what broke the contract, each fault once.
 func (c *Contract) Faults() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.faults))
 }
 
-// Unseen are the documented answers that no exchange had, as "operation status"; of the operations alone when only
+// Unseen returns the documented answers that no exchange had, as "operation status"; the operations alone when only
 // successes are asked for.
 func (c *Contract) Unseen(successes bool) (unseen []string) {
 	c.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Examples compares each example of a contract with its schema: of bodies and parameters (example, examples), and of
-// schemas themselves. It returns how many it looked at, and those that are not what their schema says.
+// Examples compares each example of a contract with its schema: those of bodies and parameters (example, examples), and
+// those of schemas themselves. It returns how many it looked at, and those that their schema refuses.
 func Examples(document []byte) (seen int, faults []string, err error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 const (
 	asWritten = "contract.json"
-	closed    = "closed.json" // objects of answers have no member that is not written down
+	closed    = "closed.json" // objects of answers have no undocumented member
 )
 
 // Parse reads an OpenAPI 3.1 document. Every schema in it must compile.

@@ -22,14 +22,14 @@ func newOwn(t *testing.T) (*Own, *time.Time) {
 	return o, &now
 }
 
-// handshake asks a server for its certificate as a till does that trusts the authority.
+// handshake asks a server for its certificate, as does a till that trusts the authority.
 func handshake(t *testing.T, k *Keeper, trusted *x509.Certificate, name string, now time.Time) (*x509.Certificate,
 	error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	go func() { _ = tls.Server(b, k.Config()).Handshake() }() // what fails shows on the other side
+	go func() { _ = tls.Server(b, k.Config()).Handshake() }() // errors show on the other side
 	roots := x509.NewCertPool()
 	roots.AddCert(trusted)
 	c := tls.Client(a, &tls.Config{RootCAs: roots, ServerName: name, Time: func() time.Time { return now }})
@@ -84,7 +84,7 @@ func TestOwn(t *testing.T) {
 	if _, err := handshake(t, k, ca, "caja.example", *now); err != nil {
 		t.Error(err)
 	}
-	// A name that comes later is renewed for when the authority may, and else left out.
+	// For a new name the certificate is renewed where the authority may sign the name; else the name is left out.
 	o.Names = append(o.Names, "10.1.1.1", "bank.example")
 	if why, err := o.Due(); why != "the box is now reached as 10.1.1.1" || err != nil {
 		t.Errorf("%q, %v", why, err)
@@ -165,7 +165,7 @@ func TestOwn_ServersOnly(t *testing.T) {
 	}
 }
 
-// Files that cannot be used leave the certificate before in place; a key that comes after its certificate is taken.
+// Files that cannot be used leave the previous certificate in place; a key that comes after its certificate is taken.
 func TestKeeper(t *testing.T) {
 	o, now := newOwn(t)
 	dir := t.TempDir()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whatever is damaged in a file of the TLS folder: the box serves what a till takes that trusts the authority, if need
-// be after a renewal, or says which file it is.
+// Whatever is damaged in a file of the TLS folder: the box serves a certificate that a till with the authority accepts,
+// after a renewal if need be, or says which file is damaged.
 func TestOwn_Damaged(t *testing.T) {
 	o, now := newOwn(t)
 	trusted, err := o.Authority()

@@ -11,7 +11,7 @@ import (
 
 const maxBody = 1 << 20 // bytes; what the tills' listener takes
 
-// A sender holds no more than is left free, so that one, or a few together, leave room for all others.
+// A sender holds no more than what is left free, so that one sender, or a few together, leave room for all others.
 func TestBodies_Shares(t *testing.T) {
 	for _, hogs := range []int{1, 2, 10, 50} {
 		b := NewBodies(nil)
@@ -53,7 +53,7 @@ func TestBodies_Shares(t *testing.T) {
 	}
 }
 
-// What is announced and does not come takes no memory; what comes is counted as it comes and given back.
+// A body that is announced and does not come takes no memory; one that comes is counted, then given back.
 func TestBodies_Arriving(t *testing.T) {
 	share := NewBodies(nil)
 	for _, c := range []struct {
@@ -101,13 +101,13 @@ func TestBodies_Arriving(t *testing.T) {
 	}
 }
 
-// TestBodies_Grown: a body that arrives takes its sender's share as it grows; where the share is used up, or nothing is
-// left, it ends there.
+// TestBodies_Grown: a body that arrives takes its sender's share as it grows. Where the share is used up, or nothing is
+// left, the body ends there.
 func TestBodies_Grown(t *testing.T) {
 	for _, announced := range []int{maxBody, -1} {
 		for want, others := range map[error][]int64{ErrShare: {7}, ErrFull: {1, 2, 3, 4, 5, 6}} {
 			share := NewBodies(nil)
-			for taken := true; taken; { // as much as they may, then down to a page
+			for taken := true; taken; { // as much as they may take, then down to a page
 				taken = false
 				for _, id := range others {
 					for n := maxBody; n >= 4096; n /= 2 {
@@ -132,8 +132,8 @@ func TestBodies_Grown(t *testing.T) {
 	}
 }
 
-// A body that is refused for its pace is not read beyond what nobody counts, and is asked for once: a flood costs
-// nothing but the wire.
+// A body that is refused for its pace is read only up to the size that nobody counts, and is asked for once: a flood
+// costs nothing but bandwidth.
 func TestBodies_Pace(t *testing.T) {
 	for _, c := range []struct {
 		announce int

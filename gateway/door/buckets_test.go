@@ -46,7 +46,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestBuckets_GiveBack: attempts that are given back take nothing of what may be done later.
+// TestBuckets_GiveBack: attempts that are given back do not count against later ones.
 func TestBuckets_GiveBack(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	b := NewBuckets(5, time.Minute, 5)
@@ -66,7 +66,8 @@ func TestBuckets_GiveBack(t *testing.T) {
 	}
 }
 
-// TestOwnHost: on loopback, Host is an address or localhost; a name is another page's. Elsewhere names are DNS's.
+// TestOwnHost: on loopback, Host is an address or localhost; any other name is another page's. Elsewhere the DNS
+// decides.
 func TestOwnHost(t *testing.T) {
 	loopback, lan := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9090}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7),
 		Port: 9090}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// guarded is a door of connections in memory, with what it refused.
+// guarded is a door of connections in memory, with the connections that it refused.
 type guarded struct {
 	*Listener
 	t       *testing.T
@@ -23,7 +23,7 @@ func newGuarded(t *testing.T, p Places) *guarded {
 	return g
 }
 
-// enter is a connection that finds a place: in is the appliance's side, out the caller's.
+// enter opens a connection that finds a place: in is the appliance's side, out the caller's.
 func (g *guarded) enter(address string) (in, out net.Conn) {
 	g.t.Helper()
 	out = g.pipes.dial(address)
@@ -77,7 +77,7 @@ func TestDoor(t *testing.T) {
 	if !closed(second) || closed(third) || closed(fifth) || closed(tillOut) || d.refused["stranger"] != 1 {
 		t.Errorf("not the oldest stranger made room: %v", d.refused)
 	}
-	// A till's next connection is spared while there are strangers of other addresses.
+	// A till's next connection is spared while strangers of other addresses are there.
 	_, next := d.enter("10.0.0.1")
 	for i := range 8 {
 		d.enter(fmt.Sprintf("10.0.1.%d", i))
@@ -85,7 +85,7 @@ func TestDoor(t *testing.T) {
 	if closed(next) || closed(tillOut) {
 		t.Error("strangers drove a till's connection out")
 	}
-	// A place is free once, whoever closes how often.
+	// A place is freed once, whoever closes the connection, however often.
 	open := d.open
 	_ = fourth.Close()
 	_ = fourth.Close()
@@ -95,7 +95,7 @@ func TestDoor(t *testing.T) {
 	d.sound()
 }
 
-// A token fills its own places and no others; where nothing but known connections is left, a newcomer is refused.
+// A token fills its own places and no others; where only known connections are left, a newcomer is refused.
 func TestDoor_Known(t *testing.T) {
 	d := newGuarded(t, Places{All: 4, Strangers: 2, PerAddress: 4, PerToken: 2})
 	for range 3 {
@@ -120,8 +120,8 @@ func TestDoor_Known(t *testing.T) {
 }
 
 // TestDoor_Hammer: ten thousand connections, from many addresses of one IPv6 network, of many IPv4 hosts, or of one.
-// Some show a token. A till that was here before always gets in and stays until its token came, while 500 others knock;
-// so does a new one while fewer knock than there are places for strangers.
+// Some show a token. A till that was here before always gets in, and stays until its token has come, while 500 others
+// knock; a new till does so too while fewer knock than there are places for strangers.
 func TestDoor_Hammer(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, address := range map[string]func(i int) string{
@@ -214,13 +214,13 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // closed tells whether the other side hung up.
 func closed(c net.Conn) bool {
-	_ = c.SetReadDeadline(time.Unix(1, 0)) // a pipe that is closed says so before
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // a pipe that is closed says so before its deadline does
 	_, err := c.Read(make([]byte, 1))
 	return err != nil && !os.IsTimeout(err)
 }
 
-// TestNetworkOf: an IPv6 host changes its address within its /64 as it likes, and stays one asker; an IPv4 address is
-// one.
+// TestNetworkOf: an IPv6 host changes its address within its /64 at will, and still counts as one caller; an IPv4
+// address is one caller.
 func TestNetworkOf(t *testing.T) {
 	of := func(ip string) string { return NetworkOf(&net.TCPAddr{IP: net.ParseIP(ip)}) }
 	if of("2001:db8::1") != of("2001:db8::ffff:1") || of("2001:db8::1") == of("2001:db8:0:1::1") ||

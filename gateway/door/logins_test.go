@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/audit"
 )
 
-// trail keeps acts.
+// trail records acts.
 type trail struct {
 	mu   sync.Mutex
 	acts []audit.Act
@@ -34,8 +34,8 @@ func (r *trail) take() []audit.Act {
 	return list
 }
 
-// The first wrong admin token is in the trail at once, those of the next minute in one act an address; any number of
-// addresses makes few acts; none is lost at the end.
+// The first wrong admin token is in the trail at once; those of the next minute become one act per address. Any number
+// of addresses makes few acts; none is lost at the end.
 func TestLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := new(trail)

@@ -38,7 +38,7 @@ func contractOf(t *testing.T) dte.Value {
 	return v
 }
 
-// follow is what a member says itself or refers to.
+// follow is the value of a member, its own or the one that it refers to.
 func follow(t *testing.T, doc, v dte.Value) dte.Value {
 	t.Helper()
 	ref := v.Get("$ref").Text()
@@ -71,7 +71,7 @@ func eitherOf(s dte.Value) []string {
 	return []string{first.Text(), s.Get("then").Get("required").Index(0).Text()}
 }
 
-// TestContract_Tables: the requests' schemas say what the tables of endpoints do: names, kinds, bounds, what is due.
+// TestContract_Tables: the requests' schemas agree with the tables of endpoints: names, kinds, bounds, what is due.
 func TestContract_Tables(t *testing.T) {
 	doc := contractOf(t)
 	tables := map[string]*Form{"SolicitudInvalidacion": invalidation, "SolicitudConsulta": lookup,
@@ -156,8 +156,8 @@ func compareFields(t *testing.T, doc dte.Value, where string, s dte.Value, field
 	}
 }
 
-// TestExtra_OfItems: a form gives each item of a sale a member of its own: it is read, due, blamed by its path, and in
-// the contract.
+// TestExtra_OfItems: a form gives each item of a sale a member of its own: it is read, required, named in faults by its
+// path, and in the contract.
 func TestExtra_OfItems(t *testing.T) {
 	invoice := *plugins.Types()[0]
 	f := *invoice.Form

@@ -8,9 +8,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// TestDecode_FullCostsNothing: what is wrong beyond the faults that are listed is not looked for: a thousand times as
-// many faults take no more work. Work is counted in allocations, of which a spelling hint makes one for each known
-// name.
+// TestDecode_FullCostsNothing: the decoder looks for no faults beyond those that are listed: a thousand times as many
+// faults take no more work. Work is counted in allocations, of which a spelling hint makes one for each known name.
 func TestDecode_FullCostsNothing(t *testing.T) {
 	for name, body := range map[string]func(n int) string{
 		"unknown members": func(n int) string {
@@ -43,7 +42,7 @@ func TestDecode_FullCostsNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations for 3,200 faults, %v for 64,000", name, few, many)
 		}
 	}
-	// Nor do the rules look at it.
+	// Nor do the rules look at such a request.
 	v, err := dte.Parse([]byte(`{"items":[` + strings.Repeat(`1,`, MaxFaults) + `1]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +57,7 @@ func TestDecode_FullCostsNothing(t *testing.T) {
 	}
 }
 
-// Faults of facts come back under the request's own names.
+// Faults of facts are reported under the request's own names.
 func TestRequestPath(t *testing.T) {
 	payment, err := dte.Parse([]byte(`{"pago":{"codigo":"01"}}`))
 	if err != nil {
@@ -100,7 +99,7 @@ func TestDecode_PaymentCodes(t *testing.T) {
 	}
 }
 
-// Whatever a till sends, the decoder gives facts or faults, and at most so many.
+// Whatever a till sends, the decoder gives facts or a bounded number of faults.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1.5,"tributos":["D1"]}],"condicionOperacion":2,"pago":{"codigo":"01"}}`))
 	f.Add([]byte(`{"receptor":null,"items":[[],{}],"descuentoGlobal":{"gravada":1e999},"pagos":[{"montoPago":-1}]}`))
@@ -122,7 +121,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 // TestDecode_AmbiguousPayment: where the specification and MH's catalogue name a payment's code differently, the till
-// is told so, once a sale, until the branch says what its codes mean.
+// gets a warning, once a sale, until the branch says what its codes mean.
 func TestDecode_AmbiguousPayment(t *testing.T) {
 	const sale = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1,"pagos":[{"codigo":"03","montoPago":0.5},{"codigo":"04","montoPago":0.5}]}`
 	v, err := dte.Parse([]byte(sale))
@@ -142,7 +141,7 @@ func TestDecode_AmbiguousPayment(t *testing.T) {
 	}
 }
 
-// TestDecode_Address: an address that cannot be mailed is refused at the counter, and spaces around one are dropped.
+// TestDecode_Address: an address that cannot be mailed to is refused at the counter, and spaces around one are dropped.
 func TestDecode_Address(t *testing.T) {
 	sale := func(correo string) *Filled {
 		return decodeText(t, "01", `{"receptor":{"nombre":"Ana","correo":"`+correo+

@@ -7,7 +7,7 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// TestRefusal: only what SPEC demands of a receptor, and is missing, has the receptor's own code.
+// TestRefusal: the receptor's own code is only for missing members that SPEC requires of a receptor.
 func TestRefusal(t *testing.T) {
 	const own = "RECEPTOR_VALIDATION_ERROR"
 	for want, list := range map[string][]dte.Fault{

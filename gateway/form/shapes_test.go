@@ -60,7 +60,7 @@ func TestDecode_BothShapes(t *testing.T) {
 	}
 }
 
-// A request that mixes the shapes so that they contradict each other is refused, and both members are named.
+// A request that mixes the shapes in a contradictory way is refused, and both members are named.
 func TestDecode_Contradictions(t *testing.T) {
 	line := `"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1`
 	for name, c := range map[string]struct {
@@ -105,7 +105,7 @@ func TestDecode_Contradictions(t *testing.T) {
 	}
 }
 
-// What neither MH's layout nor the amounts know travels in the appendix.
+// Members that neither MH's layout nor the amounts know travel in the appendix.
 func TestDecode_Appendix(t *testing.T) {
 	d := decodeText(t, "05", `{"codigoGeneracion":"`+originA+
 		`","motivo":"Rebaja","motivoModificacion":2,"montoAjuste":10.5,"items":[{"descripcion":"a","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`)
@@ -122,7 +122,7 @@ func TestDecode_Appendix(t *testing.T) {
 	}
 }
 
-// Faults come back under the names that the request used.
+// Faults are reported under the names that the request used.
 func TestRequestPath_Shapes(t *testing.T) {
 	for _, c := range []struct{ document, body, fact, want string }{
 		{"14", `{"sujetoExcluido":{}}`, "receptor.direccion.distrito", "sujetoExcluido.direccion.distrito"},

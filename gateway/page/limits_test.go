@@ -11,8 +11,8 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// TestLimits_Alerts: the shop's page turns yellow when central IT's first alert of the same thing rings, a page's of a
-// deadline.
+// TestLimits_Alerts: the shop's page turns yellow when central IT's first alert of the same thing rings; for a
+// deadline, when the alert that pages somebody rings.
 func TestLimits_Alerts(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(plugintest.Root(t), "deploy", "prometheus", "alerts.yml"))
 	if err != nil {

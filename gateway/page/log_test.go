@@ -24,7 +24,7 @@ type logCall struct {
 	around  []ast.Node // what the call stands in, the outermost first
 }
 
-// logCalls finds every call of the appliance that writes a line of the log: dted and all that it is made of.
+// logCalls finds every call of the appliance that writes a line of the log, in dted and all that it is made of.
 func logCalls(t *testing.T) (list []logCall) {
 	t.Helper()
 	set := token.NewFileSet()
@@ -108,7 +108,7 @@ func nameOf(e ast.Expr) string {
 }
 
 // TestLogged: every warning and error of the sources has its sentence in Spanish, and every sentence its message. A
-// message must stand in the sources as it is: what differs from line to line is an attribute.
+// message must stand in the sources as a literal: what differs from line to line is an attribute.
 func TestLogged(t *testing.T) {
 	found := make(map[string]bool)
 	for _, c := range logCalls(t) {
@@ -145,7 +145,7 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// neverNil are errors that no caller leaves out, and texts.
+// neverNil are errors that are never nil where they are logged, and texts.
 var neverNil = map[string]bool{
 	// texts
 	"engine/rulestore/activation.go a.Error": true, "storage/create.go message": true,
@@ -155,8 +155,8 @@ var neverNil = map[string]bool{
 	"engine/rulestore/autorollback.go cause": true, // RetryWithPrevious is called with what failed
 }
 
-// TestLogged_Errors: a line of the log bears an error only where there is one: what is logged as "error" has been
-// compared with nil around the call, or is a text.
+// TestLogged_Errors: a line of the log has an error only where there is one: a value logged as "error" is compared with
+// nil around the call, or is a text.
 func TestLogged_Errors(t *testing.T) {
 	seen := 0
 	for _, c := range logCalls(t) {
@@ -177,7 +177,7 @@ func TestLogged_Errors(t *testing.T) {
 	}
 }
 
-// printed is a name, with what it is a member of; "" for a call, a literal, an operation.
+// printed is a name, with what it is a member of; "" for a call, a literal or an operation.
 func printed(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -190,11 +190,11 @@ func printed(e ast.Expr) string {
 	return ""
 }
 
-// proven tells whether a call stands where a name is not nil: in the body of an if, or in a case, that compares the
-// name with nil or asks what error it is, or not in the case that it is nil; or where its method is called; or behind
+// proven tells whether a call stands where a name cannot be nil: in a body or case whose condition compares the name
+// with nil or asks what error it is; in a switch whose first case is nil; where the name's method is called; or behind
 // an if that leaves the function when the name is nil.
 func proven(name string, c logCall) bool {
-	for _, n := range c.around { // its method is called, which would panic
+	for _, n := range c.around { // the name's method is called, which would panic
 		f, ok := n.(*ast.FuncDecl)
 		called := false
 		if ok {
@@ -221,7 +221,7 @@ func proven(name string, c logCall) bool {
 			if n.Value != nil && printed(n.Value) == name {
 				return true
 			}
-		case *ast.SwitchStmt: // its first case is that there is none
+		case *ast.SwitchStmt: // its first case is nil
 			if first := n.Body.List[0].(*ast.CaseClause); first != c.around[i+1] && len(first.List) == 1 &&
 				source(first.List[0]) == name+" == nil" {
 				return true
@@ -247,7 +247,7 @@ func proven(name string, c logCall) bool {
 	return false
 }
 
-// leaves tells whether a block ends by leaving what it stands in.
+// leaves tells whether a block ends by leaving the one that it stands in.
 func leaves(b *ast.BlockStmt) bool {
 	switch last := b.List[len(b.List)-1].(type) {
 	case *ast.ReturnStmt:

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPage_Month: the month so far has documents and amounts by type, as MH has sealed them; what does not stand is a
-// remark; and a month that is still counted says so.
+// TestPage_Month: the month so far has documents and amounts by type, as MH has sealed them; documents that do not
+// count are a remark; a month that is still being counted says so.
 func TestPage_Month(t *testing.T) {
 	o := overviews()["normal"]
 	for lang, want := range map[string][]string{

@@ -25,7 +25,7 @@ import (
 	"dtegate/storage"
 )
 
-// overviews are the states of a branch that the page is looked at in.
+// overviews are the states of a branch in which the page is looked at.
 func overviews() map[string]*Overview {
 	now := time.Date(2026, 12, 4, 14, 32, 5, 0, dte.Zone)
 	skew := 400 * time.Millisecond
@@ -120,8 +120,8 @@ func overviews() map[string]*Overview {
 		"stopped": stopped, "quiet": quiet}
 }
 
-// unread is what a page does not show at once, or in the other language on purpose: MH's own words are Spanish. The
-// other two are words that only one of the languages has.
+// unread matches what a page does not show at once, or shows in the other language on purpose: MH's own words are
+// Spanish. The other two are words that exist in only one of the languages.
 var (
 	unread = regexp.MustCompile(
 		`(?s)<head>.*?</head>|<details>.*?</details>|<pre>.*?</pre>|<a [^>]*>(English|Español)</a>|\[contingencia.fInicio\][^<]*|<header>.*?</header>`)
@@ -169,7 +169,7 @@ func TestPage(t *testing.T) {
 			if spanish := onlySpanish.FindString(read); lang == "en" && spanish != "" {
 				t.Errorf("%s in English says %q", name, spanish)
 			}
-			// a word whose language is taken for its key
+			// a word whose key was mistaken for its language
 			for _, no := range []string{"dte@tienda", "ana@", "secret", "ZgotmplZ", "<script", " style=", "http://",
 				"%!", ">es<", ">en<"} {
 				if strings.Contains(page, no) {
@@ -254,7 +254,7 @@ func TestBrowser(t *testing.T) {
 		for _, lang := range []string{"es", "en"} {
 			for _, wide := range []int{360, 1280} {
 				for _, scheme := range []string{"light", "dark"} {
-					// A phone in the dark speaks Spanish, a desk in the light too; the other way round English.
+					// A phone in dark mode speaks Spanish, a desk in light mode too; the other two speak English.
 					if all || (wide == 360) == (scheme == "dark") == (lang == "es") {
 						look(fmt.Sprintf("status-%s-%s-%s", state, lang, scheme), status+"/?lang="+lang, wide, scheme)
 					}

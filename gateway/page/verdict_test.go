@@ -19,9 +19,9 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// ailments are everything that can be wrong on the page, each as one thing that is done to a sound branch.
+// ailments are everything that can be wrong on the page, each as one change to a sound branch.
 var ailments = []struct {
-	name, colour string // of what is below the verdict; "" for what is history
+	name, colour string // of the row below the verdict; "" for history
 	do           func(o *Overview)
 }{
 	{"MH silent", "yellow", func(o *Overview) { o.MH.Up = false }},
@@ -74,7 +74,7 @@ var ailments = []struct {
 }
 
 // TestPage_Verdict: a page on which something is red or yellow never says that nothing needs doing, and its verdict is
-// as red as the reddest of it; on a page without either it says so. Each ailment alone, then together.
+// as red as its reddest row; a page without either says that nothing does. Each ailment alone, then together.
 func TestPage_Verdict(t *testing.T) {
 	colour := regexp.MustCompile(`class="(?:facts )?(bad|warn)"`)
 	check := func(t interface {
@@ -131,8 +131,8 @@ func indexes(n int) []int {
 	return list
 }
 
-// TestGuardia: the page of those on duty has a row for each verdict, and quotes no sentence that this page does not
-// show.
+// TestGuardia: the manual page for those on duty has a row for each verdict, and quotes only sentences that this page
+// shows.
 func TestGuardia(t *testing.T) {
 	text, err := os.ReadFile("../../deploy/GUARDIA.md")
 	if err != nil {

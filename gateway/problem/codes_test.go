@@ -13,8 +13,8 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestAll_EveryCode: what the sources can answer is in the list, with its status and its place, and the list has
-// nothing that the sources cannot answer.
+// TestAll_EveryCode: every code that the sources can answer is in the list, with its status and its place, and the list
+// has no other.
 func TestAll_EveryCode(t *testing.T) {
 	known := make(map[string]problem.Code)
 	for _, c := range problem.All() {
@@ -23,7 +23,7 @@ func TestAll_EveryCode(t *testing.T) {
 	met := make(map[string]bool)
 	for _, f := range scan(t) {
 		at := fmt.Sprintf("%s:%d", f.file, f.line)
-		if f.code == "" || f.code == "…" || f.code == schema.Contradiction { // which is answered as RULE_FAILED
+		if f.code == "" || f.code == "…" || f.code == schema.Contradiction { // answered as RULE_FAILED
 			continue
 		}
 		c, listed := known[f.code]
@@ -46,8 +46,8 @@ func TestAll_EveryCode(t *testing.T) {
 	}
 }
 
-// TestAll_OneMeaning: no code stands twice, no meaning has two codes of one place, and each is told whole in both
-// languages.
+// TestAll_OneMeaning: no code is listed twice, no meaning has two codes in one place, and both languages explain each
+// code in full.
 func TestAll_OneMeaning(t *testing.T) {
 	names, meanings := make(map[string]bool), make(map[string]string)
 	for _, c := range problem.All() {
@@ -80,12 +80,12 @@ var english = map[string]bool{"engine/contingency/watch.go": true, "engine/conti
 var strange = regexp.MustCompile(
 	`\b(the|is|not|must|and|of|invalid|required|should|with|null|UUID|JSON|hexadecimal|cursor|bytes|ASCII)\b|[\^$\\|*{}]|\bhay tipo`)
 
-// technical are texts for who writes the till's program, whom alone they can concern: of HTTP, of JSON, of paths.
+// technical are texts for the developer of a till, whom alone they concern: about HTTP, JSON, paths.
 var technical = map[string]bool{"gateway/bodies.go": true, "gateway/reply/exchange.go": true, "gateway/list.go": true,
 	"gateway/printed.go": true, "gateway/auth.go": true, "engine/dte/parse.go": true, "gateway/issue.go": true,
 	"gateway/gateway.go": true, "gateway/form/form.go": true}
 
-// TestMessages: every message of the sources stands in testdata/messages.txt, where people read it; those for tills are
+// TestMessages: every message of the sources is in testdata/messages.txt, where people read it; messages for tills are
 // Spanish, those for operators English.
 func TestMessages(t *testing.T) {
 	var b strings.Builder

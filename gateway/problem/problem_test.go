@@ -11,7 +11,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestProblem_English: what a till is told in Spanish an operator is told in English, by the list of codes; what was
+// TestProblem_English: a Spanish text for tills becomes the English text of the list of codes for an operator; a text
 // written for operators stays as it is.
 func TestProblem_English(t *testing.T) {
 	for _, c := range problem.All() {
@@ -30,7 +30,7 @@ func TestProblem_English(t *testing.T) {
 	}
 }
 
-// TestOperatorText: no text for tills is in what /readyz and the supervisor say of an error.
+// TestOperatorText: nothing that /readyz and the supervisor say of an error is a text for tills.
 func TestOperatorText(t *testing.T) {
 	for _, c := range problem.All() {
 		e := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Err: errors.New("the cause")}

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// told is a place of the sources that tells somebody what is wrong.
+// told is a place in the sources that reports an error to somebody.
 type told struct {
 	file     string // "gateway/form/fill.go"
 	line     int
@@ -25,8 +25,7 @@ type told struct {
 	cause    bool   // an error's own text is part of the message
 }
 
-// folders are the packages whose texts and codes reach an answer.
-// Those whose constants others name come first.
+// folders are the packages whose texts and codes reach an answer. Packages whose constants others use come first.
 var folders = []string{"engine/refusal", "engine/record", "gateway", "gateway/problem",
 	"gateway/reply", "gateway/adminapi", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency",
 	"engine/documents", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema",
@@ -72,7 +71,7 @@ func scan(t *testing.T) []told {
 				s.literal(name, f.Name.Name, n, typeName(n.Type))
 			case *ast.AssignStmt:
 				s.assign(name, f.Name.Name, n)
-			case *ast.BasicLit: // an answer that is written as it stands
+			case *ast.BasicLit: // an answer that is written out
 				if m := written.FindStringSubmatch(n.Value); m != nil {
 					s.found = append(s.found, told{file: name, line: s.set.Position(n.Pos()).Line, code: m[1],
 						message: m[2]})
@@ -137,8 +136,8 @@ var tellers = map[string]struct{ code, status, text int }{
 
 var faultCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
-// call reads a call of a function that tells: ForTill and its like by their arguments, and every fault, wrong,
-// forbidden or digits by what its arguments look like.
+// call reads a call of a function that reports: ForTill and its like by their arguments; fault, wrong, forbidden and
+// digits by what their arguments look like.
 func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 	name := typeName(c.Fun)
 	at := s.set.Position(c.Pos()).Line
@@ -189,7 +188,7 @@ func (s *sources) assign(file, pkg string, a *ast.AssignStmt) {
 		case "Message":
 			f.message, f.cause = text, tellsCause(a.Rhs[i])
 		}
-		f.fault = f.fault || strings.HasPrefix(file, "engine/dte/") // whose errors are all faults
+		f.fault = f.fault || strings.HasPrefix(file, "engine/dte/") // all errors of these folders are faults
 	}
 	if f.code != "" || f.message != "" && f.message != "…" || f.cause {
 		s.found = append(s.found, f)
@@ -271,8 +270,8 @@ func (s *sources) text(pkg string, e ast.Expr) string {
 	return "…"
 }
 
-// tellsCause: an error's own text, which is English, is part of a message: err.Error(), or err among the arguments of
-// Sprintf.
+// tellsCause tells whether an error's own text, which is English, is part of a message: err.Error(), or err among the
+// arguments of Sprintf.
 func tellsCause(message ast.Expr) (found bool) {
 	ast.Inspect(message, func(n ast.Node) bool {
 		c, ok := n.(*ast.CallExpr)

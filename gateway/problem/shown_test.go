@@ -49,7 +49,7 @@ func statuses(c problem.Code) string {
 	return strings.Join(all, ", ")
 }
 
-// TestPage: deploy/CODES.md is the list.
+// TestPage: deploy/CODES.md is generated from the list.
 func TestPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Codes of errors

@@ -11,7 +11,7 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// TestFail: an error that comes behind an answer leaves the bytes of that one as they are: other requests may share
+// TestFail: an error that comes after an answer leaves the bytes of that answer as they are: other requests may share
 // them.
 func TestFail(t *testing.T) {
 	shared := []byte("a page that every request is given, longer than an error is; a page that every request is " +
@@ -25,7 +25,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// TestFail_RetryAfter: who waits as long as he was told is not early.
+// TestFail_RetryAfter: a client that waits as long as it was told is not early.
 func TestFail_RetryAfter(t *testing.T) {
 	for wait, want := range map[time.Duration]string{0: "", time.Millisecond: "1", time.Second: "1",
 		1900 * time.Millisecond: "2", 2999 * time.Millisecond: "3", time.Minute: "60"} {
@@ -37,7 +37,7 @@ func TestFail_RetryAfter(t *testing.T) {
 	}
 }
 
-// TestBody: a body is plain, strict JSON of at most 1 MiB, or is refused as what it is.
+// TestBody: a body is plain, strict JSON of at most 1 MiB, or the refusal says what it is.
 func TestBody(t *testing.T) {
 	whole := `{"a":"` + strings.Repeat("x", MaxBody-8) + `"}`
 	for _, c := range []struct {

@@ -53,8 +53,9 @@ func (b *branch) booked(of string) (dir string, records []byte) {
 	return dir, lines.Bytes()
 }
 
-// TestBooks: of what a branch really issued, of every type and state, the books count what GET /dte/documentos counts,
-// and the oracle makes the same rows of the same signed documents. DTE_SOAK=1: all that certify sends.
+// TestBooks: for the documents that a branch really issued, of every type and state, the books count what GET
+// /dte/documentos counts, and the oracle makes the same rows from the same signed documents. DTE_SOAK=1: of all that
+// certify sends.
 func TestBooks(t *testing.T) {
 	b := open(t)
 	b.wanted = minimum(os.Getenv("DTE_SOAK") != "")

@@ -57,7 +57,7 @@ type Branch struct {
 	done   sync.WaitGroup
 }
 
-// key is that of all branches of a process.
+// key is the same for all branches of a process.
 var key = sync.OnceValues(func() (*sign.Key, error) { return sign.Generate(1024) })
 
 var (
@@ -65,14 +65,14 @@ var (
 	books   = make(map[string]*rulestore.Book)
 )
 
-// allRules is every rule of this repository for an ambiente, both generations, admitted once a process.
+// allRules is every rule of this repository for an ambiente, both generations, loaded once a process.
 func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 	booksMu.Lock()
 	defer booksMu.Unlock()
 	if books[ambiente] != nil {
 		return books[ambiente], nil
 	}
-	// the generation before is in force
+	// the previous generation is in force
 	early := func() time.Time { return time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC) }
 	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: early}
 	if err := storage.Create(options); err != nil {
@@ -99,7 +99,7 @@ func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// tillContract is what every exchange of a till with a branch is held against.
+// tillContract is the contract that every exchange of a till with a branch is checked against.
 var tillContract = sync.OnceValues(func() (*apitest.Contract, error) {
 	text, err := contractText()
 	if err != nil {
@@ -123,8 +123,8 @@ var contractText = sync.OnceValues(func() ([]byte, error) {
 	return gateway.OpenAPI(TypesIssued())
 })
 
-// Open starts a branch with an empty store in an ambiente (CAT-001) at a time; the test's end stops it and checks its
-// store.
+// Open starts a branch with an empty store in an ambiente (CAT-001) at a time. When the test ends, it stops the branch
+// and checks its store.
 func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 	t.Helper()
 	return OpenWith(t, ambiente, begin, func(*engine.Options) {})
@@ -218,7 +218,7 @@ func listen(t testing.TB) net.Listener {
 // Now is the branch's time, and MH's.
 func (b *Branch) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
-// Set puts the clock of both to a time.
+// Set sets the clock of both to a time.
 func (b *Branch) Set(now time.Time) { b.ahead.Store(int64(time.Until(now))) }
 
 func issuer(ambiente string) record.Issuer {
@@ -232,7 +232,7 @@ func issuer(ambiente string) record.Issuer {
 		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
 }
 
-// Answer is what the branch said to a request.
+// Answer is what the branch answered to a request.
 type Answer struct {
 	Status  int
 	Headers http.Header

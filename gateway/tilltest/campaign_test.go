@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// TestCampaign: no refused document in a customer's hand. Requests by chance, valid, nearly valid and hostile, of every
-// type in both generations, online and in contingency and then forwarded: what is answered 201 is a document that MH
-// accepts, and what is refused is refused at the counter with a path of the request. DTE_SOAK plays 20,000;
-// DTE_CAMPAIGN another number, DTE_SEED another seed.
+// TestCampaign: no customer ever holds a refused document. Random requests, valid, nearly valid and hostile, of every
+// type in both generations, online, and in contingency and then forwarded: every 201 is a document that MH accepts, and
+// every refusal comes at the counter, with a path of the request. DTE_SOAK plays 20,000; DTE_CAMPAIGN another number,
+// DTE_SEED another seed.
 func TestCampaign(t *testing.T) {
 	requests, seed := 400, uint64(1)
 	if os.Getenv("DTE_SOAK") != "" {
@@ -40,7 +40,7 @@ func TestCampaign(t *testing.T) {
 			b := Open(t, day.ambiente, day.begin)
 			c := &campaign{t: t, b: b, g: NewGenerator(seed, day.begin.Format(time.DateOnly), day.returns),
 				table: make(map[string]*row), next: make(map[string]int)}
-			// Two rounds: first without MH there is nothing to refer to.
+			// Two rounds: in the first, without MH, there is nothing to refer to.
 			for range 2 {
 				c.online(requests / 8)
 				c.offline(requests / 8)
@@ -66,7 +66,7 @@ type campaign struct {
 	wait     map[string]asked
 	left     string // cursor of what came late
 	shown    int
-	compared int // documents whose amounts are exact
+	compared int // documents whose amounts were compared
 }
 
 type row struct{ requests, counter, catalogue, refused int }
@@ -78,7 +78,7 @@ type asked struct {
 	tree              Request
 }
 
-// one sends a request by chance, counts it, and checks its refusal or its number.
+// one sends a random request, counts it, and checks its refusal or its number.
 func (c *campaign) one() (q asked, a Answer, numbered bool) {
 	path, tipo, r := c.g.Valid()
 	r = clone(r).(Request)
@@ -205,7 +205,7 @@ func (c *campaign) numbered(q asked, a Answer) {
 	c.next[q.tipo] = n
 }
 
-// catalogued are refusals of MH for values of catalogues, which SPEC leaves to it (SPEC 2.7).
+// catalogued are MH's refusals for values of catalogues, whose check SPEC leaves to MH (SPEC 2.7).
 var catalogued = regexp.MustCompile(
 	`^\[(resumen\.pagos\.(codigo|plazo)|cuerpoDocumento\.(uniMedida|tipoDte)|(receptor|sujetoExcluido|documento)\.(codActividad|tipoDocumento|direccion\.(departamento|municipio|distrito)))\] VALOR NO ES PERMITIDO$`)
 
@@ -237,13 +237,13 @@ var expected = []string{"DISCOUNT_ABOVE_LINE", "GLOBAL_DISCOUNT_ABOVE_TOTAL", "N
 	"OVER_RETURN_ERROR", "INVALID_ORIGIN_STATUS", "NO_GRAVADO_NOT_TAKEN", "RETURN_WHOLE_LINE", "NOTHING_RETURNED",
 	"RETURN_DISCOUNTED_TAX", "CATALOGUE"}
 
-// unlucky are paths that the layouts of before DTE 2.0 refuse of some sums: a consumer without a name from 1,095.00 on,
-// taxes on a line of 0.00, a total of 0.00.
+// unlucky are paths that layouts before DTE 2.0 refuse for some sums: a consumer without a name from 1,095.00 on, taxes
+// on a line of 0.00, a total of 0.00.
 var unlucky = regexp.MustCompile(`^(receptor\.nombre|items\[\d+\]\.tributos|items|condicionOperacion)$`)
 
 var steps = regexp.MustCompile(`[^.\[\]]+`)
 
-// within tells whether a path is of the request: there, or one that could be.
+// within tells whether a path belongs to the request: it is there, or could be.
 func within(r any, path string) bool {
 	for _, step := range steps.FindAllString(path, -1) {
 		if i, err := strconv.Atoi(step); err == nil {

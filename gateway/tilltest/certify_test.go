@@ -68,8 +68,8 @@ func (b *branch) chaos(c simulator.Chaos) {
 	}
 }
 
-// minimum is what MH wants of each kind, or about a fifteenth of it. Of that, one event: a second one is due when so
-// few sales are sent already, and would rightly be given one more than is wanted.
+// minimum is what MH wants of each kind, or about a fifteenth of it; then of events only one: a second would come due
+// after so few sales that the certification would rightly make one too many.
 func minimum(all bool) map[string]int {
 	wanted := map[string]int{}
 	for _, r := range documents.Requirements() {
@@ -84,7 +84,7 @@ func minimum(all bool) map[string]int {
 	return wanted
 }
 
-// holds tells that MH has sealed exactly what is wanted.
+// holds checks that MH has sealed exactly what is wanted.
 func (b *branch) holds(wanted map[string]int) {
 	b.t.Helper()
 	types := maps.Clone(wanted)
@@ -102,7 +102,7 @@ func (b *branch) holds(wanted map[string]int) {
 	}
 }
 
-// killed ends a run for good after so many sendings, with the last under way: nobody hears its answer.
+// killed ends a run for good after so many sendings, while the last is under way: nobody hears its answer.
 type killed struct {
 	next     http.RoundTripper
 	left     atomic.Int64
@@ -123,8 +123,8 @@ func (k *killed) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, errors.New("killed")
 }
 
-// TestCertify: MH seals what it wants of every kind, no document more, though the run is killed again and again with a
-// sale under way, and MH refuses nothing: all 315 documents and 15 events, or about a fifteenth with -short.
+// TestCertify: MH seals what it wants of every kind and no document more, though the run is killed again and again with
+// a sale under way, and MH refuses nothing: all 315 documents and 15 events, or about a fifteenth of them with -short.
 func TestCertify(t *testing.T) {
 	b := open(t)
 	b.wanted = minimum(!testing.Short())
@@ -162,8 +162,8 @@ func TestCertify(t *testing.T) {
 	b.holds(b.wanted)
 }
 
-// TestCertify_Refused: MH refuses one kind: the report says which, with which code and field; that kind is given up,
-// and what is not made against it goes on.
+// TestCertify_Refused: MH refuses one kind: the report says which, with the code and the field. That kind is given up,
+// and every kind that does not refer to it goes on.
 func TestCertify_Refused(t *testing.T) {
 	b := open(t)
 	b.wanted = map[string]int{"01": 2, "03": 4, "05": 1, "07": 2, "14": 1}
@@ -199,7 +199,7 @@ func TestCertify_Refused(t *testing.T) {
 		t.Errorf("%v\n%s", err, &stopped)
 	}
 
-	// MH is put right: the next run ends it, and still names what was refused.
+	// MH is fixed: the next run finishes the kind, and still names what was refused.
 	b.chaos(simulator.Chaos{})
 	report, err = certify.New(b.options()).Run(t.Context())
 	if err != nil || !report.Complete || len(report.Refusals) != 1 {
@@ -217,8 +217,8 @@ func TestCertify_Refused(t *testing.T) {
 	}
 }
 
-// TestCertify_RefusedInvalidation: MH refuses an invalidation: the next is of another invoice, and the report has MH's
-// code, text and the document. Three in a row end the invalidations alone.
+// TestCertify_RefusedInvalidation: MH refuses an invalidation: the next one is of another invoice, and the report has
+// MH's code, text and the document. Three in a row end only the invalidations.
 func TestCertify_RefusedInvalidation(t *testing.T) {
 	b := open(t)
 	b.wanted = map[string]int{"01": 4, "invalidacion": 2}
@@ -263,7 +263,7 @@ func TestCertify_Credentials(t *testing.T) {
 }
 
 // TestCertify_Away: MH goes away in the middle: the run sends nothing more, says so, and goes on when MH is back; the
-// contingency's own event counts. Where MH stays away longer than the patience is, the run ends and says what to do.
+// contingency's own event counts. When MH stays away longer than the run is patient, the run ends and says what to do.
 func TestCertify_Away(t *testing.T) {
 	b := open(t)
 	b.wanted = map[string]int{"01": 6, "contingencia": 1}

@@ -22,7 +22,7 @@ var wrongCodes = []struct{ path, example, from, to, fault string }{
 }
 
 // TestCodes: a code that MH's catalogue does not have is a 400 with its path, online as in contingency, and spends no
-// number. Codes of payments and their terms are MH's to decide while it answers.
+// number. While MH answers, it decides about codes of payments and of their terms.
 func TestCodes(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	for _, c := range wrongCodes {
@@ -70,7 +70,7 @@ func TestCodes_Lists(t *testing.T) {
 	}
 }
 
-// TestNoteOnInvoice: in the generation in which MH takes notes against vouchers only, a note against an invoice is
+// TestNoteOnInvoice: in the generation in which MH takes notes only against vouchers, a note against an invoice is
 // refused at the counter with the code of the specification.
 func TestNoteOnInvoice(t *testing.T) {
 	b := Open(t, "00", days["before"])

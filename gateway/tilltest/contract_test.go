@@ -19,8 +19,8 @@ func contractOf(t *testing.T) []byte {
 	return text
 }
 
-// TestExamples_Issued: every example of the contract, in the payload's names and in the client library's, is issued as
-// it stands, but for the code of the original; each answer is as the contract says, its document too.
+// TestExamples_Issued: every example of the contract, in the payload's names and in the client library's, is issued
+// unchanged, except for the code of the original. Each answer, and its document, fits the contract.
 func TestExamples_Issued(t *testing.T) {
 	contract, err := apitest.Parse(contractOf(t))
 	if err != nil {
@@ -71,8 +71,8 @@ func TestExamples_Issued(t *testing.T) {
 	}
 }
 
-// TestContract_Required: what MH's layout wants of a receiver beyond what is required always is what the contract says
-// of each generation: without it, and only without it, a request is refused.
+// TestContract_Required: the contract says for each generation which members of a receiver MH's layout wants beyond
+// those always required: without them, and only without them, a request is refused.
 func TestContract_Required(t *testing.T) {
 	var doc struct {
 		Components struct {

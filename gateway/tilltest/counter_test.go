@@ -13,7 +13,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// days on which the counter is tried: in each generation of MH's layouts.
+// days on which the counter is tested: one in each generation of MH's layouts.
 var days = map[string]time.Time{
 	"before":  time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC),
 	"DTE 2.0": time.Date(2026, 11, 23, 14, 0, 0, 0, time.UTC),
@@ -114,8 +114,8 @@ func spelt(t testing.TB, body string) string {
 	return body
 }
 
-// Every refusal is one at the counter: 400, the paths of the request, a stable code, and no number spent; in both
-// generations, online and without MH.
+// Every refusal happens at the counter: 400, the paths of the request, a stable code, and no number spent; in both
+// generations, with MH and without.
 func TestCounter_Refuses(t *testing.T) {
 	for day, begin := range days {
 		t.Run(day, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestCounter_Refuses(t *testing.T) {
 	}
 }
 
-// What reads odd and is good: it is sealed, and says of the receiver what MH wants of the day's generation.
+// Requests that look odd and are right: each is sealed, and says of the receiver what MH wants in the day's generation.
 func TestCounter_Takes(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	for _, c := range []struct{ name, path, body, shows string }{
@@ -238,7 +238,7 @@ func TestCounter_NoteToAnotherTaxpayer(t *testing.T) {
 					t.Errorf("%s: %v", other, a)
 				}
 			}
-			// What the till leaves out is the original's.
+			// What the till leaves out comes from the original.
 			for said, member := range map[string]string{`{"correo":"otra@example.com"}`: "otra@example.com",
 				`{"nit":"06140202801028"}`: "Comercial El Roble", `{"nombreComercial":"El Roblito"}`: "El Roblito"} {
 				if a := note(said); a.Estado != "PROCESSED" || !strings.Contains(a.Document, member) ||
@@ -256,8 +256,8 @@ func TestCounter_NoteToAnotherTaxpayer(t *testing.T) {
 	}
 }
 
-// A return takes the lines that an invoice takes: a tax or a charge whole, and a charge beside something sold; a line
-// that the origin has not is ITEM_NOT_FOUND, whatever its number.
+// A return takes the lines that an invoice takes: a tax or a charge whole, and a charge beside something sold. A line
+// that the origin does not have is ITEM_NOT_FOUND, whatever its number.
 func TestCounter_Returns(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	sale := `{"receptor":{"tipoDocumento":"13","numDocumento":"04321678-9","nombre":"Ana Morales"},"condicionOperacion":1,"items":[

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// exact compares the amounts of an answered document with the till's request, in exact fractions that share nothing
-// with the product: what each line says and comes to, the sums of the columns, the discount on the whole, and what is
-// to be paid. Taxes, retention and perception are what the document says of them: the simulator computes those itself.
+// exact compares the amounts of an answered document with the till's request, in exact fractions that share no code
+// with the product: the quantity, price and amount of each line, the sums of the columns, the discount on the whole,
+// and the total to pay. Taxes, retention and perception are taken from the document: the simulator computes them.
 func (c *campaign) exact(q asked, a Answer) {
 	lines, known := q.tree["items"].([]any)
 	if !known || q.tipo == "07" || q.tipo == "18" {
@@ -50,7 +50,7 @@ func (c *campaign) exact(q asked, a Answer) {
 			}
 		}
 		want := new(big.Rat).Mul(rat(said["cantidad"]), rat(said["precioUnitario"]))
-		if want.Sub(want, rat(said["montoDescu"])); want.Sign() < 0 { // a discount of 1e-8 on half of that
+		if want.Sub(want, rat(said["montoDescu"])); want.Sign() < 0 { // a discount of 1e-8 on a price of half of that
 			want.SetInt64(0)
 		}
 		is(at+"sale", sold, rounded(want, 8))

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// fault is one thing wrong with a request. Those of one request stand in members of their own.
+// fault is one thing wrong with a request. The faults of one request are in different members.
 type fault struct {
 	edit func(r map[string]any)
 	path string
-	// "": told always; "counts": leaves an amount unknown; "sum": found by the rule, which needs every amount
+	// "": always reported; "counts": leaves an amount unknown; "sum": found by the rule, which needs every amount
 	kind string
 }
 
@@ -49,7 +49,7 @@ var lines = []fault{
 	{put(strings.Repeat("o", 3001), "observaciones"), "observaciones", ""},
 }
 
-// parties are the faults of a receiver under a name.
+// parties are the faults of a receiver under a given member's name.
 func parties(name string) []fault {
 	return []fault{
 		{put("no address", name, "correo"), name + ".correo", ""},
@@ -60,8 +60,8 @@ func parties(name string) []fault {
 	}
 }
 
-// TestFaults_AllAtOnce: a request with k faults in members of their own is refused with all k paths and no other. What
-// a rule finds when it adds up is told where every amount is known.
+// TestFaults_AllAtOnce: a request with k faults in different members is refused with all k paths and no other. A fault
+// that a rule finds when it adds up is reported where every amount is known.
 func TestFaults_AllAtOnce(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	invoice, voucher := b.Post("dte01", []byte(example(t, "dte01"))), b.Post("dte03", []byte(example(t, "dte03")))
@@ -163,7 +163,7 @@ func TestFaults_AllAtOnce(t *testing.T) {
 	}
 }
 
-// widen gives a request members enough for every fault of its list.
+// widen gives a request enough members for every fault of its list.
 func widen(r map[string]any, path string) {
 	switch list := r["items"].(type) {
 	case []any:
@@ -210,7 +210,7 @@ func widen(r map[string]any, path string) {
 	}
 }
 
-// TestFaults_None: the requests that the faults are put into are taken as they are.
+// TestFaults_None: the requests that the faults are put into are accepted without them.
 func TestFaults_None(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	codes := map[string]string{"retorno": b.Post("dte01", []byte(example(t, "dte01"))).Code, "dte05": b.Post("dte03",

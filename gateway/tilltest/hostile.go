@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// withheld is the VAT to withhold of an amount under a code of CAT-006, half up to cents, and a cent at least.
+// withheld is the VAT to withhold from an amount under a code of CAT-006, half up to cents, and at least a cent.
 func withheld(amount, code string) json.Number {
 	rate := map[string]*big.Rat{"22": big.NewRat(1, 100), "C4": big.NewRat(13, 100), "C9": big.NewRat(7, 100)}[code]
 	n, _ := new(big.Rat).SetString(amount)
@@ -136,7 +136,7 @@ func (c *chance) spoil(root Request, s *spot) {
 	}
 }
 
-// any is a value of any kind; the larger the more often it makes sense.
+// any is a value of any kind, sensible or not.
 func (c *chance) any() any {
 	switch c.rng.IntN(8) {
 	case 0:
@@ -150,7 +150,7 @@ func (c *chance) any() any {
 	case 4:
 		return pick[any](c, c.address(), c.consumer(), []any{"D1"}, []any{"59", "59"}, true, false)
 	}
-	return clone(pick(c, texts...)) // what is put into a tree may be changed there
+	return clone(pick(c, texts...)) // the tree may change its own copy
 }
 
 func (c *chance) spoiltText(was string) any {
@@ -170,7 +170,7 @@ func (c *chance) spoiltText(was string) any {
 		at := c.rng.IntN(len(runes) + 1)
 		return string(runes[:at]) + pick(c, "-", " ", "0", "\u200b", "\u0085") + string(runes[at:])
 	}
-	return clone(pick(c, texts...)) // what is put into a tree may be changed there
+	return clone(pick(c, texts...)) // the tree may change its own copy
 }
 
 func (c *chance) spoiltNumber(was json.Number) any {

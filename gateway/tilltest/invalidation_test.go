@@ -12,8 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// TestFaults_Invalidation: what the gateway finds and what the event's layout and the replacement's rule find is told
-// in one answer; each path once.
+// TestFaults_Invalidation: one answer has the faults that the gateway finds, and those that the event's layout and the
+// replacement's rule find; each path once.
 func TestFaults_Invalidation(t *testing.T) {
 	b := Open(t, "00", days["DTE 2.0"])
 	sold := b.Post("dte01", []byte(example(t, "dte01"))).Code
@@ -64,8 +64,8 @@ func TestInvalidation_Refused(t *testing.T) {
 	}
 }
 
-// TestInvalidation_NameOnly: before DTE 2.0 MH wants a customer's number also of a sale without one. The document's own
-// name stays, and a name that the event does not take is warned of at the sale.
+// TestInvalidation_NameOnly: before DTE 2.0 MH wants a customer's number in the event even for a sale without one. The
+// document's own name stays, and the sale warns of a name that the event does not take.
 func TestInvalidation_NameOnly(t *testing.T) {
 	b := Open(t, "00", days["before"])
 	sale := `{"receptor":{"nombre":"%s"},"items":[{"descripcion":"Café","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestList_Span: a list spans 31 days, both counted, and no more.
+// TestList_Span: a list spans at most 31 days, the first and the last counted.
 func TestList_Span(t *testing.T) {
 	b := Open(t, "00", time.Date(2026, 12, 1, 18, 0, 0, 0, time.UTC))
 	for to, want := range map[string]int{"2026-11-01": http.StatusOK, "2026-11-30": http.StatusOK,
@@ -22,7 +22,7 @@ func TestList_Span(t *testing.T) {
 }
 
 // TestSearch: a document is found by its control number, by a number or a part of the name of its receiver, by its
-// amount, and by the key of its sale, page by page; what is not searchable is a 400.
+// amount, and by the key of its sale, page by page; an impossible search is a 400.
 func TestSearch(t *testing.T) {
 	b := Open(t, "00", time.Date(2026, 12, 1, 18, 0, 0, 0, time.UTC))
 	var all []Answer

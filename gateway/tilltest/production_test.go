@@ -55,7 +55,7 @@ func requests(t testing.TB) []struct{ name, path, body string } {
 }
 
 // The same requests on the last day of one generation and on the first of the next, in production: the same answers,
-// the version aside. Returns exist from that day on, and say so before.
+// except the version. Returns exist from that day on; before, they are refused with that reason.
 func TestProduction_SameAnswers(t *testing.T) {
 	b := Open(t, "01", eve)
 	play := func(day string) (answers []string) {
@@ -102,8 +102,7 @@ func TestProduction_SameAnswers(t *testing.T) {
 	}
 }
 
-// What was sold on the eve, with a DUI written in the layout's own way, is adjusted, returned and invalidated on the
-// day.
+// A sale of the eve, with a DUI in the layout's own format, is adjusted, returned and invalidated on the day.
 func TestProduction_AcrossTheSwitch(t *testing.T) {
 	b := Open(t, "01", eve)
 	invoice := b.Post("dte01", []byte(example(t, "dte01", "043216789", "04321678-9")))

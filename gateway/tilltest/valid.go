@@ -10,7 +10,7 @@ import (
 // literal stays as it is.
 type Request = map[string]any
 
-// Generator makes requests by chance. The same seed and the same answers give the same requests.
+// Generator makes random requests. The same seed and the same answers give the same requests.
 type Generator struct {
 	*chance
 	// Day is today, yyyy-mm-dd. Returns tells that the generation of the day has withholding vouchers and returns.
@@ -43,7 +43,7 @@ func (g *Generator) items(tipo string) []any {
 			if g.often(50) {
 				it["tipoItem"] = json.Number("2")
 			}
-		case g.often(15): // a charge beside the tax base
+		case g.often(15): // a charge outside the tax base
 			it = Request{"descripcion": g.text(), "cantidad": json.Number("1"), "precioUnitario": json.Number("0"),
 				"uniMedida": json.Number("99"), "noGravado": pick(g.chance, "2.5", "-0.01", "0.005", "10", "-3")}
 			it["noGravado"] = json.Number(it["noGravado"].(string))
@@ -178,7 +178,7 @@ func (g *Generator) note(tipo string) Request {
 	}
 	o := pick(g.chance, g.credits...)
 	r := Request{"items": g.items("03"), "condicionOperacion": json.Number("1")}
-	if tipo == "05" && g.often(70) { // little of what was sold
+	if tipo == "05" && g.often(70) { // a small part of what was sold
 		r["items"] = []any{Request{"descripcion": g.text(), "cantidad": json.Number("1"),
 			"precioUnitario": pick(g.chance, json.Number("0.01"), json.Number("0.005"), json.Number("1"))}}
 	}
@@ -218,7 +218,7 @@ func (g *Generator) returns() Request {
 	return r
 }
 
-// Sealed tells the generator of a document that notes and returns may refer to.
+// Sealed gives the generator a document that notes and returns may refer to.
 func (g *Generator) Sealed(code, tipo string, asked Request) {
 	o := &Issued{Code: code, Tipo: tipo, Asked: asked}
 	switch list := map[string]*[]*Issued{"01": &g.invoices, "03": &g.credits, "14": &g.purchases}[tipo]; {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestValidate: a sale that is only validated comes to what it is issued with afterwards, spends no number, and is
-// stored nowhere; its faults are those of the sale. What is no sale is not changed by somebody who wants to validate.
+// TestValidate: a sale that is only validated gets the total and the faults that it gets when issued, spends no number,
+// and is stored nowhere. A request that is not a sale is refused when it asks to validate, and changes nothing.
 func TestValidate(t *testing.T) {
 	b := Open(t, "00", time.Date(2026, 12, 1, 18, 0, 0, 0, time.UTC))
 	voucher := b.Post("dte03", []byte(example(t, "dte03")))

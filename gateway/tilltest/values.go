@@ -23,7 +23,7 @@ func (c *chance) digits(n int) string {
 	return string(b)
 }
 
-// number is a decimal with at most so many decimals, of the magnitudes and the ties that arithmetic trips over.
+// number is a decimal with a bounded number of decimals, of the magnitudes and the ties on which arithmetic stumbles.
 func (c *chance) number(decimals int) json.Number {
 	whole := pick(c, 0, 0, 1, 2, 3, 9, 10, 99, 999, c.rng.IntN(2000))
 	fraction := pick(c, "0", "5", "005", "015", "125", "33333333", "66666667", "99999999", "00000001", "00500000",
@@ -71,7 +71,7 @@ func (c *chance) registry() string {
 	return pick(c, d, d[:len(d)-1]+"-"+d[len(d)-1:])
 }
 
-// identify puts a kind and a number of an identity document (CAT-022) on a person.
+// identify gives a person a kind and a number of an identity document (CAT-022).
 func (c *chance) identify(r Request) {
 	switch kind := pick(c, "13", "13", "36", "37", "03", "02"); kind {
 	case "13":

@@ -20,10 +20,10 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Agree holds a rule against everything that can contradict it, on seeded random documents: natively, compiled and
-// interpreted it answers the same integers; the filled document passes its schema; the independent Python arithmetic
-// finds nothing (when the oracle folder lies beside the checkout); totals, VAT, retention and perception are what exact
-// fractions say, of exact halves too. DTE_SOAK=1 makes it 5,000 documents.
+// Agree compares a rule with everything that can contradict it, on seeded random documents. Native, compiled and
+// interpreted, it answers the same integers; the filled document passes its schema; the independent Python arithmetic
+// finds nothing (when the oracle folder lies beside the checkout); totals, VAT, retention and perception are the exact
+// fractions', exact halves included. DTE_SOAK=1 makes it 5,000 documents.
 func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 	documents := 400
 	if os.Getenv("DTE_SOAK") != "" {
@@ -75,8 +75,8 @@ func same(a, b *abi.Output) bool {
 	return slices.Equal(a.Lines, b.Lines) && slices.Equal(a.Summary, b.Summary) && slices.Equal(a.Taxes, b.Taxes) && slices.Equal(a.Faults, b.Faults)
 }
 
-// retentions checks ivaRete and ivaPerci by exact fractions (art. 162 and 163 of the tax code: 1 % of the price
-// without VAT), rounded half up to cents. It shares nothing with the rules.
+// retentions checks ivaRete and ivaPerci by exact fractions (art. 162 and 163 of the tax code: 1 % of the price without
+// VAT), rounded half up to cents. It shares no code with the rules.
 func retentions(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Output) {
 	t.Helper()
 	get := func(name string) int64 {
@@ -107,9 +107,9 @@ func retentions(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Outpu
 	}
 }
 
-// Recalc runs the independent Python arithmetic over every document of a folder at once, when the oracle folder lies
-// beside the checkout. cents lets a total be a cent off its lines (MF2 p.54), as those of returns are that sum up with
-// earlier ones.
+// Recalc runs the independent Python arithmetic over all documents of a folder at once, when the oracle folder lies
+// beside the checkout. cents lets a total be a cent off its lines (MF2 p.54), as happens in returns, whose totals add
+// up with those of earlier ones.
 func Recalc(t *testing.T, dir string, documents int, cents bool) {
 	t.Helper()
 	script := filepath.Join(Root(t), "..", "shared", "mh", "tools", "recalc.py")

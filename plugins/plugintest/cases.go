@@ -13,7 +13,7 @@ import (
 // Evaluate is a rule called natively.
 type Evaluate func(in *abi.Input, out *abi.Output)
 
-// Case is one random document: what the module sees, and the facts that say the same.
+// Case is one random document: what the module sees, and facts that say the same.
 type Case struct {
 	In    abi.Input
 	Facts dte.Value
@@ -47,16 +47,16 @@ func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluat
 		if n := out.Summary[slices.Index(d.Summary, total)] / cent; n > 0 && rng.IntN(3) == 0 {
 			discount := rng.Int64N(n)
 			if g.ties {
-				discount -= discount % 113 // the VAT inside is whole cents: what is left of it is as near to a half as before
+				discount -= discount % 113 // the VAT inside is whole cents: the rest is as near to a half as before
 			}
-			g.set(&c.In, scalar, discount*cent) // not the whole: the generation before wants more than zero to be left
+			g.set(&c.In, scalar, discount*cent) // not all of it: the previous generation wants a rest above zero
 		}
 	}
 	switch rng.IntN(4) {
 	case 0:
 		g.set(&c.In, "isRetenIva", 1)
 	case 1:
-		g.set(&c.In, "isPerciIva", 1) // known to some rules only; the others never look
+		g.set(&c.In, "isPerciIva", 1) // only some rules read it
 	}
 	c.Facts = g.facts(&c.In)
 	return c
@@ -79,7 +79,7 @@ func (g generator) param(name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// note tells that the rule computes notes: their lines name an original.
+// note tells whether the rule computes notes: their lines name an original.
 func (g generator) note() bool {
 	return slices.ContainsFunc(g.d.Scalars, func(f abi.Field) bool { return f.Name == "origen.tipoDte" })
 }
@@ -111,7 +111,7 @@ func (g generator) line(i int) []int64 {
 		put(name, abi.Absent)
 	}
 	quantity, price := g.amount(3), g.amount(3)
-	if i == 0 { // something is sold
+	if i == 0 { // at least one line is sold
 		quantity, price = quantity+dte.Scale, price+dte.Scale
 	}
 	if g.ties {
@@ -153,13 +153,13 @@ func (g generator) line(i int) []int64 {
 	}
 	if g.ties && kind != 1 && g.IntN(3) == 0 {
 		put("montoDescu", []int64{cent, cent / 2, 50 * cent}[g.IntN(3)])
-	} else if i > 0 && kind != 1 && g.IntN(3) == 0 && gross > 1 { // a tax has no discount; the first line keeps its amount: the generation before wants a total above zero
+	} else if i > 0 && kind != 1 && g.IntN(3) == 0 && gross > 1 { // a tax has no discount; the first line keeps its amount, so that the total is not 0
 		put("montoDescu", g.Int64N(gross))
 	}
 	return row
 }
 
-// facts says the same as in, in the facts' words.
+// facts says in the facts' words what in says.
 func (g generator) facts(in *abi.Input) dte.Value {
 	var lines []dte.Value
 	for i := range in.N {

@@ -19,8 +19,8 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Golden is one case of a bundle, cases/*.json: the facts of a request, and the document that must come of them, to the
-// byte, or what refuses them.
+// Golden is one case of a bundle, cases/*.json: the facts of a request, and the document that they must give, to the
+// byte, or the refusal.
 type Golden struct {
 	Why      string          `json:"why"`
 	Facts    json.RawMessage `json:"facts"`
@@ -34,9 +34,9 @@ type Refusal struct {
 	Code string `json:"code"`
 }
 
-// Cases runs every golden case of a bundle compiled and interpreted, byte by byte, and asks the independent arithmetic
-// about each document when the oracle folder lies beside the checkout. A bundle needs two cases that make a document and
-// one that refuses. DTE_UPDATE=1 writes what comes out into the cases instead of failing: read the difference.
+// Cases runs every golden case of a bundle compiled and interpreted, byte by byte, and checks each document with the
+// independent arithmetic when the oracle folder lies beside the checkout. A bundle needs two cases that make a document
+// and one that refuses. DTE_UPDATE=1 writes the results into the cases instead of failing: read the difference.
 func Cases(t *testing.T, name string) {
 	parts, m := Parts(t, name)
 	issue := make(map[string]func(facts dte.Value) ([]byte, []Refusal))
@@ -87,12 +87,12 @@ func Cases(t *testing.T, name string) {
 	if made < 2 || refused < 1 {
 		t.Errorf("%d cases make a document and %d refuse one", made, refused)
 	}
-	if m.Kind == "document" && slices.Contains(plugins.Names, name) { // of a type that the other arithmetic knows
+	if m.Kind == "document" && slices.Contains(plugins.Names, name) { // of a type that the Python arithmetic knows
 		Recalc(t, dir, made, true)
 	}
 }
 
-// Issue computes and fills the document of some facts, or tells what refuses them, as the appliance does.
+// Issue computes and fills the document of some facts as the appliance does, or returns the refusal.
 func Issue(r *rules.Rule, filler *schema.Filler, facts dte.Value, options schema.FillOptions) ([]byte, []Refusal) {
 	d := r.Module.Description()
 	in, err := Input(d, r.Params, facts)
@@ -154,7 +154,7 @@ func readGolden(t *testing.T, part string, data []byte) (c Golden) {
 	return c
 }
 
-// answer is what comes of a case, to compare.
+// answer is the result of a case, for comparison.
 func (c *Golden) answer() string {
 	if c.Document == nil {
 		return fmt.Sprintf("refused: %v", c.Faults)

@@ -9,8 +9,8 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Input lays facts out as a module wants them, by the names that it declares. It is a second reading of ABI.md, apart
-// from the engine's. It fails on facts that do not fit.
+// Input lays facts out for a module, by the names that the module declares. It is a second reading of ABI.md,
+// independent of the engine's. It fails on facts that do not fit.
 func Input(d *abi.Description, params []int64, facts dte.Value) (abi.Input, error) {
 	in := abi.Input{Params: params}
 	for _, f := range d.Scalars {

@@ -22,7 +22,7 @@ type Document struct {
 	Out           *abi.Output
 }
 
-// AgreeOn holds a rule of its own shape against everything that can contradict it, as Agree does for sales: random
+// AgreeOn compares a rule of its own shape with everything that can contradict it, as Agree does for sales: random
 // makes the facts of a document that the rule must accept, check says what else must hold of the answer.
 func AgreeOn(t *testing.T, name string, d *abi.Description, evaluate Evaluate, random func(*rand.Rand) dte.Value, check func(*testing.T, *Document)) {
 	documents := 400
@@ -100,7 +100,7 @@ func Amount(t testing.TB, d *abi.Description, out *abi.Output, name string) int6
 	return 0
 }
 
-// InputOf lays facts out as a module wants them; facts that do not fit end the test.
+// InputOf lays facts out for a module; facts that do not fit end the test.
 func InputOf(t testing.TB, d *abi.Description, params []int64, facts dte.Value) abi.Input {
 	t.Helper()
 	in, err := Input(d, params, facts)

@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// BaseFacts are the facts of a document but its lines and its summary: in one JSON text, as people read it.
+// BaseFacts are the facts of a document except its lines and its summary, as one JSON text, for people to read.
 func BaseFacts(document string) dte.Value {
 	v, err := dte.Parse([]byte(strings.ReplaceAll(`{
 "identificacion": {"ambiente": "00", "numeroControl": "DTE-$-M001P001-000000000000001", "codigoGeneracion": "FF84E5DB-79C5-42CE-B415-EC510C53EFB5",
@@ -49,8 +49,8 @@ func Examples(t *testing.T, pattern string) map[string]dte.Value {
 	return all
 }
 
-// FactsOf derives the facts that a document was filled from: what the overlay moves goes back to where it came from,
-// and what it makes is taken out.
+// FactsOf derives the facts that a document was filled from: values that the overlay moved go back to where they came
+// from, and values that it made are taken out.
 func FactsOf(t testing.TB, overlay []byte, document dte.Value) dte.Value {
 	t.Helper()
 	var o struct {
@@ -108,7 +108,7 @@ func without(v dte.Value, steps []string) dte.Value {
 	return dte.Obj(kept...)
 }
 
-// Differences tells where two documents differ, by path: members in any order, numbers by value.
+// Differences returns the paths at which two documents differ: members in any order, numbers by value.
 func Differences(a, b dte.Value, at string) []string {
 	if a.Kind() != b.Kind() {
 		return []string{at + ": " + string(a.Append(nil)) + " against " + string(b.Append(nil))}

@@ -11,8 +11,8 @@ import (
 	"dtegate/engine/dte/schema"
 )
 
-// Refusals holds a filler against documents that MH's rules forbid and its file may not: each change to the facts must
-// be refused at its path.
+// Refusals checks a filler against documents that MH's rules forbid, whether or not MH's file does: each change to the
+// facts must be refused at its path.
 func Refusals(t *testing.T, f *schema.Filler, facts dte.Value, changes map[string]string) {
 	t.Helper()
 	if _, faults := f.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true}); len(faults) > 0 {
@@ -30,7 +30,7 @@ func Refusals(t *testing.T, f *schema.Filler, facts dte.Value, changes map[strin
 	}
 }
 
-// Merge changes facts: objects member by member, the first item of a list by the change's only item.
+// Merge changes facts: objects member by member; of a list, the first item by the only item of the change.
 func Merge(facts, change dte.Value) dte.Value {
 	switch {
 	case change.Kind() == dte.KindObject && facts.Kind() == dte.KindObject:
@@ -48,7 +48,7 @@ func Merge(facts, change dte.Value) dte.Value {
 	return change
 }
 
-// SchemaAgreesOn is SchemaAgrees for a file that no example is of: documents are made by the test.
+// SchemaAgreesOn is SchemaAgrees for a file without examples: the test makes the documents.
 func SchemaAgreesOn(t *testing.T, name, published string, documents ...dte.Value) {
 	t.Helper()
 	theirs, err := os.ReadFile(filepath.Join(Root(t), "..", "shared", "mh", "schemas", filepath.FromSlash(published)))

@@ -1,5 +1,5 @@
-// Package plugintest gives tests the rule modules of this repository, built once, and bundles of them signed by a key
-// of its own.
+// Package plugintest gives tests the rule modules of this repository, built once, and bundles of those modules, signed
+// by a key of its own.
 package plugintest
 
 import (
@@ -42,7 +42,7 @@ type source struct {
 }
 
 // Parts reads and builds a plugin, once a process. Builds of different processes take turns, and the toolchain keeps
-// what is up to date. The parts are not to be changed.
+// what is up to date. The caller must not change the parts.
 func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	t.Helper()
 	if s, ok := built.Load(name); ok {

@@ -15,12 +15,12 @@ import (
 	"dtegate/engine/dte/schema"
 )
 
-// misspelt are keywords of fe-nc-v3, fe-nd-v3, fe-fex-v1 and fe-cd-v1 that no validator knows, so that they have no effect.
+// misspelt are keywords of fe-nc-v3, fe-nd-v3, fe-fex-v1 and fe-cd-v1 that no validator knows: they have no effect.
 var misspelt = regexp.MustCompile(`"(?:exclusiveMonimun|minimun)"\s*:[^,}]*,|"trype"\s*:[^,}]*`)
 
-// SchemaAgrees holds a rule's schema file against MH's own, when the oracle folder lies beside the checkout: on seeded
-// mutations of its valid documents each accepts what the other accepts. published is a file of DTE 2.0
-// ("v4/fe-ccf-v4.json"), or of the generation before ("prev-generation/fe-ccf-v3.json"). DTE_SOAK=1 makes it 20,000.
+// SchemaAgrees compares a rule's schema file with MH's own, when the oracle folder lies beside the checkout: on seeded
+// mutations of MH's valid documents both accept the same. published is a file of DTE 2.0 ("v4/fe-ccf-v4.json"), or of
+// the previous generation ("prev-generation/fe-ccf-v3.json"). DTE_SOAK=1 makes it 20,000.
 func SchemaAgrees(t *testing.T, name, published, examples string) {
 	shared := filepath.Join(Root(t), "..", "shared", "mh")
 	if !strings.HasPrefix(published, "prev-generation/") {
@@ -110,7 +110,7 @@ func bare(t *testing.T, file []byte) *schema.Filler {
 	return f
 }
 
-// mutate changes one place of a document: a value replaced, a member taken or added, a list repeated or emptied.
+// mutate changes one place of a document: a value is replaced, a member removed or added, a list repeated or emptied.
 func mutate(rng *rand.Rand, v dte.Value) dte.Value {
 	switch {
 	case v.Kind() == dte.KindObject && v.Len() > 0 && rng.IntN(8) > 0:

@@ -9,8 +9,8 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Random numbers are never exact halves; what shops sell often is. A tie document has one to three lines of a quantity
-// and a price whose product, total, VAT or withholding is an exact half, or a unit of 1e-8 beside it.
+// Random numbers are never exact halves; real prices often give them. A tie document has one to three lines of a
+// quantity and a price whose product, total, VAT or withholding is an exact half, or a unit of 1e-8 beside one.
 
 // tie is a quantity and a price of a tie document, both in 1e-8.
 func (g generator) tie() (quantity, price int64) {
@@ -24,7 +24,7 @@ func (g generator) tie() (quantity, price int64) {
 		quantity, price = dte.Scale, odd*113*cent/200
 	case 3: // the ninth decimal of the line is a five: 0.5 at 2.00000001
 		quantity, price = dte.Scale/2, odd*dte.Scale+1
-	default: // several that are half a cent together: 3 at 0.335
+	default: // several lines that give half a cent together: 3 at 0.335
 		quantity, price = 3*dte.Scale, odd*cent/2
 	}
 	if g.IntN(4) == 0 {
@@ -33,8 +33,8 @@ func (g generator) tie() (quantity, price int64) {
 	return quantity, price
 }
 
-// exactly recomputes the totals of a sale or note by fractions, each rounded once, half away from zero (MF2 pp.45-54). It
-// shares nothing with the rules. It returns how many of the numbers that it rounded were exact halves.
+// exactly recomputes the totals of a sale or note by fractions, each rounded once, half away from zero (MF2 pp.45-54).
+// It shares no code with the rules. It returns how many of the numbers that it rounded were exact halves.
 func exactly(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Output) (ties int) {
 	t.Helper()
 	e := &exact{t: t, document: i, d: d, in: &c.In, out: out}
@@ -90,7 +90,7 @@ func (e *exact) scalar(name string) *big.Rat {
 	return new(big.Rat)
 }
 
-// output is what the rule gave for a line, if it gives that.
+// output is what the rule answered for a line, if it answered that output.
 func (e *exact) output(line int, name string) (int64, bool) {
 	n := slices.IndexFunc(e.d.LineOutputs, func(f abi.Field) bool { return f.Name == name })
 	if n < 0 {
@@ -135,7 +135,7 @@ func (e *exact) line(line int) {
 	}
 }
 
-// totals are what the summary is to say, in its order; nil: that is not recomputed.
+// totals are what the summary must say, in its order; nil for what is not recomputed.
 func (e *exact) totals() []*big.Rat {
 	taxed, exempt, free := e.round(&e.sums[0], 2), e.round(&e.sums[1], 2), e.round(&e.sums[2], 2)
 	subtotal := new(big.Rat).Add(taxed, new(big.Rat).Add(exempt, free))

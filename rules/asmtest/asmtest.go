@@ -169,7 +169,7 @@ func Vector(items ...[]byte) []byte {
 // Join concatenates code.
 func Join(parts ...[]byte) []byte { return slices.Concat(parts...) }
 
-// Name is a string as modules carry it.
+// Name is a string as modules encode it.
 func Name(s string) []byte { return vec([]byte(s)) }
 
 // Op is an instruction with indexes, or bytes, behind it.

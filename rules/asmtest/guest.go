@@ -17,7 +17,7 @@ const (
 // BufferAt is where the message buffer of a Guest lies.
 const BufferAt = 1 << 16
 
-// Guest makes a rule module out of the code of its entry points; what is nil is as it should be, except for Evaluate,
+// Guest makes a rule module out of the code of its entry points. A nil entry point is a good one, except Evaluate,
 // which traps.
 func Guest(description string, buffer, evaluate, initialize []byte) Module {
 	if description == "" {

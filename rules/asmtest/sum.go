@@ -1,7 +1,7 @@
 package asmtest
 
 // Sum is a whole guest without a compiler or a runtime, with the description of a Guest: it copies every line's
-// cantidad to ventaGravada and adds them up. Its pieces can be exchanged for worse ones.
+// cantidad to ventaGravada and adds them up. Tests exchange its pieces for bad ones.
 type Sum struct {
 	Before []byte // runs first
 	Check  []byte // returns −1 for a message that makes no sense; local 1 becomes the number of lines
@@ -18,7 +18,7 @@ const (
 	sumValue         // i64
 )
 
-// NewSum is the guest as it should be.
+// NewSum is the good guest.
 func NewSum() Sum {
 	return Sum{Check: sumCheck(), Add: sumAdd()}
 }
@@ -33,10 +33,10 @@ func (s Sum) Module() Module {
 func store32(at, n int) []byte { return Join(I32Const(BufferAt+at), I32Const(n), Op(I32Store, 2, 0)) }
 func load32(at int) []byte     { return Join(I32Const(BufferAt+at), Op(I32Load, 2, 0)) }
 
-// unless returns −1 unless the number before it is n.
+// unless returns −1 unless the number on the stack is n.
 func unless(n int) []byte { return Join(I32Const(n), []byte{0x47}, minusOne()) }
 
-// minusOne returns −1 if the condition before it holds.
+// minusOne returns −1 if the condition on the stack holds.
 func minusOne() []byte { return Join([]byte{If, Empty}, I32Const(-1), []byte{Return, End}) }
 
 // sumCheck: 32 bytes of header, one parameter, no scalar, one column, at most 2000 lines.
@@ -51,7 +51,7 @@ func sumCheck() []byte {
 	)
 }
 
-// sumAdd leaves the loop's block, by one more than its own two, when the sum does not fit.
+// sumAdd leaves both blocks around the loop when the sum does not fit.
 func sumAdd() []byte {
 	sum := Join(Op(LocalGet, sumTotal), Op(LocalGet, sumValue), []byte{I64Add})
 	return Join(

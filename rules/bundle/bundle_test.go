@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A part altered after signing: the archive rebuilt by hand around the same signature.
+	// A part is altered after signing: the archive is rebuilt by hand around the same signature.
 	swapped := bytes.Replace(one, []byte("overlay.json"), []byte("overlay.jsom"), 2)
 	for _, c := range []struct {
 		name      string
@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestWrite_Refuses: nothing is signed that a branch would not read.
+// TestWrite_Refuses: a bundle that a branch would not read is not signed.
 func TestWrite_Refuses(t *testing.T) {
 	_, s := key(t, '1')
 	for name, harm := range map[string]func(parts map[string][]byte, m *Manifest, signers *[]Signer){
@@ -92,7 +92,7 @@ func TestWrite_Refuses(t *testing.T) {
 	}
 }
 
-// TestCompareCases: copies of one golden case stand for no others.
+// TestCompareCases: copies of one golden case do not count as other cases.
 func TestCompareCases(t *testing.T) {
 	made := func(cases ...string) *Bundle {
 		b := &Bundle{Manifest: Manifest{Parts: map[string]string{}}, Parts: map[string][]byte{}}

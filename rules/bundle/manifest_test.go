@@ -18,7 +18,7 @@ const goodManifest = `{
   ]
 }`
 
-// TestParseManifest_Places: an error leads to the place of the slip, as an editor counts it.
+// TestParseManifest_Places: an error gives the line and column of the mistake, as an editor counts them.
 func TestParseManifest_Places(t *testing.T) {
 	if m, err := ParseManifest([]byte(goodManifest)); err != nil || m.Fuel != 1000 || len(m.Params) != 2 {
 		t.Fatalf("%+v, %v", m, err)

@@ -57,7 +57,7 @@ func TestCosign(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, b, err)
 		}
 	}
-	// The same signer again adds nothing; a crowd of signatures is not even looked at.
+	// Signing again with the same key adds nothing; too many signatures are refused without a look at any.
 	crowd := all
 	for range signed.MaxSignatures - 2 {
 		if crowd, err = Cosign(crowd, []Key{old}, oldSigner); err != nil {
@@ -70,7 +70,7 @@ func TestCosign(t *testing.T) {
 	}
 }
 
-// plainArchive is an archive of a source folder, which nobody has signed.
+// plainArchive is an archive of a source folder that nobody has signed.
 func plainArchive(t *testing.T) []byte {
 	t.Helper()
 	f, err := compress("manifest.json", []byte("{}"))
@@ -84,7 +84,7 @@ func plainArchive(t *testing.T) []byte {
 	return data
 }
 
-// What is wrong with a signature is said in words, with the names that were found.
+// The error says in words what is wrong with a signature, with the names that were found.
 func TestKeys_Words(t *testing.T) {
 	one, oneSigner := key(t, '1')
 	two, twoSigner := key(t, '2')

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// signedText is the signed manifest of a bundle, and repacked the bundle with another one.
+// signedText is the signed manifest of a bundle; repacked is the bundle with another signed manifest.
 func signedText(t testing.TB, data []byte) string {
 	t.Helper()
 	files, err := unpack(data)
@@ -33,8 +33,8 @@ func repacked(t testing.TB, signed string, parts map[string][]byte) []byte {
 	return data
 }
 
-// TestRead_OneForm: who has no key can write a validly signed manifest in other ways. Each is refused, or read as the
-// same bundle; what is stored of it is always the same bytes, and what Read takes, Reopen takes.
+// TestRead_OneForm: without a key, anybody can write a validly signed manifest in other ways. Each is refused, or read
+// as the same bundle. The same bytes are stored of it each time, and what Read accepts, Reopen accepts.
 func TestRead_OneForm(t *testing.T) {
 	k, s := key(t, '1')
 	_, other := key(t, '2')
@@ -117,7 +117,7 @@ func TestRead_OneForm(t *testing.T) {
 	}
 }
 
-// TestRead_OneArchive: an archive has one form; what another zip program would read differently, or read past, is
+// TestRead_OneArchive: an archive has one form; one that another zip program would read differently, or read past, is
 // refused.
 func TestRead_OneArchive(t *testing.T) {
 	k, s := key(t, '1')
@@ -126,7 +126,7 @@ func TestRead_OneArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// rewrite copies the entries into another archive, each changed.
+	// rewrite copies the entries into another archive, each one changed.
 	day := written
 	rewrite := func(comment string, change func(i int, h *zip.FileHeader, raw []byte) []byte) []byte {
 		files, err := unpack(good)
@@ -242,7 +242,7 @@ func TestRead_OneArchive(t *testing.T) {
 	}
 }
 
-// TestManifest_PartNames: a part's name is a path inside the bundle that a terminal can show.
+// TestManifest_PartNames: a part's name is a path inside the bundle, of characters that a terminal can show.
 func TestManifest_PartNames(t *testing.T) {
 	_, m := sample()
 	for _, name := range []string{"../x", "/etc/passwd", `a\b`, "a//b", "x\x1b[2J", "manifest.jws", "", "a\u202eb",

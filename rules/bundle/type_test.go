@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestParseType: what is wrong with a type's parts is told with part and path.
+// TestParseType: an error in a type's parts names the part and the path.
 func TestParseType(t *testing.T) {
 	parts := make(map[string][]byte)
 	for _, name := range TypeParts {

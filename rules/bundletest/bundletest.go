@@ -1,4 +1,4 @@
-// Package bundletest makes rule bundles for tests: good ones under another version, and every kind of bad one.
+// Package bundletest makes rule bundles for tests: good ones with another version, and every kind of bad one.
 package bundletest
 
 import (
@@ -20,7 +20,7 @@ import (
 // Change alters a bundle before it is signed.
 type Change func(parts map[string][]byte, m *bundle.Manifest)
 
-// Edition is a plugin's bundle under another version, changed and signed anew.
+// Edition is a plugin's bundle with another version, changed and signed anew.
 func Edition(t testing.TB, name, version string, changes ...Change) []byte {
 	t.Helper()
 	return EditionSigned(t, name, version, plugintest.Signer(), changes...)
@@ -71,7 +71,7 @@ func Param(name, value string) Change {
 	}
 }
 
-// Recompiled makes the module another one that does the same: a custom section tells them apart.
+// Recompiled replaces the module by another one that does the same: a custom section tells them apart.
 func Recompiled(mark string) Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
 		section := append([]byte{byte(len(mark))}, mark...)
@@ -79,7 +79,7 @@ func Recompiled(mark string) Change {
 	}
 }
 
-// Rebuilt makes the module another one to a cache of compiled code as well: a text of the Go runtime's is not the same.
+// Rebuilt replaces the module by one that differs also for a cache of compiled code: a text of the Go runtime changes.
 func Rebuilt(mark byte) Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
 		text := []byte("invalid memory address or nil pointer dereference")
@@ -88,7 +88,7 @@ func Rebuilt(mark byte) Change {
 	}
 }
 
-// Cases repeats the golden cases under other names until there are so many.
+// Cases repeats the golden cases under other names until there are the given number.
 func Cases(n int) Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
 		var cases []string
@@ -111,7 +111,7 @@ func Refusals(parts map[string][]byte, _ *bundle.Manifest) {
 	})
 }
 
-// Caseless has no golden case.
+// Caseless removes the golden cases.
 func Caseless(parts map[string][]byte, _ *bundle.Manifest) {
 	maps.DeleteFunc(parts, func(name string, _ []byte) bool { return strings.HasPrefix(name, "cases/") })
 }
@@ -128,8 +128,8 @@ const lines = 7
 // constantAt is where the answer of Constant lies: behind the description, in front of the buffer.
 const constantAt = 48 << 10
 
-// Constant is Small with a guest that answers every other sale with one output, whatever was asked: the answer of a
-// real module to the sale of a test, at a thousandth of the size.
+// Constant is Small with a guest that answers every other sale with one output, whatever the sale is: the real module's
+// answer to the sale of a test, at a thousandth of the size.
 func Constant(t testing.TB, name string, out *abi.Output) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
@@ -139,9 +139,9 @@ func Constant(t testing.TB, name string, out *abi.Output) Change {
 	return small(t, name, code, map[int]string{constantAt: answer})
 }
 
-// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's, which refuses a
-// sale of seven lines: its one golden case. With another number of lines it runs the code. So it passes every step of
-// an activation.
+// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's. The guest refuses a
+// sale of seven lines, its one golden case; for another number of lines it runs the code. So it passes every step of an
+// activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	return small(t, name, code, nil)

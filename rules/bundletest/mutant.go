@@ -17,8 +17,8 @@ import (
 // Mutator makes mutants of one bundle; it is not safe for concurrent use.
 type Mutator struct {
 	data    []byte
-	entries []Entry           // none: what it mutates is no archive
-	writers [10]*flate.Writer // by level; to make one costs more than to write an entry
+	entries []Entry           // none: the bundle to mutate is not an archive
+	writers [10]*flate.Writer // by level; a new one costs more than writing an entry
 }
 
 // NewMutator reads a bundle once for all its mutants.
@@ -32,7 +32,7 @@ func NewMutator(t testing.TB, data []byte) *Mutator {
 }
 
 // Mutant is a bundle as somebody without a key can change it: bytes, the JSON of its signed manifest and of what that
-// holds, or the entries of its archive. What is no archive is changed in its bytes alone.
+// holds, or the entries of its archive. If it is not an archive, only bytes are changed.
 func (m *Mutator) Mutant(t testing.TB, r *rand.Rand) []byte {
 	t.Helper()
 	if len(m.entries) == 0 || r.IntN(6) == 0 {
@@ -50,7 +50,7 @@ func (m *Mutator) Mutant(t testing.TB, r *rand.Rand) []byte {
 	return m.canonicalArchive(t, list, r.IntN(8) > 0, r)
 }
 
-// bend changes some bytes.
+// bend changes a few bytes.
 func bend(data []byte, r *rand.Rand) []byte {
 	for range 1 + r.IntN(3) {
 		if len(data) == 0 {
@@ -73,8 +73,8 @@ func bend(data []byte, r *rand.Rand) []byte {
 	return data
 }
 
-// canonicalArchive writes entries with the date and flags of a bundle, so that only what was changed is another; or,
-// not like one, each a little different. The compressor's level is free.
+// canonicalArchive writes entries with the date and flags of a bundle, so that only the mutation differs; or, unlike a
+// bundle, each a little different. The compressor's level is free.
 func (m *Mutator) canonicalArchive(t testing.TB, list []Entry, alike bool, r *rand.Rand) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -138,7 +138,7 @@ func shuffleEntries(list []Entry, r *rand.Rand) []Entry {
 	case 0:
 		return slices.Insert(list, r.IntN(len(list)+1), list[at])
 	case 1:
-		return slices.Delete(list, at, at+min(1, len(list)-1)) // an archive keeps an entry
+		return slices.Delete(list, at, at+min(1, len(list)-1)) // an archive keeps at least one entry
 	case 2:
 		to := r.IntN(len(list))
 		list[at], list[to] = list[to], list[at]
@@ -159,7 +159,7 @@ func mutantJWS(text []byte, r *rand.Rand) []byte {
 	if r.IntN(3) > 0 {
 		return mutantJSON(text, r)
 	}
-	// What is inside is signed: every change of it must be refused.
+	// The inner part is signed: every change of it must be refused.
 	for _, name := range []string{`"payload":"`, `"protected":"`}[r.IntN(2):] {
 		at := bytes.Index(text, []byte(name))
 		if at < 0 {
@@ -201,7 +201,7 @@ type jsonMember struct {
 	value []byte
 }
 
-// mutantJSON changes the structure of a document at some depth; of what is no object or list, the bytes.
+// mutantJSON changes the structure of a document at some depth; where it is neither an object nor a list, the bytes.
 func mutantJSON(text []byte, r *rand.Rand) []byte {
 	trimmed := bytes.TrimSpace(text)
 	switch {
@@ -237,7 +237,7 @@ func mutantJSON(text []byte, r *rand.Rand) []byte {
 	return []byte([]string{"null", "0", `""`, "{}", "[]", "1e2", "true"}[r.IntN(7)])
 }
 
-// mutantText changes a text: base64 written otherwise, escapes, or another text.
+// mutantText changes a text: base64 written in another way, escapes, or another text.
 func mutantText(quoted []byte, r *rand.Rand) []byte {
 	inner := string(quoted[1 : len(quoted)-1])
 	at := 0
@@ -257,7 +257,7 @@ func mutantText(quoted []byte, r *rand.Rand) []byte {
 				string("0123456789abcdef"[inner[at]&15]) + inner[at+1:]
 		}
 	case 4:
-		if n := len(inner); n > 0 { // the last letter may have bits that say nothing
+		if n := len(inner); n > 0 { // the last letter may have bits without meaning
 			inner = inner[:n-1] + string(inner[n-1]+1)
 		}
 	case 5:

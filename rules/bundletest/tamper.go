@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Entry is a file of an archive as it lies there.
+// Entry is a file of an archive as stored there.
 type Entry struct {
 	Header  zip.FileHeader
 	Content []byte
@@ -65,7 +65,7 @@ func Archive(t testing.TB, list []Entry) []byte {
 	return out.Bytes()
 }
 
-// Tampered is a bundle whose signed manifest was written in another way by somebody who has no key.
+// Tampered is a bundle whose signed manifest somebody without a key has written in another way.
 func Tampered(t testing.TB, data []byte, change func(signed string) string) []byte {
 	t.Helper()
 	list := Entries(t, data)
@@ -73,5 +73,5 @@ func Tampered(t testing.TB, data []byte, change func(signed string) string) []by
 	return Archive(t, list)
 }
 
-// Payload appends to a signed manifest what a reader that minds no case takes for another payload.
+// Payload appends to a signed manifest what a reader that ignores case takes for another payload.
 func Payload(signed string) string { return signed[:len(signed)-1] + `,"Payload":"AAAA"}` }

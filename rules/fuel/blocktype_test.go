@@ -8,8 +8,8 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// TestMeter_BlockTypes: a block does what it does without metering, and costs the same, whether its type stands first
-// in the module or second.
+// TestMeter_BlockTypes: a metered block does what it does unmetered, and costs the same, whether its type is the first
+// of the module or the second.
 func TestMeter_BlockTypes(t *testing.T) {
 	const block = 0x02
 	many := bytes.Repeat([]byte{w.I64}, 16)
@@ -50,7 +50,7 @@ func TestMeter_BlockTypes(t *testing.T) {
 	}
 }
 
-// TestMeter_Height: what blocks leave on the operand stack counts for its limit, whatever their type's place.
+// TestMeter_Height: what blocks leave on the operand stack counts for its limit, whatever the index of their type.
 func TestMeter_Height(t *testing.T) {
 	many := bytes.Repeat([]byte{w.I64}, 16)
 	for at := range 2 {

@@ -1,6 +1,6 @@
 package fuel
 
-// Limits that tests hold the engines against.
+// Limits that tests compare the engines with.
 const (
 	MaxWork  = maxWork
 	MaxFrame = maxFrame

@@ -20,7 +20,7 @@ import (
 
 const plenty = 1 << 40
 
-// engines are a compiler and an interpreter, without any other limit than 16 pages of memory.
+// engines are a compiler and an interpreter, limited only to 16 pages of memory.
 func engines(t testing.TB) map[string]wazero.Runtime {
 	t.Helper()
 	ctx := context.Background()
@@ -43,7 +43,7 @@ func engines(t testing.TB) map[string]wazero.Runtime {
 	return made
 }
 
-// outcome is everything that a run shows of itself.
+// outcome is everything that a run reveals.
 type outcome struct {
 	result  uint64
 	failure string
@@ -52,7 +52,7 @@ type outcome struct {
 	slices  int   // of sliced units each, that it was given
 }
 
-// sliced is so few units that nearly every guest of these tests spends several slices.
+// sliced is few enough units that nearly every guest of these tests spends several slices.
 const sliced = 20
 
 // program is a compiled module in its engine.
@@ -145,7 +145,7 @@ func TestMeter_SameResults(t *testing.T) {
 			if compiled.slices > 1 {
 				resumed++
 			}
-			// One unit less than it takes, and it stops there, in both engines.
+			// With one unit less than it takes, it stops there, in both engines.
 			short := fast.run(t, compiled.used-1, arg)
 			if !strings.Contains(short.failure, "out of fuel") || short.used < compiled.used {
 				t.Fatalf("seed %d: with %d it needs %d and got %+v", seed, compiled.used-1, compiled.used, short)
@@ -164,7 +164,7 @@ func TestMeter_SameResults(t *testing.T) {
 	}
 }
 
-// TestMeter_Bounds: what runs without end is stopped, at a use in proportion to the work.
+// TestMeter_Bounds: a guest that runs without end is stopped, at a use in proportion to its work.
 func TestMeter_Bounds(t *testing.T) {
 	turns := func(body []byte) []byte { // for i := arg; i != 0; i-- { body }
 		return w.Join([]byte{w.Loop, w.Empty}, body, w.Op(w.LocalGet, 0), w.I64Const(1), []byte{w.I64Sub},
@@ -202,7 +202,7 @@ func TestMeter_Bounds(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		code  []byte
-		stack bool // it is that which ends
+		stack bool // the stack runs out, not the fuel
 	}{
 		"a loop":                  {[]byte{w.Loop, w.Empty, w.Br, 0, w.End, w.Unreachable}, false},
 		"a loop over a parameter": {w.Join(w.I64Const(1), []byte{w.Loop, 0}, w.Op(w.Br, 0), []byte{w.End}), false},
@@ -228,7 +228,7 @@ func TestMeter_Bounds(t *testing.T) {
 	}
 }
 
-// TestMeter_Start: a start function does not run by itself any more: the host calls it, within a budget.
+// TestMeter_Start: a start function no longer runs by itself: the host calls it, within a budget.
 func TestMeter_Start(t *testing.T) {
 	m := w.Module{Start: 1, Functions: []w.Function{{Code: []byte{w.Loop, w.Empty, w.Br, 0, w.End}}, {Export: "run",
 		Code: nil}}}
@@ -249,7 +249,7 @@ func TestMeter_Start(t *testing.T) {
 	}
 }
 
-// TestMeter_Refuses: what cannot be metered is refused by name; above all, a guest that reaches for the fuel itself.
+// TestMeter_Refuses: the error names what cannot be metered; above all, a guest that reaches for the fuel itself.
 func TestMeter_Refuses(t *testing.T) {
 	run := func(code ...[]byte) w.Module {
 		return w.Module{Functions: []w.Function{{Export: "run", Code: w.Join(code...)}}}
@@ -340,8 +340,8 @@ func TestMeter_Refuses(t *testing.T) {
 	}
 }
 
-// FuzzMeter: of any bytes that it takes, the rewrite makes a valid module if and only if they were one: it can neither
-// break a rule nor make one of what is none.
+// FuzzMeter: the rewrite of any bytes that Meter accepts is a valid module if and only if the bytes were one: it
+// neither breaks a rule nor makes one of bytes that are none.
 func FuzzMeter(f *testing.F) {
 	for seed := range 20 {
 		f.Add(random(rand.New(rand.NewPCG(uint64(seed), 1))))
@@ -374,8 +374,8 @@ func sameValidity(t testing.TB, r wazero.Runtime, wasm []byte) (valid bool) {
 	return errBefore == nil
 }
 
-// TestMeter_Mutations is the fuzz target over random damage to random modules, so that every run of the suite does some
-// of it.
+// TestMeter_Mutations runs the fuzz target over random damage to random modules, so that every run of the suite does
+// some of it.
 func TestMeter_Mutations(t *testing.T) {
 	mutations := 4000
 	if os.Getenv("DTE_SOAK") != "" {

@@ -37,7 +37,7 @@ func (g *maker) instruction() {
 		g.begin(w.Block, g.choose(mostValues+1), g.kinds(mostValues))
 	case 13:
 		g.begin(w.Loop, g.choose(mostValues+1), g.kinds(mostValues))
-		if g.choose(2) == 0 { // back, at the loop's beginning of the end
+		if g.choose(2) == 0 { // back, to the start of the loop from its end
 			g.instruction()
 			if o := g.blocks[len(g.blocks)-1]; o.op == w.Loop {
 				g.need(o.params...)
@@ -129,7 +129,7 @@ func (g *maker) arithmetic() {
 		g.push(into[t][n])
 	default:
 		g.need(t, t)
-		if t != f64 { // a divisor that is not zero, and by the way negative now and then
+		if t != f64 { // a divisor that is not zero, and sometimes negative
 			g.emit(constant(t, 1), []byte{map[byte]byte{i32: 0x72, i64: 0x84}[t]})
 		}
 		g.emit([]byte{binary[t][g.choose(len(binary[t]))]})
@@ -173,7 +173,7 @@ func (g *maker) branch() {
 	label := g.choose(len(g.blocks))
 	o := g.blocks[len(g.blocks)-1-label]
 	switch kind := g.choose(6); kind {
-	case 0, 1, 2: // in a block, mostly under a condition: what follows would be dead
+	case 0, 1, 2: // in a block, mostly under a condition: otherwise the code after it would be dead
 		g.begin([]byte{w.Block, w.If, w.If}[kind], 0, nil)
 		if g.choose(2) == 0 {
 			g.table(label + 1)
@@ -190,7 +190,7 @@ func (g *maker) branch() {
 	}
 }
 
-// table branches to a label and to others that ask for the same.
+// table branches to a label, and to others that need the same values.
 func (g *maker) table(label int) {
 	types := bytes.Clone(g.blocks[len(g.blocks)-1-label].label())
 	labels := []int{label}
@@ -216,7 +216,7 @@ func (g *maker) call() {
 	f := g.signatures[n]
 	if g.choose(3) == 0 {
 		g.need(f.Params...)
-		at := max(0, slices.Index(g.m.Table, n)) // the type may be another's: that traps
+		at := max(0, slices.Index(g.m.Table, n)) // the type may be another function's: that traps
 		g.emit(w.I32Const(at))
 		g.push(i32)
 		g.emit([]byte{0x11}, g.blockType(f.Params, f.Results), []byte{0})
@@ -312,8 +312,8 @@ func (g *maker) choice() {
 	}
 }
 
-// chase is a loop that fills memory with addresses far from each other, and then loops that load, or store, where the
-// address points to that they loaded before. Its steps are as many as the tape says, or without end.
+// chase is a loop that fills memory with addresses far from each other, then loops that load from or store to the
+// address that they loaded before. The tape says how many steps there are, or that they never end.
 func (g *maker) chase() {
 	at := g.local(i32)
 	if at < 0 {

@@ -15,9 +15,9 @@ const (
 	f64        = w.F64
 )
 
-// maker makes a valid module out of any bytes, so that whatever a fuzzer does to the bytes is another module: functions
-// with several results, blocks, loops, branches, recursion, a table, memory, pointers that are chased over all of it.
-// Each byte is a choice. What an instruction needs on the operand stack and is not there is put there first.
+// maker makes a valid module out of any bytes, so that a fuzzer's every change to the bytes makes another module:
+// functions with several results, blocks, loops, branches, recursion, a table, memory, pointers that are chased all
+// over it. Each byte is a choice. Operands of an instruction that are missing on the stack are pushed first.
 type maker struct {
 	tape       []byte
 	m          w.Module
@@ -36,7 +36,7 @@ type opened struct {
 	params, results []byte
 }
 
-// label is what a branch to the block must bring.
+// label is what a branch to the block must leave on the stack.
 func (o *opened) label() []byte {
 	if o.op == w.Loop {
 		return o.params
@@ -44,7 +44,7 @@ func (o *opened) label() []byte {
 	return o.results
 }
 
-// made is the module of a tape. "run" takes nothing and gives an i64.
+// made is the module of a tape. "run" has no parameters and returns an i64.
 func made(tape []byte) []byte {
 	g := &maker{tape: tape}
 	g.m = w.Module{Pages: 1 + g.choose(soundPages), Data: map[int]string{0: "sixteen bytes !!"}}
@@ -117,7 +117,7 @@ func (g *maker) push(types ...byte)  { g.stack = append(g.stack, types...) }
 func (g *maker) pop(n int)           { g.stack = g.stack[:len(g.stack)-n] }
 func (g *maker) base() int           { return g.blocks[len(g.blocks)-1].base }
 
-// need puts values of the types on the stack, as far as they are not there.
+// need pushes values of the types, as far as they are not on the stack.
 func (g *maker) need(types ...byte) {
 	have := 0
 	for n := min(len(types), len(g.stack)-g.base()); n > 0; n-- {
@@ -132,7 +132,7 @@ func (g *maker) need(types ...byte) {
 	}
 }
 
-// settle makes the stack of the innermost block hold the types and nothing else.
+// settle makes the innermost block's part of the stack hold the types and nothing else.
 func (g *maker) settle(types []byte) {
 	if bytes.Equal(g.stack[g.base():], types) {
 		return
@@ -144,7 +144,7 @@ func (g *maker) settle(types []byte) {
 	g.need(types...)
 }
 
-// leave is for what comes after a branch that is always taken.
+// leave is for the code after a branch that is always taken.
 func (g *maker) leave() { g.stack = g.stack[:g.base()] }
 
 // blockType is the index of a type, as a block has it.
@@ -204,7 +204,7 @@ func (g *maker) local(t byte) int {
 	return -1
 }
 
-// times is how often something is repeated: seldom often.
+// times is how often something is repeated: seldom more than a few times.
 func (g *maker) times() int {
 	n := g.byte()
 	if n >= 0xf0 {

@@ -6,8 +6,8 @@ import (
 	w "dtegate/rules/asmtest"
 )
 
-// random makes a valid module of three functions that call downwards only, with loops that end, branches, a table,
-// memory that is read, written, filled, copied and grown. "run" takes and gives an i64.
+// random makes a valid module of three functions that call only functions of a lower index, with loops that end,
+// branches, a table, memory that is read, written, filled, copied and grown. "run" takes and returns an i64.
 func random(rng *rand.Rand) []byte {
 	g := &generator{rng: rng}
 	m := w.Module{Pages: 1, Table: []int{0, 1}, Globals: [][]byte{w.Join([]byte{w.I64, 1}, w.I64Const(rng.Int64()),

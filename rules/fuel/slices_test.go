@@ -19,7 +19,7 @@ type purse struct {
 	reserve     int64         // of the budget
 	slices      int           // given since the beginning
 	since       time.Duration // the thread's time when the slice was given
-	longest     time.Duration // of the processor's time, that a slice has lasted
+	longest     time.Duration // the longest processor time of a slice
 }
 
 type purseKey struct{}
@@ -35,7 +35,7 @@ func lend(t testing.TB, r wazero.Runtime) {
 	}
 }
 
-// budget gives an instance its budget. Its functions are to be called with the context.
+// budget gives an instance its budget. Its functions must be called with the returned context.
 func budget(m api.Module, units, slice int64) (*purse, context.Context) {
 	p := &purse{fuel: m.ExportedGlobal(fuel.Export).(api.MutableGlobal),
 		stack: m.ExportedGlobal(fuel.StackExport).(api.MutableGlobal), slice: slice, reserve: units}
@@ -64,5 +64,5 @@ func (p *purse) spent() {
 	p.grant()
 }
 
-// left is the fuel that is left of the budget.
+// left is the fuel that the budget still has.
 func (p *purse) left() int64 { return p.reserve + int64(p.fuel.Get()) }

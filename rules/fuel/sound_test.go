@@ -24,7 +24,7 @@ const (
 	soundPages = 16
 	worstUnit  = 100 * time.Nanosecond // of the processor, compiled, with all memory in its caches; see TestMeter_Worst
 	worstWait  = 4 * time.Microsecond  // where each step waits for memory
-	noise      = 4                     // how many times slower than it is this machine may be, and
+	noise      = 4                     // how many times slower this machine may be than it was, and
 	hiccup     = 60 * time.Millisecond // how long it may hold a thread up
 )
 
@@ -38,7 +38,7 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// seen is everything that a run shows of itself.
+// seen is everything that a run reveals.
 type seen struct {
 	results []uint64
 	failure string
@@ -47,11 +47,11 @@ type seen struct {
 	stack   int64
 }
 
-// ran is one engine's run, and what it took of the machine.
+// ran is one engine's run, and its use of the machine.
 type ran struct {
 	seen
 	compiling, running time.Duration
-	longest            time.Duration // that the host waited for the guest to come back to it
+	longest            time.Duration // that the host waited for the guest to return to it
 	held               int           // bytes of memory, linear and stack
 }
 
@@ -91,7 +91,7 @@ func soundRun(t testing.TB, config wazero.RuntimeConfig, wasm []byte, units int6
 	return o
 }
 
-// sound checks what holds of every module that Meter takes. accepted is false for one that it refuses.
+// sound checks what holds for every module that Meter accepts. accepted is false for one that it refuses.
 func sound(t testing.TB, wasm []byte) (accepted bool, o ran) {
 	t.Helper()
 	metered, err := fuel.Meter(wasm, plenty)
@@ -136,8 +136,8 @@ func sound(t testing.TB, wasm []byte) (accepted bool, o ran) {
 	return true, fast
 }
 
-// FuzzMeter_Sound: whatever the fuel rewriter takes compiles within the estimate, ends within its budget's time and
-// within the memory's limit, comes back to its host after each slice, and does the same in both engines. "go test -fuzz
+// FuzzMeter_Sound: every module that Meter accepts compiles within the estimate, ends within its budget's time and the
+// memory's limit, returns to its host after each slice, and does the same in both engines. "go test -fuzz
 // FuzzMeter_Sound" looks for more.
 func FuzzMeter_Sound(f *testing.F) {
 	for seed := range 10 {
@@ -154,7 +154,7 @@ func tape(rng *rand.Rand) []byte {
 	return b
 }
 
-// TestMeter_Sound is the fuzz target over random modules, so that every run of the suite does some of it.
+// TestMeter_Sound runs the fuzz target over random modules, so that every run of the suite does some of it.
 func TestMeter_Sound(t *testing.T) {
 	modules := 150
 	if os.Getenv("DTE_SOAK") != "" {

@@ -13,8 +13,8 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// TestMeter_Worst: whoever makes the most of every unit gets no more than worstUnit of a processor for it, compiled.
-// Each guest here cost from 2 to 200 times as much before its price was set.
+// TestMeter_Worst: a guest that makes the most of every unit gets at most worstUnit of processor time for it, compiled.
+// Each guest here cost 2 to 200 times as much before its price was set.
 func TestMeter_Worst(t *testing.T) {
 	endless := func(code ...[]byte) []byte {
 		return w.Join([]byte{w.Loop, w.Empty}, w.Join(code...), []byte{w.Br, 0, w.End})
@@ -22,7 +22,7 @@ func TestMeter_Worst(t *testing.T) {
 	fold := func(ops ...byte) []byte { // of local 1 into local 0, 32 times
 		return w.Join(w.Op(w.LocalGet, 0), bytes.Repeat(w.Join(w.Op(w.LocalGet, 1), ops), 32), w.Op(w.LocalSet, 0))
 	}
-	merges := func(n, locals int) []byte { // blocks in each other, at whose ends all locals may differ
+	merges := func(n, locals int) []byte { // nested blocks, after each of which all locals may differ
 		code := bytes.Repeat([]byte{w.Block, w.Empty}, n)
 		for k := range n {
 			code = w.Join(code, w.Op(w.LocalGet, 0), w.Op(w.BrIf, k))
@@ -82,7 +82,7 @@ func chain(n int) (code []byte) {
 	return code
 }
 
-// TestMeter_Work: shapes that a compiler works long for, in a module of a few bytes, are compiled within the estimate.
+// TestMeter_Work: shapes on which a compiler works long, in a module of a few bytes, are compiled within the estimate.
 func TestMeter_Work(t *testing.T) {
 	for name, m := range map[string]w.Module{
 		"calls, and globals that are read again after each": {Globals: slices.Repeat([][]byte{w.Join([]byte{w.I64, 1},

@@ -66,14 +66,14 @@ func New(rules Rules) *Disk {
 	return &Disk{tree: tree{rules: rules, root: newFolder()}, locks: make(map[string]bool)}
 }
 
-// SetRules is what a power cut may do from now on.
+// SetRules sets what a power cut may do from now on.
 func (d *Disk) SetRules(r Rules) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tree.rules = r
 }
 
-// OnSync has every sync of a file or folder ask fn first, by its path. An error of fn fails the sync. Nil: no sync
+// OnSync has every sync of a file or folder call fn first, with its path. An error of fn fails the sync. Nil: no sync
 // fails.
 func (d *Disk) OnSync(fn func(path string) error) {
 	d.mu.Lock()
@@ -148,7 +148,7 @@ func (d *Disk) sync(path string, n *node) error {
 	return nil
 }
 
-// Copy returns the disk as it is seen now, all of it durable: as kill -9 leaves it, and not a power cut.
+// Copy returns the disk as it is seen now, all of it durable: as kill -9 leaves it, not as a power cut does.
 func (d *Disk) Copy() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,8 +157,8 @@ func (d *Disk) Copy() *Disk {
 	return after
 }
 
-// Kill ends the process that uses the disk and returns the disk for the next one: what Linux holds in memory is still
-// there, what was not synced is still not durable, faults and locks are gone. Of d every operation fails from now on.
+// Kill ends the process that uses the disk and returns the disk for the next process: what Linux holds in memory is
+// still there, what was not synced is still not durable, faults and locks are gone. Every operation of d fails.
 func (d *Disk) Kill() *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,17 +169,17 @@ func (d *Disk) Kill() *Disk {
 	return after
 }
 
-// ErrKilled is what a process gets from a disk after its end.
+// ErrKilled is what a process gets from its disk after Kill.
 var ErrKilled = errors.New("the process was killed")
 
-// Evict drops the memory's copy of what is clean: a read sees the medium.
+// Evict drops the memory's copy of clean pages: a read sees the medium.
 func (d *Disk) Evict() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tree.walk(func(_ string, n *node) { n.evict() })
 }
 
-// Flip turns one bit of a file over, counted from its begin.
+// Flip inverts one bit of a file, counted from its beginning.
 func (d *Disk) Flip(path string, bit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -44,7 +44,7 @@ func syncFolder(t *testing.T, d *Disk, path string) {
 	}
 }
 
-// states makes a folder with one synced file, alters the folder, and counts what cuts of the power leave of its names.
+// states makes a folder with one synced file, alters the folder, and counts which of its names power cuts leave.
 func states(t *testing.T, rules Rules, alter func(d *Disk)) map[string]bool {
 	t.Helper()
 	d := New(rules)
@@ -114,7 +114,7 @@ func TestDisk_Folders(t *testing.T) {
 	}
 }
 
-// A sync that failed leaves clean pages behind: everything seems well, and is not on the medium.
+// A failed sync leaves clean pages: everything seems well, and is not on the medium.
 func TestDisk_FailedSyncLies(t *testing.T) {
 	for _, rules := range AllRules {
 		d := New(rules)

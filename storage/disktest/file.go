@@ -77,7 +77,7 @@ func (f *file) Stat() (vfs.FileInfo, error) {
 func (f *file) Sync() error     { return f.disk.sync(f.path, f.n) }
 func (f *file) SyncData() error { return f.disk.sync(f.path, f.n) }
 
-// SyncTo promises nothing, as sync_file_range.
+// SyncTo promises nothing, like sync_file_range.
 func (f *file) SyncTo(int64) (bool, error)     { return false, nil }
 func (f *file) Prefetch(int64, int64) error    { return nil }
 func (f *file) Preallocate(int64, int64) error { return nil }

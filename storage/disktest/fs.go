@@ -181,7 +181,7 @@ func (d *Disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return d.usage, nil
 }
 
-// SetUsage is what GetDiskUsage returns from now on.
+// SetUsage sets what GetDiskUsage returns from now on.
 func (d *Disk) SetUsage(u vfs.DiskUsage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

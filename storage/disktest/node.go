@@ -14,14 +14,14 @@ const (
 
 // node is a file or a folder.
 type node struct {
-	// Of a folder: its entries as they are seen, and as they are on the medium.
+	// Of a folder: its entries as programs see them, and as they are on the medium.
 	entries, durable map[string]*node
-	// Of a file: its bytes as they are seen, those on the medium, and the pages that a sync would write.
+	// Of a file: its bytes as programs see them, those on the medium, and the pages that a sync would write.
 	data, medium content
 	dirty        map[int]struct{}
 }
 
-// content is copied when it is written, not when a disk is: most files of a store are never written again.
+// content is copied when it is written, not when a disk is copied: most files of a store are never written again.
 type content struct {
 	b      []byte
 	shared bool // with another file: not to be written
@@ -78,8 +78,7 @@ func (n *node) truncate(length int) {
 	}
 }
 
-// write brings the dirty pages to the medium. Clean ones stay as they are there: one whose sync failed is old, or
-// zeros.
+// write brings the dirty pages to the medium. Clean pages there do not change: one whose sync failed is old, or zeros.
 func (n *node) write() {
 	if n.entries != nil {
 		return

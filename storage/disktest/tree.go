@@ -16,7 +16,7 @@ type tree struct {
 	root   *node
 	ops    []op // changes of folders that are not durable, in their order
 	groups int
-	dead   bool // by Kill: nothing reaches it any more
+	dead   bool // after Kill: nothing reaches it any more
 }
 
 // op is one change of one folder's entry.
@@ -25,12 +25,12 @@ type op struct {
 	name  string
 	to    *node // nil: the entry is removed
 	from  *node // of a removal: what it removed
-	group int   // the two halves of a rename have the same
+	group int   // the two halves of a rename have the same group
 	lost  bool  // a sync of the folder failed: no later one makes it durable
 }
 
-// apply makes the change in a folder's entries. A removal takes away what it removed then, not a later file of that
-// name.
+// apply makes the change in a folder's entries. A removal removes the file that it removed then, not a later one of
+// that name.
 func (o op) apply(entries map[string]*node) {
 	switch {
 	case o.to != nil:
@@ -239,7 +239,7 @@ func (t *tree) change(dir *node, name string, to *node, group int) {
 	}
 }
 
-// group is a new number for changes that a power cut does not part.
+// group returns a new number, for changes that a power cut does not separate.
 func (t *tree) group() int {
 	t.groups++
 	return t.groups
@@ -256,7 +256,7 @@ func (t *tree) settle(synced *node) {
 	})
 }
 
-// lose is a sync that failed: what it was to write counts as written, and is not.
+// lose is a failed sync: what it had to write counts as written, and is not.
 func (t *tree) lose(synced *node) {
 	clear(synced.dirty)
 	for i := range t.ops {

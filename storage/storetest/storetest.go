@@ -10,8 +10,8 @@ import (
 	"dtegate/storage"
 )
 
-// Settle settles what a store owes, as a person does who names all that is lost, and n numbers more of each series
-// whose last number nothing bounds. possible are series that may have begun.
+// Settle settles a store's open questions, as a person does who names all that is lost, and n more numbers of each
+// series whose last number nothing bounds. possible are series that may have begun.
 func Settle(ctx context.Context, s *storage.Store, n uint64, reason string, possible ...string) error {
 	begun := func(time.Time) []string { return possible }
 	o, err := s.Owed(begun)

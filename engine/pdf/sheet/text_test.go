@@ -28,7 +28,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestWrap asks that no text is lost, no line is too wide, and breaks are where a reader expects them.
+// TestWrap: no text is lost, no line is too wide, and breaks are where a reader expects them.
 func TestWrap(t *testing.T) {
 	f, err := LoadFonts()
 	if err != nil {
@@ -64,7 +64,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestLabelled: of a label and its value no text is lost, no line is too wide, and none is broken without need, however
+// TestLabelled: no text of a label and its value is lost, no line is too wide, and none is broken without need, however
 // long either is.
 func TestLabelled(t *testing.T) {
 	f, err := LoadFonts()

@@ -1,6 +1,6 @@
-// Package abitest is the conformance kit of rule modules: whatever language a guest is written in, Run holds it against
-// what rules/abi/README.md asks of every module, in compiler and interpreter. What the right amounts are only its
-// author knows: those are the golden cases of its bundle.
+// Package abitest is the conformance kit of rule modules: Run checks a guest, whatever language it is written in,
+// against the rules of rules/abi/README.md for every module, in compiler and interpreter. Only its author knows the
+// right amounts: the golden cases of its bundle check those.
 package abitest
 
 import (
@@ -17,10 +17,10 @@ import (
 type Options struct {
 	// Params are the module's parameters in the order of its description, in 1e-8; default 1.00 each.
 	Params []int64
-	// Documents are sales that the module must take. Without any it is only held against made-up ones, which it may
-	// refuse. Params may be left out of them.
+	// Documents are sales that the module must accept. Without any, only invented ones are tried, which it may refuse.
+	// Params may be left out of them.
 	Documents []abi.Input
-	// Calls is how many calls its memory must not grow over, after twice as many; default 10,000.
+	// Calls is the number of calls over which its memory must not grow, after twice as many; default 10,000.
 	Calls int
 	// Fuel is the budget of a call, default that of rules.Options; so is CacheDir.
 	Fuel     int64
@@ -30,7 +30,7 @@ type Options struct {
 // Finding is something that a module does not do as it should.
 type Finding struct{ Check, Text string }
 
-// Report is what an examination found out.
+// Report is what an examination found.
 type Report struct {
 	Description *abi.Description
 	Findings    []Finding
@@ -52,7 +52,7 @@ func Run(t *testing.T, wasm []byte, o Options) {
 		r.Description.Name, r.Fuel, 10*r.Fuel)
 }
 
-// Examine holds a module against every check. The error is that it cannot be loaded at all.
+// Examine runs every check on a module. The error says why it cannot be loaded at all.
 func Examine(ctx context.Context, wasm []byte, o Options) (_ *Report, err error) {
 	if o.Calls == 0 {
 		o.Calls = 10_000
@@ -98,13 +98,13 @@ func Examine(ctx context.Context, wasm []byte, o Options) (_ *Report, err error)
 type examination struct {
 	options   Options
 	engines   []*rules.Module
-	documents []abi.Input // the module takes them
-	made      []abi.Input // made up: it may refuse them
-	name      string      // of the check under way
+	documents []abi.Input // the module accepts them
+	made      []abi.Input // invented: the module may refuse them
+	name      string      // name of the check under way
 	report    Report
 }
 
-// find notes a finding, at most a few of a kind.
+// find notes a finding, at most a few of each kind.
 func (x *examination) find(format string, args ...any) {
 	const enough = 5
 	n := 0
@@ -118,7 +118,7 @@ func (x *examination) find(format string, args ...any) {
 	}
 }
 
-// prepare completes the documents and makes further ones up.
+// prepare completes the documents and invents further ones.
 func (x *examination) prepare(params []int64) {
 	d := x.report.Description
 	if len(params) != len(d.Params) {

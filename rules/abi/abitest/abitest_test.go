@@ -18,7 +18,7 @@ func TestRun_Sum(t *testing.T) {
 	abitest.Run(t, w.NewSum().Module().Bytes(), abitest.Options{})
 }
 
-// TestExamine: each fault of a guest is found, by the check that is for it.
+// TestExamine: each fault of a guest is found, by the check that exists for it.
 func TestExamine(t *testing.T) {
 	calls := func(n int, then ...byte) []byte { // after n calls
 		return w.Join(w.I32Const(8), w.I32Const(8), w.Op(w.I32Load, 2, 0), w.I32Const(1), []byte{w.I32Add},

@@ -22,7 +22,7 @@ func (x *examination) refusal(out *abi.Output) (abi.Fault, bool) {
 	return out.Faults[i], true
 }
 
-// takes: the documents are taken, without amounts that are absent.
+// takes: the module accepts the documents, without absent amounts.
 func (x *examination) takes(ctx context.Context) error {
 	var out abi.Output
 	for i := range x.documents {
@@ -79,7 +79,7 @@ func (x *examination) determinism(ctx context.Context) error {
 	return nil
 }
 
-// send sends a message to a probe; length -1 is the truth.
+// send sends a message to a probe; length -1 is the true length.
 func (x *examination) send(p *rules.Probe, message []byte, length int) ([]byte, int64, error) {
 	if length < 0 {
 		length = len(message)
@@ -89,7 +89,7 @@ func (x *examination) send(p *rules.Probe, message []byte, length int) ([]byte, 
 	return p.Send(message, room, length, x.engines[0].Fuel())
 }
 
-// sizes: no line and as many lines as there may be are answered, within the budget.
+// sizes: no line, and as many lines as are allowed, are answered within the budget.
 func (x *examination) sizes(ctx context.Context) error {
 	for _, in := range slices.Concat(x.documents, x.made) {
 		width := len(x.report.Description.Columns)
@@ -110,7 +110,7 @@ func (x *examination) sizes(ctx context.Context) error {
 	return nil
 }
 
-// extremes: whatever numbers the facts hold, it answers amounts or faults that exist, and the same in both engines.
+// extremes: whatever numbers the facts hold, the module answers amounts or existing faults, the same in both engines.
 func (x *examination) extremes(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(9, 2))
 	all := slices.Concat(x.documents, x.made)
@@ -134,7 +134,7 @@ func same(a, b *abi.Output) bool {
 		slices.Equal(a.Faults, b.Faults)
 }
 
-// overflow: a document of three lines with the largest amounts does not fit, and is refused by the name of a line.
+// overflow: a document of three lines with the largest amounts does not fit, and its refusal names a line.
 func (x *examination) overflow(ctx context.Context) error {
 	d := x.report.Description
 	for i, in := range x.documents {
@@ -163,8 +163,8 @@ func (x *examination) overflow(ctx context.Context) error {
 	return nil
 }
 
-// liars: a message whose header does not fit its length, or is none, is refused by a negative length, and the next one
-// is answered as ever.
+// liars: a message with a wrong or missing header is refused by a negative length, and the next message is answered as
+// usual.
 func (x *examination) liars(ctx context.Context) error {
 	in := slices.Concat(x.documents, x.made)[0]
 	good := abi.AppendInput(nil, &in)
@@ -198,7 +198,7 @@ func (x *examination) liars(ctx context.Context) error {
 type lie struct {
 	name    string
 	message []byte
-	length  int // -1: the message's
+	length  int // -1: the message's own
 }
 
 // lies are messages that no host sends.
@@ -232,7 +232,7 @@ func lies(good []byte, lines int) []lie {
 	}
 }
 
-// tooManyLines is a message of 2001 lines that is whole but for that.
+// tooManyLines is a message of 2001 lines, right in all else.
 func tooManyLines(good []byte) lie {
 	b := bytes.Clone(good[:32+8*(binary.LittleEndian.Uint32(good[8:])+binary.LittleEndian.Uint32(good[12:]))])
 	columns := binary.LittleEndian.Uint32(good[16:])

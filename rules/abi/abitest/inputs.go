@@ -9,7 +9,7 @@ import (
 
 const cent = 1_000_000 // in 1e-8
 
-// made are documents of 0 to 20 lines whose every value is one that the host may send.
+// made are documents of 0 to 20 lines with values that the host may send.
 func made(d *abi.Description, params []int64) (inputs []abi.Input) {
 	rng := rand.New(rand.NewPCG(2026, 12))
 	for _, n := range []int{0, 1, 1, 2, 3, 10, 20} {

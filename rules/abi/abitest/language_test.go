@@ -22,10 +22,10 @@ import (
 // language is how the example of a language is built.
 type language struct {
 	name   string
-	find   func(root string) string // its compiler, "" when it is not here
+	find   func(root string) string // finds its compiler, "" when it is not installed
 	args   []string                 // into out
 	folder string                   // below example
-	// commands that make a compiler be here; none: from no registry that this test uses
+	// commands that install a compiler; none: it comes from no registry that this test uses
 	install [][]string
 	missing string
 }
@@ -60,7 +60,7 @@ var languages = []language{
 		missing: "tinygo: neither npm nor Debian has it, see tinygo.org"},
 }
 
-// first is the first of some programs that is here.
+// first is the first of some programs that is installed.
 func first(programs ...string) string {
 	for _, name := range programs {
 		if path, err := exec.LookPath(name); err == nil {
@@ -70,7 +70,7 @@ func first(programs ...string) string {
 	return ""
 }
 
-// rustc is one that has the target: there may be several.
+// rustc is a compiler that has the target: several may be installed.
 func rustc(string) string {
 	for _, path := range []string{first("rustc"), "/usr/bin/rustc"} {
 		dir, err := exec.Command(path, "--target", "wasm32-unknown-unknown", "--print", "target-libdir").Output()
@@ -84,8 +84,8 @@ func rustc(string) string {
 	return ""
 }
 
-// TestLanguages: the guest of the interface's page, in languages that are not Go, passes the kit and answers what the
-// hand-written one answers. Where the compiler is not here it says so; make languages installs what npm and Debian
+// TestLanguages: the guest of the interface's page, in languages other than Go, passes the kit and answers what the
+// hand-written guest answers. Where a compiler is missing the test says so; make languages installs what npm and Debian
 // have.
 func TestLanguages(t *testing.T) {
 	root := plugintest.Root(t)
@@ -121,7 +121,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// answersAlike asks a guest and the hand-written one what no host would, too.
+// answersAlike compares a guest with the hand-written one, also on messages that no host sends.
 func answersAlike(t *testing.T, wasm []byte) {
 	t.Helper()
 	host, err := rules.NewHost(t.Context(), rules.Options{})

@@ -18,7 +18,7 @@ const (
 	none = abi.Absent
 )
 
-// own are documents of the types that are no sales: scalars and lines, in the order of their descriptions.
+// own are documents of the types that are not sales: scalars and lines, in the order of their descriptions.
 var own = map[string]abi.Input{
 	"dte07/v2": {N: 2, Lines: []int64{
 		1000 * one, 0, 10 * one,

@@ -43,11 +43,10 @@ func Mount(disk *disktest.Disk, at string) (unmount func() error, err error) {
 	}), nil
 }
 
-// patience is how long a folder may be busy: a process that has just been forked holds the files of the one that made
-// it.
+// patience is how long a folder may be busy: a process that has just been forked holds the files of its parent.
 const patience = 15 * time.Second
 
-// node is a file or a folder: its path is where the mount's tree has it.
+// node is a file or a folder: the mount's tree has its path.
 type node struct {
 	fs.Inode
 	disk *disktest.Disk
@@ -82,7 +81,7 @@ func (n *node) path(name string) string {
 	return n.Path(nil) + "/" + name
 }
 
-// errno is what a program sees of a disk's error.
+// errno is the error number that a program sees for a disk's error.
 func errno(err error) syscall.Errno {
 	var number syscall.Errno
 	switch {
@@ -111,7 +110,7 @@ func mode(info vfs.FileInfo) uint32 {
 	return syscall.S_IFREG | 0o600
 }
 
-// child is the tree's node of a name.
+// child is the tree's node with a name.
 func (n *node) child(ctx context.Context, name string, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
 	info, err := n.disk.Stat(n.path(name))
 	if err != nil {
@@ -205,7 +204,7 @@ func (n *node) Write(_ context.Context, f fs.FileHandle, p []byte, at int64) (ui
 	return uint32(count), errno(err)
 }
 
-// Fsync is that of files and of folders.
+// Fsync syncs files and folders.
 func (n *node) Fsync(_ context.Context, f fs.FileHandle, _ uint32) syscall.Errno {
 	if h, ok := f.(*handle); ok {
 		return errno(h.Sync())

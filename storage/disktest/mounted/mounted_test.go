@@ -17,7 +17,7 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// mount shows a new disk, or skips where this machine does not let us.
+// mount shows a new disk, or skips where this machine does not allow it.
 func mount(t *testing.T, rules disktest.Rules) (*disktest.Disk, string) {
 	t.Helper()
 	disk, at := disktest.New(rules), t.TempDir()
@@ -33,7 +33,7 @@ func mount(t *testing.T, rules disktest.Rules) (*disktest.Disk, string) {
 	return disk, at
 }
 
-// TestMount: what a program does to files by the kernel is on the disk, and a power cut leaves what was synced.
+// TestMount: what a program does to files through the kernel is on the disk, and a power cut leaves what was synced.
 func TestMount(t *testing.T) {
 	disk, at := mount(t, disktest.Strict)
 	check := func(err error) {
@@ -97,7 +97,7 @@ func TestMount(t *testing.T) {
 	}
 }
 
-// TestMount_Like: by the kernel and by itself, a disk does the same.
+// TestMount_Like: a disk does the same through the kernel as by itself.
 func TestMount_Like(t *testing.T) {
 	disk, at := mount(t, disktest.Strict)
 	r := rand.New(rand.NewPCG(7, 7))
