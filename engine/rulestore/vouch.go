@@ -206,7 +206,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	}
 }
 
-// twin returns an earlier bundle of the same document, day and version. A version names one bundle: i is wrong.
+// twin returns an earlier bundle of i's document, day and version, nil if there is none. If there is one, i is invalid.
 func twin(on []*shelved, i *shelved) *shelved {
 	at := slices.Index(on, i)
 	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })

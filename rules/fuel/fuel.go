@@ -86,7 +86,7 @@ const (
 	filling    = 20  // memory.fill, apart from its length
 	moving     = 2   // each local or result beyond freeMoves that may have to be moved where control flow merges
 	freeMoves  = 16  // moves at a merge that the prices of its branches cover
-	forking    = 1   // a branch, in addition to its own 1, for moves between registers
+	forking    = 1   // added to the price 1 of a branch, for moves between registers
 )
 
 // shape is how many operands an instruction without an index pops and pushes, and its price.
