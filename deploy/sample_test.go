@@ -39,7 +39,7 @@ func TestSampleEverySetting(t *testing.T) {
 	}
 	for name := range shown {
 		if !slices.Contains(config.Settings(), name) {
-			t.Errorf("the sample has %s, which is no setting", name)
+			t.Errorf("the sample has %s, which is not a setting", name)
 		}
 	}
 }

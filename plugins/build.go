@@ -70,8 +70,8 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 			return err
 		}
 		if !isPart.MatchString(filepath.ToSlash(rel)) {
-			return fmt.Errorf("%s is no part of a bundle: manifest, schema, overlay, type, form, view or catalogues.json, "+
-				"or cases/*.json", rel)
+			return fmt.Errorf("%s is not a part of a bundle: manifest, schema, overlay, type, form, view or "+
+				"catalogues.json, or cases/*.json", rel)
 		}
 		parts[filepath.ToSlash(rel)], err = os.ReadFile(file)
 		return err

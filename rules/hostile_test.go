@@ -144,7 +144,7 @@ func TestEvaluate_Hostile(t *testing.T) {
 			guest(answering(4*65536-8), answering(32))},
 		{"a message beyond its memory", "its answer lies outside its memory", guest(answering(4*65536-64),
 			answering(65))},
-		{"no address", "dte_buffer(65536) answered 0, which is no address", guest(w.I32Const(0), answering(32))},
+		{"no address", "dte_buffer(65536) answered 0, which is not an address", guest(w.I32Const(0), answering(32))},
 		{"dte_buffer traps", "dte_buffer: wasm error: unreachable", guest([]byte{w.Unreachable}, answering(32))},
 		{"dte_buffer loops", "dte_buffer used more than", guest(forever, answering(32))},
 		{"lines that were not asked for", "its answer has 2 line values",

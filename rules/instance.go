@@ -162,8 +162,8 @@ func (i *instance) run(room, length int) (what string, err error) {
 			return "dte_buffer", err
 		}
 		if uint32(r[0]) == 0 {
-			return "dte_buffer", fmt.Errorf("%w: dte_buffer(%d) answered 0, which is no address: it has no room for "+
-				"so many bytes, and the host asks for %d at least", ErrTrap, need, leastBuffer)
+			return "dte_buffer", fmt.Errorf("%w: dte_buffer(%d) answered 0, which is not an address: it has no room "+
+				"for so many bytes, and the host asks for %d at least", ErrTrap, need, leastBuffer)
 		}
 		i.buffer, i.size = uint32(r[0]), need
 		i.meter.stack.Set(fuel.Stack)

@@ -151,7 +151,7 @@ func gallery() map[string][]bad {
 				"outside its memory"}},
 		"Exports: `dte_buffer`": {{"none", unnamed(w.Buffer), "does not export dte_buffer"},
 			{"no address", w.Guest("", w.I32Const(0), answering(32), nil),
-				"dte_buffer(65536) answered 0, which is no address"},
+				"dte_buffer(65536) answered 0, which is not an address"},
 			{"too small a room", w.Guest("", w.I32Const(4*65536-8), answering(32), nil),
 				"does not fit: dte_buffer answered 262136, and the memory ends at 262144"}},
 		"Exports: `dte_evaluate`": {{"none", unnamed(w.Evaluate), "does not export dte_evaluate"},

@@ -59,7 +59,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 func (c *booksCommand) check() error {
 	switch {
 	case c.Month != "" && !documents.IsMonth(c.Month):
-		return fmt.Errorf("--month: %q is no month like 2026-11", c.Month)
+		return fmt.Errorf("--month: %q is not a month like 2026-11", c.Month)
 	case c.Explain != "":
 		if _, err := dte.ParseCode(c.Explain); err != nil {
 			return fmt.Errorf("--explain: %w", err)
@@ -278,7 +278,7 @@ func (c *booksCommand) replaceable() error {
 	}
 	for _, e := range entries {
 		if !books.IsFile(e.Name()) {
-			return fmt.Errorf("--out: %s holds %s, which is no file of books: name another folder", c.Out, e.Name())
+			return fmt.Errorf("--out: %s holds %s, which is not a file of books: name another folder", c.Out, e.Name())
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ type Book struct {
 func New(o Options) (*Book, error) {
 	month, err := time.Parse("2006-01", o.Month)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no month like 2026-11", o.Month)
+		return nil, fmt.Errorf("%q is not a month like 2026-11", o.Month)
 	}
 	if o.Volume == 0 {
 		o.Volume = 10_000

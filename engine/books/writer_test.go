@@ -196,7 +196,7 @@ func TestBook_Empty(t *testing.T) {
 	}
 	for _, e := range entries {
 		if !IsFile(e.Name()) {
-			t.Errorf("%s is no file of books", e.Name())
+			t.Errorf("%s is not a file of books", e.Name())
 		}
 	}
 }

@@ -41,7 +41,7 @@ func IsMonth(text string) bool {
 func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no month like 2026-11", month)
+		return nil, fmt.Errorf("%q is not a month like 2026-11", month)
 	}
 	begin, last := record.Day(month+"-01"), record.Day(first.AddDate(0, 1, -1).Format(time.DateOnly))
 	day, id := max(begin, begin-1+uint32(min(after>>idBits, 32))), after&(1<<idBits-1)

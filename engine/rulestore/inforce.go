@@ -311,7 +311,7 @@ var errTroubled = errors.New("the bundle may not compute")
 func CodeOf(digest string) (code storage.Code, err error) {
 	b, err := hex.DecodeString(digest)
 	if err != nil || len(b) != 32 {
-		return code, fmt.Errorf("%q is no digest of a bundle", digest)
+		return code, fmt.Errorf("%q is not the digest of a bundle", digest)
 	}
 	return storage.Code(b[:16]), nil
 }

@@ -101,7 +101,7 @@ func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 func (a *Admitted) legible() error {
 	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			return fmt.Errorf("%q is no text for a record", text)
+			return fmt.Errorf("%q is not a text for a record", text)
 		}
 	}
 	return nil

@@ -269,7 +269,7 @@ func parsePart(f signed.Form, data []byte, into any, check func(add)) error {
 
 func (t *Type) faults(add add) {
 	if !documentNumber.MatchString(t.Document) {
-		add("", "the manifest's document %q is no type of CAT-002", t.Document)
+		add("", "the manifest's document %q is not a type of CAT-002", t.Document)
 	}
 	for _, f := range []struct {
 		path, value string
@@ -304,7 +304,7 @@ func (t *Type) faults(add add) {
 	}
 	for i, o := range t.Origins {
 		if !documentNumber.MatchString(o) {
-			add(fmt.Sprintf("origins[%d]", i), "%q is no type of CAT-002", o)
+			add(fmt.Sprintf("origins[%d]", i), "%q is not a type of CAT-002", o)
 		}
 	}
 	seen := make(map[string]bool)
@@ -369,7 +369,7 @@ func (t *Type) formFaults(add add) {
 	for i, pair := range f.Either {
 		path := fmt.Sprintf("either[%d]", i)
 		if len(pair) != 2 {
-			add(path, "is no pair")
+			add(path, "is not a pair")
 		}
 		for j, name := range pair {
 			if !names[name] {

@@ -116,7 +116,7 @@ func (m *Mutant) set(name, value string) (err error) {
 	case "flags":
 		m.Flags = strings.Fields(value)
 	default:
-		return fmt.Errorf("%q is no member of a mutant", name)
+		return fmt.Errorf("%q is not a member of a mutant", name)
 	}
 	return err
 }

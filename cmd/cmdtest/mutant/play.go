@@ -145,7 +145,7 @@ func Judged(file string) (map[string]string, error) {
 		verdict, rest, _ := strings.Cut(line, ": ")
 		at := strings.LastIndex(rest, " # ")
 		if verdict != "equivalent" && verdict != "harmless" || at < 0 {
-			return nil, fmt.Errorf("%s: %q is no verdict", file, line)
+			return nil, fmt.Errorf("%s: %q is not a verdict", file, line)
 		}
 		list[rest[:at]] = verdict
 	}

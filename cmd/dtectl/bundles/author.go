@@ -89,7 +89,7 @@ func (c *newCommand) sibling(to string) error {
 	}
 	from := filepath.Join(c.Source, "plugins", rule, generation)
 	if _, err := os.Stat(filepath.Join(from, "manifest.json")); err != nil {
-		return fmt.Errorf("%s is no generation of a rule: %w", from, err)
+		return fmt.Errorf("%s is not a generation of a rule: %w", from, err)
 	}
 	if _, err := time.Parse(time.DateOnly, c.On); c.On != "" && err != nil {
 		return fmt.Errorf("--on: %q is not a day (yyyy-mm-dd)", c.On)

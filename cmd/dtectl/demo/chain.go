@@ -76,7 +76,7 @@ path_style = true
 	}
 	if _, err := os.Stat(dir); err == nil {
 		if _, err := os.Stat(filepath.Join(dir, "fleet.toml")); err != nil {
-			return nil, fmt.Errorf("%s exists and is no chain's demonstration: remove it or choose another folder", dir)
+			return nil, fmt.Errorf("%s exists and is not a chain's demonstration: remove it or take another", dir)
 		}
 		return d, d.writeConfigs(dir)
 	}

@@ -341,7 +341,7 @@ const reachBudget = 3 * time.Second
 func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	u, err := url.Parse(d.cfg.Authority.URL)
 	if err != nil || u.Hostname() == "" {
-		d.fail("authority", "correct authority.url in the configuration", "%q is no address", d.cfg.Authority.URL)
+		d.fail("authority", "correct authority.url in the configuration", "%q is not an address", d.cfg.Authority.URL)
 		return clock
 	}
 	way := d.cfg.Authority.Link()

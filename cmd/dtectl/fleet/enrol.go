@@ -191,7 +191,7 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 func (c *Enrol) points() (points []fleetproto.Point, err error) {
 	for _, p := range c.Close {
 		if len(p) != 8 || p[4] != 'P' {
-			return nil, fmt.Errorf("--close: %q is no point of sale like M001P001", p)
+			return nil, fmt.Errorf("--close: %q is not a point of sale like M001P001", p)
 		}
 		points = append(points, fleetproto.Point{Establishment: p[:4], Point: p[4:]})
 	}

@@ -226,7 +226,7 @@ var percentForm = regexp.MustCompile(`^(\d{1,3})(?:\.(\d{1,2}))?%?$`)
 func (p *Percent) UnmarshalText(text []byte) error {
 	m := percentForm.FindStringSubmatch(string(text))
 	if m == nil {
-		return fmt.Errorf("%q is no percentage of at most two decimals", text)
+		return fmt.Errorf("%q is not a percentage of at most two decimals", text)
 	}
 	n, err := strconv.Atoi(m[1] + (m[2] + "00")[:2])
 	if err != nil || n > fleetproto.Whole {
@@ -251,7 +251,7 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%q is no time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
+	return fmt.Errorf("%q is not a time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
 }
 
 // FirstDay starts a demonstration's chain: it waits until that many boxes report, enrols them, and publishes to all of

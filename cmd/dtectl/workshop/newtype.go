@@ -30,7 +30,7 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	t := &newType{schema: s, name: filepath.Base(folder), document: document}
 	for _, part := range []string{"identificacion", "emisor", "cuerpoDocumento", "resumen"} {
 		if !t.of(part).Exists() {
-			return nil, fmt.Errorf("the schema has no %s: it is no document of MH's", part)
+			return nil, fmt.Errorf("the schema has no %s: it is not a document of MH's", part)
 		}
 	}
 	version, _ := t.of("identificacion").Get("properties").Get("version").Get("const").Int()

@@ -118,7 +118,7 @@ func read(path string, into any) error {
 		var faults []error
 		for _, e := range strict.Errors {
 			line, _ := e.Position()
-			faults = append(faults, fmt.Errorf("%s: is no setting (line %d): it is misspelt, or a later version of "+
+			faults = append(faults, fmt.Errorf("%s: is not a setting (line %d): it is misspelt, or a later version of "+
 				"dted brought it", strings.Join(e.Key(), "."), line))
 		}
 		return invalid(path, faults...)

@@ -54,7 +54,7 @@ func (p *Piece) at() (*Head, address) { return &p.Head, address{"piece", p.Branc
 
 func (p *Piece) check() error {
 	if p.First > p.Number || p.First == 0 && (p.Number == 1) != (p.Previous == "") {
-		return errors.New("it is no piece of a second copy")
+		return errors.New("it is not a piece of a second copy")
 	}
 	return nil
 }

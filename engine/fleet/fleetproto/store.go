@@ -155,8 +155,8 @@ const maxName = 63
 // has at most 63 characters: lower-case letters, digits, and single hyphens between them.
 func CheckName(name string) error {
 	if len(name) > maxName || !nameForm.MatchString(name) {
-		return fmt.Errorf("%q is no name: lower-case letters, digits and single hyphens between them, at most %d", name,
-			maxName)
+		return fmt.Errorf("%q is not a name: lower-case letters, digits and single hyphens between them, at most %d",
+			name, maxName)
 	}
 	return nil
 }

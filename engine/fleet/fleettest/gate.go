@@ -166,7 +166,7 @@ func (g *Gate) Cancel(_ context.Context, coming fleet.Bundle, o fleet.Order) err
 func (g *Gate) known(b fleet.Bundle, o fleet.Order) (int, error) {
 	at := slices.IndexFunc(g.list, func(h held) bool { return h.Digest == b.Digest })
 	if at < 0 || o.Reason == "" {
-		return at, fmt.Errorf("%s %s was never here, or %q is no reason", b.Name, b.Version, o.Reason)
+		return at, fmt.Errorf("%s %s was never here, or %q is not a reason", b.Name, b.Version, o.Reason)
 	}
 	return at, nil
 }

@@ -58,7 +58,7 @@ func (s *Laws) Enact(laws ...Law) error {
 			})
 		}
 		if _, err := time.Parse(time.DateOnly, l.From); err != nil {
-			return fmt.Errorf("a law begins on %q, which is no day (yyyy-mm-dd)", l.From)
+			return fmt.Errorf("a law begins on %q, which is not a day (yyyy-mm-dd)", l.From)
 		}
 		for name, r := range map[string]*big.Rat{"VAT": l.VAT, "withheld": l.Withheld, "income": l.Income} {
 			if r != nil && (r.Sign() < 0 || r.Cmp(one) >= 0) {

@@ -46,7 +46,7 @@ func (s *Registry) Keep(path string) error {
 		var k kept
 		if err := json.Unmarshal(bytes.TrimSpace(line), &k); err != nil || k.Answer.CodigoGeneracion == nil ||
 			k.Answer.SelloRecibido == nil {
-			return errors.Join(fmt.Errorf("%s: line %d is no accepted document: %w", path, n, err), f.Close())
+			return errors.Join(fmt.Errorf("%s: line %d is not an accepted document: %w", path, n, err), f.Close())
 		}
 		s.books.restore(&k)
 		size += int64(len(line))
