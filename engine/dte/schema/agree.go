@@ -505,16 +505,17 @@ func (r *run) addUp() {
 	if resumen.kind != dte.KindObject {
 		return
 	}
-	asGiven := func(i int, fact dte.Value) {
-		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, dte.Value{}) {
+	asGiven := func(i int, fact *dte.Value) {
+		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, nil) {
 			r.contradict(name(i), "is "+n.String()+", which the sale does not say")
 		}
 	}
+	discount, summary := r.facts.Get("descuentoGlobal"), r.facts.Get(summaryName)
 	for i, fact := range a.discounts {
-		asGiven(i, r.facts.Get("descuentoGlobal").Get(fact))
+		asGiven(i, discount.Find(fact))
 	}
 	for _, g := range a.carriage {
-		asGiven(g.position, r.facts.Get(summaryName).Get(g.fact))
+		asGiven(g.position, summary.Find(g.fact))
 	}
 	for _, i := range a.unsigned {
 		if r.computed != nil && r.number(resumen, i) < 0 {
@@ -576,9 +577,12 @@ func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 func (r *run) hasPlaces() {
 	a := &r.filler.amounts
 	lacks := func(facts dte.Value, names []string) {
-		for _, name := range names {
-			if n, err := facts.Get(name).Amount(); err == nil && n != 0 {
-				r.contradict(name, "is "+n.String()+" in the sale, and the layout has no place for it")
+		members := facts.Members()
+		for i := range members {
+			m := &members[i]
+			if kind, exact, n, _ := m.Value.Scalar(); kind == dte.KindNumber && !(exact && n == 0) &&
+				slices.Contains(names, m.Name) {
+				r.contradict(m.Name, "is given in the sale, and the layout has no place for it")
 			}
 		}
 	}
@@ -696,7 +700,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	facts := r.facts.Get(linesName)
 	for i := range all {
 		if r.computed != nil {
-			r.asGiven(&all[i], facts.Index(i), i)
+			fact := facts.Index(i)
+			r.asGiven(&all[i], &fact, i)
 		}
 		for j := range a.settled {
 			if !r.holds(&a.settled[j], &all[i], dte.Sum{}, noStrange) {
@@ -730,15 +735,15 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 // asGiven compares a module's answer for a line with the till's facts. A module must not raise a price or a quantity,
 // invent a discount or a charge, or withhold or settle another amount. A return gives back a part of its origin's
 // amounts, and its discount includes its part of the global discount.
-func (r *run) asGiven(line *slot, fact dte.Value, i int) {
+func (r *run) asGiven(line *slot, fact *dte.Value, i int) {
 	a := &r.filler.amounts
-	returned := fact.Get("cantidadOrigen").Exists()
+	returned := fact.Find("cantidadOrigen") != nil
 	check := func(position int, name string) {
-		var origin dte.Value
+		var origin *dte.Value
 		if returned {
-			origin = fact.Get(name + "Origen")
+			origin = fact.Find(name + "Origen")
 		}
-		if n := r.number(line, position); !isGiven(n, fact.Get(name), origin) {
+		if n := r.number(line, position); !isGiven(n, fact.Find(name), origin) {
 			r.contradict(fmt.Sprintf("%s[%d].%s", linesName, i, name), "is "+n.String()+", which the sale does not say")
 		}
 	}
@@ -747,7 +752,7 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 			check(g.position, g.fact)
 		}
 	}
-	if returned || a.price < 0 && !fact.Get("cantidad").Exists() {
+	if returned || a.price < 0 && fact.Find("cantidad") == nil {
 		for _, position := range a.sold {
 			check(position, r.filler.fields[a.line+position].name)
 		}
@@ -755,11 +760,16 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 }
 
 // isGiven reports whether an amount is the fact. Without a fact the amount must be 0, or a part of the origin's fact.
-func isGiven(n dte.Amount, fact, origin dte.Value) bool {
-	if known, err := fact.Amount(); err == nil {
-		return n == known
+func isGiven(n dte.Amount, fact, origin *dte.Value) bool {
+	var most dte.Amount
+	if fact != nil {
+		if known, err := fact.Amount(); err == nil {
+			return n == known
+		}
 	}
-	most, _ := origin.Amount()
+	if origin != nil {
+		most, _ = origin.Amount()
+	}
 	return min(0, most) <= n && n <= max(0, most)
 }
 
