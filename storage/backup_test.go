@@ -156,8 +156,9 @@ func TestBackup_WhileIssuing(t *testing.T) {
 	}
 }
 
-// crashes collects what the disk would hold if the power went at each write, and twice at the end.
-func crashes(mem *disktest.Disk, each int, work func(fs vfs.FS)) []*disktest.Disk {
+// crashes collects what the disk would hold if the power went at each write, in the suite at every second, and twice at
+// the end.
+func crashes(mem *disktest.Disk, work func(fs vfs.FS)) []*disktest.Disk {
 	rng := newRand(1)
 	var mu sync.Mutex // Pebble writes from several goroutines
 	var disks []*disktest.Disk
@@ -166,7 +167,7 @@ func crashes(mem *disktest.Disk, each int, work func(fs vfs.FS)) []*disktest.Dis
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
-			if count++; count%each == 0 {
+			if count++; soak || count%2 == 0 {
 				percent := []int{0, 40, 100}[rng.IntN(3)]
 				disks = append(disks, mem.Crash(percent, rng))
 			}
@@ -184,7 +185,7 @@ func TestBackup_Crash(t *testing.T) {
 		put(t, s, []string{"a", "b"}[n%2], n)
 	}
 	sound(t, s)
-	disks := crashes(mem, 1, func(fs vfs.FS) {
+	disks := crashes(mem, func(fs vfs.FS) {
 		s := openStore(t, fs)
 		backup(t, s, backupDir)
 		sound(t, s)

@@ -11,19 +11,23 @@ import (
 	"dtegate/storage/disktest"
 )
 
-// cutAtWrites returns a disk that keeps, before each write, what a power cut would leave, once for each percentage of
-// the unsynced changes; taken returns those disks.
+// cutAtWrites returns a disk that keeps, before each write, what a power cut would leave; taken returns those disks.
+// DTE_SOAK keeps one for each percentage of the unsynced changes, the suite one for the next percentage.
 func cutAtWrites(disk *disktest.Disk, seed uint64, percents ...int) (fs vfs.FS, taken func() []*disktest.Disk) {
 	rng := newRand(seed)
 	var mu sync.Mutex // Pebble writes from several goroutines
 	var disks []*disktest.Disk
+	writes := 0
 	fs = errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
-			for _, percent := range percents {
-				disks = append(disks, disk.Crash(percent, rng))
+			for i, percent := range percents {
+				if soak || i == writes%len(percents) {
+					disks = append(disks, disk.Crash(percent, rng))
+				}
 			}
+			writes++
 		}
 		return nil
 	}))
@@ -77,7 +81,7 @@ func crashOpen(t *testing.T, rules disktest.Rules, seed uint64) (opened, failed 
 	s := openStore(t, disk)
 	put(t, s, "a", 1)
 	sound(t, s)
-	fs, taken := cutAtWrites(disk, seed, 0, 50, 50, 50, 50, 50, 50, 50)
+	fs, taken := cutAtWrites(disk, seed, 0, 50, 50)
 	o := options(fs)
 	s = openStoreWith(t, o)
 	disks := taken()
@@ -99,9 +103,9 @@ func crashOpen(t *testing.T, rules disktest.Rules, seed uint64) (opened, failed 
 }
 
 func TestCrash_Open(t *testing.T) {
-	seeds := uint64(2)
+	seeds := uint64(4)
 	if soak {
-		seeds = 100
+		seeds = 300
 	}
 	for _, rules := range disktest.AllRules {
 		t.Run(rules.String(), func(t *testing.T) {

@@ -306,13 +306,13 @@ func goOn(s *Store, again bool) error {
 
 func TestCrash(t *testing.T) {
 	runs := []crashRun{
-		{seed: 1, workers: 1, ops: 40, series: 1},
-		{seed: 2, workers: 1, ops: 40, series: 3},
-		{seed: 3, workers: 8, ops: 12, series: 1, each: 2},
-		{seed: 4, workers: 8, ops: 12, series: 4, each: 2},
-		{seed: 5, workers: 16, ops: 40, series: 3, each: 9},
+		{seed: 1, workers: 1, ops: 40, series: 1, each: 2},
+		{seed: 2, workers: 1, ops: 40, series: 3, each: 2},
+		{seed: 3, workers: 8, ops: 12, series: 1, each: 4},
+		{seed: 4, workers: 8, ops: 12, series: 4, each: 4},
+		{seed: 5, workers: 16, ops: 40, series: 3, each: 18},
 	}
-	want := 600
+	want := 300
 	if testing.Short() { // under the race detector an opened disk takes ten times as long
 		runs, want = []crashRun{{seed: 4, workers: 8, ops: 8, series: 3, each: 15}, {seed: 5, workers: 8, ops: 8,
 			series: 3, each: 15}, {seed: 6, workers: 8, ops: 8, series: 3, each: 15}}, 20

@@ -96,7 +96,7 @@ func TestEnding(t *testing.T) {
 		if looks < 2 {
 			t.Errorf("%s looks at its context %d times", name, looks)
 		}
-		step := max(1, looks/6)
+		step := max(1, looks/3)
 		if soak {
 			step = max(1, looks/60)
 		}

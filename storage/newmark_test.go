@@ -321,7 +321,7 @@ func TestNewMark_Crash(t *testing.T) {
 					done := 0
 					disks := append(taken(), disk.Crash(0, nil))
 					for i, disk := range disks {
-						if (testing.Short() && i%5 != 0 || !soak && i%2 != 0) && i < len(disks)-1 {
+						if testing.Short() && i%2 != 0 && i < len(disks)-1 {
 							continue
 						}
 						s, err := Open(options(disk))

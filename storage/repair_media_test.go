@@ -38,7 +38,7 @@ func harm(t testing.TB, disk *disktest.Disk, path string, at int64) {
 // repair puts the repaired one in place; and the result is the same.
 func TestRepair_Crash(t *testing.T) {
 	disk, want := rotten(t)
-	disks := crashes(disk, 1, func(fs vfs.FS) {
+	disks := crashes(disk, func(fs vfs.FS) {
 		if _, err := Assemble(ctx, Sources{Copy: card}, options(fs), nil); err != nil {
 			t.Fatal(err)
 		}

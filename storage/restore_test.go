@@ -235,7 +235,7 @@ func TestRestore_Crash(t *testing.T) {
 			}
 		}
 		mem = mem.Crash(100, newRand(1))
-		disks := crashes(mem, 1, func(fs vfs.FS) {
+		disks := crashes(mem, func(fs vfs.FS) {
 			s := restored(t, fs, backupDir)
 			if err := settle(s, 10, "by hand"); err != nil {
 				t.Error(err)

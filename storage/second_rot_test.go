@@ -137,7 +137,7 @@ func TestRebuild_EveryBit(t *testing.T) {
 	if err != nil || len(numbers) < 5 {
 		t.Fatal(numbers, err)
 	}
-	step := 487
+	step := 997
 	if testing.Short() {
 		step = 4999
 	}

@@ -170,8 +170,8 @@ func TestSecondCopy_Rebuild(t *testing.T) {
 // TestSecondCopy_Crash cuts the power at every write. Whatever medium is lost then: the card alone gives a sound store
 // with all that was acknowledged; so does the disk, and the card catches up with it.
 func TestSecondCopy_Crash(t *testing.T) {
-	runs := []crashRun{{seed: 1, workers: 1, ops: 20, series: 2, each: 5}, {seed: 2, workers: 8, ops: 8, series: 3,
-		each: 9}, {seed: 3, workers: 8, ops: 6, series: 3, each: 5}}
+	runs := []crashRun{{seed: 1, workers: 1, ops: 20, series: 2, each: 10}, {seed: 2, workers: 8, ops: 8, series: 3,
+		each: 18}, {seed: 3, workers: 8, ops: 6, series: 3, each: 10}}
 	if soak {
 		runs = []crashRun{{seed: 1, workers: 1, ops: 40, series: 2, each: 1}, {seed: 2, workers: 8, ops: 20, series: 3,
 			each: 2}, {seed: 3, workers: 16, ops: 40, series: 4, each: 7}, {seed: 4, workers: 8, ops: 20, series: 3,
@@ -272,7 +272,11 @@ func TestRebuild_Counters(t *testing.T) {
 // TestSecondCopy_SegmentNumbers: whatever happens to medium and store, no number of a segment is given twice, and each
 // is above all earlier ones: what was shipped under a number never changes.
 func TestSecondCopy_SegmentNumbers(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(3)
+	if soak {
+		seeds = 60
+	}
+	for seed := range seeds {
 		random := newRand(seed)
 		disk := disktest.New(disktest.Strict)
 		var given uint64
