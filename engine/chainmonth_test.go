@@ -108,7 +108,7 @@ func (s *site) establishment() string { return fmt.Sprintf("M%03d", s.index+1) }
 // first seed, and plays it alone without the other.
 func TestChainMonth(t *testing.T) {
 	// a seed for each way in which a disk loses; one over New Year
-	first, seeds, length := uint64(1), uint64(3), 6*24*time.Hour
+	first, seeds, length := uint64(1), uint64(3), 4*24*time.Hour
 	number := func(name string) uint64 {
 		text := os.Getenv(name)
 		if text == "" {

@@ -45,7 +45,7 @@ type note struct {
 // TestHistories plays random histories of sales, notes, returns, invalidations, rejections, outages, crashes and
 // retries. At every step the rest that can be returned or credited equals the model's.
 func TestHistories(t *testing.T) {
-	seeds, steps := uint64(8), 120
+	seeds, steps := uint64(4), 120
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds, steps = 100, 200
 	}

@@ -421,10 +421,10 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 }
 
 // TestLost loses each piece of a record of each kind in each queue once, repairs the store without another medium, and
-// lets the branch live. The suite plays every third piece of each moment; DTE_SOAK plays all, and gives the piece back
+// lets the branch live. The suite plays every fifth piece of each moment; DTE_SOAK plays all, and gives the piece back
 // afterwards.
 func TestLost(t *testing.T) {
-	every, soak := 3, os.Getenv("DTE_SOAK") != ""
+	every, soak := 5, os.Getenv("DTE_SOAK") != ""
 	if soak {
 		every = 1
 	}

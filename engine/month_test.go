@@ -48,11 +48,11 @@ func (p *played) add(m *month) {
 var monthsFor = flag.Duration("months", 0, "play branch-months for so long; see make proof")
 
 // TestMonth plays a month for each seed. DTE_SEED replays one seed, or a range, "3-250"; DTE_SOAK plays a thousand;
-// -months plays as many as fit into a time, from DTE_SEED on. The suite plays half a month of two seeds: only in the
-// second does MH take requests late.
+// -months plays as many as fit into a time, from DTE_SEED on. The suite plays a third of a month of two seeds: only in
+// the second does MH take requests late.
 func TestMonth(t *testing.T) {
 	const whole = 30 * 24 * time.Hour
-	first, seeds, length := uint64(1), uint64(2), whole/2
+	first, seeds, length := uint64(1), uint64(2), whole/3
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds, length = 1000, whole
 	}

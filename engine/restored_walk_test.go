@@ -358,9 +358,6 @@ func TestRestored(t *testing.T) {
 			all += len(pairs)
 			step := 1
 			if os.Getenv("DTE_SOAK") == "" {
-				step = len(pairs)/3 + 1
-			}
-			if testing.Short() { // the race detector makes it ten times as slow
 				step = len(pairs)/2 + 1
 			}
 			for i := step / 2; i < len(pairs); i += step {

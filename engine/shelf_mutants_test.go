@@ -151,7 +151,7 @@ func (m *mutants) try(t testing.TB, data []byte) bool {
 // TestShelf_Mutants tries mutants for some seconds; DTE_SOAK tries a million.
 func TestShelf_Mutants(t *testing.T) {
 	m := newMutants(t)
-	n := 500
+	n := 200
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 1_000_000
 	}

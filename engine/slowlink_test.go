@@ -99,7 +99,7 @@ func TestSlowLink_Sales(t *testing.T) {
 // a sale that does not reach MH waits less than a second. When a path beyond the limit comes back below it, the branch
 // leaves contingency.
 func TestSlowLink_Property(t *testing.T) {
-	rounds := 10
+	rounds := 5
 	if os.Getenv("DTE_SOAK") != "" {
 		rounds = 300
 	}

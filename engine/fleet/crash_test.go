@@ -167,7 +167,7 @@ func TestAgent_CrashEverywhere(t *testing.T) {
 			t.Errorf("%s: the fence is open", what)
 		}
 	}
-	stride := 4
+	stride := 9
 	switch {
 	case os.Getenv("DTE_SOAK") == "1":
 		stride = 1
@@ -241,12 +241,9 @@ var errFull = errors.New("no space left on device")
 // Two random faults together, and a store that is away for an hour from any moment on.
 func TestAgent_CrashTwice(t *testing.T) {
 	_, want := play(t, func(*world) {})
-	rounds := 60
-	switch {
-	case os.Getenv("DTE_SOAK") == "1":
+	rounds := 20
+	if os.Getenv("DTE_SOAK") == "1" {
 		rounds = 5000
-	case testing.Short():
-		rounds = 20
 	}
 	for seed := range rounds {
 		r := rnd(seed)

@@ -357,7 +357,7 @@ func TestCheck_Daily(t *testing.T) {
 // a rebuild is either complete, at least up to the piece that the box's last status names, or names what it lacks. Then
 // the living box finds the same, and the store is whole again.
 func TestFetch_Campaign(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(25)
 	if os.Getenv("DTE_SOAK") == "1" {
 		seeds = 20_000
 	}
@@ -619,7 +619,7 @@ func TestFetch_CutShort(t *testing.T) {
 // TestFetch_Resumed: whatever a fetch could not read, and whatever the box shipped between two fetches, the last fetch
 // brings everything.
 func TestFetch_Resumed(t *testing.T) {
-	seeds := uint64(25)
+	seeds := uint64(10)
 	if os.Getenv("DTE_SOAK") == "1" {
 		seeds = 2000
 	}
