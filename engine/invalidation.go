@@ -494,7 +494,7 @@ const (
 
 // Appraisal is the result that an invalidation of a document would have.
 type Appraisal struct {
-	Code     string `json:"codigoGeneracion"` // of the document, as the next five fields; "": unknown
+	Code     string `json:"codigoGeneracion"` // this and the next five fields describe the document; "": unknown
 	Document string `json:"tipoDte"`
 	Control  string `json:"numeroControl"`
 	Date     string `json:"fecEmi"`

@@ -94,7 +94,7 @@ var (
 			"$1.sst is $2 bytes long, and its list of tables says $3", listAdvice},
 		{regexp.MustCompile(`MANIFEST-\d+`), "its list of tables, $0, cannot be read", listAdvice},
 		{regexp.MustCompile(`is not pristine`),
-			"marker.format-version…, which says how its tables are to be read, is gone", listAdvice},
+			"marker.format-version…, which says how to read its tables, is gone", listAdvice},
 		{regexp.MustCompile(`replaying WAL`), "its log cannot be read", repairAdvice},
 	}
 	readErrors = []explanation{

@@ -157,7 +157,7 @@ func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 		err = syncDir(o.FS, o.FS.PathDir(from.Path))
 	}
 	if err != nil {
-		o.Logger.Warn("the old mark stays where it was; the store does not take it any more", "path", from.Path,
+		o.Logger.Warn("the old mark stays where it was; the store no longer accepts it", "path", from.Path,
 			"error", err)
 	}
 	return nil

@@ -127,8 +127,8 @@ var filesAtRest = []damaged{
 	alike(noList).of("data/MANIFEST-*"),
 	alike(ended{}).of("data/OPTIONS-*"),
 	{file: "data/marker.manifest.*", empty: true, removed: pebbles("no file says which list of tables counts")},
-	{file: "data/marker.format-version.*", empty: true, removed: pebbles("marker.format-version…, which says how its " +
-		"tables are to be read, is gone")},
+	{file: "data/marker.format-version.*", empty: true, removed: pebbles("marker.format-version…, which says how to " +
+		"read its tables, is gone")},
 	{file: "data/LOCK", empty: true},
 	alike(ended{}).of("data.ballast"),
 	alike(ended{}).of("copy/*.copy"),

@@ -55,7 +55,7 @@ var sentences = [][]string{
 	{"La marca de números cambió por fuera: no reinicie el equipo y avise a soporte",
 		"the next start will refuse the mark: do not restart"},
 	{"La marca de números anterior quedó donde estaba; ya no se usa",
-		"the old mark stays where it was; the store does not take it any more"},
+		"the old mark stays where it was; the store no longer accepts it"},
 
 	// Rules.
 	{"Las reglas vigentes describen un tipo de documento de otra manera que antes",

@@ -176,7 +176,7 @@ func (m *Mutant) Apply(root string) (map[string][]byte, error) {
 		lines := slices.Concat([]byte("\n"), text, []byte("\n"))
 		old, new := slices.Concat([]byte("\n"), h.old, []byte("\n")), slices.Concat([]byte("\n"), h.new, []byte("\n"))
 		if n := bytes.Count(lines, old); n != 1 {
-			return nil, fmt.Errorf("%s: these lines are there %d times, not once: the patch is to be adapted\n%s",
+			return nil, fmt.Errorf("%s: these lines are there %d times, not once: adapt the patch\n%s",
 				h.file, n, h.old)
 		}
 		lines = bytes.Replace(lines, old, new, 1)

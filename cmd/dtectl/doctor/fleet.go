@@ -50,7 +50,7 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 		e, err := d.cfg.Chain().OpenEnrolment(held.Data, in.Directors, c.Branch, epoch)
 		if errors.Is(err, fleetproto.ErrSignature) {
 			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or "+
-				"the box is to be enrolled again; else find out who wrote it",
+				"enrol the box again; else find out who wrote it",
 				"epoch %d of branch %s: %v", epoch, c.Branch, err)
 			continue
 		}

@@ -146,8 +146,8 @@ func (d *doctor) witnesses(s *storage.Store) {
 		d.warn("second copy", "move it away, or put the right card in: the appliance begins a new one by itself",
 			"%s: %v", d.cfg.SecondCopy, err)
 	case err != nil:
-		d.warn("second copy", "the appliance writes it anew from the store; a medium that does this again is to be "+
-			"replaced", "%v", err)
+		d.warn("second copy", "the appliance writes it anew from the store; if that happens again, replace the "+
+			"medium", "%v", err)
 	case !c.There:
 		d.warn("second copy", "start the appliance: it writes one", "there is none in %s yet", d.cfg.SecondCopy)
 	case c.Witness != nil && s.Behind() == nil && s.Restored() == nil:

@@ -142,7 +142,7 @@ func span(d time.Duration) string {
 	}
 }
 
-// Fingerprint returns what people compare of a box's key; "?" if the key cannot be read.
+// Fingerprint returns the short form of a box's key that people compare; "?" if the key cannot be read.
 func Fingerprint(key string) string {
 	public, err := fleetproto.DecodeKey(key)
 	if err != nil {
