@@ -121,7 +121,7 @@ func TestParse_Refuses(t *testing.T) {
 		"# Nothing.\ntest: sum TestSum\n":                                 "no line begins with",
 		"test: sum TestSum\n--- a.go\n-a\n+b\n":                           "are due",
 		"# Nothing.\n--- a.go\n-a\n+b\n":                                  "are due",
-		"# Nothing.\ntests: sum TestSum\n--- a.go\n-a\n+b\n":              `"tests" is no member`,
+		"# Nothing.\ntests: sum TestSum\n--- a.go\n-a\n+b\n":              `"tests" is not a member`,
 		"# Nothing.\ntest: sum TestSum\nfault: (\n--- a.go\n-a\n+b\n":     "missing closing",
 		"# Nothing.\ntest: sum TestSum\n--- a.go\n a\n":                   "changes nothing",
 		"# Nothing.\ntest: sum TestSum\n--- a.go\nfunc a() {\n":           "begins with neither",
