@@ -183,7 +183,7 @@ func newMetrics() *metrics {
 			"and again when it is pushed again; and acknowledge of a return.", "way", wayRollback, wayReturn,
 			wayReinstate, wayCancel, wayAgain, wayAcknowledge),
 		shadowed: record.NewCounters("dte_rule_shadow_documents_total",
-			"Live sales that a shadow computed, by what came of the comparison.", "result", MadeSame, MadeOther,
+			"Live sales that a shadow computed, by the result of the comparison.", "result", MadeSame, MadeOther,
 			MadeLayout, MadeRefused, MadeFailed),
 		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
 			Help: "Sales and invalidations that were refused because their rule failed and no other may compute them."}),
@@ -207,7 +207,7 @@ var (
 		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.",
 		[]string{"reason"}, nil)
 	rulesComing = prometheus.NewDesc("dte_rule_coming_timestamp_seconds",
-		"When a rule that is to come takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
+		"When a waiting rule takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
 	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, because they "+
 		"have no successor.", nil, nil)
 	ruleOutcomes = prometheus.NewDesc("dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
