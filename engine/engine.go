@@ -73,7 +73,7 @@ type Engine struct {
 	documents   *documents.Register // also holds the lock of each document
 	outbox      *outbox.Outbox
 	contingency *contingency.Contingency
-	witness     *documents.Guard
+	numberGuard *documents.NumberGuard
 
 	o       Options
 	store   *storage.Store
@@ -147,12 +147,12 @@ func New(o Options) (e *Engine, err error) {
 			ChangeDelivery: e.changeDelivery, Catalogue: e.Catalogue,
 			Mailed: func(c record.Caller, code dte.Code, to string) { e.recordAct(c, ActMail, code, to) }},
 	})
-	e.witness = documents.NewGuard(e.store, e.issuer, e.outbox.Archive(), e.log)
+	e.numberGuard = documents.NewNumberGuard(e.store, e.issuer, e.outbox.Archive(), e.log)
 	e.sender = &authority.Sender{
 		Client: o.Authority, DoubtFor: cmp.Or(o.DoubtFor, 2*time.Minute), Lost: lost, Now: e.now,
 		Away:    func() bool { return e.contingency.Current() != nil },
 		Suspect: func() { e.contingency.Suspect() },
-		Taken:   e.witness.NumberTaken,
+		Taken:   e.numberGuard.NumberTaken,
 	}
 	e.contingency, err = contingency.New(contingency.Branch{
 		Documents: contingency.Documents{Settle: e.sweep, Move: e.move, AdoptHeld: e.adoptHeld,
@@ -202,8 +202,8 @@ func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 // Contingency returns the contingency of the branch.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
-// Witness returns the guard that learns of document numbers which the store lacks.
-func (e *Engine) Witness() *documents.Guard { return e.witness }
+// NumberGuard returns the guard that learns of document numbers which the store lacks.
+func (e *Engine) NumberGuard() *documents.NumberGuard { return e.numberGuard }
 
 // sweep settles documents that no request settles any more, and sends pending invalidations.
 func (e *Engine) sweep(ctx context.Context, before time.Time) {
@@ -391,7 +391,7 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*d
 	if err := e.o.Gate(c.Point); err != nil {
 		return nil, false, err
 	}
-	if err := e.witness.Behind(); err != nil {
+	if err := e.numberGuard.Behind(); err != nil {
 		return nil, false, err
 	}
 	return e.documents.CloseDay(ctx, date, c, e.now())

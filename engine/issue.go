@@ -46,7 +46,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 			return nil, pathReplay, refusal.Unavailable(err, "La misma solicitud aún se está procesando")
 		}
 		defer release()
-		if shown, err = e.replay(ctx, key, req); shown != nil || err != nil {
+		if shown, err = e.answerRepeated(ctx, key, req); shown != nil || err != nil {
 			return shown, pathReplay, err
 		}
 	}
@@ -166,7 +166,7 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.o.Gate(req.Caller.Point); err != nil {
 		return nil, err
 	}
-	if err := e.witness.Behind(); err != nil {
+	if err := e.numberGuard.Behind(); err != nil {
 		return nil, err
 	}
 	if !e.o.Open(req.Document) {
@@ -493,8 +493,8 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	return to, err
 }
 
-// replay returns the document that was issued under a key, or nil if the key is new.
-func (e *Engine) replay(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
+// answerRepeated returns the document that was issued under a key, or nil if the key is new.
+func (e *Engine) answerRepeated(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
 	code, first, err := e.store.Lookup(key.Key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return nil, nil

@@ -94,7 +94,7 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) { e.collect(ch, e.CountBac
 func (e *Engine) collect(ch chan<- prometheus.Metric, o *Backlog) {
 	m := e.metrics
 	for _, c := range slices.Concat([]prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events,
-		m.corrections, m.adopted, e.witness.Gauge(), e.documents.Counter()}, e.outbox.Counters(),
+		m.corrections, m.adopted, e.numberGuard.Gauge(), e.documents.Counter()}, e.outbox.Counters(),
 		e.contingency.Counters()) {
 		c.Collect(ch)
 	}

@@ -49,7 +49,7 @@ func newWitness(d *daemon, points []records.Point, last time.Time, archived bool
 		return w, nil
 	}
 	w.ask = func(ctx context.Context, from, to time.Time) error {
-		return d.engine.Witness().AskArchive(ctx, points, from, to)
+		return d.engine.NumberGuard().AskArchive(ctx, points, from, to)
 	}
 	return w, nil
 }

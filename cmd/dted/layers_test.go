@@ -186,7 +186,7 @@ var several = map[string]string{
 // others time is a field.
 var clocks = map[string]string{
 	"engine/rulestore/backtest.go":       took,
-	"engine/authority/ask.go":            "the age of an answer, by the clock that the kernel's connections have",
+	"engine/authority/request.go":        "the age of an answer, by the clock that the kernel's connections have",
 	"engine/authority/connpool/dial.go":  "deadlines of connections are the kernel's",
 	"engine/authority/connpool/names.go": "ages of looked-up names, beside deadlines of connections",
 	"engine/authority/connpool/pool.go":  "ages of connections, whose deadlines are the kernel's",
@@ -194,7 +194,7 @@ var clocks = map[string]string{
 	"gateway/gateway.go":                 took,
 	"gateway/adminapi/rules.go":          "deadlines of connections are the kernel's",
 	"rules/cache.go":                     "the time of a file, beside those that the file system sets",
-	"rules/check.go":                     took,
+	"rules/admission.go":                 took,
 	"rules/module.go":                    took,
 	"rules/instance.go":                  "compared with the processor's time of the thread",
 	"storage/commit.go":                  "how long the medium rested",
@@ -409,9 +409,9 @@ var numbers = map[string]string{
 	"cmd/dtectl/workshop/newtype.go":    "01: cash",
 	"engine/authority/contingency.go":   "01: MH is asked for a document that does not exist, and wants some type",
 	"engine/dte/schema/message.go":      "01 03 04 07: terms, identity documents, establishments",
-	"engine/record/caller.go":           "01 04 07: establishments",
+	"engine/record/parties.go":          "01 04 07: establishments",
 	"engine/fleet/fleetproto/status.go": "01: an ambiente",
-	"engine/rulestore/book.go":          "01: cash",
+	"engine/rulestore/rulebook.go":      "01: cash",
 	"gateway/form/form.go":              "01 03 04 05: payments",
 	"gateway/page/status.go":            "15: seconds",
 }

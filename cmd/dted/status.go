@@ -49,7 +49,7 @@ func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
 	}
-	if err := s.engine.Witness().Behind(); err != nil {
+	if err := s.engine.NumberGuard().Behind(); err != nil {
 		return err
 	}
 	return s.gate.Check()

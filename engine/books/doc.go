@@ -27,6 +27,6 @@
 //	in contingency, without a seal           none: the annexes require the seal; named in resumen.json
 //	refused, or without an outcome           none; named in resumen.json
 //
-// Begin with place.go, which decides the rows of each document. shared.go adds up the rows that several documents
-// share, writer.go writes the files.
+// Begin with documentrows.go, which decides the rows of each document. sharedrows.go adds up the rows that several
+// documents share, writer.go writes the files.
 package books

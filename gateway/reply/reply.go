@@ -1,5 +1,5 @@
-// Package reply writes answers: records, lists, results and problems as JSON (reply.go, list.go). It also reads a
-// request's body and headers, and sends the answer over HTTP (exchange.go). It is the counterpart of package form.
+// Package reply writes answers: records, lists, results and problems as JSON (reply.go, listings.go). It also reads a
+// request's body and headers, and sends the answer over HTTP (http.go). It is the counterpart of package form.
 package reply
 
 import (

@@ -108,7 +108,7 @@ func TestAskArchive(t *testing.T) {
 				t.Fatal(err)
 			}
 			issuer := record.Issuer{Slug: "tienda", Ambiente: "00"}
-			g := NewGuard(store, issuer, shelf, quiet)
+			g := NewNumberGuard(store, issuer, shelf, quiet)
 			if g.Behind() != nil {
 				t.Fatal("held before anybody asked")
 			}
@@ -131,7 +131,7 @@ func TestAskArchive(t *testing.T) {
 			if !maps.Equal(got, c.want) {
 				t.Errorf("held %v, want %v", got, c.want)
 			}
-			if again := NewGuard(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) ||
+			if again := NewNumberGuard(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) ||
 				(again.Behind() != nil) != (c.want != nil) {
 				t.Errorf("%v, after a restart %v", g.Behind(), again.Behind())
 			}

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -15,9 +13,6 @@ import (
 	"dtegate/cmd/term"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
-	"dtegate/engine/fairqueue"
-	"dtegate/engine/outbox"
-	"dtegate/gateway/adminapi"
 )
 
 type contingencyCommand struct {
@@ -136,115 +131,4 @@ func printReport(out io.Writer, r *contingency.TechnicalReport, now time.Time) e
 	term.Fprintf(w, "total\t\t\t%d\n\nDESCRIPCIÓN DE LA FALLA\n…\n\nGESTIONES REALIZADAS (a quién se llamó, cuándo, "+
 		"número de caso)\n…\n\nMEDIDAS PARA QUE NO SE REPITA\n…\n", total)
 	return w.Flush()
-}
-
-type queueCommand struct {
-	Watch bool `help:"Show it again every second until nothing waits." xor:"form"`
-	JSON  bool `help:"Write one JSON object." xor:"form"`
-}
-
-// Run asks the running appliance what the branch owes MH, and by when.
-func (c *queueCommand) Run(ctx context.Context, cfg *config.Config) error {
-	for {
-		if c.JSON {
-			var s struct {
-				Owed json.RawMessage `json:"owed"`
-			}
-			if err := adminclient.AskOwn(ctx, cfg, http.MethodGet, "/status", nil, &s); err != nil {
-				return err
-			}
-			return term.JSON(s.Owed)
-		}
-		s, err := adminclient.AskStatus(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		total := adminclient.PrintOwed(term.Out, &s.Owed, cfg.Now())
-		if !c.Watch || total == 0 && s.Owed.Contingency == nil {
-			return nil
-		}
-		if fairqueue.Sleep(ctx, time.Second) != nil {
-			return nil
-		}
-	}
-}
-
-type deliveryCommand struct {
-	List   deliveryList   `cmd:"" help:"List the deliveries by mail and to the archive that were given up."`
-	Retry  deliveryRetry  `cmd:"" help:"Retry the given-up deliveries of documents."`
-	Forget deliveryForget `cmd:"" help:"Remove documents from the list: they were delivered in another way, or need not be."`
-}
-
-type deliveryList struct {
-	JSON bool `help:"Write one JSON array."`
-	adminclient.Flags
-}
-
-// givenUp opens the appliance, and asks it what was given up.
-func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) (*adminclient.Gateway,
-	[]outbox.Failure, error) {
-	var s adminapi.GivenUp
-	g, err := f.Open(top)
-	if err == nil {
-		err = g.Ask(ctx, http.MethodGet, "/admin/delivery", nil, nil, &s)
-	}
-	return g, s.Failures, err
-}
-
-// Run prints the first thousand deliveries that were given up, the oldest first.
-func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error {
-	_, list, err := givenUp(ctx, c.Flags, top)
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 && !c.JSON {
-		term.Printf("nothing was given up\n")
-		return nil
-	}
-	return term.List(c.JSON, "DOCUMENT\tSTEP\tTO\tSINCE\tWHY", list, func(f outbox.Failure) []any {
-		return []any{f.Code, f.Step, f.To, adminclient.Local(f.Since), f.Error}
-	})
-}
-
-type deliveryRetry struct {
-	Codes []string `arg:"" optional:"" help:"codigoGeneracion of each document."`
-	All   bool     `help:"What list shows."`
-	adminclient.Flags
-}
-
-// Run fails if no delivery of the named documents had been given up.
-func (c *deliveryRetry) Run(ctx context.Context, top *adminclient.Options) error {
-	if (len(c.Codes) == 0) != c.All {
-		return errors.New("name documents, or all of them with --all")
-	}
-	g, list, err := givenUp(ctx, c.Flags, top)
-	if err != nil {
-		return err
-	}
-	codes := c.Codes
-	if c.All && len(list) == 0 {
-		term.Printf("nothing was given up\n")
-		return nil
-	}
-	if c.All {
-		for _, f := range list {
-			codes = append(codes, f.Code)
-		}
-		codes = slices.Compact(slices.Sorted(slices.Values(codes)))
-	}
-	return g.SettleDeliveries(ctx, "retry", codes, false)
-}
-
-type deliveryForget struct {
-	Codes []string `arg:"" help:"codigoGeneracion of each document."`
-	adminclient.Flags
-}
-
-// Run fails if no delivery of the named documents had been given up.
-func (c *deliveryForget) Run(ctx context.Context, top *adminclient.Options) error {
-	g, err := c.Open(top)
-	if err != nil {
-		return err
-	}
-	return g.SettleDeliveries(ctx, "forget", c.Codes, false)
 }

@@ -1,5 +1,5 @@
 // Package record defines the branch's stored records: their kinds, states and queues (this file), a document's head and
-// view (head.go) and signed forms (forms.go), the walks (walk.go, queue.go), the issuer and its callers (caller.go).
+// view (head.go) and signed forms (forms.go), the walks (walk.go, lost.go), the issuer and its callers (parties.go).
 package record
 
 import (

@@ -22,11 +22,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Guard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of the
+// NumberGuard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of the
 // store was put back, or another box numbers the same series. MH has no query for a series' last number: its query
 // needs a codigoGeneracion (MT1 §4.3). But MH refuses a number that is used twice, and the archive lists the sealed
 // documents.
-type Guard struct {
+type NumberGuard struct {
 	store   *storage.Store
 	issuer  record.Issuer
 	archive *archive.Archive // nil: no archive
@@ -35,9 +35,9 @@ type Guard struct {
 	series  prometheus.Gauge
 }
 
-// NewGuard returns a guard with the holds that earlier runs stored: a restart ends no hold.
-func NewGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive, log *slog.Logger) *Guard {
-	g := &Guard{store: store, issuer: issuer, archive: archive, log: log,
+// NewNumberGuard returns a guard with the holds that earlier runs stored: a restart ends no hold.
+func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive, log *slog.Logger) *NumberGuard {
+	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 			Help: "Series for which MH or the archive knows a higher number than the store; above 0 nothing new is " +
 				"issued before dtectl recover."})}
@@ -53,7 +53,7 @@ func NewGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archi
 }
 
 // Gauge returns a metric: the number of series with a higher number at a witness than in the store.
-func (g *Guard) Gauge() prometheus.Collector { return g.series }
+func (g *NumberGuard) Gauge() prometheus.Collector { return g.series }
 
 // Witnesses outside of the box.
 const byMH, byArchive = "MH", "archive"
@@ -65,7 +65,7 @@ var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"
 const behindRetry = time.Minute
 
 // stopNumbering refuses every new document, also after restarts: the next number may belong to another document.
-func (g *Guard) stopNumbering(list []storage.Witness) {
+func (g *NumberGuard) stopNumbering(list []storage.Witness) {
 	held := list
 	err := g.store.Hold(list)
 	if err == nil {
@@ -79,7 +79,7 @@ func (g *Guard) stopNumbering(list []storage.Witness) {
 }
 
 // refuseFor refuses new documents if any series are held.
-func (g *Guard) refuseFor(list []storage.Witness) {
+func (g *NumberGuard) refuseFor(list []storage.Witness) {
 	if len(list) == 0 {
 		return
 	}
@@ -101,7 +101,7 @@ func (g *Guard) refuseFor(list []storage.Witness) {
 }
 
 // Behind returns nil if no witness knows higher numbers than the store, otherwise a *refusal.Error of CodeStoreBehind.
-func (g *Guard) Behind() error {
+func (g *NumberGuard) Behind() error {
 	if err := g.ahead.Load(); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (g *Guard) Behind() error {
 
 // NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is
 // spent. MH would refuse the next numbers too, therefore the numbering stops. words is MH's text.
-func (g *Guard) NumberTaken(code, words string) {
+func (g *NumberGuard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
 	if err == nil {
@@ -130,7 +130,7 @@ const maxUnknown = 500
 
 // AskArchive looks in the archive for documents of these points of sale, dated from from to to (both inclusive), with
 // numbers that the store lacks. If it finds one, the numbering stops. Errors: the archive's.
-func (g *Guard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
+func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
 	}
@@ -172,7 +172,7 @@ func (g *Guard) AskArchive(ctx context.Context, points []record.Point, from, to 
 }
 
 // weighUnknown compares the number of an archived document with the last number of its series in the store.
-func (g *Guard) weighUnknown(ctx context.Context, key string, points []record.Point,
+func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	ahead map[string]storage.Witness) error {
 	data, err := g.archive.Get(ctx, key)
 	if err != nil {

@@ -149,7 +149,7 @@ func TestLogged(t *testing.T) {
 var neverNil = map[string]bool{
 	// texts
 	"engine/rulestore/activation.go a.Error": true, "storage/create.go message": true,
-	"engine/fleet/ship/carry.go why":         true,
+	"engine/fleet/ship/unshipped.go why":     true,
 	"rules/host.go err":                      true, // cacheFailed is called with a failure
 	"gateway/gateway.go err":                 true, // refuse is called with an error
 	"engine/rulestore/autorollback.go cause": true, // RetryWithPrevious is called with what failed

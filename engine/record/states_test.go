@@ -35,7 +35,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	source, err := os.ReadFile("table.go")
+	source, err := os.ReadFile("states.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestMove_OnlyWay(t *testing.T) {
 			}
 			// of storage.Reconciliation
 			n := strings.Count(string(source), ".Advance(") - strings.Count(string(source), "r.Advance(")
-			if filepath.Base(file) == "table.go" {
+			if filepath.Base(file) == "states.go" {
 				n--
 			}
 			if n != 0 && !strings.HasSuffix(file, "_test.go") {

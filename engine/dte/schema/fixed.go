@@ -1,0 +1,233 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dtegate/engine/dte"
+)
+
+// A signature does not make a bundle right: it may be wrong or forged. This file defines what no bundle may change:
+//
+//   - At load: every place outside lines and totals (issuer, receiver, identification and so on) must be filled from
+//     the fact of its own name. A bundle can neither fix such a value nor take it from another source.
+//   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
+//     compute, the document has that value.
+//   - At every fill of a rule's answer: the till's amounts of a line and its global discounts have a place and
+//     keep their values. Lines add up to totals, and totals to the amount to be paid, by the box's own arithmetic (sums.go).
+//
+// A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
+
+// Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
+const Contradiction = "CONTRADICTION"
+
+// heldRoots lists the parts of a document that a new generation may rename. The bundle then names the part by a root
+// that does not occur in facts: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first,
+// identificacion, has no other name.
+var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
+	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
+
+// roles maps MH's names for the issuer and the other party. A part with such a name holds only that party.
+var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "receptor": "receptor",
+	"sujetoExcluido": "receptor", "donante": "receptor"}
+
+// Issuer reports whether a part of a document describes the issuer, under one of MH's names.
+func Issuer(root string) bool { return roles[root] == "emisor" }
+
+// Said reports whether only a till may give the fact of this name: an amount, a quantity, or somebody's identity.
+func Said(name string) bool { return Priced(name) || slices.Contains(identity, name) }
+
+// Priced reports whether a fact of this name determines the amount of a line.
+func Priced(name string) bool {
+	return slices.Contains(saidOfLine, name) || slices.Contains(soldAs, name)
+}
+
+// Identifies reports whether a member of this name identifies a person, a document, a place or a time.
+func Identifies(name string) bool { return slices.Contains(identity, name) }
+
+// Counted reports whether name is an amount of a line or of the summary that people know by MH's label.
+func Counted(name string) bool {
+	return slices.Contains(slices.Concat(totalsSold, discounts, perceived, withheld), name) ||
+		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
+			"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "montoTotalOperacion", "totalPagar", "reteRenta",
+			"totalIvaRetenido", "totalIVAretenido"}, name)
+}
+
+// saidOfLine lists the amounts of a line that the till gives: of a sale, a withholding, a donation or a liquidation.
+var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
+	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro", "flete"}
+
+// freeRoots lists the parts that rules compute.
+var freeRoots = []string{linesName, summaryName}
+
+// identity lists the members that accept only the fact of their own name.
+var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
+	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
+	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
+	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
+	"nombRecibe", "docuRecibe"}
+
+// hyphenated lists the members that a generation may write with hyphens: numbers of people and firms.
+var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
+	"numDocResponsable", "numDocSolicita", "numeroDocResponsable"}
+
+// fixed lists the members to which a generation may give a constant value.
+var fixed = []string{"identificacion.version", "identificacion.ambiente", "identificacion.tipoDte",
+	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
+	"identificacion.tipoOperacion", "emisor.tipoDocumento", "donatario.tipoDocumento"}
+
+// held reports whether a path of the document is outside the parts that rules compute.
+func held(document string) bool {
+	root, _, _ := strings.Cut(document, ".")
+	return document != "" && !slices.Contains(freeRoots, strings.TrimSuffix(root, "[]"))
+}
+
+// checkHeld refuses an overlay's source for a place that must have its own fact. own is the path of that fact.
+func (e *entry) checkHeld(own string, moved bool) error {
+	last := own[strings.LastIndexByte(own, '.')+1:]
+	switch {
+	case e.form != "" && slices.Contains(identity, last) && !slices.Contains(hyphenated, last):
+		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
+	case !held(e.path) || e.fact == own && e.amount == "" && e.words == "" && !e.value.Exists():
+		return nil
+	case e.amount != "" || e.words != "" || e.value.Exists() && !e.value.IsNull():
+		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount and no constant", e.path)
+	case e.fact == "" && !moved:
+		return fmt.Errorf("overlay: from: %s: null would hide the fact, which stands nowhere else", e.path)
+	case e.fact == "" || e.fact == own:
+		return nil
+	}
+	root, below, _ := strings.Cut(own, ".")
+	from, under, _ := strings.Cut(e.fact, ".")
+	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
+		return nil // the same fact of a part that this generation renames, see heldRoots
+	}
+	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
+	if cut >= 0 && dot >= 0 && !slices.Contains(identity, last) &&
+		(own[:cut] == e.fact[:dot] || !held(e.fact) && e.fact[dot+1:] == last) {
+		return nil // the source is another fact of the same object, or a remark that moved
+	}
+	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
+}
+
+// judged reports whether the entry's value must be compared with the place's own fact. Three are exempt: an answer of
+// the module, the 0 of an amount that a generation lacks, and a remark that moved.
+func (e *entry) judged(own string) bool {
+	zero, err := e.value.Amount()
+	moved := e.fact != "" && e.fact[strings.LastIndexByte(e.fact, '.')+1:] == own[strings.LastIndexByte(own, '.')+1:]
+	return e.fact != own && e.amount == "" && e.words == "" && !moved && (err != nil || zero != 0)
+}
+
+// checkFixed refuses a constant, or an enum of one value, outside the parts that rules compute. s applies
+// unconditionally to the place at path.
+func (s *schema) checkFixed(path string) error {
+	if held(path) && len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) {
+		return fmt.Errorf("schema of %s: fixes a value that only the facts may give: %s", path, s.enum[0].Append(nil))
+	}
+	for i := range s.properties {
+		if err := s.properties[i].schema.checkFixed(join(path, s.properties[i].name)); err != nil {
+			return err
+		}
+	}
+	for _, x := range s.all {
+		if err := x.checkFixed(path); err != nil {
+			return err
+		}
+	}
+	if s.items != nil {
+		return s.items.checkFixed(path + "[]")
+	}
+	return nil
+}
+
+// Requirements lists what a layout must have before the box signs documents with it.
+type Requirements struct {
+	Version int    // of identificacion
+	Kind    string // the member of identificacion that names the type; "": none
+	Type    string // the value of Kind
+	// Facts are the paths of facts that must have a place; "a|b": a or b must have a place.
+	Facts []string
+	// Computed: a module returns the amounts sold, for each line and in sum, and the total.
+	Computed bool
+}
+
+// Meets returns an error that names what the layout lacks, nil if it meets the requirements.
+func (f *Filler) Meets(q Requirements) error {
+	if f.version != q.Version {
+		return fmt.Errorf("schema of identificacion.version: fixes %d, and the manifest is of generation %d",
+			f.version, q.Version)
+	}
+	for i := range f.fields {
+		x := &f.fields[i]
+		root, _, below := strings.Cut(x.document, ".")
+		from, _, _ := strings.Cut(x.path, ".")
+		if role := roles[root]; below && x.types != 0 && role != "" && role != root && from != role {
+			return fmt.Errorf("overlay: from: %s: only the %s may stand here, not %s", x.document, role, x.path)
+		}
+		if x.types == 0 || x.document != "identificacion.tipoDte" && x.document != "identificacion.tipoEvento" {
+			continue
+		}
+		if said := x.fallback.Text(); x.name != q.Kind || x.fallback.Kind() != dte.KindString || said != q.Type {
+			return fmt.Errorf("schema of %s: must fix %q, the manifest's type, in %s", x.document, q.Type, q.Kind)
+		}
+		q.Kind = ""
+	}
+	if q.Kind != "" {
+		return fmt.Errorf("schema of identificacion: has no %s, which names the type %s", q.Kind, q.Type)
+	}
+	for _, fact := range q.Facts {
+		one, other, _ := strings.Cut(fact, "|")
+		if !slices.ContainsFunc(f.fields, func(x field) bool {
+			return x.types != 0 && (x.path == one || x.path == other) && held(x.document) == held(one) &&
+				(x.from == nil || x.from.fact != nil)
+		}) {
+			return fmt.Errorf("schema: has no place for %s, which the document must bear", fact)
+		}
+	}
+	if !q.Computed {
+		return nil
+	}
+	return f.checkAnswers()
+}
+
+// checkAnswers refuses a layout that shows another amount than the module's answer of that name. The box keeps accounts
+// by the module's answer: the total, and the amounts that a document deducts from another.
+func (f *Filler) checkAnswers() error {
+	for i := range f.fields {
+		x := &f.fields[i]
+		amount, ofResumen := strings.CutPrefix(x.document, summaryName+".")
+		column, ofLine := lineMember(x.document)
+		switch {
+		case x.types == 0:
+		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
+			ofLine && slices.Contains(soldAs, column)):
+			return fmt.Errorf("schema of %s: is not the module's answer of that name", x.document)
+		case x.document != summaryName+".totalLetras" && x.document != linesName+".totalLetras":
+		case x.from == nil || x.from.words < 0:
+			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
+		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":
+			return fmt.Errorf("overlay: from: %s: must be the words of %s", x.document, f.total)
+		}
+	}
+	return nil
+}
+
+// contradict notes a fault of the bundle. The first is enough.
+func (r *run) contradict(path, message string) {
+	if r.contradiction.Code == "" {
+		r.contradiction = dte.Fault{Path: path, Code: Contradiction, Message: message}
+	}
+}
+
+// agree compares the value that the overlay's source gave a place with the place's own fact.
+func (r *run) agree(f *field, si int32, own *dte.Value) {
+	s := &r.slots[si]
+	switch kind, exact, num, text := own.Scalar(); {
+	case kind == dte.KindAbsent, s.kind == kindPending, s.kind <= dte.KindNull && (f.moved || kind == dte.KindNull):
+	case kind == dte.KindNull && !held(f.document): // a null in a line leaves the value to the bundle
+	case s.kind != kind, kind >= dte.KindArray, exact != s.exact, num != s.num, !exact && text != s.text:
+		given := string(r.write(nil, f.at, si))
+		r.contradict(r.path(f), "the bundle gives "+given+", and the fact is "+string(own.Append(nil)))
+	}
+}
