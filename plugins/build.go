@@ -23,19 +23,20 @@ import (
 // Names of the bundles that a branch needs: a folder a generation.
 var Names = []string{
 	"catalogues",
-	"dte01/v1", "dte01/v2", "dte03/v3", "dte03/v4", "dte05/v3", "dte05/v4", "dte06/v3", "dte06/v4", "dte07/v1", "dte07/v2", "dte14/v1", "dte14/v2",
+	"dte01/v1", "dte01/v2", "dte03/v3", "dte03/v4", "dte05/v3", "dte05/v4", "dte06/v3", "dte06/v4", "dte07/v1",
+	"dte07/v2", "dte14/v1", "dte14/v2",
 	"retorno/v1", "invalidacion/v2", "invalidacion/v3", "contingencia/v3", "contingencia/v4",
 }
 
 // Further are the bundles of the types that few taxpayers issue: a branch takes them when it needs them.
-var Further = []string{
-	"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3", "dte15/v1", "dte15/v2",
-}
+var Further = []string{"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3",
+	"dte15/v1", "dte15/v2"}
 
 // Compile builds a module with the plain Go toolchain. root is the module's root folder. It is quick when out is up
 // to date.
 func Compile(ctx context.Context, root, name, out string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out, "./plugins/"+name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out,
+		"./plugins/"+name)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if b, err := cmd.CombinedOutput(); err != nil {
@@ -53,7 +54,7 @@ type Source struct {
 }
 
 // Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"), as strictly as a branch reads them;
-// module.wasm is compiled, if the folder above it has a main.go.
+// module.wasm is compiled, if the folder above it has a rule.go.
 func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bundle.Manifest, error) {
 	var m bundle.Manifest
 	folder := filepath.Join(s.Root, "plugins", name)
@@ -98,10 +99,11 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	wasm := s.Module
 	if wasm == "" {
 		module := path.Dir(name)
-		_, err := os.Stat(filepath.Join(s.Root, "plugins", module, "main.go"))
+		_, err := os.Stat(filepath.Join(s.Root, "plugins", module, "rule.go"))
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && m.Kind == "document":
-			return nil, m, fmt.Errorf("plugins/%s has no main.go to compile: name the compiled module with --module FILE.wasm", module)
+			return nil, m, fmt.Errorf("plugins/%s has no rule.go to compile: name a compiled module with --module "+
+				"FILE.wasm", module)
 		case errors.Is(err, fs.ErrNotExist):
 			return parts, m, nil
 		}
@@ -124,7 +126,8 @@ func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 				Identificacion struct{ FecEmi string }
 			}
 		}
-		if !strings.HasPrefix(name, "cases/") || json.Unmarshal(parts[name], &c) != nil || c.Facts.Identificacion.FecEmi == "" {
+		if !strings.HasPrefix(name, "cases/") || json.Unmarshal(parts[name], &c) != nil ||
+			c.Facts.Identificacion.FecEmi == "" {
 			continue // the steps report a case that cannot be read
 		}
 		day, in := c.Facts.Identificacion.FecEmi, false
@@ -132,7 +135,7 @@ func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 			in = in || w.From <= day && (w.Until == "" || day <= w.Until)
 		}
 		if !in {
-			return fmt.Errorf("%s: facts.identificacion.fecEmi: %s lies outside the validity of the manifest", name, day)
+			return fmt.Errorf("%s: facts.identificacion.fecEmi: %s is outside the validity of the manifest", name, day)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func TestLaw(t *testing.T) {
 	defer func() { l.stop() }()
 	l.does(blocks[2][1], "2.2.0    live   2027-01-01", `"estado":"PROCESSED"`, `"totalIva":2.14`,
 		"dte01 2.2.0 is retired")
-	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.7    live")
+	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.8    live")
 	l.does("dtectl -c var/demo/dted.toml doctor", "clock          2027-01-01", "within 1m0s of MH's")
 	l.does("dtectl -c var/demo/dted.toml token rotate 1 --grace 24h >/dev/null", "stays good until 2027-01-02")
 	l.tax()

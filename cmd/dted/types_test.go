@@ -47,7 +47,7 @@ func invented(t *testing.T) string {
 	}
 	folder := filepath.Join(from, "plugins", "prenda")
 	must(os.CopyFS(folder, os.DirFS(filepath.Join("testdata", "prenda"))))
-	must(os.Rename(filepath.Join(folder, "main.go.txt"), filepath.Join(folder, "main.go")))
+	must(os.Rename(filepath.Join(folder, "rule.go.txt"), filepath.Join(folder, "rule.go")))
 	must(os.CopyFS(filepath.Join(from, "plugins", "catalogues"), os.DirFS(filepath.Join(root, "plugins",
 		"catalogues"))))
 	must(plugins.Compile(context.Background(), from, "prenda", filepath.Join(from, "prenda.wasm")))

@@ -1,3 +1,4 @@
+// Module dte01 computes the consumer invoice (DTE-01).
 package main
 
 import (
@@ -25,14 +26,15 @@ const ivaItem = sdk.OutTributos + 1
 // description of the consumer invoice. Prices include VAT.
 var description = &abi.Description{
 	Name: "dte01",
-	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "reteThreshold", Unit: "USD"},
-		{Name: "identificationThreshold", Unit: "USD"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
+		{Name: "reteThreshold", Unit: "USD"}, {Name: "identificationThreshold", Unit: "USD"},
+		{Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
 		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
 	Scalars:     sdk.SaleScalars(),
 	Columns:     sdk.SaleColumns(tributos),
-	LineOutputs: append(sdk.SaleOutputs(), abi.Field{Name: "ivaItem", Kind: "amount"}),
-	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
-		"porcentajeDescuento", "totalDescu", "subTotal", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "totalIva", "saldoFavor"},
+	LineOutputs: append(sdk.SaleOutputs(), sdk.Amounts("ivaItem")...),
+	Summary: sdk.SaleSummary("ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "totalIva",
+		"saldoFavor"),
 	Taxes:  sdk.Taxes,
 	Faults: sdk.SaleFaults(),
 }
@@ -46,8 +48,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	net := sdk.One + rate
 	layout := &sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: ivaItem + 1, TaxBit: taxBits[:], Net: net}
 	var s sdk.Sale
-	rates := sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]}
-	if !s.Lines(layout, in, out, &rates) {
+	if !s.Lines(layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {
 		return
 	}
 	// The VAT inside a price that includes it: price × 13/113, each line to 8 decimals. Never price × 13 %.
@@ -73,7 +74,10 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !sdk.Payments(in, out, toPay) {
 		return
 	}
-	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
-		s.Percent, s.TotalDescu, s.SubTotal, rete, operation, s.NoGravado, toPay, max(0, sdk.LessPart(iva, s.DescuGravada, rate, net)), min(0, pay))
-	s.AppendTaxes(out)
+	iva = max(0, sdk.LessPart(iva, s.DescuGravada, rate, net))
+	s.Append(out, rete, operation, s.NoGravado, toPay, iva, min(0, pay))
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

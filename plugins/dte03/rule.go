@@ -1,3 +1,4 @@
+// Module dte03 computes the tax credit voucher (DTE-03).
 package main
 
 import (
@@ -17,29 +18,30 @@ const (
 	cotransRate
 )
 
-// description of the tax credit voucher. Prices are without VAT. operacionBruta is no member of any document: the overlay
-// of one generation names it.
+// description of the tax credit voucher. Prices are without VAT. operacionBruta is no member of any document: one
+// generation's overlay names it.
 var description = &abi.Description{
 	Name: "dte03",
-	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "ivaPerciRate", Unit: "ratio"},
-		{Name: "reteThreshold", Unit: "USD"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
+		{Name: "ivaPerciRate", Unit: "ratio"}, {Name: "reteThreshold", Unit: "USD"},
+		{Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
 		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
 	Scalars:     sdk.SaleScalars(),
 	Columns:     sdk.SaleColumns(sdk.Taxes),
 	LineOutputs: sdk.SaleOutputs(),
-	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
-		"porcentajeDescuento", "totalDescu", "subTotal", "ivaPerci", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar", "saldoFavor", "operacionBruta"},
+	Summary: sdk.SaleSummary("ivaPerci", "ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar",
+		"saldoFavor", "operacionBruta"),
 	Taxes:  sdk.Taxes,
 	Faults: sdk.SaleFaults(),
 }
 
-var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}, Net: sdk.One, Default: 1 << sdk.TaxIVA}
+var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, TaxBit: sdk.TaxBits, Net: sdk.One,
+	Default: 1 << sdk.TaxIVA}
 
 // evaluate computes a tax credit voucher (MF2 pp.46-54).
 func evaluate(in *abi.Input, out *abi.Output) {
 	var s sdk.Sale
-	rates := sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate], Cotrans: in.Params[cotransRate]}
-	if !s.Lines(&layout, in, out, &rates) {
+	if !s.Lines(&layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {
 		return
 	}
 	base := s.Gravada - s.DescuGravada
@@ -74,7 +76,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !sdk.Payments(in, out, toPay) {
 		return
 	}
-	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
-		s.Percent, s.TotalDescu, s.SubTotal, perci, rete, operation, s.NoGravado, toPay, min(0, pay), s.SubTotal+taxes)
-	s.AppendTaxes(out)
+	s.Append(out, perci, rete, operation, s.NoGravado, toPay, min(0, pay), s.SubTotal+taxes)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

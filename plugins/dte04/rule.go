@@ -1,6 +1,9 @@
+// Module dte04 computes the remission note (DTE-04).
 package main
 
 import (
+	"slices"
+
 	"dtegate/plugins/sdk"
 	"dtegate/rules/abi"
 )
@@ -23,28 +26,28 @@ const (
 // description of the remission note: goods on their way, before their sale or without one. Prices are without VAT.
 var description = &abi.Description{
 	Name: "dte04",
-	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "turismoRate", Unit: "ratio"},
+		{Name: "salidaAmount", Unit: "USD"},
 		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
 	Scalars:     sdk.SaleScalars()[:sdk.ScaPagos], // nothing is paid
 	Columns:     sdk.SaleColumns(sdk.ExportTaxes),
 	LineOutputs: sdk.SaleOutputs(),
-	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta", "descuGravada",
-		"porcentajeDescuento", "totalDescu", "subTotal", "montoTotalOperacion"},
-	Taxes: sdk.ExportTaxes,
+	Summary:     sdk.SaleSummary("montoTotalOperacion"),
+	Taxes:       sdk.ExportTaxes,
 	Faults: append(sdk.SaleFaults(),
 		abi.FaultText{Code: "NO_GRAVADO_NOT_TAKEN", Message: "Este documento no lleva montos no gravados"},
-		abi.FaultText{Code: "EXPORT_AND_DOMESTIC", Message: "Lo que se remite para exportación (C3) va en una nota de remisión aparte"}),
+		abi.FaultText{Code: "EXPORT_AND_DOMESTIC",
+			Message: "Lo que se remite para exportación (C3) va en una nota de remisión aparte"}),
 }
 
-var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One, Default: 1 << sdk.TaxIVA,
-	TaxBit: []int{sdk.TaxIVA, sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
+var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
+	Default: 1 << sdk.TaxIVA, TaxBit: append(slices.Clone(sdk.TaxBits), sdk.TaxExport)}
 
-// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). What is remitted for export (C3) bears no VAT.
+// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). Goods remitted for export (C3) bear
+// no VAT.
 func evaluate(in *abi.Input, out *abi.Output) {
 	var s sdk.Sale
-	rates := sdk.Rates{Turismo: in.Params[turismoRate], Salida: in.Params[salidaAmount], Fovial: in.Params[fovialRate],
-		Cotrans: in.Params[cotransRate]}
-	if !s.Lines(&layout, in, out, &rates) {
+	if !s.Lines(&layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {
 		return
 	}
 	for i := range in.N {
@@ -54,7 +57,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		}
 	}
 	if s.Named>>sdk.TaxExport&1 == 0 {
-		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One) // a rate below one: within the base
+		// The rate is below one: the tax is within the base.
+		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One)
 	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a discount on both would have no one base
 		out.Faults = append(out.Faults, abi.Fault{Code: faultMixed, Line: -1, Column: -1})
 		return
@@ -63,7 +67,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !ok {
 		return
 	}
-	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta, s.DescuGravada,
-		s.Percent, s.TotalDescu, s.SubTotal, s.SubTotal+taxes)
-	s.AppendTaxes(out)
+	s.Append(out, s.SubTotal+taxes)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

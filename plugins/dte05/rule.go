@@ -1,6 +1,11 @@
+// Module dte05 computes the credit note (DTE-05).
 package main
 
 import "dtegate/plugins/sdk"
 
 // description of the credit note; its arithmetic is sdk.Note.
 var description = sdk.NoteDescription("dte05")
+
+func init() { sdk.Register(description, sdk.Note) }
+
+func main() {}

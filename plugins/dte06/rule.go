@@ -1,6 +1,11 @@
+// Module dte06 computes the debit note (DTE-06).
 package main
 
 import "dtegate/plugins/sdk"
 
 // description of the debit note; its arithmetic is sdk.Note.
 var description = sdk.NoteDescription("dte06")
+
+func init() { sdk.Register(description, sdk.Note) }
+
+func main() {}

@@ -1,3 +1,4 @@
+// Module dte07 computes the withholding voucher (DTE-07).
 package main
 
 import (
@@ -38,8 +39,9 @@ const (
 
 // description of the withholding voucher. Its amounts are the till's: the rule checks them and adds them up.
 var description = &abi.Description{
-	Name:   "dte07",
-	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "rate22", Unit: "ratio"}, {Name: "rateC4", Unit: "ratio"}},
+	Name: "dte07",
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "rate22", Unit: "ratio"},
+		{Name: "rateC4", Unit: "ratio"}},
 	Columns: []abi.Field{
 		{Name: "montoSujetoGrav", Kind: "amount", Required: true},
 		{Name: "codigoRetencionMH", Kind: "enum", Required: true, Values: []string{"22", "C4", "C9"}},
@@ -49,10 +51,15 @@ var description = &abi.Description{
 	Faults: []abi.FaultText{
 		faultNotPositive: {Code: "WITHHOLDING_NOT_POSITIVE", Message: "El monto debe ser mayor que cero"},
 		faultCents:       {Code: "WITHHOLDING_CENTS", Message: "El monto lleva a lo sumo dos decimales"},
-		fault22:          {Code: "WITHHELD_NOT_22", Message: "Con el código 22 el IVA retenido es el 1 % del monto sujeto, con a lo sumo un centavo de diferencia"},
-		faultC4:          {Code: "WITHHELD_NOT_C4", Message: "Con el código C4 el IVA retenido es el 13 % del monto sujeto, con a lo sumo un centavo de diferencia"},
-		faultC9:          {Code: "WITHHELD_ABOVE_AMOUNT", Message: "Con el código C9 el IVA retenido no puede superar el monto sujeto"},
-		faultOverflow:    {Code: "AMOUNT_OVERFLOW", Message: "La suma hasta esta línea supera 92,000,000,000.00"},
+		fault22: {Code: "WITHHELD_NOT_22",
+			Message: "Con el código 22 el IVA retenido es el 1 % del monto sujeto, con a lo sumo un centavo de " +
+				"diferencia"},
+		faultC4: {Code: "WITHHELD_NOT_C4",
+			Message: "Con el código C4 el IVA retenido es el 13 % del monto sujeto, con a lo sumo un centavo de " +
+				"diferencia"},
+		faultC9: {Code: "WITHHELD_ABOVE_AMOUNT",
+			Message: "Con el código C9 el IVA retenido no puede superar el monto sujeto"},
+		faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "La suma hasta esta línea supera 92,000,000,000.00"},
 	},
 }
 
@@ -105,8 +112,12 @@ func check(row, params []int64) (fault, column int) {
 		return -1, -1
 	}
 	due, ok := sdk.Cents(amount, rate, sdk.One)
-	if difference := withheld - due; !ok || difference > sdk.Cent || difference < -sdk.Cent { // MF2 p.54: tolerance of a cent
+	if off := withheld - due; !ok || off > sdk.Cent || off < -sdk.Cent { // MF2 p.54: tolerance of a cent
 		return wrong, colRetenido
 	}
 	return -1, -1
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

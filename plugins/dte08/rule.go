@@ -1,3 +1,4 @@
+// Module dte08 computes the liquidation voucher (DTE-08).
 package main
 
 import (
@@ -5,7 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Columns, in the order of the description: what each document sold, what else it charged, and what was perceived on it.
+// Columns, in the order of the description: what each document sold, its other taxes, and the perceived VAT.
 const (
 	colGravada  = 2
 	colExportac = 3
@@ -31,22 +32,23 @@ const (
 	faultOverflow
 )
 
-// description of the liquidation voucher: who sold on somebody's behalf lists what was sold. Its amounts are those of the documents;
-// those of one that was invalidated are below zero.
+// description of the liquidation voucher: a seller on somebody's behalf lists the documents of the sales. The amounts
+// are those of the documents; those of an invalidated document are below zero.
 var description = &abi.Description{
 	Name:   "dte08",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}},
-	Columns: []abi.Field{{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
-		{Name: "exportaciones", Kind: "amount"}, {Name: "turismo", Kind: "amount"}, {Name: "salida", Kind: "amount"},
-		{Name: "fovial", Kind: "amount"}, {Name: "cotrans", Kind: "amount"}, {Name: "ivaPerci", Kind: "amount"}},
-	LineOutputs: []abi.Field{{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
-		{Name: "exportaciones", Kind: "amount"}, {Name: "ivaItem", Kind: "amount"}, {Name: "tributos", Kind: "set"}},
-	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "exportacion", "subTotalVentas", "montoTotalOperacion", "ivaPerci", "total"},
-	Taxes:   sdk.ExportTaxes,
+	Columns: sdk.Amounts("ventaNoSuj", "ventaExenta", "ventaGravada", "exportaciones", "turismo", "salida", "fovial",
+		"cotrans", "ivaPerci"),
+	LineOutputs: append(sdk.Amounts("ventaNoSuj", "ventaExenta", "ventaGravada", "exportaciones", "ivaItem"),
+		abi.Field{Name: "tributos", Kind: "set"}),
+	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "exportacion", "subTotalVentas",
+		"montoTotalOperacion", "ivaPerci", "total"},
+	Taxes: sdk.ExportTaxes,
 	Faults: []abi.FaultText{
-		faultEmpty:      {Code: "LIQUIDATION_LINE_EMPTY", Message: "La línea no informa ningún monto"},
-		faultPerception: {Code: "PERCEPTION_NEGATIVE", Message: "El IVA percibido de los documentos no suma menos de cero"},
-		faultOverflow:   {Code: "AMOUNT_OVERFLOW", Message: "La suma hasta esta línea supera 92,000,000,000.00"},
+		faultEmpty: {Code: "LIQUIDATION_LINE_EMPTY", Message: "La línea no informa ningún monto"},
+		faultPerception: {Code: "PERCEPTION_NEGATIVE",
+			Message: "El IVA percibido de los documentos no suma menos de cero"},
+		faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "La suma hasta esta línea supera 92,000,000,000.00"},
 	},
 }
 
@@ -132,5 +134,10 @@ func summary(in *abi.Input, out *abi.Output, sums *[columns]int64, named int64) 
 		out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: -1, Column: -1})
 		return
 	}
-	out.Summary = append(out.Summary, sums[0], sums[1], sums[colGravada], sums[colExportac], sold, operation, sums[colPerci], all)
+	out.Summary = append(out.Summary, sums[0], sums[1], sums[colGravada], sums[colExportac], sold, operation,
+		sums[colPerci], all)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

@@ -1,3 +1,4 @@
+// Module dte09 computes the accounting document of a liquidation (DTE-09).
 package main
 
 import (
@@ -26,22 +27,24 @@ const (
 	faultCommission
 )
 
-// description of the accounting document of a liquidation: who administers cards pays an affiliate what was sold by card, less the
-// VAT that it perceives and its commission. Its body is one object, one line here, and it has no summary.
+// description of the accounting document of a liquidation: the administrator of cards pays an affiliate its card sales,
+// less the perceived VAT and the commission. The document's body is one object, here one line; it has no summary.
 var description = &abi.Description{
 	Name:   "dte09",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaPercibidoRate", Unit: "ratio"}},
-	Columns: []abi.Field{{Name: "valorOperaciones", Kind: "amount", Required: true}, {Name: "montoSinPercepcion", Kind: "amount"},
-		{Name: "comision", Kind: "amount"}},
-	LineOutputs: []abi.Field{{Name: "montoSinPercepcion", Kind: "amount"}, {Name: "subTotal", Kind: "amount"}, {Name: "iva", Kind: "amount"},
-		{Name: "montoSujetoPercepcion", Kind: "amount"}, {Name: "ivaPercibido", Kind: "amount"}, {Name: "comision", Kind: "amount"},
-		{Name: "ivaComision", Kind: "amount"}, {Name: "liquidoApagar", Kind: "amount"}},
+	Columns: append([]abi.Field{{Name: "valorOperaciones", Kind: "amount", Required: true}},
+		sdk.Amounts("montoSinPercepcion", "comision")...),
+	LineOutputs: sdk.Amounts("montoSinPercepcion", "subTotal", "iva", "montoSujetoPercepcion", "ivaPercibido",
+		"comision", "ivaComision", "liquidoApagar"),
 	Summary: []string{"liquidoApagar"},
 	Faults: []abi.FaultText{
-		faultOne:        {Code: "ONE_LIQUIDATION", Message: "Un documento contable liquida un solo período"},
-		faultAmount:     {Code: "LIQUIDATION_AMOUNT", Message: "El monto no es negativo y lleva a lo sumo dos decimales"},
-		faultSin:        {Code: "EXEMPT_NOT_BELOW_AMOUNT", Message: "Lo no sujeto a percepción debe ser menor que el valor de las operaciones"},
-		faultCommission: {Code: "NOTHING_LEFT_TO_PAY", Message: "La percepción, la comisión y su IVA no dejan nada que pagar"},
+		faultOne: {Code: "ONE_LIQUIDATION", Message: "Un documento contable liquida un solo período"},
+		faultAmount: {Code: "LIQUIDATION_AMOUNT",
+			Message: "El monto no es negativo y lleva a lo sumo dos decimales"},
+		faultSin: {Code: "EXEMPT_NOT_BELOW_AMOUNT",
+			Message: "Lo no sujeto a percepción debe ser menor que el valor de las operaciones"},
+		faultCommission: {Code: "NOTHING_LEFT_TO_PAY",
+			Message: "La percepción, la comisión y su IVA no dejan nada que pagar"},
 	},
 }
 
@@ -78,3 +81,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	out.Lines = append(out.Lines, exempt, subTotal, subTotal-net, net, perceived, commission, tax, paid)
 	out.Summary = append(out.Summary, paid)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

@@ -1,3 +1,4 @@
+// Module dte11 computes the export invoice (DTE-11).
 package main
 
 import (
@@ -22,17 +23,18 @@ const faultCarriage = sdk.FaultNothing + 1
 
 // description of the export invoice. Its VAT is 0 % (C3): prices are without any.
 var description = &abi.Description{
-	Name:   "dte11",
-	Params: []abi.Param{{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
-	Scalars: append(sdk.SaleScalars(), abi.Field{Name: "resumen.seguro", Kind: "amount"},
-		abi.Field{Name: "resumen.flete", Kind: "amount"}),
+	Name: "dte11",
+	Params: []abi.Param{{Name: "fovialRate", Unit: "USD per gallon"},
+		{Name: "cotransRate", Unit: "USD per gallon"}},
+	Scalars:     append(sdk.SaleScalars(), sdk.Amounts("resumen.seguro", "resumen.flete")...),
 	Columns:     columns(),
 	LineOutputs: sdk.SaleOutputs(),
 	Summary: []string{"totalGravada", "descuGravada", "porcentajeDescuento", "totalDescu", "seguro", "flete",
 		"montoTotalOperacion", "totalNoGravado", "totalPagar", "saldoFavor"},
 	Taxes: sdk.ExportTaxes,
 	Faults: append(sdk.SaleFaults(),
-		abi.FaultText{Code: "CARRIAGE_CENTS", Message: "El seguro y el flete no son negativos y llevan a lo sumo dos decimales"}),
+		abi.FaultText{Code: "CARRIAGE_CENTS",
+			Message: "El seguro y el flete no son negativos y llevan a lo sumo dos decimales"}),
 }
 
 // columns are those of a sale; every line is taxed, at 0 %.
@@ -42,8 +44,8 @@ func columns() []abi.Field {
 	return all
 }
 
-var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One, Default: 1 << sdk.TaxExport,
-	TaxBit: []int{sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
+var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
+	Default: 1 << sdk.TaxExport, TaxBit: []int{sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
 
 // evaluate computes an export invoice (MF2 pp.29-36, 45; ME fields 62-70: insurance and freight are in the operation).
 func evaluate(in *abi.Input, out *abi.Output) {
@@ -70,7 +72,11 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !sdk.Payments(in, out, toPay) {
 		return
 	}
-	out.Summary = append(out.Summary, s.Gravada, s.DescuGravada, s.Percent, s.TotalDescu, seguro, flete, operation, s.NoGravado,
-		toPay, min(0, pay))
+	out.Summary = append(out.Summary, s.Gravada, s.DescuGravada, s.Percent, s.TotalDescu, seguro, flete, operation,
+		s.NoGravado, toPay, min(0, pay))
 	s.AppendTaxes(out)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

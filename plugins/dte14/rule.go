@@ -1,3 +1,4 @@
+// Module dte14 computes the excluded-subject invoice (DTE-14).
 package main
 
 import (
@@ -41,9 +42,10 @@ var description = &abi.Description{
 		// Every line is a purchase: the word is checked, so that a misspelt one is told, and means nothing.
 		{Name: "tipoImpuesto", Kind: "enum", Values: []string{"", "GRAVADO", "SUJETO_EXCLUIDO", "EXENTO", "NO_SUJETO"}},
 	},
-	LineOutputs: []abi.Field{{Name: "montoDescu", Kind: "amount"}, {Name: "compra", Kind: "amount"}},
+	LineOutputs: sdk.Amounts("montoDescu", "compra"),
 	Summary:     []string{"totalCompra", "descu", "totalDescu", "subTotal", "reteRenta", "totalPagar"},
-	Faults:      append(sdk.SaleFaults()[:sdk.FaultOverflow+1], sdk.SaleFaults()[sdk.FaultGlobalDiscount:sdk.FaultPayments+1]...),
+	Faults: append(sdk.SaleFaults()[:sdk.FaultOverflow+1],
+		sdk.SaleFaults()[sdk.FaultGlobalDiscount:sdk.FaultPayments+1]...),
 }
 
 // evaluate computes an excluded-subject invoice (MF2 pp.45-54).
@@ -85,3 +87,7 @@ func summary(in *abi.Input, out *abi.Output, total, discounts int64) {
 	}
 	out.Summary = append(out.Summary, total, descu, sdk.Round2(totalDescu), subTotal, renta, pay)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

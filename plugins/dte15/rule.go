@@ -1,3 +1,4 @@
+// Module dte15 computes the donation voucher (DTE-15).
 package main
 
 import (
@@ -17,25 +18,26 @@ const faultPayments = sdk.FaultOverflow + 1
 // description of the donation voucher. The donee issues it, and nothing is sold.
 var description = &abi.Description{
 	Name:    "dte15",
-	Scalars: []abi.Field{{Name: "resumen.pagos[].montoPago", Kind: "amount"}},
+	Scalars: sdk.Amounts("resumen.pagos[].montoPago"),
 	Columns: []abi.Field{
 		{Name: "cantidad", Kind: "amount", Required: true},
 		{Name: "valorUni", Kind: "amount", Required: true},
 		{Name: "depreciacion", Kind: "amount"},
 		{Name: "tipoDonacion", Kind: "integer", Required: true},
 	},
-	LineOutputs: []abi.Field{{Name: "depreciacion", Kind: "amount"}, {Name: "valor", Kind: "amount"}},
+	LineOutputs: sdk.Amounts("depreciacion", "valor"),
 	Summary:     []string{"valorTotal", "efectivo"},
 	Faults: []abi.FaultText{
 		sdk.FaultQuantity: sdk.SaleFaults()[sdk.FaultQuantity],
 		sdk.FaultPrice:    sdk.SaleFaults()[sdk.FaultPrice],
-		sdk.FaultDiscount: {Code: "DEPRECIATION_ABOVE_VALUE", Message: "La depreciación debe estar entre cero y el valor de la línea"},
+		sdk.FaultDiscount: {Code: "DEPRECIATION_ABOVE_VALUE",
+			Message: "La depreciación debe estar entre cero y el valor de la línea"},
 		sdk.FaultOverflow: sdk.SaleFaults()[sdk.FaultOverflow],
 		faultPayments:     {Code: "PAYMENTS_NOT_MONEY", Message: "Los pagos deben sumar lo donado en efectivo"},
 	},
 }
 
-// evaluate adds up a donation: value times quantity, less depreciation (MF2 pp.51-52). Payments say how its money was given.
+// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). Payments are of its money alone.
 func evaluate(in *abi.Input, out *abi.Output) {
 	total, _, ok := sdk.Priced(in, out, columns, outputs)
 	if !ok {
@@ -54,3 +56,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 	out.Summary = append(out.Summary, sdk.Round2(total), given)
 }
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

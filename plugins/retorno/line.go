@@ -20,7 +20,8 @@ type origin struct {
 func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 	o := &origin{params: in.Params, net: sdk.One + in.Params[ivaRate], invoice: in.Scalars[scaTipo] == 0}
 	for k := range kinds {
-		o.total[k], o.descu[k], o.devuelto[k] = optional(in.Scalars[scaTotal+k]), optional(in.Scalars[scaDescu+k]), optional(in.Scalars[scaDevuelto+k])
+		o.total[k], o.descu[k] = sdk.Optional(in.Scalars[scaTotal+k]), sdk.Optional(in.Scalars[scaDescu+k])
+		o.devuelto[k] = sdk.Optional(in.Scalars[scaDevuelto+k])
 		if o.descu[k] < 0 || o.descu[k] > o.total[k] || o.devuelto[k] < 0 {
 			out.Faults = append(out.Faults, abi.Fault{Code: faultOrigin, Line: -1, Column: scaDescu + k})
 			return nil, false
@@ -43,10 +44,10 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 	return o, true
 }
 
-// vatOf is the VAT of this event's taxed amount, in cents: what the origin charged, up to what has come back after it, less up to what had
-// come back before. Together the returns give back what was charged, to the cent. Each must stay within a cent of what its own lines add
-// up to, lines (MF2 p.54). The last cent of the base can carry it a tenth of a cent further: so much the VAT of the line that has most
-// of it moves, most, which has a tolerance of its own.
+// vatOf is the VAT of this event's taxed amount, in cents: the origin's VAT on everything that has come back by now,
+// less its VAT on what had come back before. Together the returns give back what was charged, to the cent. Each return
+// must stay within a cent of lines, the sum of its own lines (MF2 p.54). The last cent of the base can take it a tenth
+// of a cent further: vatOf moves most, the VAT of the line with the most VAT, by as much; a line has its own tolerance.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -80,7 +81,7 @@ func (w *withheld) upTo(base int64) int64 {
 // line computes one returned line. Each of its values is a difference of what the line has given back after and before
 // this event, so that any sequence of returns sums to exactly what the origin has.
 func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column int) {
-	now, before, all := row[colCantidad], optional(row[colDevuelta]), row[colOrigen]
+	now, before, all := row[colCantidad], sdk.Optional(row[colDevuelta]), row[colOrigen]
 	if now <= 0 {
 		return 0, faultQuantity, colCantidad
 	}
@@ -91,7 +92,7 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	if now > all-before {
 		return 0, faultOver, colCantidad
 	}
-	if now != all && (row[colCodTributo] != 0 || optional(row[colNoGravado]) != 0) {
+	if now != all && (row[colCodTributo] != 0 || sdk.Optional(row[colNoGravado]) != 0) {
 		return 0, faultWhole, colCantidad // MF2 pp.30 and 33: the quantity of such a line is 1
 	}
 	part := func(whole, quantity int64) int64 {
@@ -106,15 +107,15 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	}
 	back := func(whole int64) int64 { return part(whole, before+now) - part(whole, before) }
 
-	start := optional(row[colAcumulado])
+	start := sdk.Optional(row[colAcumulado])
 	start, end := start-o.share(kind, start), start+amount-o.share(kind, start+amount)
 	paid := end - start // for the line, after its share of the global discount
 	result[outMonto+kind] = back(paid)
-	result[outDescuento] = back(optional(row[colDescuento]) + amount - paid)
+	result[outDescuento] = back(sdk.Optional(row[colDescuento]) + amount - paid)
 	if row[colCodTributo] != 0 && result[outDescuento] != 0 {
 		return 0, faultTaxDiscount, colCodTributo // MF2 p.45 wants it as the line's discount, p.33 no discount on a tax
 	}
-	result[outNoGravado] = back(optional(row[colNoGravado]))
+	result[outNoGravado] = back(sdk.Optional(row[colNoGravado]))
 	switch kind {
 	case gravada:
 		// The VAT inside a price that includes it, informative: price × 13/113.
@@ -126,9 +127,10 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	if result[outTributos] = row[colTributos]; row[colTributos] == 0 { // almost every line
 		return kind, -1, -1
 	}
-	// Taxes of CAT-015 section 1 are outside the VAT's base: 59 is of the price without VAT, before the global discount,
-	// as on the invoice; the others are by the unit.
-	for i, t := range [...]struct{ of, rate, by int64 }{{amount, o.params[turismoRate], o.net}, {all, o.params[salidaAmount], sdk.One},
+	// Taxes of CAT-015 section 1 are outside the VAT's base: 59 is of the price without VAT, before the global
+	// discount, as on the invoice; the others are by the unit.
+	for i, t := range [...]struct{ of, rate, by int64 }{{amount, o.params[turismoRate], o.net},
+		{all, o.params[salidaAmount], sdk.One},
 		{all, o.params[fovialRate], sdk.One}, {all, o.params[cotransRate], sdk.One}} {
 		if row[colTributos]>>i&1 == 0 {
 			continue
@@ -150,7 +152,7 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 		kind = compra
 	}
 	for k := range kinds {
-		n := optional(row[colMonto+k])
+		n := sdk.Optional(row[colMonto+k])
 		if n == 0 {
 			continue
 		}
@@ -160,8 +162,9 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 		kind, amount = k, n
 	}
 	gross, ok := sdk.Times(row[colOrigen], row[colPrecio])
-	descu, start := optional(row[colDescuento]), optional(row[colAcumulado])
-	if !ok || row[colPrecio] < 0 || descu < 0 || descu > gross+cent || start < 0 || amount > 0 && start > o.total[kind]+cent-amount {
+	descu, start := sdk.Optional(row[colDescuento]), sdk.Optional(row[colAcumulado])
+	if !ok || row[colPrecio] < 0 || descu < 0 || descu > gross+cent || start < 0 ||
+		amount > 0 && start > o.total[kind]+cent-amount {
 		return 0, 0, false
 	}
 	// MF2 p.54 lets a line's amount be a cent off.

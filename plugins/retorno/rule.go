@@ -1,6 +1,9 @@
+// Module retorno computes the return event (type 18).
 package main
 
 import (
+	"slices"
+
 	"dtegate/plugins/sdk"
 	"dtegate/rules/abi"
 )
@@ -84,20 +87,16 @@ var tributos = []string{"59", "71", "D1", "C8"}
 // before its global discount.
 var description = &abi.Description{
 	Name: "retorno",
-	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "rentaRate", Unit: "ratio"},
-		{Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
+	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
+		{Name: "rentaRate", Unit: "ratio"}, {Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"},
 		{Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"}},
-	Scalars: []abi.Field{
-		{Name: "origen.tipoDte", Kind: "enum", Required: true, Values: []string{"01", "14"}},
-		{Name: "origen.totalNoSuj", Kind: "amount"}, {Name: "origen.totalExenta", Kind: "amount"},
-		{Name: "origen.totalGravada", Kind: "amount"}, {Name: "origen.totalCompra", Kind: "amount"},
-		{Name: "origen.descuNoSuj", Kind: "amount"}, {Name: "origen.descuExenta", Kind: "amount"},
-		{Name: "origen.descuGravada", Kind: "amount"}, {Name: "origen.descu", Kind: "amount"},
-		{Name: "isRetenIva", Kind: "flag"}, {Name: "applyrent", Kind: "flag"},
-		{Name: "devuelto.ventaNoSuj", Kind: "amount"}, {Name: "devuelto.ventaExenta", Kind: "amount"},
-		{Name: "devuelto.ventaGravada", Kind: "amount"}, {Name: "devuelto.compra", Kind: "amount"},
-		{Name: "origen.totalIva", Kind: "amount"},
-	},
+	Scalars: slices.Concat(
+		[]abi.Field{{Name: "origen.tipoDte", Kind: "enum", Required: true, Values: []string{"01", "14"}}},
+		sdk.Amounts("origen.totalNoSuj", "origen.totalExenta", "origen.totalGravada", "origen.totalCompra",
+			"origen.descuNoSuj", "origen.descuExenta", "origen.descuGravada", "origen.descu"),
+		[]abi.Field{{Name: "isRetenIva", Kind: "flag"}, {Name: "applyrent", Kind: "flag"}},
+		sdk.Amounts("devuelto.ventaNoSuj", "devuelto.ventaExenta", "devuelto.ventaGravada", "devuelto.compra",
+			"origen.totalIva")),
 	Columns: []abi.Field{
 		{Name: "cantidad", Kind: "amount", Required: true},
 		{Name: "precioUni", Kind: "amount", Required: true},
@@ -113,24 +112,28 @@ var description = &abi.Description{
 		{Name: "acumuladoOrigen", Kind: "amount"},
 		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},
-	LineOutputs: []abi.Field{
-		{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
-		{Name: "compra", Kind: "amount"}, {Name: "montoDescu", Kind: "amount"}, {Name: "noGravado", Kind: "amount"},
-		{Name: "ivaItem", Kind: "amount"}, {Name: "ivaRete", Kind: "amount"}, {Name: "reteRenta", Kind: "amount"},
-		{Name: "tributos", Kind: "set"},
-		{Name: "psv", Kind: "amount"}, {Name: "seguro", Kind: "amount"}, {Name: "flete", Kind: "amount"}, // always 0
-	},
-	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompraExcluidos", "subTotalVentas", "totalSeguro", "totalFlete",
-		"montoTotalOperacion", "ivaRete", "reteRenta", "totalNoGravado", "totalPagar", "totalNoOnerosas", "totalIva", "saldoFavor"},
+	LineOutputs: slices.Concat(
+		sdk.Amounts("ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "montoDescu", "noGravado", "ivaItem",
+			"ivaRete", "reteRenta"),
+		[]abi.Field{{Name: "tributos", Kind: "set"}}, sdk.Amounts("psv", "seguro", "flete")), // psv and so on are 0
+	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompraExcluidos", "subTotalVentas",
+		"totalSeguro", "totalFlete", "montoTotalOperacion", "ivaRete", "reteRenta", "totalNoGravado", "totalPagar",
+		"totalNoOnerosas", "totalIva", "saldoFavor"},
 	Taxes: tributos,
 	Faults: []abi.FaultText{
-		faultQuantity:    {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
-		faultOver:        {Code: "OVER_RETURN", Message: "La cantidad, con las devoluciones anteriores, supera la del documento de origen"},
-		faultOverflow:    {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
-		faultOrigin:      {Code: "ORIGIN_MISMATCH", Message: "Los montos del documento de origen no concuerdan entre sí"},
-		faultWhole:       {Code: "RETURN_WHOLE_LINE", Message: "Una línea que es un tributo o un cargo no gravado se devuelve entera: cantidad 1"},
-		faultNothing:     {Code: "NOTHING_RETURNED", Message: "Un cargo no gravado solo se devuelve junto con otra línea que tenga venta"},
-		faultTaxDiscount: {Code: "RETURN_DISCOUNTED_TAX", Message: "Un tributo con parte de un descuento global no se devuelve por línea: invalide el documento"},
+		faultQuantity: {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
+		faultOver: {Code: "OVER_RETURN",
+			Message: "La cantidad, con las devoluciones anteriores, supera la del documento de origen"},
+		faultOverflow: {Code: "AMOUNT_OVERFLOW",
+			Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
+		faultOrigin: {Code: "ORIGIN_MISMATCH",
+			Message: "Los montos del documento de origen no concuerdan entre sí"},
+		faultWhole: {Code: "RETURN_WHOLE_LINE",
+			Message: "Una línea que es un tributo o un cargo no gravado se devuelve entera: cantidad 1"},
+		faultNothing: {Code: "NOTHING_RETURNED",
+			Message: "Un cargo no gravado solo se devuelve junto con otra línea que tenga venta"},
+		faultTaxDiscount: {Code: "RETURN_DISCOUNTED_TAX",
+			Message: "Un tributo con parte de un descuento global no se devuelve por línea: invalide el documento"},
 	},
 }
 
@@ -212,9 +215,6 @@ func add(ok bool, a, b int64) (int64, bool) {
 	return sum, ok && fits
 }
 
-func optional(n int64) int64 {
-	if n == abi.Absent {
-		return 0
-	}
-	return n
-}
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}

@@ -21,7 +21,7 @@ type Layout struct {
 	NoDiscounts bool
 }
 
-// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once for the document.
+// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once a document.
 type Levy struct {
 	Tax      int   // index in the description's Taxes, len(Taxes) or more and below MaxTaxes
 	Of       int   // the line's column, ColCantidad for so much a unit; OfAmount: its amount
@@ -77,7 +77,8 @@ func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 // totals overflow.
 //
 //go:noinline
-func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, out *abi.Output, r *Rates) bool {
+func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, out *abi.Output,
+	r *Rates) bool {
 	amount, fault, column := lineAmount(row)
 	if fault >= 0 {
 		out.Faults = append(out.Faults, abi.Fault{Code: fault, Line: i, Column: column})
@@ -100,8 +101,8 @@ func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTr
 	return true
 }
 
-// Priced computes lines of a quantity, a price and what is taken off, their first three columns. It answers what was taken off and
-// the amount, the first two outputs, and returns the sums of both. Its faults are the first four of SaleFaults.
+// Priced computes lines from their first three columns: quantity, price and discount. It answers the discount and the
+// amount, the first two outputs, and returns the sums of both. Its faults are the first four of SaleFaults.
 func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int64, ok bool) {
 	out.Lines = Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -146,21 +147,24 @@ func priced(quantity, price, less int64) (amount int64, fault, column int) {
 func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 	quantity, descu := row[ColCantidad], Optional(row[ColDescuento])
 	if quantity > 0 && row[ColPrecio] >= 0 && ((row[ColCodTributo] != 0) != (row[ColTipoItem] == 4) ||
-		row[ColCodTributo] != 0 && (quantity != One || row[ColUnidad] != 99 || descu != 0 || row[ColImpuesto] != Gravado || Optional(row[ColNoGravado]) != 0)) {
+		row[ColCodTributo] != 0 && (quantity != One || row[ColUnidad] != 99 || descu != 0 ||
+			row[ColImpuesto] != Gravado || Optional(row[ColNoGravado]) != 0)) {
 		return 0, FaultTaxLine, ColCodTributo // MF2 pp.33-34
 	}
 	amount, fault, column = priced(quantity, row[ColPrecio], descu)
 	if fault >= 0 {
 		return 0, fault, column
 	}
-	if Optional(row[ColNoGravado]) != 0 && (amount|descu != 0 || quantity != One || row[ColUnidad] != 99 || row[ColTributos] != 0) {
+	if Optional(row[ColNoGravado]) != 0 && (amount|descu != 0 || quantity != One || row[ColUnidad] != 99 ||
+		row[ColTributos] != 0) {
 		return 0, FaultNoGravado, ColNoGravado // MF2 p.30
 	}
 	return amount, -1, -1
 }
 
 // taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, and names them on the line.
-func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, amount int64, r *Rates) (fault, column int) {
+func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, amount int64,
+	r *Rates) (fault, column int) {
 	var named int64
 	for bit, tax := range l.TaxBit {
 		if row[ColTributos]>>bit&1 != 0 {
@@ -182,8 +186,9 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	}
 	result[OutTributos] = named
 	s.Named |= named
-	for _, t := range [...]Levy{{TaxTurismo, OfAmount, r.Turismo, l.Net}, // the tax on lodging is on the price without VAT
-		{TaxSalida, ColCantidad, r.Salida, One}, {TaxFovial, ColCantidad, r.Fovial, One}, {TaxCotrans, ColCantidad, r.Cotrans, One}} {
+	// The tax on lodging is on the price without VAT.
+	for _, t := range [...]Levy{{TaxTurismo, OfAmount, r.Turismo, l.Net}, {TaxSalida, ColCantidad, r.Salida, One},
+		{TaxFovial, ColCantidad, r.Fovial, One}, {TaxCotrans, ColCantidad, r.Cotrans, One}} {
 		if !s.levy(&t, named, row, amount) {
 			return FaultOverflow, ColTributos
 		}
@@ -196,8 +201,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults are the taxes that a taxed line bears by itself. What is exported bears no VAT, and a tax no other tax than that (MF2
-// pp.32-34).
+// defaults are the taxes that a taxed line bears by itself. An export bears no VAT, and a line that is a tax bears no
+// other tax (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:

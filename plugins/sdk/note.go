@@ -40,15 +40,17 @@ const (
 func NoteDescription(name string) *abi.Description {
 	return &abi.Description{
 		Name: name,
-		Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"}, {Name: "ivaPerciRate", Unit: "ratio"},
-			{Name: "turismoRate", Unit: "ratio"}, {Name: "salidaAmount", Unit: "USD"}, {Name: "fovialRate", Unit: "USD per gallon"}, {Name: "cotransRate", Unit: "USD per gallon"},
-			{Name: "origin01", Unit: "1 or 0"}, {Name: "origin03", Unit: "1 or 0"}, {Name: "origin07", Unit: "1 or 0"}, {Name: "noGravado", Unit: "1 or 0"}},
+		Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
+			{Name: "ivaPerciRate", Unit: "ratio"}, {Name: "turismoRate", Unit: "ratio"},
+			{Name: "salidaAmount", Unit: "USD"}, {Name: "fovialRate", Unit: "USD per gallon"},
+			{Name: "cotransRate", Unit: "USD per gallon"}, {Name: "origin01", Unit: "1 or 0"},
+			{Name: "origin03", Unit: "1 or 0"}, {Name: "origin07", Unit: "1 or 0"}, {Name: "noGravado", Unit: "1 or 0"}},
 		Scalars: []abi.Field{{Name: "isRetenIva", Kind: "flag"}, {Name: "isPerciIva", Kind: "flag"},
 			{Name: "origen.tipoDte", Kind: "enum", Values: []string{"01", "03", "07"}, Required: true}},
 		Columns:     SaleColumns(Taxes),
-		LineOutputs: append(SaleOutputs(), abi.Field{Name: "ivaPerci", Kind: "amount"}, abi.Field{Name: "ivaRete", Kind: "amount"}),
-		Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "totalDescu", "ivaPerci", "ivaRete",
-			"montoTotalOperacion", "totalNoGravado", "totalPagar"},
+		LineOutputs: append(SaleOutputs(), Amounts("ivaPerci", "ivaRete")...),
+		Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "totalDescu", "ivaPerci",
+			"ivaRete", "montoTotalOperacion", "totalNoGravado", "totalPagar"},
 		Taxes: Taxes,
 		Faults: append(SaleFaults(),
 			abi.FaultText{Code: "INVALID_ORIGIN_TYPE", Message: "Una nota no puede ajustar un documento de este tipo"},
@@ -56,8 +58,8 @@ func NoteDescription(name string) *abi.Description {
 	}
 }
 
-var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1,
-	TaxBit: []int{TaxIVA, TaxTurismo, TaxSalida, TaxFovial, TaxCotrans}, Net: One, Default: 1 << TaxIVA, NoDiscounts: true}
+var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1, TaxBit: TaxBits, Net: One,
+	Default: 1 << TaxIVA, NoDiscounts: true}
 
 // Note computes a credit or debit note (MF2 pp.47-48): what is sold back, or added, at the original's net prices, with
 // its taxes. Both notes have the same arithmetic; the document's type determines who pays.
@@ -67,8 +69,7 @@ func Note(in *abi.Input, out *abi.Output) {
 		return
 	}
 	var s Sale
-	rates := Rates{Turismo: in.Params[noteTurismo], Salida: in.Params[noteSalida], Fovial: in.Params[noteFovial], Cotrans: in.Params[noteCotrans]}
-	if !s.Lines(&noteLayout, in, out, &rates) {
+	if !s.Lines(&noteLayout, in, out, RatesOf(in.Params[noteTurismo:])) {
 		return
 	}
 	if in.Params[noteNoGravado] != One && s.takesNoGravado(in, out) {
@@ -92,9 +93,10 @@ func Note(in *abi.Input, out *abi.Output) {
 	if !ok {
 		return
 	}
-	// montoTotalOperacion is before retention and perception, in both generations (MF2 p.48: 90.00 + 11.70 = 101.70 with
-	// 0.90 retained).
-	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.TotalDescu, perci, rete, s.SubTotal+taxes, s.NoGravado, max(0, pay))
+	// montoTotalOperacion is before retention and perception, in both generations (MF2 p.48: 90.00 + 11.70 = 101.70,
+	// with 0.90 retained).
+	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.TotalDescu, perci, rete,
+		s.SubTotal+taxes, s.NoGravado, max(0, pay))
 	s.AppendTaxes(out)
 }
 

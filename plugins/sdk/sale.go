@@ -26,6 +26,15 @@ const (
 	NoSujeto
 )
 
+// Amounts describes inputs or outputs of the kind amount; none is required.
+func Amounts(names ...string) []abi.Field {
+	fields := make([]abi.Field, len(names))
+	for i, name := range names {
+		fields[i] = abi.Field{Name: name, Kind: "amount"}
+	}
+	return fields
+}
+
 // SaleColumns describes the columns of a sale; tributos are the taxes that a line may name.
 func SaleColumns(tributos []string) []abi.Field {
 	return []abi.Field{
@@ -87,21 +96,35 @@ const (
 // SaleFaults are the texts of a sale's faults.
 func SaleFaults() []abi.FaultText {
 	return []abi.FaultText{
-		FaultQuantity:       {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
-		FaultPrice:          {Code: "PRICE_NEGATIVE", Message: "El precio no puede ser negativo"},
-		FaultDiscount:       {Code: "DISCOUNT_ABOVE_LINE", Message: "El descuento debe estar entre cero y el monto de la línea"},
-		FaultOverflow:       {Code: "AMOUNT_OVERFLOW", Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
-		FaultNoGravado:      {Code: "NO_GRAVADO_LINE", Message: "Un cargo no gravado va en una línea con cantidad 1, precio 0 y unidad de medida 99, sin descuento ni tributos"},
-		FaultTaxLine:        {Code: "TAX_LINE", Message: "Un tributo va en una línea gravada con cantidad 1, tipo de ítem 4 y unidad de medida 99, sin descuento, otros tributos ni cargo no gravado"},
-		FaultTaxOnExempt:    {Code: "TAX_ON_EXEMPT_LINE", Message: "Una línea que no es gravada no lleva el IVA (tributo 20)"},
-		FaultGallons:        {Code: "TAX_NEEDS_GALLONS", Message: "FOVIAL y COTRANS se calculan por galón: la unidad de medida debe ser 22"},
-		FaultGlobalDiscount: {Code: "GLOBAL_DISCOUNT_ABOVE_TOTAL", Message: "El descuento global debe estar entre cero y el total que descuenta"},
-		FaultCents:          {Code: "GLOBAL_DISCOUNT_CENTS", Message: "El descuento global lleva a lo sumo dos decimales"},
-		FaultPayments:       {Code: "PAYMENTS_NOT_TOTAL", Message: "Los pagos deben sumar el total a pagar"},
-		FaultReceptor:       {Code: "RECEPTOR_NOT_IDENTIFIED", Message: "Desde este monto el cliente debe identificarse con su nombre y su documento"},
-		FaultBothRetentions: {Code: "RETENTION_AND_PERCEPTION", Message: "Una operación no lleva retención y percepción de IVA a la vez"},
-		WarnRetention:       {Code: "RETENTION_BELOW_THRESHOLD", Message: "Se aplicó la retención de IVA por debajo del monto desde el que la ley la exige", Warning: true},
-		FaultNothing:        {Code: "NOTHING_SOLD", Message: "Un cargo no gravado necesita al menos otra línea con venta"},
+		FaultQuantity: {Code: "QUANTITY_NOT_POSITIVE", Message: "La cantidad debe ser mayor que cero"},
+		FaultPrice:    {Code: "PRICE_NEGATIVE", Message: "El precio no puede ser negativo"},
+		FaultDiscount: {Code: "DISCOUNT_ABOVE_LINE",
+			Message: "El descuento debe estar entre cero y el monto de la línea"},
+		FaultOverflow: {Code: "AMOUNT_OVERFLOW",
+			Message: "El monto, o la suma hasta esta línea, supera 92,000,000,000.00"},
+		FaultNoGravado: {Code: "NO_GRAVADO_LINE",
+			Message: "Un cargo no gravado va en una línea con cantidad 1, precio 0 y unidad de medida 99, sin " +
+				"descuento ni tributos"},
+		FaultTaxLine: {Code: "TAX_LINE",
+			Message: "Un tributo va en una línea gravada con cantidad 1, tipo de ítem 4 y unidad de medida 99, sin " +
+				"descuento, otros tributos ni cargo no gravado"},
+		FaultTaxOnExempt: {Code: "TAX_ON_EXEMPT_LINE",
+			Message: "Una línea que no es gravada no lleva el IVA (tributo 20)"},
+		FaultGallons: {Code: "TAX_NEEDS_GALLONS",
+			Message: "FOVIAL y COTRANS se calculan por galón: la unidad de medida debe ser 22"},
+		FaultGlobalDiscount: {Code: "GLOBAL_DISCOUNT_ABOVE_TOTAL",
+			Message: "El descuento global debe estar entre cero y el total que descuenta"},
+		FaultCents: {Code: "GLOBAL_DISCOUNT_CENTS",
+			Message: "El descuento global lleva a lo sumo dos decimales"},
+		FaultPayments: {Code: "PAYMENTS_NOT_TOTAL", Message: "Los pagos deben sumar el total a pagar"},
+		FaultReceptor: {Code: "RECEPTOR_NOT_IDENTIFIED",
+			Message: "Desde este monto el cliente debe identificarse con su nombre y su documento"},
+		FaultBothRetentions: {Code: "RETENTION_AND_PERCEPTION",
+			Message: "Una operación no lleva retención y percepción de IVA a la vez"},
+		WarnRetention: {Code: "RETENTION_BELOW_THRESHOLD",
+			Message: "Se aplicó la retención de IVA por debajo del monto desde el que la ley la exige", Warning: true},
+		FaultNothing: {Code: "NOTHING_SOLD",
+			Message: "Un cargo no gravado necesita al menos otra línea con venta"},
 	}
 }
 
@@ -118,12 +141,21 @@ const (
 
 // SaleOutputs describes the line outputs of a sale.
 func SaleOutputs() []abi.Field {
-	return []abi.Field{{Name: "ventaNoSuj", Kind: "amount"}, {Name: "ventaExenta", Kind: "amount"}, {Name: "ventaGravada", Kind: "amount"},
-		{Name: "montoDescu", Kind: "amount"}, {Name: "noGravado", Kind: "amount"}, {Name: "psv", Kind: "amount"}, {Name: "tributos", Kind: "set"}}
+	return append(Amounts("ventaNoSuj", "ventaExenta", "ventaGravada", "montoDescu", "noGravado", "psv"),
+		abi.Field{Name: "tributos", Kind: "set"})
 }
 
-// Taxes of CAT-015 that sales compute, in the order of the summary.
-var Taxes = []string{"20", "59", "71", "D1", "C8"}
+// SaleSummary names the amounts of a sale's summary, and a rule's own behind them: see Sale.Append.
+func SaleSummary(own ...string) []string {
+	return append([]string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta",
+		"descuGravada", "porcentajeDescuento", "totalDescu", "subTotal"}, own...)
+}
+
+// Taxes of CAT-015 that sales compute, in the order of the summary. TaxBits are their indexes, for a Layout.
+var (
+	Taxes   = []string{"20", "59", "71", "D1", "C8"}
+	TaxBits = []int{TaxIVA, TaxTurismo, TaxSalida, TaxFovial, TaxCotrans}
+)
 
 const (
 	TaxIVA = iota
@@ -142,3 +174,6 @@ const MaxTaxes = 16
 
 // Rates are the uniform rates of the taxes of section 1, in 1e-8.
 type Rates struct{ Turismo, Salida, Fovial, Cotrans int64 }
+
+// RatesOf reads the rates from the first four of a rule's params.
+func RatesOf(params []int64) *Rates { return &Rates{params[0], params[1], params[2], params[3]} }

@@ -1,7 +1,7 @@
 // Package sdk is what a rule's author links: the module's entry points, exact money, and what sales have in common.
 //
 // A rule is plain Go: a Description of what goes in and comes out, and a function that fills an Output from an Input.
-// main.go hands both to Register; rule.go is ordinary code that tests call natively. Amounts are int64 in 1e-8 units.
+// init hands both to Register; tests call the function natively. Amounts are int64 in 1e-8 units.
 //
 //	Times MulDiv Cents Round2 LessPart Shares Add   exact arithmetic: half away from zero, and told when too large
 //	Zeroed Optional                                 the rows of an answer before they are computed; what may be absent

@@ -61,11 +61,13 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 
 // discounts reads the global discounts and checks them; global is their sum.
 func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool) {
-	s.DescuGravada, s.DescuExenta, s.DescuNoSuj = Optional(in.Scalars[ScaDescuGravada]), Optional(in.Scalars[ScaDescuExenta]), Optional(in.Scalars[ScaDescuNoSuj])
+	s.DescuGravada, s.DescuExenta = Optional(in.Scalars[ScaDescuGravada]), Optional(in.Scalars[ScaDescuExenta])
+	s.DescuNoSuj = Optional(in.Scalars[ScaDescuNoSuj])
 	if s.DescuGravada|s.DescuExenta|s.DescuNoSuj == 0 { // almost every sale
 		return 0, true
 	}
-	for i, d := range [...]struct{ discount, total int64 }{{s.DescuGravada, s.Gravada}, {s.DescuExenta, s.Exenta}, {s.DescuNoSuj, s.NoSuj}} {
+	for i, d := range [...]struct{ discount, total int64 }{{s.DescuGravada, s.Gravada}, {s.DescuExenta, s.Exenta},
+		{s.DescuNoSuj, s.NoSuj}} {
 		switch {
 		case d.discount < 0 || d.discount > d.total:
 			out.Faults = append(out.Faults, abi.Fault{Code: FaultGlobalDiscount, Line: -1, Column: ScaDescuGravada + i})
@@ -73,19 +75,21 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 			out.Faults = append(out.Faults, abi.Fault{Code: FaultCents, Line: -1, Column: ScaDescuGravada + i})
 		}
 	}
-	return s.DescuGravada + s.DescuExenta + s.DescuNoSuj, len(out.Faults) == 0 // each at most its total: no overflow when the totals add up
+	// Each is at most its total: no overflow when the totals add up.
+	return s.DescuGravada + s.DescuExenta + s.DescuNoSuj, len(out.Faults) == 0
 }
 
-// small tells of amounts that are or'ed together that any dozen of them add up without overflow. None is negative.
+// small reports whether any twelve of the amounts add up without overflow. They are or'ed together; none is negative.
 func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 
-// Close adds what the sale's taxes, retention and perception make of the subtotal: pay is totalPagar before its floor of
-// zero. All in cents. Until then a rule may change its Taxes: a levy with a floor, or of which so much is free.
+// Close adds taxes, perception and retention to the subtotal, in cents: pay is totalPagar before its floor of zero. A
+// rule may change Taxes before Close: for a levy with a floor, or with a free quantity.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
 	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
 	pay = s.SubTotal + taxes + perci - rete + s.NoGravado
-	if s.Named>>len(Taxes) == 0 && small(s.SubTotal|t[TaxIVA]|t[TaxTurismo]|t[TaxSalida]|t[TaxFovial]|t[TaxCotrans]|perci|rete|(s.NoGravado^s.NoGravado>>63)) {
+	if s.Named>>len(Taxes) == 0 && small(s.SubTotal|t[TaxIVA]|t[TaxTurismo]|t[TaxSalida]|t[TaxFovial]|t[TaxCotrans]|
+		perci|rete|(s.NoGravado^s.NoGravado>>63)) {
 		return taxes, pay, true
 	}
 	taxes, pay, ok = 0, s.SubTotal, true
@@ -113,6 +117,14 @@ func Payments(in *abi.Input, out *abi.Output, pay int64) bool {
 		return false
 	}
 	return true
+}
+
+// Append answers the summary of SaleSummary, with a rule's own amounts behind it, and the taxes.
+func (s *Sale) Append(out *abi.Output, own ...int64) {
+	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta,
+		s.DescuGravada, s.Percent, s.TotalDescu, s.SubTotal)
+	out.Summary = append(out.Summary, own...)
+	s.AppendTaxes(out)
 }
 
 // AppendTaxes lists the taxes that lines named, with their amounts.

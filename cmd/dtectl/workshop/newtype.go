@@ -37,9 +37,6 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	generation := fmt.Sprintf("v%d", max(1, version))
 	t.read()
 	for _, f := range [][2]string{
-		{"main.go", "// Module " + t.name + " computes " + t.title() +
-			".\npackage main\n\nimport \"dtegate/plugins/sdk\"\n\nfunc init() { sdk.Register(description, evaluate) " +
-			"}\n\nfunc main() {}\n"},
 		{"rule.go", t.rule()},
 		{"rule_test.go", "package main\n\nimport (\n\t\"testing\"\n\n\t\"dtegate/plugins/plugintest\"\n)\n\n" +
 			"// Every case comes out to the byte, compiled and interpreted.\nfunc TestCases(t *testing.T) {\n\t" +
@@ -372,7 +369,7 @@ func (t *newType) firstCase() string {
 // rule returns arithmetic to start from: a line is quantity times price, or its first amount; each total is their sum.
 func (t *newType) rule() string {
 	var b bytes.Buffer
-	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Inputs": t.inputs, "Outputs": t.outputs,
+	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Title": t.title(), "Inputs": t.inputs, "Outputs": t.outputs,
 		"Summaries": t.summaries, "Sale": t.sale, "Given": t.given}) // to a buffer
 	if formatted, err := format.Source(b.Bytes()); err == nil {
 		return string(formatted)
@@ -381,7 +378,8 @@ func (t *newType) rule() string {
 }
 
 var ruleText = template.Must(template.New("rule").Funcs(template.FuncMap{"column": func(i int) int { return 2 + i }}).
-	Parse(`package main
+	Parse(`// Module {{.Name}} computes {{.Title}}.
+package main
 
 import (
 	"dtegate/plugins/sdk"
@@ -428,4 +426,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	total = sdk.Round2(total)
 {{range .Summaries}}	out.Summary = append(out.Summary, total) // {{.}}
 {{end}}}
+
+func init() { sdk.Register(description, evaluate) }
+
+func main() {}
 `))

@@ -75,7 +75,7 @@ func TestBuild(t *testing.T) {
 		{"cases/two.json", `"Pan", "ventaGravada"`, `"Pan ", "ventaGravada"`,
 			`cases/two.json: cuerpoDocumento[0].descripcion is "Pan", want "Pan "`},
 		{"cases/old.json", `{"cuerpoDocumento"`, `{"identificacion": {"fecEmi": "2025-12-31"}, "cuerpoDocumento"`,
-			"plugins/suma/v1/cases/old.json: facts.identificacion.fecEmi: 2025-12-31 lies outside the validity"},
+			"plugins/suma/v1/cases/old.json: facts.identificacion.fecEmi: 2025-12-31 is outside the validity"},
 		{"cases/two.json.orig", "", "x", "cases/two.json.orig is not a part of a bundle"},
 		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `must name the faults of its refusal`},
 		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`,

@@ -1,8 +1,0 @@
-// Module dte05 computes the credit note (DTE-05).
-package main
-
-import "dtegate/plugins/sdk"
-
-func init() { sdk.Register(description, sdk.Note) }
-
-func main() {}

@@ -1,8 +1,0 @@
-// Module dte07 computes the withholding voucher (DTE-07).
-package main
-
-import "dtegate/plugins/sdk"
-
-func init() { sdk.Register(description, evaluate) }
-
-func main() {}

@@ -1,8 +1,0 @@
-// Module dte11 computes the export invoice (DTE-11).
-package main
-
-import "dtegate/plugins/sdk"
-
-func init() { sdk.Register(description, evaluate) }
-
-func main() {}
