@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"dtegate/engine/record"
@@ -93,11 +92,10 @@ func (e *Engine) Collect(ch chan<- prometheus.Metric) { e.collect(ch, e.CountBac
 
 func (e *Engine) collect(ch chan<- prometheus.Metric, o *Backlog) {
 	m := e.metrics
-	for _, c := range slices.Concat([]prometheus.Collector{m.documents, m.refusals, m.latency, m.recovered, m.events,
-		m.corrections, m.adopted, e.numberGuard.Gauge(), e.documents.Counter()}, e.outbox.Counters(),
-		e.contingency.Counters()) {
-		c.Collect(ch)
-	}
+	record.SendAll(ch, m.documents, m.refusals, m.latency, m.recovered, m.events, m.corrections, m.adopted,
+		e.numberGuard.Gauge(), e.documents.Counter())
+	record.SendAll(ch, e.outbox.Counters()...)
+	record.SendAll(ch, e.contingency.Counters()...)
 	o.Collect(ch)
 	o.Delivery.Collect(ch)
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -466,9 +467,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 				return nil
 			}
 		}
-		if known == "" {
-			known = before
-		}
+		known = cmp.Or(known, before)
 	}
 	if known == "" || receptor.Get("nit").Text() == "" && receptor.Get("numDocumento").Text() == "" {
 		return nil // the note omits its numbers: it inherits the original's

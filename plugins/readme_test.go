@@ -68,7 +68,7 @@ func TestREADME(t *testing.T) {
 		write(t, filepath.Join(copied, string(named[len(named)-1][1])), body)
 		files++
 	}
-	if files != 9 || commands != 1 {
+	if files != 8 || commands != 1 {
 		t.Errorf("the README has %d files and %d commands", files, commands)
 	}
 }

@@ -312,20 +312,13 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 // Contradicted counts a document that contradicts the box's data because of the module's answer.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
-func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine, m.modules}
-}
-
 // Describe implements prometheus.Collector.
-func (h *Host) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range h.metrics.collectors() {
-		c.Describe(ch)
-	}
-}
+func (h *Host) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(h, ch) }
 
 // Collect implements prometheus.Collector.
 func (h *Host) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range h.metrics.collectors() {
+	m := h.metrics
+	for _, c := range []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine, m.modules} {
 		c.Collect(ch)
 	}
 }

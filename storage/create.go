@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func (o *Options) setDefaults() error {
 	if o.Dir == "" {
 		return errors.New("storage: Options.Dir is empty")
 	}
-	if o.MarkPath == "" {
-		o.MarkPath = o.Dir + ".mark"
-	}
+	o.MarkPath = cmp.Or(o.MarkPath, o.Dir+".mark")
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
@@ -68,12 +67,8 @@ func (o *Options) setDefaults() error {
 	if o.exit == nil {
 		o.exit = os.Exit
 	}
-	if o.segment == 0 {
-		o.segment = segmentSize
-	}
-	if o.SecondPatience == 0 {
-		o.SecondPatience = 2 * time.Second
-	}
+	o.segment = cmp.Or(o.segment, segmentSize)
+	o.SecondPatience = cmp.Or(o.SecondPatience, 2*time.Second)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"hash/maphash"
 	"maps"
@@ -201,9 +202,7 @@ func (f *facts) link(key []byte, l *link) bool {
 		if d.sequence == 0 {
 			d.sequence, d.number, d.code = uint32(sequence), l.Number, l.Code
 		}
-		if d.began == 0 {
-			d.began = l.At
-		}
+		d.began = cmp.Or(d.began, l.At)
 	}
 	if !f.partial[l.ID] {
 		f.add(1, saysChanges, l.ID)

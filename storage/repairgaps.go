@@ -175,9 +175,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 	for _, sequence := range slices.Sorted(maps.Keys(m.series)) {
 		s := m.series[sequence]
 		m.latest = max(m.latest, s.at)
-		if s.name == "" {
-			s.name = fmt.Sprintf("unknown series %d", sequence)
-		}
+		s.name = cmp.Or(s.name, fmt.Sprintf("unknown series %d", sequence))
 		if s.row.Position == s.end.Position {
 			s.reach(s.row.Last + 1) // only changes of older records follow the hole
 		}

@@ -252,9 +252,7 @@ func (a *assembly) ask(ctx context.Context) error {
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
 		for name, row := range a.marked.Series {
-			if a.names[row.Sequence] == "" {
-				a.names[row.Sequence] = name
-			}
+			a.names[row.Sequence] = cmp.Or(a.names[row.Sequence], name)
 		}
 	}
 	taken := make(map[string]uint32)

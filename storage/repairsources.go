@@ -2,6 +2,7 @@ package storage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -233,9 +234,7 @@ func (h *histories) tell(p place) {
 	if p.Position >= h.told.Series[p.Sequence].Position {
 		h.told.noteReached(p)
 	}
-	if h.names[p.Sequence] == "" {
-		h.names[p.Sequence] = p.Name
-	}
+	h.names[p.Sequence] = cmp.Or(h.names[p.Sequence], p.Name)
 }
 
 func (h *histories) nameOf(sequence uint32) string {

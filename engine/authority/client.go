@@ -3,6 +3,7 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,9 +77,7 @@ func (c *Client) Format(f fmt.State, _ rune) {
 
 // New returns a client; it connects to nothing.
 func New(o Options) *Client {
-	if o.AnswerTimeout == 0 {
-		o.AnswerTimeout = 8 * time.Second
-	}
+	o.AnswerTimeout = cmp.Or(o.AnswerTimeout, 8*time.Second)
 	if o.Transport == nil {
 		o.Transport = connpool.New(connpool.Options{URL: o.BaseURL})
 	}

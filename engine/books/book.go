@@ -53,9 +53,7 @@ func New(o Options) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a month like 2026-11", o.Month)
 	}
-	if o.Volume == 0 {
-		o.Volume = 10_000
-	}
+	o.Volume = cmp.Or(o.Volume, 10_000)
 	b := &Book{o: o, settings: o.Settings.complete(), month: month, rows: make(map[*layout]*rows),
 		days: make(map[dayKey]*line), series: make(map[seriesKey]*line), files: make(map[*layout]*tally)}
 	b.sum.groups, b.sum.branches = make(map[groupKey]*group), make(map[int64]int)
@@ -123,9 +121,7 @@ func (b *Book) own(d *sealed) error {
 		return fmt.Errorf("document %s is of ambiente %s, others are of the other one", d.Code,
 			d.Identificacion.Ambiente)
 	}
-	if b.issuer.NRC == "" {
-		b.issuer.NRC = d.Emisor.NRC
-	}
+	b.issuer.NRC = cmp.Or(b.issuer.NRC, d.Emisor.NRC)
 	code, err := hex.DecodeString(plain(d.Code))
 	if err != nil || len(code) != 16 {
 		return fmt.Errorf("document %q: not a codigoGeneracion", d.Code)

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,9 +90,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		return answered, errors.Join(fault,
 			fmt.Errorf("epoch %d of the branch was given, and the store does not have it", highest))
 	}
-	if next.Own == 0 {
-		next.Own = before.Own
-	}
+	next.Own = cmp.Or(next.Own, before.Own)
 	if bytes.Equal(next.Object, before.Object) {
 		return answered, fault
 	}

@@ -221,10 +221,6 @@ func (m *metrics) count(verb string, err error) {
 	m.requests.WithLabelValues(verb, result).Inc()
 }
 
-var stageDesc = prometheus.NewDesc("dte_fleet_rollout_stage",
-	"1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, returned; "+
-		"absent without one.", []string{"stage"}, nil)
-
 // Describe implements prometheus.Collector.
 func (a *Agent) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
 
@@ -246,30 +242,25 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	}
 	seconds := func(t time.Time) float64 { return float64(max(0, t.Unix())) } // the zero time is before 1970
 	flag := map[bool]float64{true: 1}
-	for _, g := range []struct {
-		name  string
-		value float64
-		help  string
-	}{
-		{"dte_fleet_desired_version", float64(l.Version),
-			"The last version of the group's desired state that this box has verified; 0: none."},
-		{"dte_fleet_desired_expiry_timestamp_seconds", seconds(expires),
-			"When that version expires; 0: there is none."},
-		{"dte_fleet_asked_timestamp_seconds", seconds(l.Asked),
-			"When the store last answered about the desired state; 0: not since the start."},
-		{"dte_fleet_trouble", flag[l.Trouble != ""],
-			"1 while the box does not apply the desired state, or cannot reach the store; the log says why."},
-		{"dte_fleet_acts_waiting", float64(len(a.state.Acts)), "Acts that are not in the store yet."},
-		{"dte_fleet_closed_points", float64(closed), "Points of sale of this box that number nothing: the centre " +
-			"has closed them for this year, or its enrolment does not name them."},
-		{"dte_fleet_replaced", flag[l.Standing.Replaced],
-			"1 while another box has the branch, and nothing is numbered here."},
-		{"dte_fleet_epoch", float64(l.Standing.Epoch), "The epoch at which this box is enrolled; 0: it is not."},
-	} {
-		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(g.name, g.help, nil, nil),
-			prometheus.GaugeValue, g.value)
+	gauge := func(name, help string, v float64) {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, v)
 	}
+	gauge("dte_fleet_desired_version",
+		"The last version of the group's desired state that this box has verified; 0: none.", float64(l.Version))
+	gauge("dte_fleet_desired_expiry_timestamp_seconds", "When that version expires; 0: there is none.", seconds(expires))
+	gauge("dte_fleet_asked_timestamp_seconds",
+		"When the store last answered about the desired state; 0: not since the start.", seconds(l.Asked))
+	gauge("dte_fleet_trouble", "1 while the box does not apply the desired state, or cannot reach the store; the log says why.",
+		flag[l.Trouble != ""])
+	gauge("dte_fleet_acts_waiting", "Acts that are not in the store yet.", float64(len(a.state.Acts)))
+	gauge("dte_fleet_closed_points", "Points of sale of this box that number nothing: the centre has closed them for "+
+		"this year, or its enrolment does not name them.", float64(closed))
+	gauge("dte_fleet_replaced", "1 while another box has the branch, and nothing is numbered here.",
+		flag[l.Standing.Replaced])
+	gauge("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", float64(l.Standing.Epoch))
 	if p := a.progress(); p != nil {
-		ch <- prometheus.MustNewConstMetric(stageDesc, prometheus.GaugeValue, 1, string(p.Stage))
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("dte_fleet_rollout_stage",
+			"1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, "+
+				"returned; absent without one.", []string{"stage"}, nil), prometheus.GaugeValue, 1, string(p.Stage))
 	}
 }

@@ -242,9 +242,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 			s.More = append(s.More, Field{c.label, b.rounded(a, dte.Scale/100) + c.mark})
 		}
 	}
-	if s.Amount == "" {
-		s.Amount = "0.00"
-	}
+	s.Amount = cmp.Or(s.Amount, "0.00")
 	return s
 }
 

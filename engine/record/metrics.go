@@ -1,14 +1,15 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // SendGauge sends a metric that is computed when it is collected: of a number, a bool, or a time (as Unix time, 0 for
-// none). label is empty, or the name of a label and its value.
-func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, label ...string) {
+// none). labels are the names of the labels, each with its value behind it.
+func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, labels ...string) {
 	v := 0.0
 	switch value := value.(type) {
 	case float64:
@@ -24,9 +25,18 @@ func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, label 
 			v = float64(value.Unix())
 		}
 	}
-	names := label[:min(1, len(label))]
-	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, v,
-		label[len(names):]...)
+	var names, values []string
+	for pair := range slices.Chunk(labels, 2) {
+		names, values = append(names, pair[0]), append(values, pair[1])
+	}
+	ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), prometheus.GaugeValue, v, values...)
+}
+
+// SendAll sends the metrics of several collectors.
+func SendAll(ch chan<- prometheus.Metric, list ...prometheus.Collector) {
+	for _, c := range list {
+		c.Collect(ch)
+	}
 }
 
 // NewCounters returns a counter with a label. The counters of the given values begin at 0: in a series that began at 1,

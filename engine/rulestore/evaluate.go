@@ -2,6 +2,7 @@ package rulestore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -122,9 +123,7 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	for i := range d.Scalars {
 		n, fault := scalar(&d.Scalars[i], facts, b.scalars[i])
 		if fault != nil {
-			if fault.Path == "" {
-				fault.Path = d.Scalars[i].Name
-			}
+			fault.Path = cmp.Or(fault.Path, d.Scalars[i].Name)
 			faults = append(faults, *fault)
 		}
 		in.Scalars = append(in.Scalars, n)

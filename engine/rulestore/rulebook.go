@@ -392,16 +392,23 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	return c
 }
 
-// CheckIssuer returns the faults that the rules find in the issuer's own data at a point of sale. It is called at the
-// start, before any till could meet these faults.
-func (b *Book) CheckIssuer(emisor dte.Value) []dte.Fault {
-	var fillers []*schema.Filler
+// CheckIssuer returns the faults that the rules find in the issuer's own data at a point of sale, each once: it fills
+// documents that hold only the issuer. It is called at the start, before any till could meet these faults.
+func (b *Book) CheckIssuer(emisor dte.Value) (faults []dte.Fault) {
+	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
 	for _, r := range b.generation.Rules() {
-		if c := b.compiled[r]; c != nil {
-			fillers = append(fillers, c.Filler)
+		c := b.compiled[r]
+		if c == nil {
+			continue
+		}
+		_, found := c.Filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true, MaxFaults: 500})
+		for _, f := range found {
+			if strings.HasPrefix(f.Path, "emisor") && !slices.Contains(faults, f) {
+				faults = append(faults, f)
+			}
 		}
 	}
-	return issuerFaults(fillers, emisor)
+	return faults
 }
 
 // Active returns the rules that are valid on a day, for status and metrics.

@@ -192,98 +192,66 @@ func newMetrics() *metrics {
 	}
 }
 
-var (
-	ruleInfo = prometheus.NewDesc("dte_rule_info", "1 for each rule in force today.", []string{"kind", "document",
-		"version", "schema"}, nil)
-	ruleEnds = prometheus.NewDesc("dte_rule_expiry_timestamp_seconds",
-		"When a rule in force that has no successor ends, as Unix time. After that it goes on all the same.",
-		[]string{"kind", "document"}, nil)
-	ruleBudget = prometheus.NewDesc("dte_rule_fuel_budget_units",
-		"Fuel that a call of a rule in force may use, as its manifest declares.", []string{"document", "schema"}, nil)
-	rulePeak = prometheus.NewDesc("dte_rule_fuel_peak_units",
-		"The most fuel that a call of a rule in force has used since it was loaded.", []string{"document", "schema"},
-		nil)
-	rulesRefused = prometheus.NewDesc("dte_rules_refused",
-		"Stored rules that may not compute: damaged, or unvouched: signed by no pinned key and not marked by this box.",
-		[]string{"reason"}, nil)
-	rulesComing = prometheus.NewDesc("dte_rule_coming_timestamp_seconds",
-		"When a waiting rule takes over, as Unix time.", []string{"kind", "document", "version", "schema"}, nil)
-	rulesExpired = prometheus.NewDesc("dte_rules_expired", "Rules in force past their last day, because they "+
-		"have no successor.", nil, nil)
-	ruleOutcomes = prometheus.NewDesc("dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
-		"accepted, rule (refused for what the rule made), other (refused).",
-		[]string{"kind", "document", "version", "schema", "outcome"}, nil)
-	lastReturn = prometheus.NewDesc("dte_rule_return_timestamp_seconds",
-		"When the branch last returned to an earlier rule by itself; 0: never.", nil, nil)
-)
-
-func (m *metrics) own() []prometheus.Collector {
-	return []prometheus.Collector{m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold}
-}
-
 // Describe implements prometheus.Collector.
-func (s *Store) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range s.metrics.own() {
-		c.Describe(ch)
-	}
-	for _, d := range []*prometheus.Desc{ruleInfo, ruleEnds, ruleBudget, rulePeak, rulesRefused, rulesComing,
-		rulesExpired, ruleOutcomes, lastReturn} {
-		ch <- d
-	}
-}
+func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
 
 // Collect implements prometheus.Collector.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range s.metrics.own() {
-		c.Collect(ch)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	m := s.metrics
+	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)
 	// at sends the beginning of the day that comes a number of days after the given day.
-	at := func(d *prometheus.Desc, day string, days int, labels ...string) {
+	at := func(name, help, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
-			gauge(d, float64(begins.AddDate(0, 0, days).Unix()), labels...)
+			record.SendGauge(ch, name, help, begins.AddDate(0, 0, days), labels...)
 		}
 	}
 	list, expired := s.List(), 0
 	refused := map[string]int{TroubleDamaged: 0, TroubleUnvouched: 0}
 	for _, r := range list.Rules {
 		schema := strconv.Itoa(r.Schema)
+		own := []string{"kind", r.Kind, "document", r.Document, "version", r.Version, "schema", schema}
 		switch r.State {
 		case TroubleDamaged, TroubleUnvouched:
 			refused[r.State]++
 		case Coming:
-			at(rulesComing, r.From, 0, r.Kind, r.Document, r.Version, schema)
+			at("dte_rule_coming_timestamp_seconds", "When a waiting rule takes over, as Unix time.", r.From, 0, own...)
 		}
 		if r.State != Live {
 			continue
 		}
-		gauge(ruleInfo, 1, r.Kind, r.Document, r.Version, schema)
+		record.SendGauge(ch, "dte_rule_info", "1 for each rule in force today.", true, own...)
 		if o := r.Outcomes; o != nil {
 			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule,
 				"other": o.Refused - o.ByRule} {
-				gauge(ruleOutcomes, float64(n), r.Kind, r.Document, r.Version, schema, outcome)
+				record.SendGauge(ch, "dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
+					"accepted, rule (refused for what the rule made), other (refused).", n, append(own, "outcome", outcome)...)
 			}
 		}
 		if m := s.module(r.Digest); m != nil {
-			gauge(ruleBudget, float64(m.Fuel()), r.Document, schema)
-			gauge(rulePeak, float64(m.Peak()), r.Document, schema)
+			record.SendGauge(ch, "dte_rule_fuel_budget_units",
+				"Fuel that a call of a rule in force may use, as its manifest declares.", float64(m.Fuel()), "document",
+				r.Document, "schema", schema)
+			record.SendGauge(ch, "dte_rule_fuel_peak_units",
+				"The most fuel that a call of a rule in force has used since it was loaded.", float64(m.Peak()), "document",
+				r.Document, "schema", schema)
 		}
 		if r.Expires != "" {
-			at(ruleEnds, r.Expires, 1, r.Kind, r.Document)
+			at("dte_rule_expiry_timestamp_seconds", "When a rule in force that has no successor ends, as Unix time. "+
+				"After that it goes on all the same.", r.Expires, 1, "kind", r.Kind, "document", r.Document)
 		}
 		if r.Expired {
 			expired++
 		}
 	}
-	gauge(rulesExpired, float64(expired))
+	record.SendGauge(ch, "dte_rules_expired", "Rules in force past their last day, because they have no successor.", expired)
 	for why, n := range refused {
-		gauge(rulesRefused, float64(n), why)
+		record.SendGauge(ch, "dte_rules_refused", "Stored rules that may not compute: damaged, or unvouched: signed by "+
+			"no pinned key and not marked by this box.", n, "reason", why)
 	}
-	returned := 0.0
+	var returned time.Time
 	if list.Return != nil {
-		returned = float64(list.Return.At.Unix())
+		returned = list.Return.At
 	}
-	gauge(lastReturn, returned)
+	record.SendGauge(ch, "dte_rule_return_timestamp_seconds",
+		"When the branch last returned to an earlier rule by itself; 0: never.", returned)
 }

@@ -221,10 +221,7 @@ func orNull(s dte.Value) dte.Value {
 // member returns the schema of one member of a form.
 func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	var s dte.Value
-	name := m.Component
-	if name == "" {
-		name = titled(t.Path) + titled(m.Name)
-	}
+	name := cmp.Or(m.Component, titled(t.Path)+titled(m.Name))
 	about := m.About
 	if m.Catalogue != "" {
 		about = strings.TrimSpace(about + " " + m.Catalogue + ".")

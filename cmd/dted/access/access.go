@@ -80,9 +80,7 @@ func (a *Control) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 
 // Collect implements prometheus.Collector.
 func (a *Control) Collect(ch chan<- prometheus.Metric) {
-	a.broken.Collect(ch)
-	a.lan.expiry.Collect(ch)
-	a.lan.damaged.Collect(ch)
+	record.SendAll(ch, a.broken, a.lan.expiry, a.lan.damaged)
 	if !a.signing.IsZero() {
 		record.SendGauge(ch, "dte_signing_certificate_expiry_timestamp_seconds",
 			"When the certificate ends that MH gave for the signing key; absent if it did not come in one.", a.signing)

@@ -4,6 +4,7 @@
 package connpool
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -80,9 +81,7 @@ type Link struct {
 
 // New returns a link; it connects to nothing. A URL that has no host fails at the first request.
 func New(o Options) *Link {
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = ConnectTimeout
-	}
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, ConnectTimeout)
 	if o.Lookup == nil {
 		o.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
@@ -100,9 +99,7 @@ func New(o Options) *Link {
 	if u, err := url.Parse(o.URL); err == nil {
 		l.scheme, host, port = u.Scheme, u.Hostname(), u.Port()
 	}
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[l.scheme]
-	}
+	port = cmp.Or(port, map[string]string{"http": "80", "https": "443"}[l.scheme])
 	l.address = net.JoinHostPort(host, port)
 	l.names = &names{host: host, link: l}
 	if ip, err := netip.ParseAddr(host); err == nil {

@@ -1,6 +1,7 @@
 package fleetproto
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -129,9 +130,7 @@ func (s State) Over(below State) State {
 			union.Rules = append(union.Rules, r)
 		}
 	}
-	if union.Settings == "" {
-		union.Settings = below.Settings
-	}
+	union.Settings = cmp.Or(union.Settings, below.Settings)
 	return union
 }
 

@@ -2,6 +2,7 @@ package ship
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,9 +184,7 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 			return r.s.cloned(g.last)
 		}
 		if err != nil {
-			if gap.From == 0 {
-				gap.From = g.first
-			}
+			gap.From = cmp.Or(gap.From, g.first)
 			gap.To = g.last
 			return nil
 		}
