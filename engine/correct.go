@@ -43,7 +43,8 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	}
 	switch {
 	case entry.State != record.Rejected:
-		return nil, forbidden("Solo se corrige un documento que Hacienda rechazó; este está " + record.Estado(entry.State))
+		return nil, forbidden("Solo se corrige un documento que Hacienda rechazó; este está " +
+			record.Estado(entry.State))
 	case until.IsZero():
 		return nil, forbidden("Este rechazo no se corrige con el mismo código: emita un documento nuevo")
 	case !e.now().Before(until):

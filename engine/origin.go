@@ -509,8 +509,8 @@ func (e *Engine) notYet(document string) *refusal.Error {
 		return nil
 	}
 	return &refusal.Error{Code: refusal.CodeNotYet,
-		Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de Hacienda; antes no existe",
-			document, record.TypeOf(document).Name, spanishDate(from))}
+		Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de "+
+			"Hacienda; antes no existe", document, record.TypeOf(document).Name, spanishDate(from))}
 }
 
 // spanishDate returns a date in Spanish words: "1 de diciembre de 2026".

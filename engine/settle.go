@@ -25,7 +25,8 @@ type sending struct {
 	wait     time.Duration // how long the till waits; 0: as long as the sender tries
 }
 
-const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma Idempotency-Key"
+const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma " +
+	"Idempotency-Key"
 
 // settleDocument settles a Signed document, even after a crash or a loss: it queries MH first.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
@@ -74,8 +75,8 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 			return entry, refusal.Internal(err)
 		}
 		return entry, &refusal.Error{Code: refusal.CodeInternal, Err: why,
-			Message: fmt.Sprintf("El equipo perdió los datos de %s y Hacienda no lo tiene: emita la venta otra vez, con otra Idempotency-Key",
-				h.ControlNumber)}
+			Message: fmt.Sprintf("El equipo perdió los datos de %s y Hacienda no lo tiene: emita la venta otra vez, "+
+				"con otra Idempotency-Key", h.ControlNumber)}
 	}
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
@@ -288,7 +289,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	if !e.correctForm(next, names, sealed) {
 		next.Warnings = append(slices.Clone(next.Warnings), "Hacienda selló este documento después del respaldo que "+
 			"se restauró; compárelo con la consulta pública de Hacienda")
-		e.log.Warn("MH sealed a document after the backup that was restored, and does not tell in which form: compare with MH's public page",
+		e.log.Warn("MH sealed a document after the restored backup, in an unknown form: compare with MH's public page",
 			"code", code, "form", next.Form, "archive", err)
 	}
 	return "likeliest", nil

@@ -87,7 +87,8 @@ func (g *Gateway) issue(c *call, f *form.Form) error {
 	}
 	if g.o.RequireKey && len(c.ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
 		return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
-			Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la venta dos veces",
+			Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la " +
+				"venta dos veces",
 			Faults: []dte.Fault{{Path: "Idempotency-Key", Code: dte.FaultRequired,
 				Message: "Es obligatoria en este equipo"}}}
 	}

@@ -87,7 +87,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		gauge("dte_store_tables_failing",
 			"1 while the disk does not take the store's tables; nothing new is issued then.",
 			yes[s.tables.err() != nil])
-		counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.tables.total.Load()))
+		counter("dte_store_table_failures_total", "Attempts to write tables that failed.",
+			float64(s.tables.total.Load()))
 	}
 	if at, err := readJSON[time.Time](s.db, keyBackup); err == nil {
 		gauge("dte_store_backup_timestamp_seconds",

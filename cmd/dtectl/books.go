@@ -30,10 +30,10 @@ import (
 
 type booksCommand struct {
 	Month    string   `placeholder:"2026-11" help:"Month of issue; default with --explain: the document's month."`
-	Out      string   `type:"path" placeholder:"DIR" help:"Folder for the files; books that are already in it are replaced."`
-	Backup   []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch of the taxpayer, instead of the running appliance."`
-	Explain  string   `placeholder:"CODE" help:"Show in which files, rows and columns a document is, and why, instead of making the books."`
-	Received string   `type:"existingdir" placeholder:"DIR" help:"Make the annexes 3, 6, 7 and 8 too, from the JSON files that suppliers and customers mailed."`
+	Out      string   `type:"path" placeholder:"DIR" help:"Folder for the files; replaces books that are in it."`
+	Backup   []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch."`
+	Explain  string   `placeholder:"CODE" help:"Only show where a document is in the books, and why."`
+	Received string   `type:"existingdir" placeholder:"DIR" help:"JSON files received: makes annexes 3, 6, 7, 8 too."`
 	NoPDF    bool     `name:"no-pdf" help:"Leave out the books as PDF."`
 }
 

@@ -24,13 +24,13 @@ import (
 
 type certifyCommand struct {
 	Plan        bool          `help:"Print what would be sent; send nothing."`
-	Types       []string      `help:"Only these: types of CAT-002, 18 for returns, invalidacion, contingencia." placeholder:"01,03"`
-	Report      string        `type:"path" help:"Write the progress and the refusals as JSON to this file, and as a page for printing to a file beside it (.html)." placeholder:"FILE"`
+	Types       []string      `help:"Only these: 01, …, 18, invalidacion, contingencia." placeholder:"01,03"`
+	Report      string        `type:"path" help:"Write progress and refusals: JSON and a page." placeholder:"FILE"`
 	PointOfSale int64         `help:"Id of the point of sale that issues; default: the configuration's first."`
-	Token       string        `type:"existingfile" help:"File with a till's token of that point of sale; default: a token that is made for the run and revoked after it." placeholder:"FILE"`
-	Receivers   string        `type:"existingfile" help:"JSON list of taxpayers that MH knows, each a receptor of the API; default: those of the examples, which MH may refuse." placeholder:"FILE"`
+	Token       string        `type:"existingfile" help:"A till's token; default: one for this run." placeholder:"FILE"`
+	Receivers   string        `type:"existingfile" help:"JSON list of receptors that MH knows." placeholder:"FILE"`
 	Seed        uint64        `help:"Seed of the sales; default: from the issuer's NIT and the day."`
-	Every       time.Duration `default:"250ms" help:"Least time from one sending to the next: MH publishes no limit, and the default is the pace of a till."`
+	Every       time.Duration `default:"250ms" help:"Least time from one sending to the next."`
 	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`
 }
 

@@ -18,7 +18,7 @@ import (
 type contingencyCommand struct {
 	Start  contingencyStart  `cmd:"" help:"Declare that the branch is in contingency, until dtectl contingency end."`
 	End    contingencyEnd    `cmd:"" help:"Take the declaration back; MH's own answer ends the contingency."`
-	Report contingencyReport `cmd:"" help:"Prepare the technical report that MH requires after a contingency of more than three days, or note that MH has it."`
+	Report contingencyReport `cmd:"" help:"Prepare MH's report of a long contingency, or note that MH has it."`
 }
 
 type contingencyStart struct {
@@ -51,7 +51,7 @@ func administer(ctx context.Context, cfg *config.Config, method, path string, bo
 
 type contingencyReport struct {
 	JSON bool   `help:"Write one JSON object."`
-	Sent string `placeholder:"REFERENCE" help:"Note that MH has the report; the reference names it, 1 to 200 characters."`
+	Sent string `placeholder:"REFERENCE" help:"Note that MH has the report with this reference."`
 }
 
 // Run prints what the records hold for the technical report, or notes that MH has the report.

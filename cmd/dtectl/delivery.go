@@ -50,7 +50,7 @@ func (c *queueCommand) Run(ctx context.Context, cfg *config.Config) error {
 type deliveryCommand struct {
 	List   deliveryList   `cmd:"" help:"List the deliveries by mail and to the archive that were given up."`
 	Retry  deliveryRetry  `cmd:"" help:"Retry the given-up deliveries of documents."`
-	Forget deliveryForget `cmd:"" help:"Remove documents from the list: they were delivered in another way, or need not be."`
+	Forget deliveryForget `cmd:"" help:"Remove documents from the list: nothing more is delivered."`
 }
 
 type deliveryList struct {

@@ -23,16 +23,17 @@ import (
 )
 
 type invalidateCommand struct {
-	FromList    string         `required:"" type:"existingfile" placeholder:"FILE" help:"Documents, one a line: the JSON of rules documents --json, to which codigoGeneracionReemplazo may be added, or CODE [REPLACEMENT]."`
-	Kind        int            `required:"" enum:"1,2,3" help:"CAT-024: 1 an error in the data, 2 the operation is rescinded, 3 another. 1 and 3 need a replacement for each document, except credit notes and returns."`
+	FromList string `required:"" type:"existingfile" placeholder:"FILE" help:"Lines: CODE [REPLACEMENT], or JSON."`
+	Kind     int    `required:"" enum:"1,2,3" help:"CAT-024: 1 wrong data, 2 rescinded, 3 other; 1, 3 replace."`
+
 	Reason      string         `required:"" help:"Why, for MH and for the branch's record."`
-	Responsible certify.Person `required:"" placeholder:"NAME,TYPE,NUMBER" help:"Who is responsible: name, type of document (CAT-022: 13 is the DUI) and number."`
+	Responsible certify.Person `required:"" placeholder:"NAME,TYPE,NUMBER" help:"Who is responsible; TYPE 13 is a DUI."`
 	Applicant   certify.Person `placeholder:"NAME,TYPE,NUMBER" help:"Who asks for it; default: who is responsible."`
 	DryRun      bool           `help:"Only show what would be done with each document."`
 	Again       bool           `help:"Send another event for documents whose event MH has refused."`
 	Every       time.Duration  `default:"500ms" help:"Least time from one event to the next."`
 	Patience    time.Duration  `default:"15m" help:"How long MH may be away."`
-	Report      string         `type:"path" placeholder:"FILE" help:"Write the outcome of each document and MH's answer to this file, one JSON object per line."`
+	Report      string         `type:"path" placeholder:"FILE" help:"Write each document's outcome, as JSON lines."`
 	adminclient.BranchFlags
 }
 

@@ -36,20 +36,20 @@ type cli struct {
 	Queue       queueCommand       `cmd:"" help:"Show what the branch owes MH, and by when."`
 	Contingency contingencyCommand `cmd:"" help:"Declare a contingency, or take the declaration back."`
 	Token       setup.Token        `cmd:"" help:"Make, list, rotate and revoke the tills' tokens."`
-	TLS         setup.TLS          `cmd:"" name:"tls" help:"The box's own certificate authority, which the tills trust."`
+	TLS         setup.TLS          `cmd:"" name:"tls" help:"The box's own certificate authority, which tills trust."`
 	Audit       disk.Audit         `cmd:"" help:"Show who did what to the branch, when, and with what outcome."`
-	Fsck        disk.Fsck          `cmd:"" help:"Check the whole store (the appliance must be stopped), or the archive."`
-	Delivery    deliveryCommand    `cmd:"" help:"Deliveries by mail and to the archive that were given up: list, retry, forget."`
-	Invalidate  invalidateCommand  `cmd:"" help:"Invalidate the documents of a list, at MH's pace: those of a wrong rule, or any others."`
+	Fsck        disk.Fsck          `cmd:"" help:"Check the whole store of a stopped appliance, or the archive."`
+	Delivery    deliveryCommand    `cmd:"" help:"List, retry and forget deliveries that were given up."`
+	Invalidate  invalidateCommand  `cmd:"" help:"Invalidate the documents of a list, at MH's pace."`
 	Rules       bundles.Command    `cmd:"" help:"Make, test, sign, push and take back tax rules."`
 	Backup      disk.Backup        `cmd:"" help:"Make a verified copy of the store."`
-	Recover     disk.Recover       `cmd:"" help:"Make the store whole again from every medium, and settle its numbers (the appliance must be stopped)."`
+	Recover     disk.Recover       `cmd:"" help:"Make a stopped appliance's store whole again from every medium."`
 	Clock       disk.Clock         `cmd:"" help:"Accept the box's clock when MH cannot confirm it."`
 	Doctor      doctor.Command     `cmd:"" help:"Check everything that a branch needs, and say what to do."`
-	Books       booksCommand       `cmd:"" help:"Make the accountant's files of a month: annexes of the F-07, VAT books, F-930."`
-	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it wants in the test ambiente before it authorises an issuer; it goes on where it stopped."`
-	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: publish rules to branches, roll them out, see every branch."`
-	Completion  completionCommand  `cmd:"" help:"Print the completion of bash, zsh or fish: source <(dtectl completion bash)."`
+	Books       booksCommand       `cmd:"" help:"Make the accountant's files of a month: F-07, VAT books, F-930."`
+	Certify     certifyCommand     `cmd:"" help:"Send MH the tests that it requires of a new issuer."`
+	Fleet       fleet.Command      `cmd:"" help:"Central IT's side of a chain: roll out rules, see every branch."`
+	Completion  completionCommand  `cmd:"" help:"Print a completion: source <(dtectl completion bash)."`
 	Demo        demo.Command       `cmd:"" help:"Run the appliance against the simulated authority."`
 }
 
@@ -86,8 +86,8 @@ func run(c *cli, k *kong.Kong) error {
 func parser(ctx context.Context, c *cli) *kong.Kong {
 	return kong.Must(c, kong.Name("dtectl"), kong.Description("The operator's tool of the DTE edge gateway."),
 		kong.UsageOnError(), kong.Vars{"version": version.String(),
-			"permissions": strings.Join(config.Permissions, ", ")}, kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Writers(term.Out, term.Err),
+			"permissions": strings.Join(config.Permissions, ", "), "selling": setup.Selling},
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Writers(term.Out, term.Err),
 		kong.BindToProvider(func() (*config.Config, error) { return config.Load(c.Config) }))
 }
 

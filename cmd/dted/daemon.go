@@ -283,7 +283,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	}
 	d.store, err = storage.Open(options)
 	if errors.Is(err, storage.ErrMark) {
-		return fmt.Errorf("%w; dtectl recover brings the mark from where it lies, or proves the store and makes another", err)
+		return fmt.Errorf("%w; dtectl recover brings the mark to its place, or proves the store and makes another", err)
 	}
 	if err != nil {
 		return err
@@ -300,7 +300,8 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {
 	case err != nil:
-		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys have signed compute", "error", err)
+		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys signed compute",
+			"error", err)
 		return nil
 	case made:
 		log.Info("made the box's key", "file", cfg.BoxKey, "id", key.ID())

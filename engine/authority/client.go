@@ -293,7 +293,8 @@ type metrics struct {
 func newMetrics() *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_authority_requests_total",
-			Help: "Calls to MH by operation and result: accepted, rejected, not_found, unknown, unreachable, simulated."}, []string{"operation", "result"}),
+			Help: "Calls to MH by operation and result: accepted, rejected, not_found, unknown, unreachable, " +
+				"simulated."}, []string{"operation", "result"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dte_authority_request_duration_seconds",
 			Help: "Time of a call to MH, its login included.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1,
 				2, 4, 8, 16}}, []string{"operation"}),

@@ -10,20 +10,25 @@
 //
 //	what                                     files
 //	01 sealed                                anexo02 (p. 7), libro_consumidores (art. 83)
-//	03, 05, 06 sealed                        anexo01 (p. 1), libro_contribuyentes (art. 85); with perception anexo09 (p. 37) and f930 too
+//	03, 05, 06 sealed                        anexo01 (p. 1), libro_contribuyentes (art. 85); perception: anexo09
+//	                                         (p. 37) and f930 too
 //	05, 06 sealed, of a withholding voucher  none: no rule bundle computes such a note; named in resumen.json
-//	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each code; other cases (C9) in f930 alone
-//	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; of goods and services together the book alone
+//	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each
+//	                                         code; other cases (C9) in f930 alone
+//	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; goods and services
+//	                                         together: the book alone
 //	04, 08, 09, 15 sealed                    none; named in resumen.json with the steps to do by hand
-//	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too; extracto_compras (art. 86), as 07, and with
-//	                                         income tax withheld renta_retenida
+//	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too; extracto_compras
+//	                                         (art. 86), as 07; with income tax withheld renta_retenida
 //	01, 03, 05, 06 sealed, VAT withheld      retenciones_por_recibir too
-//	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns says so
+//	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns
 //	18 sealed, of a document 14              none: anexo05 accepts no negative amounts; named in resumen.json
-//	invalidated, event in the month          anulados (p. 55), whatever the month of the document; not 15 and 18, which the list of types lacks
-//	01 invalidated in a later month          its own month as it was sealed; the month of the event has a negative row (p. 10)
+//	invalidated, event in the month          anulados (p. 55), whatever the document's month; not 15 and 18, which
+//	                                         are not in the list of types
+//	01 invalidated in a later month          its own month as sealed; the event's month: a negative row (p. 10)
 //	18 invalidated in a later month          likewise; the month of the event adds the amounts again
-//	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated documents and nothing negative
+//	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated
+//	                                         documents and nothing negative
 //	in contingency, without a seal           none: the annexes require the seal; named in resumen.json
 //	refused, or without an outcome           none; named in resumen.json
 //

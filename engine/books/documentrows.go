@@ -326,8 +326,8 @@ func (p *placement) placePurchase(d *sealed, s *Settings) {
 // returned places a return (18). The return of an invoice is subtracted from the sales of the return's day (art. 87).
 func (p *placement) returned(d *sealed, s *Settings) {
 	if !d.returnsInvoice() {
-		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se declara " +
-			"a mano"
+		p.motive = "retorno de una compra a sujeto excluido: el anexo 5 no lleva montos negativos (p. 23); se " +
+			"declara a mano"
 		return
 	}
 	back := d.share(s)

@@ -22,8 +22,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NumberGuard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of the
-// store was put back, or another box numbers the same series. MH has no query for a series' last number: its query
+// NumberGuard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of
+// the store was put back, or another box numbers the same series. MH has no query for a series' last number: its query
 // needs a codigoGeneracion (MT1 §4.3). But MH refuses a number that is used twice, and the archive lists the sealed
 // documents.
 type NumberGuard struct {
@@ -36,7 +36,8 @@ type NumberGuard struct {
 }
 
 // NewNumberGuard returns a guard with the holds that earlier runs stored: a restart ends no hold.
-func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive, log *slog.Logger) *NumberGuard {
+func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
+	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
 		series: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dte_numbers_ahead_series",
 			Help: "Series for which MH or the archive knows a higher number than the store; above 0 nothing new is " +
@@ -59,7 +60,8 @@ func (g *NumberGuard) Gauge() prometheus.Collector { return g.series }
 const byMH, byArchive = "MH", "archive"
 
 // names are the witnesses' names for tills and operators.
-var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"}, byArchive: {"el archivo", "the archive"}}
+var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"},
+	byArchive: {"el archivo", "the archive"}}
 
 // behindRetry is the wait before a till retries: a person must decide first.
 const behindRetry = time.Minute
@@ -86,7 +88,7 @@ func (g *NumberGuard) refuseFor(list []storage.Witness) {
 	var said, english []string
 	for _, w := range list {
 		h, name := w.Series[0], names[w.Medium]
-		g.log.Error("a witness outside of the box knows more numbers than the store: nothing is numbered before dtectl recover",
+		g.log.Error("a witness outside of the box knows more numbers: nothing is numbered before dtectl recover",
 			"witness", w.Medium, "words", w.Path, "series", h.Series, "there", h.There, "here", h.Here)
 		said = append(said, fmt.Sprintf("%s conoce el %d de %s, aquí el %d", name.spanish, h.There, h.Series, h.Here))
 		english = append(english, fmt.Sprintf("%s knows number %d of %s, the store %d", name.english, h.There, h.Series,
@@ -154,7 +156,8 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 				continue
 			}
 			if unknown++; unknown > maxUnknown {
-				g.log.Warn("the archive holds many documents that this store does not know: only the latest were compared", "read", maxUnknown)
+				g.log.Warn("the archive holds many documents that this store lacks: only the latest were compared",
+					"read", maxUnknown)
 				break
 			}
 			if err := g.weighUnknown(ctx, o.Key, points, ahead); err != nil {
@@ -200,8 +203,8 @@ func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []rec
 		return err
 	}
 	if w, known := ahead[series]; there > here && (!known || there > w.Series[0].There) {
-		ahead[series] = storage.Witness{Medium: byArchive, Path: key, Series: []storage.Lead{{Series: series, Here: here,
-			There: there}}}
+		ahead[series] = storage.Witness{Medium: byArchive, Path: key,
+			Series: []storage.Lead{{Series: series, Here: here, There: there}}}
 	}
 	return nil
 }

@@ -247,10 +247,12 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge("dte_fleet_desired_version",
 		"The last version of the group's desired state that this box has verified; 0: none.", float64(l.Version))
-	gauge("dte_fleet_desired_expiry_timestamp_seconds", "When that version expires; 0: there is none.", seconds(expires))
+	gauge("dte_fleet_desired_expiry_timestamp_seconds", "When that version expires; 0: there is none.",
+		seconds(expires))
 	gauge("dte_fleet_asked_timestamp_seconds",
 		"When the store last answered about the desired state; 0: not since the start.", seconds(l.Asked))
-	gauge("dte_fleet_trouble", "1 while the box does not apply the desired state, or cannot reach the store; the log says why.",
+	gauge("dte_fleet_trouble",
+		"1 while the box does not apply the desired state, or cannot reach the store; the log says why.",
 		flag[l.Trouble != ""])
 	gauge("dte_fleet_acts_waiting", "Acts that are not in the store yet.", float64(len(a.state.Acts)))
 	gauge("dte_fleet_closed_points", "Points of sale of this box that number nothing: the centre has closed them for "+

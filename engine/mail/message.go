@@ -330,7 +330,8 @@ func (f *Facts) text() string {
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +
-		`<html lang="es"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width"/><meta name="color-scheme" content="light dark"/><title>` +
+		`<html lang="es"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width"/>` +
+		`<meta name="color-scheme" content="light dark"/><title>` +
 		html.EscapeString(f.Document) + "</title></head>\n" +
 		`<body style="margin:0;font-family:Arial,Helvetica,sans-serif;font-size:15px;line-height:1.5">` + "\n" +
 		`<div style="max-width:640px;padding:16px">` + "\n")
@@ -365,7 +366,8 @@ func (f *Facts) head() string {
 	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))
 	out := `<div style="margin-bottom:16px;padding-bottom:12px;border-bottom:4px solid ` + l.Color + `">`
 	if l.Logo != "" {
-		out += fmt.Sprintf(`<img src="cid:%s" width="%d" height="%d" alt="" style="display:block;margin-bottom:8px;background:#ffffff"/>`, html.EscapeString(l.Logo), l.LogoWidth, l.LogoHeight)
+		out += fmt.Sprintf(`<img src="cid:%s" width="%d" height="%d" alt="" style="display:block;margin-bottom:8px;`+
+			`background:#ffffff"/>`, html.EscapeString(l.Logo), l.LogoWidth, l.LogoHeight)
 	}
 	return out + `<b style="font-size:18px">` + name + "</b></div>\n"
 }

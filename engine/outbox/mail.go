@@ -198,7 +198,8 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 			Message: "El documento no lleva correo del receptor y la solicitud no indica email"}
 	case other && !c.MailsOthers:
 		return nil, &refusal.Error{Code: refusal.CodePermission,
-			Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita el permiso " + record.PermissionMail}
+			Message: "El token solo puede enviar el documento al correo del receptor: para otra dirección necesita " +
+				"el permiso " + record.PermissionMail}
 	case !other:
 		to = h.Mail // in the document's spelling: a server may distinguish upper and lower case
 	}

@@ -186,7 +186,7 @@ func newMetrics() *metrics {
 			"Live sales that a shadow computed, by the result of the comparison.", "result", MadeSame, MadeOther,
 			MadeLayout, MadeRefused, MadeFailed),
 		unsold: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_refused_sales_total",
-			Help: "Sales and invalidations that were refused because their rule failed and no other may compute them."}),
+			Help: "Sales and invalidations refused because their rule failed and no other may compute them."}),
 		retried: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_rule_retried_total",
 			Help: "Sales whose rule failed and that the last good one computed."}),
 	}
@@ -224,7 +224,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 			for outcome, n := range map[string]int{"accepted": o.Decided - o.Refused, "rule": o.ByRule,
 				"other": o.Refused - o.ByRule} {
 				record.SendGauge(ch, "dte_rule_outcomes", "MH's newest decisions about what a rule in force made: "+
-					"accepted, rule (refused for what the rule made), other (refused).", n, append(own, "outcome", outcome)...)
+					"accepted, rule (refused for what the rule made), other (refused).", n,
+					append(own, "outcome", outcome)...)
 			}
 		}
 		if m := s.module(r.Digest); m != nil {
@@ -232,8 +233,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 				"Fuel that a call of a rule in force may use, as its manifest declares.", float64(m.Fuel()), "document",
 				r.Document, "schema", schema)
 			record.SendGauge(ch, "dte_rule_fuel_peak_units",
-				"The most fuel that a call of a rule in force has used since it was loaded.", float64(m.Peak()), "document",
-				r.Document, "schema", schema)
+				"The most fuel that a call of a rule in force has used since it was loaded.", float64(m.Peak()),
+				"document", r.Document, "schema", schema)
 		}
 		if r.Expires != "" {
 			at("dte_rule_expiry_timestamp_seconds", "When a rule in force that has no successor ends, as Unix time. "+
@@ -245,8 +246,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 	record.SendGauge(ch, "dte_rules_expired", "Rules in force past their last day, because they have no successor.", expired)
 	for why, n := range refused {
-		record.SendGauge(ch, "dte_rules_refused", "Stored rules that may not compute: damaged, or unvouched: signed by "+
-			"no pinned key and not marked by this box.", n, "reason", why)
+		record.SendGauge(ch, "dte_rules_refused", "Stored rules that may not compute: damaged, or unvouched: signed "+
+			"by no pinned key and not marked by this box.", n, "reason", why)
 	}
 	var returned time.Time
 	if list.Return != nil {

@@ -146,7 +146,8 @@ func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.
 // request returns the schema of the body.
 func (c *contract) request(t *bundle.Type) dte.Value {
 	s := c.object(t, "", t.Form.Members, c.groups.Get("every").Members(), false)
-	pays := js(`{"if":{"properties":{"condicionOperacion":{"enum":[2,3]}}},"then":{"anyOf":[{"required":["pago"]},{"required":["pagos"]}]}}`)
+	pays := js(`{"if":{"properties":{"condicionOperacion":{"enum":[2,3]}}},` +
+		`"then":{"anyOf":[{"required":["pago"]},{"required":["pagos"]}]}}`)
 	if len(t.Form.Either) > 0 {
 		if t.Form.Pays {
 			s = s.With("dependentSchemas", dte.Obj(dte.Member{Name: "condicionOperacion", Value: pays}))

@@ -293,15 +293,15 @@ var guide = []guideView{
 			"its number: mend the sale and send it with another key. INVALIDATED is a state here too. An " +
 			"invalidation that MH refused is a 200 whose status is error: the document stays valid.",
 		"Un 201 todavía no es PROCESSED: lea estado. PROCESSED lleva el sello. CONTINGENCIA es un documento válido " +
-			"que se entrega, con selloRecibido y respuestaMh en null; el equipo lo reporta y lo envía solo, y después " +
-			"pasa a PROCESSED o REJECTED: pregunte en documentos-info o siga /dte/cambios. REJECTED gastó su " +
+			"que se entrega, con selloRecibido y respuestaMh en null; el equipo lo reporta y lo envía solo, y " +
+			"después pasa a PROCESSED o REJECTED: pregunte en documentos-info o siga /dte/cambios. REJECTED gastó su " +
 			"número: corrija la venta y envíela con otra clave. Aquí también hay INVALIDATED. Una " +
 			"invalidación que Hacienda rechazó es un 200 con status error: el documento sigue válido."},
 	{"What is refused at the counter", "Qué se rechaza en la caja",
-		"What MH would refuse for its form or its arithmetic is a 400 with every fault at once, and spends no number; " +
-			"so is a code that MH's catalogues lack. MH alone decides on payment codes and terms (CAT-017, CAT-018). " +
-			"With unknown_codes = \"pass\" MH decides on every code while it can be reached. Show message to the " +
-			"cashier as it is. A member that is not known is refused, but for those of a receptor: a misspelt " +
+		"What MH would refuse for its form or its arithmetic is a 400 with every fault at once, and spends no " +
+			"number; so is a code that MH's catalogues lack. MH alone decides on payment codes and terms (CAT-017, " +
+			"CAT-018). With unknown_codes = \"pass\" MH decides on every code while it can be reached. Show message " +
+			"to the cashier as it is. A member that is not known is refused, but for those of a receptor: a misspelt " +
 			"isRetenIva must not change a tax.",
 		"Lo que Hacienda rechazaría por su forma o sus cuentas es un 400 con todas las faltas a la vez, y no gasta " +
 			"número; tampoco pasa un código que falte en los catálogos de Hacienda. Solo Hacienda decide los códigos " +
@@ -319,8 +319,8 @@ var guide = []guideView{
 			"receptor toma el del original."},
 	{"Payment codes", "Códigos de pago",
 		"MH's catalogue CAT-017 decides, and it differs from the specification's list: 03 is a credit card and 04 a " +
-			"cheque, where the specification says cheque and transfer. Send 04 for a cheque and 05 for a transfer, or " +
-			"have the operator set payment_codes; until then the answer has a warning in " +
+			"cheque, where the specification says cheque and transfer. Send 04 for a cheque and 05 for a transfer, " +
+			"or have the operator set payment_codes; until then the answer has a warning in " +
 			"analisisHacienda.observaciones.",
 		"Decide el catálogo CAT-017 de Hacienda, que difiere de la lista de la especificación: 03 es tarjeta de " +
 			"crédito y 04 cheque, donde la especificación dice cheque y transferencia. Envíe 04 para un cheque y 05 " +
@@ -335,25 +335,26 @@ var guide = []guideView{
 			"debe ser una dirección a la que se pueda escribir, o no ir."},
 	{"Notes, returns, withholdings", "Notas, devoluciones, retenciones",
 		"The original must be PROCESSED and of this branch: 404 DOCUMENT_NOT_FOUND, 409 DOCUMENT_NOT_PROCESSED. Both " +
-			"shapes of 05, 06 and 07 in the specification are taken. A return takes its amounts from the original; it " +
-			"needs the permission of the original's type, as there is none of its own. Invalidation is POST " +
+			"shapes of 05, 06 and 07 in the specification are taken. A return takes its amounts from the original; " +
+			"it needs the permission of the original's type, as there is none of its own. Invalidation is POST " +
 			"/dte/invalidacion with the permission ANULACION, and cannot be done while MH is away.",
-		"El original debe estar PROCESSED y ser de esta sucursal: 404 DOCUMENT_NOT_FOUND, 409 DOCUMENT_NOT_PROCESSED. " +
-			"Se aceptan las dos formas de 05, 06 y 07 de la especificación. Una devolución toma sus montos del " +
-			"original; necesita el permiso del tipo del original, pues no tiene uno propio. La invalidación es " +
-			"POST /dte/invalidacion con el permiso ANULACION, y no se hace mientras Hacienda no responde."},
+		"El original debe estar PROCESSED y ser de esta sucursal: 404 DOCUMENT_NOT_FOUND, 409 " +
+			"DOCUMENT_NOT_PROCESSED. Se aceptan las dos formas de 05, 06 y 07 de la especificación. Una devolución " +
+			"toma sus montos del original; necesita el permiso del tipo del original, pues no tiene uno propio. La " +
+			"invalidación es POST /dte/invalidacion con el permiso ANULACION, y no se hace mientras Hacienda no " +
+			"responde."},
 	{"1 December 2026", "1 de diciembre de 2026",
 		"MH's layouts change on that day. The till's requests do not: the appliance writes each document as its day " +
-			"wants it, and dteJson is in the new layout from then on. In production 07 and returns begin on that day; " +
-			"before it they are a 409 NOT_YET_IN_FORCE. The day is El Salvador's (UTC−6), and the date of a " +
+			"wants it, and dteJson is in the new layout from then on. In production 07 and returns begin on that " +
+			"day; before it they are a 409 NOT_YET_IN_FORCE. The day is El Salvador's (UTC−6), and the date of a " +
 			"document is the appliance's clock, not the till's.",
 		"Ese día cambian los formatos de Hacienda. Las solicitudes de la caja no: el equipo escribe cada documento " +
 			"como lo pide su día, y desde entonces dteJson viene en el formato nuevo. En producción 07 y las " +
 			"devoluciones empiezan ese día; antes son un 409 NOT_YET_IN_FORCE. El día es el de El Salvador " +
 			"(UTC−6), y la fecha del documento es la del reloj del equipo, no la de la caja."},
 	{"Amounts", "Montos",
-		"Amounts are JSON numbers of at most 8 decimals, below 92,000,000,000; read and write them as decimals, never " +
-			"as binary floats. total is a text.",
+		"Amounts are JSON numbers of at most 8 decimals, below 92,000,000,000; read and write them as decimals, " +
+			"never as binary floats. total is a text.",
 		"Los montos son números JSON de 8 decimales a lo sumo, menores que 92,000,000,000; léalos y escríbalos como " +
 			"decimales, nunca como flotantes binarios. total es un texto."},
 	{"A till in the browser", "Una caja en el navegador",
@@ -388,9 +389,9 @@ func sampleSection() g.Node {
 	return el("section", attr("id", "books"), txt("h2", "What the accountant files"),
 		el("p", g.Text("What "), txt("code", "dtectl books"),
 			g.Text(" makes of a small shop's November: the annexes of the VAT return (F-07 v14) as MH's portal takes "+
-				"them, the VAT books, and the F-930. The annexes have no headings; the names below the letters are those "+
-				"of MH's manual. Upload an annex as it is: a spreadsheet that opens and saves it drops the zeros that "+
-				"a NIT begins with, unless every column is imported as text.")),
+				"them, the VAT books, and the F-930. The annexes have no headings; the names below the letters are "+
+				"those of MH's manual. Upload an annex as it is: a spreadsheet that opens and saves it drops the "+
+				"zeros that a NIT begins with, unless every column is imported as text.")),
 		el("p", attr("lang", "es"), g.Text("Lo que "), txt("code", "dtectl books"),
 			g.Text(" hace del noviembre de una tienda pequeña: los anexos de la declaración de IVA (F-07 v14) como "+
 				"los recibe el portal de Hacienda, los libros de IVA y el F-930. Los anexos no llevan encabezados; "+

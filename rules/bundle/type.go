@@ -437,7 +437,8 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 	for name, list := range map[string][]Member{"members": m.Members, "extra": m.Extra} {
 		inner := make(map[string]bool)
 		for i := range list {
-			if to := cmp.Or(list[i].To, list[i].Name); slices.Contains(nameless, m.Use) && slices.Contains(ofItems, to) {
+			to := cmp.Or(list[i].To, list[i].Name)
+			if slices.Contains(nameless, m.Use) && slices.Contains(ofItems, to) {
 				add(fmt.Sprintf("%s.%s[%d]", path, name, i), "every item has its %s", to)
 			}
 			list[i].faults(fmt.Sprintf("%s.%s[%d]", path, name, i), false, inner, add)
@@ -507,8 +508,8 @@ func (t *Type) Contradicts(before *Type) error {
 }
 
 // Succeeds returns what a type changes of its earlier description. It is an error if stored documents would be counted
-// or credited otherwise, or could be invalidated for a shorter time. A law that shortens the time sets it in the event's
-// bundle.
+// or credited otherwise, or could be invalidated for a shorter time. A law that shortens the time sets it in the bundle
+// of the event.
 func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 	if err := t.Contradicts(before); err != nil {
 		return nil, err

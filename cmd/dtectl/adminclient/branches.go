@@ -28,9 +28,9 @@ const silence = 30 * time.Second
 
 // BranchFlags name one branch, as Flags do, or a list of branches.
 type BranchFlags struct {
-	Branches string `type:"existingfile" placeholder:"FILE" help:"List of branches, one per line: the URL of the operators' listener, the file of its admin token, and the fingerprint of its authority (deploy/examples/branches.txt)."`
+	Branches string `type:"existingfile" placeholder:"FILE" help:"List of branches, see deploy/examples/branches.txt."`
 	Parallel int    `default:"16" help:"Branches at once."`
-	Resume   string `type:"path" placeholder:"FILE" help:"File that notes the branches that failed; if it exists, only these branches are asked."`
+	Resume   string `type:"path" placeholder:"FILE" help:"Notes the failed branches; if it exists, asks only them."`
 	Flags
 
 	Patience time.Duration `kong:"-"` // longest wait for a branch's first answer; 0: silence

@@ -31,9 +31,9 @@ import (
 )
 
 type newCommand struct {
-	Name   string `arg:"" help:"Folder to make in plugins/: a type of document (prenda), or a generation or version beside the one it is copied from (NAME/v2-2027, catalogues/2027)."`
-	From   string `xor:"of" placeholder:"NAME/v2" help:"Folder in plugins/ that is copied: a generation of a rule, or catalogues."`
-	On     string `placeholder:"2027-01-01" help:"First day of a generation or version, in both ambientes; its own version becomes the next one."`
+	Name   string `arg:"" help:"New folder in plugins/: a type (prenda), or a copy (NAME/v2-2027, catalogues/2027)."`
+	From   string `xor:"of" placeholder:"NAME/v2" help:"Folder in plugins/ to copy."`
+	On     string `placeholder:"2027-01-01" help:"First day of the copy, in both ambientes."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 	Type   string `placeholder:"11" help:"A type of CAT-002 that is new: the folder is made from MH's schema of it."`
 	Schema string `xor:"of" type:"existingfile" help:"MH's JSON Schema of the type." placeholder:"FILE"`
@@ -194,8 +194,8 @@ func dateCases(folder, day string) error {
 type TestCommand struct {
 	Name   string `arg:"" help:"Folder in plugins/, with its generation (NAME/v2) or all of them (NAME)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
-	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
-	Update bool   `help:"Write today's results into the golden cases, and show the differences: read them before you keep them."`
+	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Compiled module; default: compile rule.go."`
+	Update bool   `help:"Write today's results into the golden cases, and show what differs."`
 	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
@@ -344,7 +344,7 @@ func (c *signCommand) Run(top *adminclient.Options) error {
 }
 
 type paramsCommand struct {
-	Name   string `arg:"" default:"." help:"Folder in plugins/, with its generation (NAME/v2) or without; default: all."`
+	Name   string `arg:"" default:"." help:"Folder in plugins/: NAME/v2, or NAME for all generations; default: all."`
 	JSON   bool   `help:"Write one JSON array."`
 	Grep   string `placeholder:"TEXT" help:"Only parameters whose name or source has this text, in any case: iva."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`

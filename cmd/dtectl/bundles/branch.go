@@ -238,6 +238,11 @@ type rollbackCommand struct {
 	Expired bool `help:"Also a rule whose own dates are over."`
 }
 
+// Help names the verb for another case.
+func (*rollbackCommand) Help() string {
+	return "For a bundle that has not begun, or a type's only one: cancel."
+}
+
 // Run removes the versions above the named version. The floor does not change.
 func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "rollback", c.Expired)
@@ -245,12 +250,22 @@ func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) err
 
 type reinstateCommand struct{ ruleTarget }
 
+// Help names the verb for another case.
+func (*reinstateCommand) Help() string {
+	return "Its bundle is live again. For a bundle that an operator took off: rollback."
+}
+
 // Run cancels a return that the branch made by itself.
 func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "reinstate", false)
 }
 
 type cancelCommand struct{ ruleTarget }
+
+// Help names the verb for another case.
+func (*cancelCommand) Help() string {
+	return "The bundles in force stay, and it can be pushed again. For a bundle that has begun: rollback."
+}
 
 // Run removes the bundle that is not yet in force. The same bundle can be pushed again.
 func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
@@ -265,6 +280,11 @@ func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, act str
 type acknowledgeCommand struct {
 	Reason string `required:"" help:"Why it is well, for the branch's record."`
 	adminclient.BranchFlags
+}
+
+// Help names the verb for another case.
+func (*acknowledgeCommand) Help() string {
+	return "dtectl doctor no longer reports the return. To undo the return: reinstate."
 }
 
 // Run fails where there is nothing to acknowledge.

@@ -18,22 +18,22 @@ import (
 
 type Command struct {
 	Keygen      keygenCommand      `cmd:"" help:"Make a key that signs rule bundles."`
-	New         newCommand         `cmd:"" help:"Begin a type of document from MH's schema of it, or a generation as a copy of another one."`
+	New         newCommand         `cmd:"" help:"Begin a type of document from MH's schema, or copy a generation."`
 	Params      paramsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
-	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases, interpreted and compiled, as a branch does before it trusts them."`
+	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases as a branch does, in both engines."`
 	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
-	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make on a day, apart from the branch: nothing is activated."`
+	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make; activates nothing."`
 	Sign        signCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
-	Push        PushCommand        `cmd:"" help:"Send bundles to one branch, or to all of a list, and show every step: live, or coming from their own day on."`
+	Push        PushCommand        `cmd:"" help:"Send bundles to branches, and show every step of their admission."`
 	List        listCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
 	Status      statusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
-	Backtest    backtestCommand    `cmd:"" help:"Compute a branch's stored documents again with a bundle, and list the amounts that would differ."`
+	Backtest    backtestCommand    `cmd:"" help:"List the amounts of stored documents that a bundle would change."`
 	Shadow      shadowCommand      `cmd:"" help:"Let a bundle compute live sales beside the active one."`
-	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live: takes off every later bundle that has begun. For a bundle that has not begun, or a type's only one: cancel."`
-	Cancel      cancelCommand      `cmd:"" help:"Take off a bundle that has not begun, or the only one of the type that it brought; the bundles in force stay, and it can be pushed again. For any other that has begun: rollback."`
-	Acknowledge acknowledgeCommand `cmd:"" help:"Agree to a return that the branch made by itself: doctor no longer reports it. To undo the return: reinstate."`
-	Reinstate   reinstateCommand   `cmd:"" help:"Undo a return that the branch made by itself: its bundle is live again. For a bundle that an operator took off: rollback."`
-	Replay      replayCommand      `cmd:"" help:"Compute stored documents again with the bundles that they name, byte for byte."`
+	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live; later bundles go off."`
+	Cancel      cancelCommand      `cmd:"" help:"Take off a bundle that has not begun, or a new type's only one."`
+	Acknowledge acknowledgeCommand `cmd:"" help:"Agree to a return that the branch made by itself."`
+	Reinstate   reinstateCommand   `cmd:"" help:"Undo a return that the branch made by itself."`
+	Replay      replayCommand      `cmd:"" help:"Compute stored documents again, and compare every byte."`
 	Documents   documentsCommand   `cmd:"" help:"List the documents that one version of a rule computed."`
 }
 
@@ -53,7 +53,7 @@ func (c *keygenCommand) Run() error {
 type buildCommand struct {
 	Name   string `arg:"" help:"Folder in plugins/, with its generation (NAME/v2) or all of them (NAME)."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
-	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Module compiled by any language; default: the rule's own Go source is compiled."`
+	Module string `type:"existingfile" placeholder:"FILE.wasm" help:"Compiled module; default: compile rule.go."`
 	Key    string `required:"" type:"existingfile" help:"Private key, see rules keygen."`
 	KeyID  string `help:"What the appliances call the key; default: as the configuration pins it, else central-it."`
 	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`

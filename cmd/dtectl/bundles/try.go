@@ -21,9 +21,9 @@ import (
 )
 
 type tryCommand struct {
-	Files []string `arg:"" type:"existingfile" help:"Bundles, signed by anybody; other bundles that they need come from the configuration's rules folder."`
+	Files []string `arg:"" type:"existingfile" help:"Bundles, signed by anybody; rules.folder supplies the rest."`
 	At    string   `required:"" placeholder:"yyyy-mm-dd" help:"The day."`
-	Sale  string   `type:"existingfile" placeholder:"FILE" help:"A till's request (deploy/examples has some); default: the bundle's own cases that make a document."`
+	Sale  string   `type:"existingfile" placeholder:"FILE" help:"A till's request; default: the bundle's own cases."`
 	Type  string   `placeholder:"01" help:"Type of the sale; default: of the first bundle that computes one."`
 }
 

@@ -135,7 +135,8 @@ func note(rng *rand.Rand, kind, code string, of *sold) tree {
 			break
 		}
 	}
-	return tree{"codigoGeneracion": code, "items": items, "condicionOperacion": whole(1), "motivo": "Diferencia de precio"}
+	return tree{"codigoGeneracion": code, "items": items, "condicionOperacion": whole(1),
+		"motivo": "Diferencia de precio"}
 }
 
 // giveBack makes a return of one unit of a line that has at least one unit.

@@ -44,8 +44,8 @@ type chainDemo struct {
 // newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. The folder
 // appears whole or not at all. Each call writes the configurations anew, so that addresses can change.
 func newChain(ctx context.Context, dir string) (*chainDemo, error) {
-	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses),
-		"127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
+	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses), "127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,"+
+		"127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
 	if len(addresses) != 2+2*len(Branches) {
 		return nil, errors.New(chainAddresses + ": wants the store's address, the page's, and two of each branch, " +
 			"with commas between")
@@ -126,7 +126,8 @@ func (d *chainDemo) fill(ctx context.Context, dir string) error {
 
 // writeConfigs writes the settings of the centre and the configurations of the branches.
 func (d *chainDemo) writeConfigs(dir string) error {
-	err := config.WriteFile(filepath.Join(dir, "fleet.toml"), []byte(fmt.Sprintf(`# Central IT's settings of a chain: dtectl fleet --centre FILE, or DTECTL_FLEET. No box has this file.
+	err := config.WriteFile(filepath.Join(dir, "fleet.toml"), []byte(fmt.Sprintf(`# Central IT's settings of a chain:
+# dtectl fleet --centre FILE, or DTECTL_FLEET. No box has this file.
 chain = %q
 ambiente = "00"
 cache = "fleet-cache"       # for what never changes in the store

@@ -25,8 +25,8 @@ import (
 
 type Command struct {
 	Dir   string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
-	Day   string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day: the clocks of the branch and of the simulated authority are put ahead. They are never put back."`
-	Law   []string `type:"existingfile" placeholder:"FILE" help:"Rule bundles: from their first day on, the simulated authority applies their rates, thresholds and codes as law."`
+	Day   string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day; there is no way back to an earlier one."`
+	Law   []string `type:"existingfile" placeholder:"FILE" help:"Bundles that the simulated authority takes for law."`
 	Chain bool     `help:"Three branches of a chain, on an object store."`
 	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }
@@ -191,18 +191,26 @@ The branch is open%[8]s.
 
 A consumer invoice (DTE-01):
 
-  curl -sS http://%[1]s/dte/dte01 -H "x-api-token: $(cat %[2]s/pos.token)" -H 'Content-Type: application/json' -H "Idempotency-Key: sale-$(date +%%s)" -d '%[6]s'
+  curl -sS http://%[1]s/dte/dte01 -H "x-api-token: $(cat %[2]s/pos.token)" \
+    -H 'Content-Type: application/json' -H "Idempotency-Key: sale-$(date +%%s)" -d '%[6]s'
 
 A tax credit voucher (DTE-03):
 
-  curl -sS http://%[1]s/dte/dte03 -H "x-api-token: $(cat %[2]s/pos.token)" -H 'Content-Type: application/json' -d '%[7]s'
+  curl -sS http://%[1]s/dte/dte03 -H "x-api-token: $(cat %[2]s/pos.token)" \
+    -H 'Content-Type: application/json' -d '%[7]s'
 
 `, "\n"), d.API, d.shown, d.Ops, d.authority, d.manage, saleFE, SaleCCF, d.day())
 }
 
-const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678","correo":"ana@example.com"},"items":[{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},{"descripcion":"Pan francés","cantidad":10,"precioUnitario":0.25}],"condicionOperacion":1}`
+const saleFE = `{"receptor":{"nombre":"Ana Morales","tipoDocumento":"13","numDocumento":"012345678",` +
+	`"correo":"ana@example.com"},"items":[{"descripcion":"Café molido 1 lb","cantidad":2,"precioUnitario":6.95},` +
+	`{"descripcion":"Pan francés","cantidad":10,"precioUnitario":0.25}],"condicionOperacion":1}`
 
-const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nit":"06140202801028","nrc":"7654321","nombre":"Comercial El Roble, S.A. de C.V.","codActividad":"62010","descActividad":"Programación informática","direccion":{"departamento":"05","municipio":"28","distrito":"11","complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
+const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"06140202801028","nit":"06140202801028",` +
+	`"nrc":"7654321","nombre":"Comercial El Roble, S.A. de C.V.","codActividad":"62010",` +
+	`"descActividad":"Programación informática","direccion":{"departamento":"05","municipio":"28","distrito":"11",` +
+	`"complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":` +
+	`"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
 
 // freeWithin is how long an ended demonstration may need to leave its addresses.
 const freeWithin = 5 * time.Second

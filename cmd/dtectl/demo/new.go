@@ -122,7 +122,8 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	for name, data := range map[string][]byte{
 		"certificate.crt": crt, "certificate.password": []byte(certificate + "\n"),
 		"authority.password": []byte(password + "\n"),
-		"signing.pub.pem":    pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}), "issuers.json": issuers,
+		"signing.pub.pem":    pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		"issuers.json":       issuers,
 	} {
 		if err := config.WriteFile(at(name), data); err != nil {
 			return signer, err
@@ -290,7 +291,7 @@ hurry = 30                  # of the demonstration alone: what a branch waits fo
 [mail]                      # optional: without it nothing is mailed
 host = %q
 port = %s
-security = "none"           # of the demonstration's inbox alone: the default, "mandatory", sends encrypted or not at all
+security = "none"           # for the demonstration's inbox alone: the default is "mandatory"
 from = "dte@laceiba.example"
 
 [key]

@@ -21,7 +21,7 @@ import (
 type archiveFlags struct {
 	Archive bool `help:"Compare the archive with the store instead; the appliance may be running."`
 	Read    bool `help:"With --archive: read every object, instead of trusting the archive's own digests."`
-	Shared  bool `help:"With --archive: other branches archive under the same paths; objects that may be theirs are not named."`
+	Shared  bool `help:"With --archive: other branches share its paths; does not name their objects."`
 	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
 }
 

@@ -25,11 +25,11 @@ import (
 
 // Recover is dtectl recover.
 type Recover struct {
-	From       []string `help:"A backup, a second copy or a mark's file, in addition to what the configuration names; \"fleet\": the copy that the box shipped." placeholder:"PATH"`
-	Epoch      int64    `help:"Use the copy that the box of this epoch shipped. Default: the last box that has shipped its whole copy."`
+	From       []string `help:"A backup, a second copy or a mark; \"fleet\": what the box shipped." placeholder:"PATH"`
+	Epoch      int64    `help:"Use the copy that the box of this epoch shipped; default: the last whole one."`
 	DryRun     bool     `help:"Show what would be done and lost, and change nothing."`
-	AcceptLoss []string `help:"Accept that these numbers of a series are lost, as in \"M001P001 01: 17-19\". If the series' last number is unknown, end with that number; or type none." sep:"none" placeholder:"LOSS"`
-	Ask        bool     `help:"Ask MH, over the network, for at most 100 of the documents that are lost in part or whole."`
+	AcceptLoss []string `help:"Numbers that are lost: \"M001P001 01: 17-19\", or none." sep:"none" placeholder:"LOSS"`
+	Ask        bool     `help:"Ask MH for at most 100 of the lost documents, over the network."`
 	Reason     string   `help:"For the journal."`
 }
 
@@ -42,14 +42,16 @@ const (
 
 // Help returns more than the texts of the flags.
 func (*Recover) Help() string {
-	return `It looks at every medium (the store, its high-water mark, the second copy, what the box shipped to the chain's store, and what --from
-names), takes from each what the journals prove, and makes the store whole again. What was there before stays beside it. It prints how far
-each medium reaches, what is lost by series and number, and the one next command. The appliance must be stopped. It can be repeated.
+	return `It looks at every medium (the store, its mark, the second copy, what the box shipped to the chain's store,
+and what --from names), takes from each what the journals prove, and makes the store whole again. What was there before
+stays beside it. It prints how far each medium reaches, what is lost by series and number, and the one next
+command. The appliance must be stopped. It can be repeated.
 
-The store gives numbers again as soon as no loss is open. Each loss must be accepted by name: type the command that is printed.
+The store gives numbers again as soon as no loss is open. Each loss must be accepted by name: type the command that is
+printed.
 
-Exit status: 0 the store gives numbers, or there was nothing to do; 1 an error; 3 a loss must be named; 4 another medium is needed; 5 a
-dry run found work to do, and nothing would be lost.`
+Exit status: 0 the store gives numbers, or there was nothing to do; 1 an error; 3 a loss must be named; 4 another medium
+is needed; 5 a dry run found work to do, and nothing would be lost.`
 }
 
 // exitError is an error with an exit status.

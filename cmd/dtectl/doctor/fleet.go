@@ -40,11 +40,13 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 		}
 		if archive.Refuses(err) {
 			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the "+
-				"bucket's policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint, err)
+				"bucket's policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint,
+				err)
 			return
 		}
 		if err != nil {
-			d.warn(check, "see whether the store is there and takes this box's credentials; the branch sells without it", "%s: the store does not answer: %v", c.Store.Endpoint, err)
+			d.warn(check, "see whether the store is there and takes this box's secret; the branch sells without",
+				"%s: the store does not answer: %v", c.Store.Endpoint, err)
 			return
 		}
 		e, err := d.cfg.Chain().OpenEnrolment(held.Data, in.Directors, c.Branch, epoch)

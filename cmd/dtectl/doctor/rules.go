@@ -135,8 +135,8 @@ func (d *doctor) refusedRule(name, why, text string) {
 	case "damaged": // by the disk, or by somebody who wrote to the store: fsck shows which
 		do = repairRemedy + "; where fsck finds no damage, " + do
 	case "unvouched":
-		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows it, " +
-			"somebody wrote to the backup or the store: see Rule refused in the runbook"
+		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows " +
+			"it, somebody wrote to the backup or the store: see Rule refused in the runbook"
 	}
 	d.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why,
 		text)

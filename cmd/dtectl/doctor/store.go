@@ -64,7 +64,8 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 func markRemedy(s *storage.Store, m storage.MarkState) string {
 	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
 	if m.Used != "" && m.Used != m.Path {
-		if at, err := s.LookAtMark(m.Used); err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
+		at, err := s.LookAtMark(m.Used)
+		if err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
 			return "the store's mark is " + m.Used + ": dtectl recover brings it here"
 		}
 	}

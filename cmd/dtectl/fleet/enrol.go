@@ -16,10 +16,10 @@ import (
 
 // Enrol is dtectl fleet enrol.
 type Enrol struct {
-	Boxes   []string `arg:"" optional:"" help:"BRANCH=FINGERPRINT: the fingerprint of the box's key, as dtectl doctor shows it on the box, or as its installer read it out." placeholder:"BRANCH=FINGERPRINT"`
-	All     bool     `help:"Enrol every box that waits, whatever its key, if its branch never had a box: for a chain's first day, while only its boxes can write to the store."`
-	Replace bool     `help:"The branch already has a box: the new box takes the next epoch, and the old box gives no more numbers as soon as it knows."`
-	Close   []string `help:"With --replace: points of sale of the lost box, M001P001, that give no more numbers this year: the box may have issued documents that the store does not know." placeholder:"M001P001"`
+	Boxes   []string `arg:"" optional:"" help:"As dtectl doctor shows it on the box." placeholder:"BRANCH=FINGERPRINT"`
+	All     bool     `help:"Enrol every waiting box of a branch that never had one: for a chain's first day."`
+	Replace bool     `help:"The new box takes the next epoch; the old box stops numbering when it knows."`
+	Close   []string `help:"With --replace: points of sale that number no more this year." placeholder:"M001P001"`
 }
 
 // waiting is a box that could be enrolled.

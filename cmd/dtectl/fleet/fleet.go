@@ -21,14 +21,14 @@ import (
 
 // Command is dtectl fleet, one verb a file.
 type Command struct {
-	Centre string `default:"/etc/dted/fleet.toml" env:"DTECTL_FLEET" type:"path" help:"Central IT's settings: the chain's store, the director's key."`
+	Centre string `default:"/etc/dted/fleet.toml" env:"DTECTL_FLEET" type:"path" help:"Central IT's settings."`
 
-	Keygen  Keygen  `cmd:"" help:"Make the director's key, sealed: it signs which rules branches run, and which box a branch has."`
-	Rekey   Rekey   `cmd:"" help:"Move the chain from a director's key that is lost or stolen to another: sign again what the old one signed."`
+	Keygen  Keygen  `cmd:"" help:"Make the director's key, which signs rules and enrolments for branches."`
+	Rekey   Rekey   `cmd:"" help:"Replace a lost or stolen director's key: sign again what it signed."`
 	Enrol   Enrol   `cmd:"" help:"Enrol the box of a branch; without arguments, list the boxes that wait."`
 	Publish Publish `cmd:"" help:"Begin a roll-out of signed bundles, or of settings, to the branches of a group."`
-	Roll    Roll    `cmd:"" help:"Open the next ring of each roll-out whose criteria hold; hold one that harms; sign again what would expire."`
-	Hold    Hold    `cmd:"" help:"Hold a roll-out: no further branch applies it; branches that have applied it keep it."`
+	Roll    Roll    `cmd:"" help:"Open the next ring of each sound roll-out, hold a harmful one, renew orders."`
+	Hold    Hold    `cmd:"" help:"Hold a roll-out: no further branch applies it; the others keep it."`
 	Resume  Resume  `cmd:"" help:"Let a roll-out that is held go on."`
 	Back    Back    `cmd:"" help:"Go back to what was desired before."`
 	Status  Status  `cmd:"" help:"Show every branch, the worst first."`
@@ -67,7 +67,8 @@ func (c *Command) ProvideChain() (*Chain, error) {
 		return nil, err
 	}
 	return &Chain{Store: a, Identity: settings.Identity(), Director: fleetproto.Key{ID: directorID, Public: public},
-		Cache: settings.Cache, Now: time.Now, Who: adminclient.Who(), Config: settings, Sign: func() (fleetproto.Signer, error) {
+		Cache: settings.Cache, Now: time.Now, Who: adminclient.Who(), Config: settings,
+		Sign: func() (fleetproto.Signer, error) {
 			private, err := settings.Director.Open()
 			return fleetproto.Signer{ID: directorID, Private: private}, err
 		}}, nil

@@ -24,7 +24,7 @@ import (
 
 // Keygen is dtectl fleet keygen.
 type Keygen struct {
-	Name string `arg:"" type:"path" help:"Files NAME.jwe (the key, sealed), NAME.pub (for every box) and NAME.passphrase (of 12 bytes or more; made where it is not there)."`
+	Name string `arg:"" type:"path" help:"Makes NAME.jwe (the sealed key), NAME.pub and NAME.passphrase."`
 }
 
 // Run never overwrites a key.
@@ -65,9 +65,9 @@ func (c *Keygen) Run() error {
 
 // Rekey is dtectl fleet rekey.
 type Rekey struct {
-	Old    string   `arg:"" type:"existingfile" help:"Public key that the chain moves from; director.public in fleet.toml is the new key."`
-	Except []string `help:"BRANCH/EPOCH of enrolments that are not signed again, because a thief made them." placeholder:"BRANCH/EPOCH"`
-	Back   []string `help:"GROUP=VERSION: publish the state of that version again, because a thief published the later versions; default: the last version." placeholder:"GROUP=VERSION"`
+	Old    string   `arg:"" type:"existingfile" help:"The old public key; director.public is the new one."`
+	Except []string `help:"Enrolments by a thief: they are not signed again." placeholder:"BRANCH/EPOCH"`
+	Back   []string `help:"Last version that no thief published; default: the last." placeholder:"GROUP=VERSION"`
 	DryRun bool     `help:"Show what would be signed again, and write nothing."`
 }
 

@@ -21,19 +21,19 @@ import (
 
 // Publish is dtectl fleet publish.
 type Publish struct {
-	Files       []string      `arg:"" type:"existingfile" help:"Signed bundles (.dterule), and at most one settings file (.json)."`
+	Files       []string      `arg:"" type:"existingfile" help:"Signed bundles, at most one settings file."`
 	Group       string        `required:"" help:"Group of branches, as their fleet.group has it."`
-	Pilots      []string      `help:"Branches that apply it first. Without --share, no other branch applies it until the next ring." placeholder:"A,B"`
-	Share       *Percent      `help:"Percentage of the branches in the first ring; default 5, or 0 with --pilots." placeholder:"5"`
+	Pilots      []string      `help:"Branches that apply it first; alone, without --share." placeholder:"A,B"`
+	Share       *Percent      `help:"Percentage in the first ring; default 5, or 0 with --pilots." placeholder:"5"`
 	NotBefore   Moment        `help:"No branch applies it before this time." placeholder:"T"`
 	Soak        time.Duration `default:"1h" help:"How long a ring is watched before the next one opens."`
-	MinSuccess  int           `default:"1" help:"Branches of the ring that must have applied it (in a smaller ring: all)." placeholder:"N"`
-	MaxFailures Percent       `default:"0" help:"Largest percentage of failures among the branches that tried it: they refuse it, go back by themselves, or MH refuses their documents. Above it, fleet roll holds the roll-out." placeholder:"P"`
-	Expires     Moment        `help:"When the order expires; boxes then alarm and go on selling; default: after 90 days." placeholder:"T"`
-	Running     bool          `help:"Publish only the bundles that branches of the group already run: a chain's first order, to which fleet back can return."`
+	MinSuccess  int           `default:"1" help:"Branches of a ring that must have applied it." placeholder:"N"`
+	MaxFailures Percent       `default:"0" help:"Failures in percent above which roll holds it." placeholder:"P"`
+	Expires     Moment        `help:"When the order expires; default: after 90 days." placeholder:"T"`
+	Running     bool          `help:"Publish only what branches already run: a chain's first order."`
 	Reason      string        `help:"Why, for the log."`
 	// A branch refuses these changes unless the order allows them.
-	AmountsChange bool `help:"The bundles may change amounts; otherwise a branch refuses a bundle that changes the amounts of its last sales."`
+	AmountsChange bool `help:"The bundles may change the amounts of a branch's last sales."`
 	FewerCases    bool `help:"The bundles may carry fewer golden cases than the bundles that they replace."`
 }
 

@@ -27,11 +27,11 @@ import (
 
 // Serve is dtectl fleet serve.
 type Serve struct {
-	Listen       string   `default:"127.0.0.1:8090" help:"Address; outside this machine it needs --certificate and --password-file."`
+	Listen       string   `default:"127.0.0.1:8090" help:"Address; others than this machine's need TLS and a password."`
 	Certificate  string   `type:"existingfile" help:"TLS certificate, PEM."`
 	Key          string   `type:"existingfile" help:"Its private key, PEM."`
-	Names        []string `help:"Host names by which a proxy asks for the page, in addition to its address, localhost and the certificate's names." placeholder:"A,B"`
-	PasswordFile string   `type:"existingfile" help:"File with the password that a browser asks for (any user), and Prometheus sends (basic_auth)."`
+	Names        []string `help:"More host names that a proxy may ask for." placeholder:"A,B"`
+	PasswordFile string   `type:"existingfile" help:"File with the password of basic auth, for any user."`
 }
 
 // surveyEvery is the pause between two readings of the store.
@@ -53,7 +53,8 @@ func (c *Serve) Run(ctx context.Context, chain *Chain) error {
 	}
 	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" && (encrypted == nil ||
 		password == "") {
-		return fmt.Errorf("--listen: %s is not of this machine alone: it needs --certificate, --key and --password-file", c.Listen)
+		return fmt.Errorf("--listen: %s is not of this machine alone: it needs --certificate, --key and "+
+			"--password-file", c.Listen)
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
 	if err != nil {

@@ -21,9 +21,9 @@ type Status struct {
 	Group    string   `help:"Only this group's branches."`
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches with a concern."`
-	Accept   []string `help:"Somebody has checked what the store lost or put back in these branches: this centre forgets what it remembers of them." placeholder:"A,B"`
+	Accept   []string `help:"Branches whose loss in the store somebody has checked." placeholder:"A,B"`
 	// Wait is how long to wait until the branches shown have reported the outcome of what is desired.
-	Wait time.Duration `help:"Wait at most this long until these branches have applied or refused the desired state." placeholder:"2m"`
+	Wait time.Duration `help:"Wait until the branches have applied or refused it." placeholder:"2m"`
 }
 
 // Run reads every status and verifies it.

@@ -28,7 +28,7 @@ type Init struct {
 	Certificate         string `required:"" type:"existingfile" help:"MH's certificate file (.crt) or a PKCS#8 PEM."`
 	CertificatePassword string `type:"existingfile" help:"File with the password of the certificate's private key."`
 	NoStore             bool   `help:"Make everything but the store: for a box whose store is rebuilt or restored."`
-	NewBranch           string `help:"I know that the branch of [fleet] has never sold: make an empty store even if the chain's store does not answer." placeholder:"BRANCH"`
+	NewBranch           string `help:"The branch has never sold: do not ask the chain's store." placeholder:"BRANCH"`
 }
 
 // Run prepares the folders that the configuration names. It refuses to touch an existing store: a second store would
@@ -153,8 +153,8 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	return nil
 }
 
-// ReadKey reads the signing key and the certificate's data from MH's certificate file or a PEM. certificate is nil for a
-// PEM, which has no such data.
+// ReadKey reads the signing key and the certificate's data from MH's certificate file or a PEM. A PEM has no such data:
+// certificate is nil.
 func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certificate, err error) {
 	data, err := adminclient.ReadNamed(path)
 	if err != nil {

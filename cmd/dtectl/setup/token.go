@@ -26,10 +26,14 @@ type Token struct {
 	Admin  tokenAdmin  `cmd:"" help:"Make another admin token, in its file."`
 }
 
+// Selling is what a till's token may do by default.
+const Selling = "FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO," +
+	"COMPROBANTE_RETENCION"
+
 type tokenNew struct {
 	PointOfSale int64    `required:"" help:"Id of the point of sale that the token issues from."`
 	Name        string   `required:"" help:"What people call the till."`
-	Permission  []string `default:"FACTURA_CONSUMIDOR_FINAL,CREDITO_FISCAL,NOTA_CREDITO,NOTA_DEBITO,SUJETO_EXCLUIDO,COMPROBANTE_RETENCION" help:"What it may do; ANULACION invalidates, REENVIO mails to another address than the document's, CONSULTA reads what it may not issue where the configuration restricts that."`
+	Permission  []string `default:"${selling}" help:"ANULACION invalidates, REENVIO mails anywhere, CONSULTA sees all."`
 	NewFile     bool     `help:"Begin a new token file because the old one is lost: all earlier tokens end."`
 }
 
@@ -94,15 +98,15 @@ func (c *tokenRotate) Run(cfg *config.Config) error {
 
 type tokenGrant struct {
 	ID         int64    `arg:"" help:"Of the token, as list shows it."`
-	Permission []string `arg:"" help:"Permissions to add: ${permissions}, or the permission of a type that a bundle will bring."`
+	Permission []string `arg:"" help:"Permissions to add: ${permissions}, or a future type's."`
 }
 
 // Run adds permissions to a token.
 func (c *tokenGrant) Run(cfg *config.Config) error {
 	for _, p := range c.Permission {
 		if !slices.Contains(config.Permissions, p) {
-			term.Fprintf(term.Err, "warning: no type of this program wants %s: it counts once a bundle brings one that "+
-				"does; the others are %s\n", p, strings.Join(config.Permissions, ", "))
+			term.Fprintf(term.Err, "warning: no type of this program wants %s: it counts once a bundle brings one "+
+				"that does; the others are %s\n", p, strings.Join(config.Permissions, ", "))
 		}
 	}
 	return changeToken(cfg, func(f *config.TokenFile) (*config.Token, error) { return f.Grant(c.ID, c.Permission) })

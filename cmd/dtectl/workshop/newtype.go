@@ -300,8 +300,12 @@ func (t *newType) typePart() string {
 }
 
 func (t *newType) form() string {
-	return fmt.Sprintf("{\n \"about\": \"TO SAY: what the document is for.\",\n \"pays\": %v,\n \"members\": [\n  %s]}\n",
-		t.sale, strings.Join(t.members, ",\n  "))
+	return fmt.Sprintf(`{
+ "about": "TO SAY: what the document is for.",
+ "pays": %v,
+ "members": [
+  %s]}
+`, t.sale, strings.Join(t.members, ",\n  "))
 }
 
 func (t *newType) view() string {
@@ -343,9 +347,11 @@ func (t *newType) overlay() string {
 
 // issuer is the issuer of the first case: its members are what a branch knows of itself.
 var issuer = func() dte.Value {
-	v, _ := dte.Parse([]byte(`{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda de Ejemplo, S.A. de C.V.","nombreComercial":"La Tienda",` +
-		`"codActividad":"47111","descActividad":"Venta en supermercados","tipoEstablecimiento":"02","direccion":{"departamento":"06","municipio":"23",` +
-		`"distrito":"14","complemento":"Calle Arce 101"},"telefono":"22571234","correo":"ventas@example.com","codEstable":"M001","codPuntoVenta":"P001"}`))
+	v, _ := dte.Parse([]byte(`{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda de Ejemplo, S.A. de C.V.",` +
+		`"nombreComercial":"La Tienda","codActividad":"47111","descActividad":"Venta en supermercados",` +
+		`"tipoEstablecimiento":"02","direccion":{"departamento":"06","municipio":"23","distrito":"14",` +
+		`"complemento":"Calle Arce 101"},"telefono":"22571234","correo":"ventas@example.com","codEstable":"M001",` +
+		`"codPuntoVenta":"P001"}`))
 	return v
 }()
 
@@ -369,8 +375,8 @@ func (t *newType) firstCase() string {
 // rule returns arithmetic to start from: a line is quantity times price, or its first amount; each total is their sum.
 func (t *newType) rule() string {
 	var b bytes.Buffer
-	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Title": t.title(), "Inputs": t.inputs, "Outputs": t.outputs,
-		"Summaries": t.summaries, "Sale": t.sale, "Given": t.given}) // to a buffer
+	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Title": t.title(), "Inputs": t.inputs,
+		"Outputs": t.outputs, "Summaries": t.summaries, "Sale": t.sale, "Given": t.given}) // to a buffer
 	if formatted, err := format.Source(b.Bytes()); err == nil {
 		return string(formatted)
 	}

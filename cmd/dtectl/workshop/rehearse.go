@@ -81,7 +81,8 @@ func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) 
 
 // Document returns the document of a sale, as the first document of a point of sale at noon. The facts come from the
 // till's request; the faults say why the sale is refused.
-func (r *Rehearsal) Document(ctx context.Context, issuer record.Issuer, p record.Point, facts dte.Value) ([]byte, []dte.Fault, error) {
+func (r *Rehearsal) Document(ctx context.Context, issuer record.Issuer, p record.Point, facts dte.Value) ([]byte,
+	[]dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return nil, nil, err

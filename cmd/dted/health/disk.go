@@ -74,8 +74,10 @@ func (d *disk) check() error {
 		return nil
 	}
 	return &refusal.Error{Code: refusal.CodeStorageFull, RetryAfter: diskRetry,
-		English: fmt.Sprintf("The store's disk has %d MiB free and keeps %d for what is issued already: nothing new is issued", free>>20, least>>20),
-		Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya emitidos se siguen enviando"}
+		English: fmt.Sprintf("The store's disk has %d MiB free and keeps %d for what is issued already: nothing new "+
+			"is issued", free>>20, least>>20),
+		Message: "El disco del equipo está lleno: no se emiten documentos nuevos hasta que haya espacio; los ya " +
+			"emitidos se siguen enviando"}
 }
 
 // tend deletes the ballast when the disk is nearly full, and makes it again when there is plenty of room.

@@ -213,8 +213,8 @@ func checkBehind(list []storage.Witness) error {
 	}
 	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		English: "Nothing is numbered before dtectl recover: " + strings.Join(english, "; "),
-		Message: "Otro medio del equipo conoce documentos que faltan en su base: no se emiten documentos nuevos hasta " +
-			"que soporte los concilie con dtectl recover"}
+		Message: "Otro medio del equipo conoce documentos que faltan en su base: no se emiten documentos nuevos " +
+			"hasta que soporte los concilie con dtectl recover"}
 }
 
 // chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.

@@ -79,8 +79,8 @@ func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// leaveEmpty makes the slot of a field without a value null if the schema requires the member and allows null, otherwise
-// absent.
+// leaveEmpty makes the slot of a field without a value null if the schema requires the member and allows null; absent
+// otherwise.
 func (r *run) leaveEmpty(f *field, si int32) {
 	r.slots[si] = slot{}
 	if f.required && f.types&typeNull != 0 {

@@ -15,7 +15,7 @@ import (
 //   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
 //     compute, the document has that value.
 //   - At every fill of a rule's answer: the till's amounts of a line and its global discounts have a place and
-//     keep their values. Lines add up to totals, and totals to the amount to be paid, by the box's own arithmetic (sums.go).
+//     keep their values. Lines add up to totals, and totals to the amount to be paid, by the box's own sums (sums.go).
 //
 // A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
 
@@ -56,7 +56,8 @@ func Counted(name string) bool {
 
 // saidOfLine lists the amounts of a line that the till gives: of a sale, a withholding, a donation or a liquidation.
 var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
-	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro", "flete"}
+	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro",
+	"flete"}
 
 // freeRoots lists the parts that rules compute.
 var freeRoots = []string{linesName, summaryName}

@@ -5,7 +5,7 @@
 //	fleet/v1/settings/<sha256>                Settings                                                  created once
 //	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            created once
 //	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: whose branch it is         director            created once
-//	fleet/v1/status/<branch>/<epoch>.jws      Status: how the branch is             the box             overwritten by the box
+//	fleet/v1/status/<branch>/<epoch>.jws      Status: how the branch is             the box             overwritten
 //	fleet/v1/acts/<branch>/<n>.jws            Act: what happened in the branch      the box             created once
 //	copy/v1/<branch>/<epoch>/<segment>        a segment of the second copy's log                        created once
 //	copy/v1/<branch>/<epoch>/part/<n>-<n>     the same bytes as the segments of these numbers           created once

@@ -58,8 +58,8 @@ type Options struct {
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
-	// Sync: Carry returns once the store has the change, after Patience at most. If the store takes longer, changes do not
-	// wait until it has caught up.
+	// Sync: Carry returns once the store has the change, after Patience at most. If the store takes longer, changes do
+	// not wait until it has caught up.
 	Sync bool
 	// Count returns how many changes the copy holds after byte end of file; nil: changes from before the start are not
 	// counted.
