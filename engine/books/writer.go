@@ -2,14 +2,20 @@ package books
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/shopspring/decimal"
+
+	"dtegate/engine/dte"
 )
 
 // tally counts and sums the content of a file.
@@ -100,4 +106,132 @@ func (b *Book) write(l *layout) (err error) {
 		}
 	}
 	return out.Flush()
+}
+
+// order sorts documents by the second of issue, then by series, type and number. It depends only on the document,
+// therefore documents that are read in any order give the same files.
+type order struct {
+	second int64
+	series [8]byte // establishment and point of sale
+	number uint64
+	kind   uint8 // CAT-002
+	tie    uint8
+}
+
+func (o order) compare(b order) int {
+	return cmp.Or(cmp.Compare(o.second, b.second), cmp.Compare(string(o.series[:]), string(b.series[:])),
+		cmp.Compare(o.kind, b.kind), cmp.Compare(o.number, b.number), cmp.Compare(o.tie, b.tie))
+}
+
+func orderOf(d *sealed, date string) (order, error) {
+	at, err := time.Parse("2006-01-02 15:04:05", date+" "+d.hour)
+	if err != nil {
+		return order{}, fmt.Errorf("document %s: its date and hour: %w", d.Code, err)
+	}
+	o := order{second: at.Unix()}
+	if len(d.ControlNumber) == 31 {
+		copy(o.series[:], d.ControlNumber[7:15])
+		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // 0, which sorts first, if it is not a number
+	}
+	kind, _ := strconv.ParseUint(d.Type, 10, 8)
+	o.kind = uint8(kind)
+	return o, nil
+}
+
+// rows are the lines of a file in memory.
+type rows []placed
+
+type placed struct {
+	order
+	line string // the cells, separated by unit
+}
+
+// unit separates the cells of a row. Cells contain no control characters, because text removes them.
+const unit = "\x1f"
+
+func (r *rows) add(o order, cells ...string) { *r = append(*r, placed{o, strings.Join(cells, unit)}) }
+
+// each calls fn with the rows in their order.
+func (r rows) each(fn func(cells []string) error) error {
+	slices.SortStableFunc(r, func(a, b placed) int { return a.compare(b.order) })
+	for _, p := range r {
+		if err := fn(strings.Split(p.line, unit)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errWide: the amount fits no column: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
+var errWide = errors.New("an amount of more than 10 digits before the point, which no column of the annexes takes")
+
+var widest = decimal.New(1, 10)
+
+// money writes an amount with two decimals. Further decimals are cut, as MH's system does (p. 2), never rounded.
+func money(d decimal.Decimal) string {
+	d = d.Truncate(2)
+	if d.IsZero() {
+		return "0.00" // never -0.00
+	}
+	return d.StringFixed(2)
+}
+
+// day writes yyyy-mm-dd as DD/MM/AAAA (p. 1).
+func day(date string) string { return dte.FormatDay(date) }
+
+// plain returns a number without hyphens.
+func plain(s string) string { return strings.ReplaceAll(s, "-", "") }
+
+// digits returns only the digits and letters of a person's number, without hyphens and spaces.
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) || unicode.IsLetter(r) {
+			return r
+		}
+		return -1
+	}, s)
+}
+
+// text returns a name for a cell: without characters that end a cell or a line or need quotes, and without a start that
+// a spreadsheet reads as a formula. Double quotes are dropped: “"La Ceiba", S.A.” becomes La Ceiba, S.A.
+func text(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == ';':
+			return ','
+		case r == '"':
+			return -1
+		case unicode.IsSpace(r), !unicode.IsPrint(r):
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
+}
+
+// cell returns a cell for a file: a number unchanged, any other content through text. Every cell of every file passes
+// through cell; the result of text begins no formula in either encoding.
+func cell(s string) string {
+	if _, err := decimal.NewFromString(s); err == nil {
+		return s
+	}
+	return text(s)
+}
+
+// windows1252 encodes text as Excel does; a character that the encoding lacks becomes a question mark.
+func windows1252(s string) []byte {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		switch {
+		case r < 0x80 || r >= 0xA0 && r <= 0xFF:
+			b = append(b, byte(r))
+		case strings.ContainsRune("‘’", r):
+			b = append(b, '\'')
+		case strings.ContainsRune("–—", r):
+			b = append(b, '-')
+		default:
+			b = append(b, '?')
+		}
+	}
+	return b
 }

@@ -10,7 +10,11 @@
 //	Note                                            a credit or debit note, whole (05, 06)
 package sdk
 
-import "dtegate/rules/abi"
+import (
+	"strconv"
+
+	"dtegate/rules/abi"
+)
 
 // Evaluate computes one document. It appends to out, whose slices come empty: a row of outputs for each line, every
 // summary amount, the taxes that there are; or faults, and then amounts do not matter. in and out are good for the
@@ -47,4 +51,117 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 		}
 	}
 	return write(message, out, width)
+}
+
+// A message is a header of four words and then integers (ABI.md), so the buffer is one of integers: what is read lies
+// in it, and nothing is decoded.
+const headerWords = 4
+
+// read lays in over a message of so many bytes: its slices are the message's own. It is false for one that makes no
+// sense.
+func read(message []int64, length int, in *abi.Input) bool {
+	if length < 8*headerWords || length > 8*len(message) || message[0] != abi.Magic|abi.Version<<32 {
+		return false
+	}
+	params, scalars := int(uint32(message[1])), int(uint32(message[1]>>32))
+	columns, lines := int(uint32(message[2])), int(uint32(message[2]>>32))
+	rest := message[headerWords : length/8]
+	if lines > abi.MaxLines || length != 8*(headerWords+params+scalars+columns*lines) {
+		return false
+	}
+	in.N = lines
+	in.Params, rest = rest[:params:params], rest[params:]
+	in.Scalars, in.Lines = rest[:scalars:scalars], rest[scalars:]
+	return true
+}
+
+// write puts an answer over a message and returns its length in bytes, or -1 when it does not fit.
+func write(message []int64, out *abi.Output, lineOutputs int) int {
+	faults := out.Faults[:min(len(out.Faults), abi.MaxFaults)]
+	words := headerWords + len(out.Lines) + len(out.Summary) + 2*len(out.Taxes) + 2*len(faults)
+	if words > len(message) {
+		return -1
+	}
+	lines := 0
+	if lineOutputs > 0 {
+		lines = len(out.Lines) / lineOutputs
+	}
+	message[0] = abi.Magic | abi.Version<<32
+	message[1] = pair(lineOutputs, lines)
+	message[2] = pair(len(out.Summary), len(out.Taxes))
+	message[3] = pair(len(faults), 0)
+	rest := message[headerWords:]
+	rest = rest[copy(rest, out.Lines):]
+	rest = rest[copy(rest, out.Summary):]
+	for i, t := range out.Taxes {
+		rest[2*i], rest[2*i+1] = int64(t.Tax), t.Amount
+	}
+	rest = rest[2*len(out.Taxes):]
+	for i, f := range faults {
+		rest[2*i], rest[2*i+1] = pair(f.Code, f.Line), pair(f.Column, 0)
+	}
+	return 8 * words
+}
+
+// pair is two 32-bit integers in a word, the first one below.
+func pair(low, high int) int64 { return int64(uint32(low)) | int64(high)<<32 }
+
+// JSON encodes a description. By hand: encoding/json would be half of a guest's size.
+func JSON(d *abi.Description) []byte {
+	b := append([]byte(`{"abi":`), strconv.Itoa(abi.Version)...)
+	b = append(b, `,"name":`...)
+	b = text(b, d.Name)
+	b = list(b, "params", len(d.Params), func(b []byte, i int) []byte {
+		b = text(append(b, `{"name":`...), d.Params[i].Name)
+		return append(text(append(b, `,"unit":`...), d.Params[i].Unit), '}')
+	})
+	b = fields(b, "scalars", d.Scalars)
+	b = fields(b, "columns", d.Columns)
+	b = fields(b, "line_outputs", d.LineOutputs)
+	b = texts(b, "summary", d.Summary)
+	b = texts(b, "taxes", d.Taxes)
+	b = list(b, "faults", len(d.Faults), func(b []byte, i int) []byte {
+		f := d.Faults[i]
+		b = text(append(b, `{"code":`...), f.Code)
+		b = text(append(b, `,"message":`...), f.Message)
+		return append(strconv.AppendBool(append(b, `,"warning":`...), f.Warning), '}')
+	})
+	return append(b, '}')
+}
+
+func fields(b []byte, name string, fs []abi.Field) []byte {
+	return list(b, name, len(fs), func(b []byte, i int) []byte {
+		f := fs[i]
+		b = text(append(b, `{"name":`...), f.Name)
+		b = text(append(b, `,"kind":`...), f.Kind)
+		b = strconv.AppendBool(append(b, `,"required":`...), f.Required)
+		return append(texts(b, "values", f.Values), '}')
+	})
+}
+
+func texts(b []byte, name string, ss []string) []byte {
+	return list(b, name, len(ss), func(b []byte, i int) []byte { return text(b, ss[i]) })
+}
+
+func list(b []byte, name string, n int, item func([]byte, int) []byte) []byte {
+	b = append(text(append(b, ','), name), ':', '[')
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = item(b, i)
+	}
+	return append(b, ']')
+}
+
+// text quotes a string; descriptions hold no control characters.
+func text(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
 }
