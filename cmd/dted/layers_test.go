@@ -186,7 +186,7 @@ var several = map[string]string{
 // others time is a field.
 var clocks = map[string]string{
 	"engine/rulestore/backtest.go":       took,
-	"engine/authority/request.go":        "the age of an answer, by the clock that the kernel's connections have",
+	"engine/authority/client.go":         "the age of an answer, by the clock that the kernel's connections have",
 	"engine/authority/connpool/dial.go":  "deadlines of connections are the kernel's",
 	"engine/authority/connpool/names.go": "ages of looked-up names, beside deadlines of connections",
 	"engine/authority/connpool/pool.go":  "ages of connections, whose deadlines are the kernel's",
