@@ -15,7 +15,6 @@ import (
 	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/abi"
-	"dtegate/rules/bundle"
 )
 
 // goldenCase is one case of a bundle: the facts of a request, and either the exact bytes of the document or the faults
