@@ -90,7 +90,7 @@ func TestOperators_English(t *testing.T) {
 // TestGate_English: each error by which the box itself stops issuing has English words of its own, with the same facts.
 func TestGate_English(t *testing.T) {
 	var files []string
-	for _, room := range [...]string{"../cmd/dted/*.go", "../cmd/dted/health/*.go", "../engine/documents/numbers.go"} {
+	for _, room := range [...]string{"../cmd/dted/*.go", "../cmd/dted/health/*.go", "../engine/documents/numberguard.go"} {
 		list, err := filepath.Glob(room)
 		if err != nil || len(list) == 0 {
 			t.Fatalf("%s: %d files, %v", room, len(list), err)

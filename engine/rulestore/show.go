@@ -244,7 +244,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 			expired++
 		}
 	}
-	record.SendGauge(ch, "dte_rules_expired", "Rules in force past their last day, because they have no successor.", expired)
+	record.SendGauge(ch, "dte_rules_expired", "Rules in force past their last day, because they have no successor.",
+		expired)
 	for why, n := range refused {
 		record.SendGauge(ch, "dte_rules_refused", "Stored rules that may not compute: damaged, or unvouched: signed "+
 			"by no pinned key and not marked by this box.", n, "reason", why)
