@@ -25,8 +25,7 @@ type sending struct {
 	wait     time.Duration // how long the till waits; 0: as long as the sender tries
 }
 
-const pending = "El documento está firmado y guardado; su transmisión no ha concluido. Repita con la misma " +
-	"Idempotency-Key"
+const pending = "El documento está firmado y guardado; su envío no ha concluido. Repita con la misma Idempotency-Key"
 
 // settleDocument settles a Signed document, even after a crash or a loss: it queries MH first.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
