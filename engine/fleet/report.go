@@ -262,7 +262,7 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", float64(l.Standing.Epoch))
 	if p := a.progress(); p != nil {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc("dte_fleet_rollout_stage",
-			"1 for how far the roll-out of the desired state is here: outside, waiting, admitted, live, refused, "+
+			"1 for the stage of the desired state's roll-out here: outside, waiting, admitted, live, refused, "+
 				"returned; absent without one.", []string{"stage"}, nil), prometheus.GaugeValue, 1, string(p.Stage))
 	}
 }
