@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -391,17 +392,30 @@ func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp
 //go:embed openapi.json
 var contractBase []byte
 
-// OpenAPI returns the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code.
-// issued are the types of documents that the branch issues. The tests of this package compare the contract with the
-// tables of endpoints; the tests of cmd/dted compare every request and answer with the contract.
-func OpenAPI(issued []*bundle.Type) ([]byte, error) {
-	return form.Contract(contractBase, issued, record.Known())
+//go:embed openapi.es.json
+var contractSpanish []byte
+
+// OpenAPI returns the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code,
+// with its texts in a language, es or en. issued are the types of documents that the branch issues. The tests of this
+// package compare the contract with the tables of endpoints; the tests of cmd/dted compare every request and answer
+// with the contract.
+func OpenAPI(issued []*bundle.Type, lang string) ([]byte, error) {
+	return form.Contract(contractBase, issued, record.Known(), contractTexts()[lang])
 }
+
+// contractTexts maps, for each language but English, the English texts of the contract and its page to that language.
+var contractTexts = sync.OnceValue(func() map[string]map[string]string {
+	var spanish map[string]string
+	if err := json.Unmarshal(contractSpanish, &spanish); err != nil {
+		panic(err) // it is part of the program: tests find its faults
+	}
+	return map[string]map[string]string{"es": spanish}
+})
 
 // contractPages are the pages of one set of types: GET /openapi.json, and GET /docs, the same contract for people.
 type contractPages struct {
 	issued []*bundle.Type
-	pages  map[string]fixedPage // by path
+	pages  map[string]fixedPage // by path and language: "/docs es"
 }
 
 // fixedPage is a page that is the same for everybody: made once, with its tag and policy.
@@ -416,20 +430,24 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 	if have := g.contract.Load(); have != nil && slices.Equal(have.issued, issued) {
 		return have, nil
 	}
-	text, err := OpenAPI(issued)
-	if err != nil {
-		return nil, fmt.Errorf("making the contract: %w", err)
+	made := &contractPages{issued: issued, pages: make(map[string]fixedPage)}
+	for _, lang := range []string{"en", "es"} {
+		text, err := OpenAPI(issued, lang)
+		if err != nil {
+			return nil, fmt.Errorf("making the contract: %w", err)
+		}
+		docs := page.Reference(text, contractTexts()[lang])
+		made.pages["/openapi.json "+lang] = fixedPage{name: "openapi.json", kind: "application/json; charset=utf-8",
+			tag: tagOf(text), body: text}
+		made.pages["/docs "+lang] = fixedPage{name: "docs.html", kind: "text/html; charset=utf-8",
+			policy: page.ReferencePolicy, tag: tagOf(docs), body: docs}
 	}
-	docs := page.Reference(text)
-	made := &contractPages{issued: issued, pages: map[string]fixedPage{
-		"/openapi.json": {name: "openapi.json", kind: "application/json; charset=utf-8", tag: tagOf(text), body: text},
-		"/docs": {name: "docs.html", kind: "text/html; charset=utf-8", policy: page.ReferencePolicy, tag: tagOf(docs),
-			body: docs}}}
 	g.contract.Store(made)
 	return made, nil
 }
 
-// publicPage serves a page of the contract to anybody, at the pace of strangers.
+// publicPage serves a page of the contract to anybody, at the pace of strangers. Programs read /openapi.json: it is in
+// English unless Spanish is asked for.
 func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	if err := g.stranger(ctx); err != nil {
 		return err
@@ -438,8 +456,13 @@ func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	if err != nil {
 		return err
 	}
-	p := made.pages[string(ctx.Path())]
+	path, otherwise := string(ctx.Path()), "es"
+	if path == "/openapi.json" {
+		otherwise = "en"
+	}
+	p := made.pages[path+" "+reply.Language(ctx, otherwise)]
 	respondTagged(ctx, p.kind, "inline", p.name, p.tag, p.body)
+	ctx.Response.Header.Add("Vary", "Accept-Language")
 	if p.policy != "" {
 		reply.Secure(ctx, p.policy)
 	}

@@ -10,7 +10,7 @@ import (
 // contractText is the contract of a branch that issues all shipped types.
 var contractText = func() []byte {
 	learned := record.Learn(plugins.Types()...)
-	text, err := OpenAPI(plugins.Types())
+	text, err := OpenAPI(plugins.Types(), "en")
 	if err := errors.Join(learned, err); err != nil {
 		panic(err)
 	}

@@ -27,6 +27,8 @@ var (
 	ErrExists = errors.New("something is there already")
 	// ErrNoStore: Open found no store. Open never makes a store: a mistyped path would restart numbering at 1.
 	ErrNoStore = errors.New("no store")
+	// ErrLayout: another version of this package wrote the store. Nothing was read or changed.
+	ErrLayout = errors.New("another version of dted wrote the store")
 	// ErrMark: the high-water mark is missing, unreadable, old or another store's. Further issuing could use numbers
 	// twice.
 	ErrMark = errors.New("store and high-water mark do not agree")

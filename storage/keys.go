@@ -46,8 +46,8 @@ const (
 	tableEnd     byte = 13 // no table; the upper bound of the last table
 )
 
-// layout is the version of this table and of the rows. A store of another layout is not opened.
-const layout uint32 = 1
+// layout is the version of this table and of the rows: dted 1.0.0 wrote 1. A store of another layout is not opened.
+const layout uint32 = 2
 
 var (
 	keyLayout   = append([]byte{tableMeta}, "layout"...)

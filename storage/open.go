@@ -189,7 +189,7 @@ func (o *Options) damagedOptions(po *pebble.Options) string {
 func checkLayout(db *pebble.DB) error {
 	row, err := get(db, keyLayout)
 	if err == nil && (len(row) != 4 || be.Uint32(row) != layout) {
-		err = fmt.Errorf("layout is %x, this program knows %d", row, layout)
+		err = fmt.Errorf("%w: its layout is %x, this program knows %d", ErrLayout, row, layout)
 	}
 	if err != nil {
 		return fmt.Errorf("reading layout: %w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -24,11 +25,17 @@ import (
 // boxAccount owns the branch's data in these tests; no user of this machine has this number.
 const boxAccount = 54321
 
-// typedByRoot runs dtectl as root does, in a process of its own.
+// typedByRoot runs dtectl as root does, in a process of its own: in a folder that the branch's account cannot enter, from
+// which the configuration has a relative path.
 func typedByRoot(t *testing.T, b *boxtest.Box, args ...string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAccount$")
-	cmd.Env = append(os.Environ(), "DTECTL_TYPED="+strings.Join(append([]string{"-c", b.Config()}, args...), "\n"),
+	cmd.Dir = t.TempDir()
+	path, err := filepath.Rel(cmd.Dir, b.Config())
+	if err = errors.Join(err, os.Chmod(cmd.Dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(os.Environ(), "DTECTL_TYPED="+strings.Join(append([]string{"-c", path}, args...), "\n"),
 		"SUDO_USER=eva")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

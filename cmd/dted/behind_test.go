@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -50,7 +51,8 @@ func TestBehind(t *testing.T) {
 	status, body, err := b.post("/dte/dte01", 1, "fourth", hammerSale(1, 4))
 	var problem struct{ Type, Message string }
 	if err := errors.Join(err, json.Unmarshal(body, &problem)); err != nil || status != 503 ||
-		problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "dtectl recover") {
+		problem.Type != refusal.CodeStoreBehind || !strings.Contains(problem.Message, "dtectl recover") ||
+		!regexp.MustCompile(`/01/M001/P001/\d{4} hasta el 3, aquí el 1`).MatchString(problem.Message) {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 	if status, body, err := b.post("/dte/dte01", 1, "first", hammerSale(1, 1)); err != nil || status != 201 ||

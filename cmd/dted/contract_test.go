@@ -23,7 +23,7 @@ import (
 // contractText is the contract of a branch that issues today's types.
 var contractText = func() []byte {
 	err := records.Learn(tilltest.TypesIssued()...)
-	text, made := gateway.OpenAPI(tilltest.TypesIssued())
+	text, made := gateway.OpenAPI(tilltest.TypesIssued(), "en")
 	if err := errors.Join(err, made); err != nil {
 		panic(err)
 	}

@@ -67,6 +67,7 @@ var elsewhere = map[string]string{
 	"dtectl recover":         "TestRecover_Backup",
 	"dtectl clock accept":    "TestDoctor_DiskAndClock",
 	"dtectl doctor":          "TestDoctor",
+	"Install: block 2":       "TestWayBack",
 	"dtectl certify":         "TestREADME",
 	"dtectl books --explain": "TestREADME",
 	"dtectl books":           "TestBooks_Branches",

@@ -136,7 +136,7 @@ func TestType_Invented(t *testing.T) {
 	b.start()
 	says("/openapi.json", http.StatusOK, `"/dte/prenda":{"post":{"operationId":"emitirPrenda"`, `"ClienteDePrenda"`,
 		"Rosa Pineda")
-	says("/docs", http.StatusOK, "Pawn ticket (77)")
+	says("/docs?lang=en", http.StatusOK, "Pawn ticket (77)")
 	sold := issues("loan-1", http.StatusCreated, `"estado":"PROCESSED"`)
 	if again := issues("loan-1", http.StatusCreated, sold.Code); again.Code != sold.Code {
 		t.Errorf("a retry made %s of %s", again.Code, sold.Code)

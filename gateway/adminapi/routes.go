@@ -273,18 +273,5 @@ func (o *Routes) page(ctx *fasthttp.RequestCtx) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Vary", "Accept-Language")
 	reply.Secure(ctx, page.StatusPolicy)
-	ctx.SetBody(o.board.Get(language(ctx), o.front.Now(), o.Overview))
-}
-
-// language returns the language of ?lang=, else the first known language of Accept-Language, else Spanish.
-func language(ctx *fasthttp.RequestCtx) string {
-	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
-	for one := range strings.SplitSeq(wanted, ",") {
-		tag, _, _ := strings.Cut(strings.TrimSpace(one), ";")
-		tag, _, _ = strings.Cut(strings.ToLower(tag), "-")
-		if tag == "es" || tag == "en" {
-			return tag
-		}
-	}
-	return "es"
+	ctx.SetBody(o.board.Get(reply.Language(ctx, "es"), o.front.Now(), o.Overview))
 }

@@ -15,12 +15,15 @@ import (
 // Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each issued type
 // adds its operation, POST /dte/<path>, and the request schemas of its form. known lists all types of stored documents.
 // The groups of base (x-groups) describe the members that forms name by group; the contract omits these groups.
-func Contract(base []byte, issued, known []*bundle.Type) ([]byte, error) {
+// spanish maps the English texts of base, of forms and of this file to their Spanish; nil: the contract is in English.
+func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]string) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {
 		return nil, err
 	}
-	c := &contract{groups: doc.Get(groupsOf), made: make(map[string]string)}
+	c := &contract{spanish: spanish, made: make(map[string]string)}
+	doc = c.translated(doc)
+	c.groups = doc.Get(groupsOf)
 	components := doc.Get("components")
 	schemas := components.Get("schemas")
 	for _, m := range schemas.Members() {
@@ -53,12 +56,46 @@ const groupsOf = "x-groups"
 
 // contract makes the parts of one contract.
 type contract struct {
+	spanish map[string]string
 	groups  dte.Value
 	schemas []dte.Member
 	made    map[string]string // the text of each schema, by its name
 	// operations are the operation ids of base. If a type's id is one of them, the type's number is appended to it.
 	operations []string
 }
+
+// say returns a text in the contract's language. es is the form's own Spanish text; empty: spanish may have one.
+func (c *contract) say(en, es string) string {
+	if c.spanish == nil {
+		return en
+	}
+	return cmp.Or(es, c.spanish[en], en)
+}
+
+// translated returns a part of base with its titles, summaries and descriptions in the contract's language.
+func (c *contract) translated(v dte.Value) dte.Value {
+	switch v.Kind() {
+	case dte.KindObject:
+		members := slices.Clone(v.Members())
+		for i, m := range members {
+			members[i].Value = c.translated(m.Value)
+			if m.Value.Kind() == dte.KindString && slices.Contains(textsOf, m.Name) {
+				members[i].Value = dte.Str(c.say(m.Value.Text(), ""))
+			}
+		}
+		return dte.Obj(members...)
+	case dte.KindArray:
+		items := slices.Clone(v.Items())
+		for i := range items {
+			items[i] = c.translated(items[i])
+		}
+		return dte.Arr(items...)
+	}
+	return v
+}
+
+// textsOf are the members of the contract that people read.
+var textsOf = []string{"title", "summary", "description"}
 
 // js parses a JSON constant of this file, with texts in the places of %s.
 func js(format string, texts ...string) dte.Value {
@@ -87,16 +124,18 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 		body = body.With("example", raw(only))
 	} else if len(t.Form.Examples) > 0 {
 		var examples []dte.Member
-		summary := map[string]string{"payload": "In the payload's names", "library": "In the client library's names"}
+		summary := map[string]string{"payload": "In the payload's names", "library": "In the client library's names",
+			"credit": "On credit", "discounts": "With discounts", "collecting": "With VAT collected in advance",
+			"cash": "In cash", "paper": "Of paper documents", "goods": "Of goods", "example": "Example"}
 		for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.Form.Examples))) {
-			examples = append(examples, dte.Member{Name: name, Value: js(`{"summary":%s}`, cmp.Or(summary[name], name)).
-				With("value", raw(t.Form.Examples[name]))})
+			examples = append(examples, dte.Member{Name: name, Value: js(`{"summary":%s}`, c.say(cmp.Or(summary[name],
+				name), "")).With("value", raw(t.Form.Examples[name]))})
 		}
 		body = body.With("examples", dte.Obj(examples...))
 	}
-	about := t.Form.About
+	about := c.say(t.Form.About, t.Form.Es)
 	if t.Permission != "" {
-		about += " Permission " + t.Permission + "."
+		about += " " + c.say("Permission", "") + " " + t.Permission + "."
 	}
 	invalid, none, conflict := "Invalida", "", "TodaviaNo"
 	switch {
@@ -124,7 +163,7 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 	}
 	return js(`{"operationId":%s,"tags":["Issue"],"summary":%s,"description":%s,"parameters":[`+
 		`{"$ref":"#/components/parameters/IdempotencyKey"},{"$ref":"#/components/parameters/Prefer"}]}`,
-		id, t.En+" ("+t.Document+")", about).
+		id, c.say(t.En, t.Es)+" ("+t.Document+")", about).
 		With("requestBody", js(`{"required":true}`).With("content", dte.Obj(dte.Member{Name: "application/json",
 			Value: body}))).
 		With("responses", dte.Obj(responses...))
@@ -206,7 +245,7 @@ func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	for _, name := range m.Due {
 		kinds = append(kinds, dte.Member{Name: name, Value: c.groups.Get(m.Use).Get("of")})
 	}
-	s := js(`{"type":"object","description":"Discount of the whole document, by kind of total."}`).
+	s := js(`{"type":"object","description":%s}`, c.say("Discount of the whole document, by kind of total.", "")).
 		With("properties", dte.Obj(kinds...)).With("additionalProperties", dte.Bool(false))
 	return []dte.Member{{Name: "descuentoGlobal", Value: orNull(c.component("DescuentoGlobal", t, s))}}
 }
@@ -223,7 +262,7 @@ func orNull(s dte.Value) dte.Value {
 func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	var s dte.Value
 	name := cmp.Or(m.Component, titled(t.Path)+titled(m.Name))
-	about := m.About
+	about := c.say(m.About, m.Es)
 	if m.Catalogue != "" {
 		about = strings.TrimSpace(about + " " + m.Catalogue + ".")
 	}
@@ -233,7 +272,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	case shape == isObject:
 		loose := m.Use != ""
 		if loose {
-			about = strings.TrimSpace(about + " Members that are not known are dropped, not refused.")
+			about = strings.TrimSpace(about + " " + c.say("Members that are not known are dropped, not refused.", ""))
 		}
 		var inner []dte.Member
 		for _, g := range c.groups.Get(m.Use).Members() {

@@ -27,7 +27,7 @@ func contractOf(t *testing.T) dte.Value {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Contract(base, plugins.Types(), plugins.Types())
+	text, err := Contract(base, plugins.Types(), plugins.Types(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestExtra_OfItems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Contract(base, []*bundle.Type{&invoice}, plugins.Types())
+	text, err := Contract(base, []*bundle.Type{&invoice}, plugins.Types(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

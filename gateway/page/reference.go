@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"slices"
@@ -18,14 +19,18 @@ import (
 //go:embed reference.css
 var referenceStyle string
 
-// Reference returns the reference page of an OpenAPI contract. The contract is part of the program: tests find its
-// faults, therefore Reference panics instead of returning an error.
-func Reference(contract []byte) []byte {
+// Reference returns the reference page of an OpenAPI contract. spanish maps the page's own texts to their Spanish; nil:
+// the page is in English, as the contract. The contract is part of the program: tests find its faults, therefore
+// Reference panics instead of returning an error.
+func Reference(contract []byte, spanish map[string]string) []byte {
 	d, err := dte.Parse(contract)
 	if err != nil {
 		panic(err)
 	}
-	c := reference{d}
+	c, other := reference{d, spanish, "es"}, "en"
+	if spanish == nil {
+		c.lang, other = other, c.lang
+	}
 	info := d.Get("info")
 	title := textOf(info, "title")
 	item := func(to, text string) g.Node { return el("li", link(to, text)) }
@@ -45,37 +50,59 @@ func Reference(contract []byte) []byte {
 				}
 			}
 		}
-		contents = append(contents, txt("h2", name), g.If(len(entries) > 0, el("ul", entries)))
-		sections = append(sections, el("section", txt("h2", name), txt("p", textOf(tag, "description")), articles))
+		contents = append(contents, txt("h2", c.t(name)), g.If(len(entries) > 0, el("ul", entries)))
+		sections = append(sections, el("section", txt("h2", c.t(name)), txt("p", textOf(tag, "description")), articles))
 	}
 	elements := slices.DeleteFunc(problem.Faults(), func(c problem.Code) bool { return len(c.Status) > 0 })
-	return document("en", title, referenceStyle, nil,
-		el("nav", attr("aria-label", "Contents"), el("p", link("#top", title)), contents, txt("h2", "Reference"),
-			el("ul", item("#guide", "From another system"), item("#books", "What the accountant files"),
-				item("#errors", "Error codes"), item("#schemas", "Schemas"), item("/openapi.json", "openapi.json"))),
+	return document(c.lang, title, referenceStyle, nil,
+		el("nav", attr("aria-label", c.t("Contents")), el("p", link("#top", title), g.Text(" · "),
+			el("a", attr("href", "?lang="+other), attr("lang", other), g.Text(say(c.lang, "other")))), contents,
+			txt("h2", c.t("Reference")),
+			el("ul", item("#guide", c.t("From another system")), item("#books", c.t("What the accountant files")),
+				item("#errors", c.t("Error codes")), item("#schemas", c.t("Schemas")),
+				item("/openapi.json?lang="+c.lang, "openapi.json"))),
 		el("main", attr("id", "top"),
 			txt("h1", title), el("p", class("lead"), g.Text(textOf(info, "summary"))),
 			g.Map(strings.Split(textOf(info, "description"), "\n\n"), func(p string) g.Node { return txt("p", p) }),
 			txt("pre", strings.Replace(referenceExample, "{path}", first, 1)),
 			sections,
-			guideSection(),
-			sampleSection(),
-			el("section", attr("id", "errors"), txt("h2", "Error codes"),
-				el("p", g.Text("What each code means, and what to do. "), txt("code", "message"),
-					g.Text(" is for the cashier: show it as it is.")),
-				el("div", class("codes"), listed("table", problem.Types(), codeRow, el("caption", g.Text("The member "),
-					txt("code", "type"), g.Text(" of an "), link("#Error", "Error")))),
-				el("div", class("codes"), listed("table", elements, codeRow, el("caption", g.Text("The "),
-					txt("code", "code"), g.Text(" of each element of its "), txt("code", "errors"))))),
-			el("section", attr("id", "schemas"), txt("h2", "Schemas"),
-				el("p", txt("b", "*"), g.Text(" is required. The others may be null or missing in a request.")),
+			el("section", attr("id", "guide"), txt("h2", c.t("From another system")),
+				txt("p", c.t("For a till that follows the service's specification to the letter: what the "+
+					"specification leaves open, and what is otherwise here.")),
+				g.Map(guide, func(v guideView) g.Node {
+					return g.Group{txt("h3", c.in(problem.Text{ES: v.ES, EN: v.EN})),
+						txt("p", c.in(problem.Text{ES: v.TextES, EN: v.TextEN}))}
+				})),
+			el("section", attr("id", "books"), txt("h2", c.t("What the accountant files")),
+				txt("p", c.t("What dtectl books makes of a small shop's November: the annexes of the VAT return (F-07 "+
+					"v14) as MH's portal takes them, the VAT books, and the F-930. The annexes have no headings; the "+
+					"names below the letters are those of MH's manual. Upload an annex as it is: a spreadsheet that "+
+					"opens and saves it drops the zeros that a NIT begins with, unless every column is imported as "+
+					"text.")),
+				g.Map(sample.Files(), sampleFile)),
+			el("section", attr("id", "errors"), txt("h2", c.t("Error codes")),
+				txt("p", c.t("What each code means, and what to do. The text of message is for the cashier: show it "+
+					"as it is.")),
+				el("div", class("codes"), listed("table", problem.Types(), c.codeRow, el("caption",
+					g.Text(c.t("Of the answer: ")), txt("code", "type"), g.Text(" · "), link("#Error", "Error")))),
+				el("div", class("codes"), listed("table", elements, c.codeRow, el("caption",
+					g.Text(c.t("Of each member: ")), txt("code", "errors[].code"))))),
+			el("section", attr("id", "schemas"), txt("h2", c.t("Schemas")),
+				el("p", txt("b", "*"), g.Text(c.t(" is required. The others may be null or missing in a request."))),
 				g.Map(d.Get("components").Get("schemas").Members(), c.schema))))
 }
 
 func textOf(v dte.Value, name string) string { return v.Get(name).Text() }
 
 // reference reads the contract.
-type reference struct{ doc dte.Value }
+type reference struct {
+	doc     dte.Value
+	spanish map[string]string
+	lang    string
+}
+
+// t returns a text of the page itself in the page's language. Texts of the contract are in that language already.
+func (c reference) t(en string) string { return cmp.Or(c.spanish[en], en) }
 
 // resolve follows a $ref, and returns its target and the last name of the reference.
 func (c reference) resolve(v dte.Value) (dte.Value, string) {
@@ -95,26 +122,26 @@ func (c reference) resolve(v dte.Value) (dte.Value, string) {
 func (c reference) operation(method, path string, o dte.Value) g.Node {
 	description := textOf(o, "description")
 	if o.Get("security").Exists() {
-		description += " Takes no token."
+		description += c.t(" Takes no token.")
 	}
 	var parameters, body, example, answers g.Group
 	for _, p := range o.Get("parameters").Items() {
 		p, _ = c.resolve(p)
 		m := c.member(p.Get("schema"))
-		m.name, m.in, m.description = textOf(p, "name"), textOf(p, "in"), textOf(p, "description")
-		parameters = append(parameters, m.row(p.Get("required").Bool()))
+		m.name, m.in, m.description = textOf(p, "name"), c.t(textOf(p, "in")), textOf(p, "description")
+		parameters = append(parameters, c.row(&m, p.Get("required").Bool()))
 	}
 	if content := o.Get("requestBody").Get("content").Get("application/json"); content.Exists() {
 		m := c.member(content.Get("schema"))
-		body = g.Group{el("p", g.Text("Body: "), link("#"+m.link, m.kind),
-			g.If(!o.Get("requestBody").Get("required").Bool(), g.Text(", may be missing")))}
+		body = g.Group{el("p", g.Text(c.t("Body: ")), link("#"+m.link, m.kind),
+			g.If(!o.Get("requestBody").Get("required").Bool(), g.Text(c.t(", may be missing"))))}
 		first := content.Get("example")
 		if all := content.Get("examples").Members(); len(all) > 0 {
 			first = all[0].Value.Get("value")
 		}
 		var pretty bytes.Buffer
 		if json.Indent(&pretty, first.Append(nil), "", "  ") == nil && pretty.Len() > 0 {
-			example = g.Group{el("details", txt("summary", "Example"), txt("pre", pretty.String()))}
+			example = g.Group{el("details", txt("summary", c.t("Example")), txt("pre", pretty.String()))}
 		}
 	}
 	for _, r := range o.Get("responses").Members() {
@@ -124,8 +151,8 @@ func (c reference) operation(method, path string, o dte.Value) g.Node {
 	return el("article", attr("id", id), txt("h3", textOf(o, "summary")),
 		el("p", class("line"), el("span", class("method "+method), g.Text(method)), g.Text(" "), txt("code", path)),
 		txt("p", description),
-		g.If(len(parameters) > 0, el("div", el("table", txt("caption", "Parameters"), parameters))), body, example,
-		el("div", class("answers"), el("table", txt("caption", "Answers"), answers)))
+		g.If(len(parameters) > 0, el("div", el("table", txt("caption", c.t("Parameters")), parameters))), body, example,
+		el("div", class("answers"), el("table", txt("caption", c.t("Answers")), answers)))
 }
 
 // answer shows a status with its schema, or else with its media types or the codes of its error.
@@ -158,8 +185,8 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {
-		about = append(about, g.Text(" One of "), txt("code", first.Text()), g.Text(" and "),
-			txt("code", s.Value.Get("then").Get("required").Index(0).Text()), g.Text(" is due."))
+		about = append(about, g.Text(c.t(" One of the two is required: ")), txt("code", first.Text()), g.Text(" · "),
+			txt("code", s.Value.Get("then").Get("required").Index(0).Text()))
 	}
 	var kind g.Node
 	rows := c.members(s.Value)
@@ -177,7 +204,7 @@ func (c reference) members(s dte.Value) (rows g.Group) {
 	for _, p := range s.Get("properties").Members() {
 		m := c.member(p.Value)
 		m.name = p.Name
-		rows = append(rows, m.row(slices.ContainsFunc(due, func(d dte.Value) bool { return d.Text() == p.Name })))
+		rows = append(rows, c.row(&m, slices.ContainsFunc(due, func(d dte.Value) bool { return d.Text() == p.Name })))
 	}
 	return rows
 }
@@ -209,15 +236,15 @@ func (c reference) member(s dte.Value) member {
 	switch m.kind {
 	case "array":
 		of := c.member(s.Get("items"))
-		m.kind, m.link, m.inner, m.limits = "list of "+of.kind, of.link, of.inner, of.limits
+		m.kind, m.link, m.inner, m.limits = c.t("list of ")+of.kind, of.link, of.inner, of.limits
 	case "object":
 		m.inner = c.members(s)
 	}
-	for _, limit := range [][2]string{{"const", "always "}, {"minimum", "≥ "}, {"exclusiveMinimum", "> "},
-		{"maximum", "≤ "}, {"minLength", "length ≥ "}, {"maxLength", "length ≤ "}, {"minItems", "from "},
-		{"maxItems", "up to "}, {"default", "default "}} {
+	for _, limit := range [][2]string{{"const", "always"}, {"minimum", "≥"}, {"exclusiveMinimum", ">"},
+		{"maximum", "≤"}, {"minLength", "length ≥"}, {"maxLength", "length ≤"}, {"minItems", "from"},
+		{"maxItems", "up to"}, {"default", "default"}} {
 		if l := s.Get(limit[0]); l.Exists() {
-			m.limits = append(m.limits, limit[1]+l.Text())
+			m.limits = append(m.limits, c.t(limit[1])+" "+l.Text())
 		}
 	}
 	var values []string
@@ -232,14 +259,14 @@ func (c reference) member(s dte.Value) member {
 	return m
 }
 
-func (m *member) row(required bool) g.Node {
+func (c reference) row(m *member, required bool) g.Node {
 	kind := g.Text(m.kind)
 	if m.link != "" {
 		kind = link("#"+m.link, m.kind)
 	}
 	return el("tr",
 		el("th", attr("scope", "row"), txt("code", m.name),
-			g.If(required, el("b", attr("title", "required"), g.Text("*")))),
+			g.If(required, el("b", attr("title", c.t("required")), g.Text("*")))),
 		el("td", g.If(m.in != "", g.Group{txt("i", m.in), g.Text(" ")}), kind, m.remarks()),
 		el("td", g.Text(m.description), g.If(len(m.inner) > 0, el("table", m.inner))))
 }
@@ -249,15 +276,20 @@ func (m *member) remarks() g.Node {
 	return g.If(len(m.limits) > 0, g.Group{g.Text(" "), txt("small", strings.Join(m.limits, " "))})
 }
 
-// codeRow returns a code with its statuses, in both languages.
-func codeRow(c problem.Code) g.Node {
-	said := func(lang string, meaning, action string) g.Node {
-		return el("td", attr("lang", lang), txt("p", meaning+"."), txt("p", action+"."))
-	}
-	return el("tr", attr("id", c.Name), el("th", attr("scope", "row"), txt("code", c.Name), g.Map(c.Status,
+// codeRow returns a code with its statuses.
+func (c reference) codeRow(code problem.Code) g.Node {
+	return el("tr", attr("id", code.Name), el("th", attr("scope", "row"), txt("code", code.Name), g.Map(code.Status,
 		func(n int) g.Node {
 			return g.Group{g.Text(" "), el("span", class("status s"+strconv.Itoa(n/100)), g.Text(strconv.Itoa(n)))}
-		})), said("en", c.Meaning.EN, c.Action.EN), said("es", c.Meaning.ES, c.Action.ES))
+		})), el("td", txt("p", c.in(code.Meaning)+"."), txt("p", c.in(code.Action)+".")))
+}
+
+// in returns a text in the page's language.
+func (c reference) in(t problem.Text) string {
+	if c.lang == "en" {
+		return t.EN
+	}
+	return t.ES
 }
 
 // guideView is one hint for a till that follows the service's specification to the letter: the appliance fills a gap of
@@ -365,42 +397,12 @@ var guide = []guideView{
 			"a ellos."},
 }
 
-// guideSection shows the guide in English, and in Spanish at its side where there is room.
-func guideSection() g.Node {
-	return el("section", attr("id", "guide"), txt("h2", "From another system"),
-		el("p", g.Text("For a till that follows the service's specification to the letter: what the specification "+
-			"leaves open, and what is otherwise here.")),
-		el("p", attr("lang", "es"),
-			g.Text("Para una caja que sigue la especificación al pie de la letra: lo que ella "+
-				"deja abierto y lo que aquí es distinto.")),
-		g.Map(guide, func(v guideView) g.Node {
-			return el("div", class("pair"), el("div", txt("h3", v.EN), txt("p", v.TextEN)),
-				el("div", attr("lang", "es"), txt("h3", v.ES), txt("p", v.TextES)))
-		}))
-}
-
 // referenceExample is a whole request, as a till would send it.
 const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080{path} \
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`
 
-// sampleSection shows a month's files as a spreadsheet would.
-func sampleSection() g.Node {
-	return el("section", attr("id", "books"), txt("h2", "What the accountant files"),
-		el("p", g.Text("What "), txt("code", "dtectl books"),
-			g.Text(" makes of a small shop's November: the annexes of the VAT return (F-07 v14) as MH's portal takes "+
-				"them, the VAT books, and the F-930. The annexes have no headings; the names below the letters are "+
-				"those of MH's manual. Upload an annex as it is: a spreadsheet that opens and saves it drops the "+
-				"zeros that a NIT begins with, unless every column is imported as text.")),
-		el("p", attr("lang", "es"), g.Text("Lo que "), txt("code", "dtectl books"),
-			g.Text(" hace del noviembre de una tienda pequeña: los anexos de la declaración de IVA (F-07 v14) como "+
-				"los recibe el portal de Hacienda, los libros de IVA y el F-930. Los anexos no llevan encabezados; "+
-				"los nombres bajo las letras son los del manual. Suba cada anexo tal cual: una hoja de cálculo "+
-				"que lo abre y lo guarda quita los ceros con que empieza un NIT, salvo que se importen todas "+
-				"las columnas como texto.")),
-		g.Map(sample.Files(), sampleFile))
-}
-
+// sampleFile shows a file of a month as a spreadsheet would.
 func sampleFile(f sample.File) g.Node {
 	return el("details", txt("summary", f.Name), el("div", class("sheet"), attr("lang", "es"), el("table",
 		txt("caption", f.Title),

@@ -230,7 +230,7 @@ func TestBrowser(t *testing.T) {
 	}
 	status := serve(StatusPolicy, func(lang string) []byte { return renderStatus(lang, shown) })
 	contract := contractText(t)
-	reference := serve(ReferencePolicy, func(string) []byte { return Reference(contract) })
+	reference := serve(ReferencePolicy, func(string) []byte { return Reference(contract, nil) })
 	look := func(name, url string, wide int, scheme string) {
 		b.Open(url, wide, scheme)
 		var bad []string

@@ -94,41 +94,52 @@ A code that is not here comes from rules that the operator wrote.
 }
 
 // TestContract: openapi.json lists the types that tills can meet, and describes them and the codes of faults by the
-// list.
+// list; openapi.es.json has these descriptions in Spanish.
 func TestContract(t *testing.T) {
-	const path = "../openapi.json"
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	describe := func(list []problem.Code) string {
+	describe := func(list []problem.Code, or string, in func(problem.Text) string) string {
 		all := make([]string, len(list))
 		for i, c := range list {
-			all[i] = strings.TrimSuffix(c.Name+" "+strings.ReplaceAll(statuses(c), ", ", " or "), " ") + ": " +
-				c.Meaning.EN
+			all[i] = strings.TrimSuffix(c.Name+" "+strings.ReplaceAll(statuses(c), ", ", or), " ") + ": " +
+				in(c.Meaning)
 		}
 		return strings.Join(all, ". ") + "."
+	}
+	both := func(list []problem.Code, before, after problem.Text) (en, es string) {
+		return quoted(t, before.EN+describe(list, " or ", func(t problem.Text) string { return t.EN })+after.EN),
+			quoted(t, before.ES+describe(list, " o ", func(t problem.Text) string { return t.ES })+after.ES)
 	}
 	var names []string
 	for _, c := range problem.Types() {
 		names = append(names, "              "+strconv.Quote(c.Name))
 	}
-	contract := string(b)
-	for _, part := range []struct{ place, want string }{
-		{`"Error": \{[^\x00]*?"type": \{\s+"type": "string",\s+"description": ("[^\n]*"),\n`,
-			quoted(t, describe(problem.Types()))},
-		{`"Error": \{[^\x00]*?"enum": \[\n([^\]]*)\n            \]`, strings.Join(names, ",\n")},
-		{`"Falta": \{[^\x00]*?"code": \{\s*"type": "string",\s*"description": ("(?:[^"\\]|\\.)*"),`,
-			quoted(t, "Stable; never used for anything else. "+describe(problem.Faults())+
-				" Rules of the operator's own may have others.")},
+	typesEN, typesES := both(problem.Types(), problem.Text{}, problem.Text{})
+	faultsEN, faultsES := both(problem.Faults(), problem.Text{ES: "Estable; nunca se usa para otra cosa. ",
+		EN: "Stable; never used for anything else. "}, problem.Text{ES: " Las reglas propias del operador pueden " +
+		"tener otros.", EN: " Rules of the operator's own may have others."})
+	type part struct{ place, want string }
+	for path, parts := range map[string][]part{
+		"../openapi.json": {
+			{`"Error": \{[^\x00]*?"type": \{\s+"type": "string",\s+"description": ("[^\n]*"),\n`, typesEN},
+			{`"Error": \{[^\x00]*?"enum": \[\n([^\]]*)\n            \]`, strings.Join(names, ",\n")},
+			{`"Falta": \{[^\x00]*?"code": \{\s*"type": "string",\s*"description": ("(?:[^"\\]|\\.)*"),`, faultsEN}},
+		"../openapi.es.json": {
+			{`\n  ("VALIDATION_ERROR 400: [^\n]*"),\n`, typesEN + ": " + typesES},
+			{`\n  ("Stable; never [^\n]*"),\n`, faultsEN + ": " + faultsES}},
 	} {
-		at := regexp.MustCompile(part.place).FindStringSubmatchIndex(contract)
-		if at == nil {
-			t.Fatalf("the contract has no %s", part.place)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
-		contract = contract[:at[2]] + part.want + contract[at[3]:]
+		contract := string(b)
+		for _, part := range parts {
+			at := regexp.MustCompile(part.place).FindStringSubmatchIndex(contract)
+			if at == nil {
+				t.Fatalf("%s has no %s", path, part.place)
+			}
+			contract = contract[:at[2]] + part.want + contract[at[3]:]
+		}
+		golden(t, path, contract)
 	}
-	golden(t, path, contract)
 }
 
 func quoted(t *testing.T, s string) string {

@@ -173,6 +173,19 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
+// Language returns the language of ?lang=, else the first known language of Accept-Language, otherwise the given one.
+func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
+	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
+	for one := range strings.SplitSeq(wanted, ",") {
+		tag, _, _ := strings.Cut(strings.TrimSpace(one), ";")
+		tag, _, _ = strings.Cut(strings.ToLower(tag), "-")
+		if tag == "es" || tag == "en" {
+			return tag
+		}
+	}
+	return otherwise
+}
+
 // Router finds the handler of a request. If there is no such path or method, it answers with a problem.
 type Router struct{ *router.Router }
 

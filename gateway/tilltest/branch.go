@@ -120,7 +120,7 @@ var contractText = sync.OnceValues(func() ([]byte, error) {
 	if err := record.Learn(TypesIssued()...); err != nil {
 		return nil, err
 	}
-	return gateway.OpenAPI(TypesIssued())
+	return gateway.OpenAPI(TypesIssued(), "en")
 })
 
 // Open starts a branch with an empty store in an ambiente (CAT-001) at a time. When the test ends, it stops the branch

@@ -101,7 +101,8 @@ type Invalidation struct {
 
 // Form describes a till's request: its members, and the fact that each becomes.
 type Form struct {
-	About string `json:"about"`
+	About string `json:"about"` // English
+	Es    string `json:"es"`    // the same in Spanish
 	// Pays: a payment is due, cash by default (SPEC 2.7).
 	Pays bool `json:"pays"`
 	// Either lists pairs of names for one value. One of the two is required; both may come if they are equal.
@@ -139,7 +140,8 @@ type Member struct {
 	Equals    string          `json:"equals"` // the only value that it may have
 	Catalogue string          `json:"catalogue"`
 	Format    string          `json:"format"`
-	About     string          `json:"about"`
+	About     string          `json:"about"`     // English
+	Es        string          `json:"es"`        // the same in Spanish
 	Component string          `json:"component"` // name of the member's schema in the contract
 	// Layout lists the members of an object that MH's layouts require in addition to Due, before DTE 2.0 and since.
 	Layout struct {

@@ -35,7 +35,7 @@ func without(name, file, check, setting string) Broken {
 var Boxes = []Broken{
 	// The configuration.
 	setting("a name that is no setting", "ambiente =", "ambient =", "configuration", "",
-		"ambient: is not a setting (line 1): it is misspelt, or a later version of dted brought it"),
+		"ambient: is not a setting (line 1): it is misspelt, or of another version of dted, which CHANGELOG names"),
 	setting("a text where a number belongs", "threshold = 1", "threshold = \"one\"", "configuration", "rules.threshold",
 		"rules.threshold: line "),
 	setting("a line that is no TOML", "[branch]", "[branch", "configuration", "", "line 5"),

@@ -301,7 +301,7 @@ func pinned(pin string) (*http.Client, error) {
 
 // Options are the flags of every verb.
 type Options struct {
-	Config string `short:"c" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The appliance's configuration."`
+	Config string `short:"c" type:"path" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The configuration."`
 }
 
 // handed holds the files that the operator named, read before root became the branch's account; nil when the process

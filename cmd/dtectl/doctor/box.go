@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +38,9 @@ func (d *doctor) configuration(path string) bool {
 	d.cfg = cfg
 	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente,
 		dte.FormatNIT(cfg.Issuer.NIT), len(cfg.Points))
+	if newer, err := config.Newer(path); err == nil && len(newer) > 0 {
+		d.ok("configuration", "before an earlier version is installed, take out: %s", strings.Join(newer, ", "))
+	}
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -269,4 +270,26 @@ func (p *patient) restore() {
 	_, err = storage.Assemble(ctx, storage.Sources{Backups: []string{p.At("backup")}},
 		storage.Options{Dir: p.Config.Data, MarkPath: p.Config.Mark, Now: time.Now}, nil)
 	p.Must(err)
+}
+
+// TestDoctor_MovedMark: dted ran in its own folder, and the configuration names another place for the mark since: from
+// any folder doctor finds the mark where dted had it.
+func TestDoctor_MovedMark(t *testing.T) {
+	p := newPatient(t)
+	t.Chdir(p.Dir)
+	cfg, err := config.Load("dted.toml")
+	p.Must(err)
+	s, err := storage.Open(cfg.Store(slog.New(slog.DiscardHandler)))
+	p.Must(err, s.Close())
+	text, err := os.ReadFile("dted.toml")
+	p.Must(err, os.Mkdir("medium", 0o700), config.WriteFile("dted.toml", []byte(strings.Replace(string(text),
+		`mark = "mark"`, `mark = "medium/mark"`, 1))))
+	t.Chdir(t.TempDir())
+	want := "the store's mark is " + p.At("mark") + ": dtectl recover brings it here"
+	for _, f := range p.examine().findings {
+		if f.Check == "store" && f.Do == want {
+			return
+		}
+	}
+	t.Errorf("doctor does not say that %s", want)
 }

@@ -27,6 +27,9 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 			"what it shipped to the chain's store, or from a "+
 			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
 		return last
+	case errors.Is(err, storage.ErrLayout):
+		d.fail("store", "install the version that wrote it; the runbook tells more under Install", "%v", err)
+		return last
 	case errors.Is(err, storage.ErrCorrupt):
 		d.fail("store", repairRemedy, "%v", err)
 		return last

@@ -19,6 +19,7 @@ import (
 //	within    the shortest and the longest duration allowed
 //	form      the check of a value's form: see forms
 //	file      a path, relative to the configuration's folder. "secret": nobody else may read the file
+//	since     the version that brought the setting, if it is later than 1.0.0
 type Config struct {
 	Ambiente    string            `toml:"ambiente" required:"" form:"ambiente"`
 	Data        string            `toml:"data" required:"" file:""`
@@ -38,11 +39,11 @@ type Config struct {
 	Tokens      string            `toml:"tokens" required:"" file:"secret"`
 	BoxKey      string            `toml:"box_key" file:"secret"` // default: box.key in the folder of the token file
 	Payments    map[string]string `toml:"payment_codes"`
-	Types       Types             `toml:"types"`
+	Types       Types             `toml:"types" since:"1.1.0"`
 	Print       Print             `toml:"print"`
 	Mail        *Mail             `toml:"mail"`
 	Archive     *Archive          `toml:"archive"`
-	Webhook     *Webhook          `toml:"webhook"`
+	Webhook     *Webhook          `toml:"webhook" since:"1.1.0"`
 	Fleet       *Fleet            `toml:"fleet"`
 	Access      Access            `toml:"access"`
 	Books       books.Settings    `toml:"books"`
@@ -62,8 +63,8 @@ type API struct {
 	Rate           int      `toml:"rate" default:"50"`
 	PublicURL      string   `toml:"public_url"` // default: http, or https with TLS, and the Host of the request
 	BrowserOrigins []string `toml:"browser_origins" form:"origin"`
-	UnknownCodes   string   `toml:"unknown_codes" default:"refuse" one:"refuse pass"`
-	RequireKey     bool     `toml:"require_key"`
+	UnknownCodes   string   `toml:"unknown_codes" default:"refuse" one:"refuse pass" since:"1.1.0"`
+	RequireKey     bool     `toml:"require_key" since:"1.1.0"`
 }
 
 // Ops is the operators' listener.
@@ -94,9 +95,10 @@ func (t Types) Open(document string) bool { return slices.Contains(t.Issue, docu
 
 // Authority is how MH is reached. Durations are texts like "8s".
 type Authority struct {
-	URL            string   `toml:"url" required:""`
-	PasswordFile   string   `toml:"password_file" required:"" file:"secret"`
-	Patience       Duration `toml:"patience" default:"5s"` // after this time, MH is asked later for the document
+	URL          string `toml:"url" required:""`
+	PasswordFile string `toml:"password_file" required:"" file:"secret"`
+	// Patience is how long a sale waits for MH. After that time, MH is asked later for the document.
+	Patience       Duration `toml:"patience" default:"5s" since:"1.1.0"`
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
 	Rehearsal      bool     `toml:"rehearsal"`
 	Ahead          Duration `toml:"ahead"` // of the box's clock; the simulated authority is ahead by the same time
@@ -105,7 +107,7 @@ type Authority struct {
 // Contingency is the policy without MH.
 type Contingency struct {
 	Responsible Person `toml:"responsible"`
-	Hurry       int    `toml:"hurry" default:"1"`
+	Hurry       int    `toml:"hurry" default:"1" since:"1.1.0"`
 	// If Internet is empty, only a name or route that is not found shows that the branch has no Internet.
 	Internet []string `toml:"internet"`
 }
@@ -237,7 +239,7 @@ type Webhook struct {
 // Fleet is the branch's chain: central IT writes what the boxes run to its store, and each box its status.
 type Fleet struct {
 	Store       *Archive `toml:"store"` // default: Config.Archive
-	Chain       string   `toml:"chain" required:"" form:"name"`
+	Chain       string   `toml:"chain" required:"" form:"name" since:"1.1.0"`
 	Branch      string   `toml:"branch" required:"" form:"name"`
 	Group       string   `toml:"group" required:"" form:"name"`
 	DirectorKey string   `toml:"director_key" required:"" file:""`

@@ -101,7 +101,35 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	return prepare(into, "", filepath.Dir(path)), nil
+	// The store remembers where its mark was: programs that started in other folders must read the same path.
+	folder, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	return prepare(into, "", folder), nil
+}
+
+// Newer returns the settings of a file that version 1.0.0 does not know, each with the version that brought it.
+func Newer(path string) (names []string, err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var file map[string]any
+	if err := toml.Unmarshal(b, &file); err != nil {
+		return nil, err
+	}
+	for _, s := range settings(reflect.ValueOf(new(Config)).Elem(), "", true) {
+		var at any = file
+		for name := range strings.SplitSeq(s.name, ".") {
+			section, _ := at.(map[string]any)
+			at = section[name]
+		}
+		if since := s.tag.Get("since"); since != "" && at != nil {
+			names = append(names, s.name+" (since "+since+")")
+		}
+	}
+	return names, nil
 }
 
 // read decodes a TOML file strictly: an unknown name is an error with its line.
@@ -118,8 +146,8 @@ func read(path string, into any) error {
 		var faults []error
 		for _, e := range strict.Errors {
 			line, _ := e.Position()
-			faults = append(faults, fmt.Errorf("%s: is not a setting (line %d): it is misspelt, or a later version of "+
-				"dted brought it", strings.Join(e.Key(), "."), line))
+			faults = append(faults, fmt.Errorf("%s: is not a setting (line %d): it is misspelt, or of another version of "+
+				"dted, which CHANGELOG names", strings.Join(e.Key(), "."), line))
 		}
 		return invalid(path, faults...)
 	case errors.As(err, &wrong):

@@ -208,13 +208,18 @@ func checkBehind(list []storage.Witness) error {
 		return nil
 	}
 	english := make([]string, len(list))
+	var series []string
 	for i := range list {
 		english[i] = list[i].String()
+		for _, l := range list[i].Series {
+			series = append(series, fmt.Sprintf("%s hasta el %d, aquí el %d", l.Series, l.There, l.Here))
+		}
 	}
 	return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: behindRetry,
 		English: "Nothing is numbered before dtectl recover: " + strings.Join(english, "; "),
-		Message: "Otro medio del equipo conoce documentos que faltan en su base: no se emiten documentos nuevos " +
-			"hasta que soporte los concilie con dtectl recover"}
+		Message: "Otro medio del equipo conoce documentos que faltan en su base (" +
+			strings.Join(series[:min(3, len(series))], "; ") + "): no se emiten documentos nuevos hasta que soporte " +
+			"los concilie con dtectl recover"}
 }
 
 // chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.
