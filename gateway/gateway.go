@@ -449,7 +449,7 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 // publicPage serves a page of the contract to anybody, at the pace of strangers. Programs read /openapi.json: it is in
 // English unless Spanish is asked for.
 func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
-	if err := g.stranger(ctx); err != nil {
+	if err := cmp.Or(g.stranger(ctx), reply.CheckQuery(ctx, []string{"lang"})); err != nil {
 		return err
 	}
 	made, err := g.contractPages()

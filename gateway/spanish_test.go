@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/gateway/page"
@@ -120,7 +121,7 @@ func TestContract_OwnSpanish(t *testing.T) {
 // TestContract_Languages: /docs speaks the language of the query, else the browser's, else Spanish; /openapi.json is in
 // English for programs, which name no language.
 func TestContract_Languages(t *testing.T) {
-	url := served(t, New(Options{}).Serve)
+	url := served(t, New(Options{Now: time.Now}).Serve)
 	tags := make(map[string]bool)
 	for _, c := range []struct{ path, accept, want string }{
 		{"/docs", "", `<html lang="es"`}, {"/docs", "en-US,en;q=0.9,es;q=0.8", `<html lang="en"`},
