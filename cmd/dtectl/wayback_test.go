@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble"
+	"github.com/cockroachdb/pebble/v2"
 
 	"dtegate/cmd/cmdtest/barebox"
 	"dtegate/cmd/dted/config"
