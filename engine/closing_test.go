@@ -4,13 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/storage/disktest"
 )
 
@@ -76,4 +79,35 @@ func (w *world) closeDay(fresh bool) *documents.Closing {
 		w.t.Fatalf("%+v, made %v: %v", z, made, err)
 	}
 	return z
+}
+
+// TestCloseDay_Unanswered: a sale that MH has not answered is in its day's closing: a Z never changes.
+func TestCloseDay_Unanswered(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	w.wire.at = func(point string) {
+		if strings.Contains(point, "recepciondte") {
+			cancel()
+		}
+	}
+	if _, err := w.engine.Issue(ctx, sale("one", 1130)); err == nil {
+		t.Fatal("the sale was answered")
+	}
+	z := w.closeDay(true)
+	if z.Net.Sales != "11.30" || len(z.Groups) != 1 || z.Groups[0].Estado != record.EstadoContingency {
+		t.Errorf("%+v", z)
+	}
+	for range 2 { // before MH answers, and after it
+		if kept := w.closeDay(false); kept.Later != 0 {
+			t.Errorf("%d documents came later", kept.Later)
+		}
+		if err := w.engine.Recover(context.Background(), w.now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x, err := w.engine.documents.Closing(context.Background(), dte.Date(start), true, 1, testCaller(1),
+		w.now()); err != nil || x.Net != z.Net || x.Groups[0].Estado != record.EstadoProcessed {
+		t.Errorf("%+v, %v", x, err)
+	}
 }

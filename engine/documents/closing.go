@@ -169,13 +169,13 @@ func (r *Register) kept(ctx context.Context, point int64, date string, c record.
 	if err != nil {
 		return nil, refusal.Internal(fmt.Errorf("reading the closing of %s: %w", date, err))
 	}
-	c.OwnTypes = false
-	now, err := r.List(ctx, Filter{From: date, To: date, PointID: point, Limit: 1}, c)
+	now, err := r.ledger.page(ctx, query{days: []string{date}, limit: 1,
+		match: func(g group) bool { return g.branch == c.Point.BranchID && g.point == point }})
 	if err != nil {
-		return nil, err
+		return nil, refusal.Unavailable(err, "Las sumas de ese día aún se están preparando")
 	}
-	for _, t := range now.Totals {
-		z.Later += t.Count
+	for _, t := range now.totals {
+		z.Later += t.count
 	}
 	for _, g := range z.Groups {
 		z.Later -= g.Count
@@ -224,10 +224,7 @@ func (r *Register) count(ctx context.Context, date string, at record.Point, now 
 		rest()
 	}
 	var refused *refusal.Error
-	if errors.As(err, &refused) {
-		return nil, refused
-	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !errors.As(err, &refused) {
 		return nil, refusal.Unavailable(err, "El cierre de ese día aún se está preparando")
 	}
 	if err != nil {
@@ -261,6 +258,12 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	}
 	d.number(h)
 	estado := record.Estado(entry.State)
+	switch {
+	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // it is sold again
+		estado = record.EstadoRejected
+	case estado == "": // signed, and MH has not answered: a Z never changes
+		estado = record.EstadoContingency
+	}
 	group := of(d.groups, [2]string{h.Document, estado})
 	group.count++
 	group.sum.Add(total)
@@ -276,7 +279,9 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 		return nil
 	}
 	kind, err := r.closingKind(h)
-	if err != nil {
+	if errors.Is(err, record.ErrLost) || errors.Is(err, storage.ErrNotFound) {
+		x.Unread++
+	} else if err != nil {
 		return err
 	}
 	net := of(d.net, kind)
@@ -350,15 +355,12 @@ const (
 	returnedPurchase = "return of a purchase"
 )
 
-// closingKind returns the kind under which a closing counts a document; "" means that no sum includes it.
+// closingKind returns the kind under which a closing counts a document; "" means that no sum includes it. A note or a
+// return has an effect on the sum that includes its origin. With an error it takes a sale for the origin.
 func (r *Register) closingKind(h *record.Head) (string, error) {
-	switch t := record.TypeOf(h.Document); t.Effect {
-	case bundle.Credits:
-		return credit, nil
-	case bundle.Debits:
-		return debit, nil
-	case bundle.TakesBack:
-	default:
+	t := record.TypeOf(h.Document)
+	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]
+	if kind == "" {
 		return t.Closing, nil
 	}
 	var origin *record.Head
@@ -367,12 +369,15 @@ func (r *Register) closingKind(h *record.Head) (string, error) {
 		_, origin, err = record.Read(r.store, storage.Code(code))
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading origin: %w", err)
+		return kind, fmt.Errorf("reading origin: %w", err)
 	}
-	if record.TypeOf(origin.Document).Closing == bundle.Purchase {
+	switch closing := record.TypeOf(origin.Document).Closing; {
+	case closing == bundle.Sale:
+		return kind, nil
+	case closing == bundle.Purchase && kind != debit:
 		return returnedPurchase, nil
 	}
-	return returned, nil
+	return "", nil
 }
 
 // show writes the sums into a closing, in a fixed order.
