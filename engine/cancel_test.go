@@ -1,14 +1,18 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
+	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
+	"dtegate/storage"
 )
 
 // A rollback takes off the bundle in force and leaves future bundles. A future bundle is cancelled by name, and the
@@ -144,4 +148,79 @@ func TestShelf_CancelGeneration(t *testing.T) {
 	if r := w.at(1, 1130, 1, dte.Null()); r.Rule.Version != "1.5.0" {
 		t.Errorf("on the day a sale by %s", r.Rule.Version)
 	}
+}
+
+// A type that a careless bundle brought and of which nothing was issued can be brought again otherwise, once its bundle
+// is cancelled; not before, and not after a document was issued.
+func TestShelf_CancelType(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	boleta := func(version, closing string) []byte {
+		return edition(t, version, bundletest.Small(t, "dte01/v2", bundletest.Trap), func(parts map[string][]byte,
+			m *bundle.Manifest) {
+			m.Name, m.Document = "boleta", "96"
+			parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(`"const": "01"`), []byte(`"const": "96"`),
+				1)
+			parts["type.json"] = []byte(strings.NewReplacer("FACTURA_CONSUMIDOR_FINAL", "BOLETA", "dte01", "boleta",
+				"emitirFactura", "emitirBoleta", `"effect"`, `"closing": "`+closing+`", "effect"`).Replace(string(
+				parts["type.json"])))
+		})
+	}
+	cancel := func(version string) {
+		t.Helper()
+		if _, err := s.Cancel(t.Context(), rulestore.Target{Name: "boleta", Schema: 2, Version: version},
+			rulestore.Order{Who: "ana", Reason: "it counts sales as purchases"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := push(t, s, boleta("1.0.0", bundle.Purchase)); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	if a := push(t, s, boleta("1.0.1", bundle.Sale)); !strings.Contains(a.Error, "never changes") {
+		t.Fatalf("%+v", a)
+	}
+	cancel("1.0.0")
+	s = w.shelf(shipped(t)) // as after a restart
+	if a := push(t, s, boleta("1.0.1", bundle.Sale)); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	if got := record.TypeOf("96").Closing; got != bundle.Sale {
+		t.Errorf("the type counts as %q", got)
+	}
+	if _, err := w.store.Append(t.Context(), storage.Keys{Series: "00/96/M001/P001/2026"}, storage.Draft{
+		State: record.Accepted, Head: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	cancel("1.0.1")
+	if a := push(t, s, boleta("1.0.2", bundle.Purchase)); !strings.Contains(a.Error, "never changes") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A bundle of a coming day is tried with the rules of that day: catalogues that lack what the rules need are refused
+// at the push, and do not stop the branch at midnight.
+func TestActivate_ComingDay(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	s := w.shelf(shipped(t))
+	lacking := func(list, from string) []byte {
+		return bundletest.Edition(t, "catalogues", "9.0.0", bundletest.In(from, ""), func(parts map[string][]byte,
+			_ *bundle.Manifest) {
+			parts["catalogues.json"] = bytes.ReplaceAll(parts["catalogues.json"], []byte(`"`+list+`"`), []byte(
+				`"X`+list+`"`))
+		})
+	}
+	for _, list := range []string{"CAT-022", "catalogues"} { // a list, and the file
+		for _, from := range []string{"2026-11-01", "2026-12-24"} {
+			if a := push(t, s, lacking(list, from)); a.Refused == "" {
+				t.Errorf("without %s from %s: %+v", list, from, a)
+			}
+		}
+	}
+	w.clock.set(time.Date(2026, 12, 24, 16, 0, 0, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.issued(sale("", 1130), record.EstadoProcessed)
 }

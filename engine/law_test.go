@@ -26,10 +26,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := common(t).book
-	g, err := rules.NewGeneration(append(was.Rules(), &rules.Rule{Bundle: other})...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := rules.NewGeneration(append(was.Rules(), &rules.Rule{Bundle: other})...)
 	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
 	if err != nil {
 		t.Fatal(err)

@@ -76,19 +76,16 @@ func loadBook(t testing.TB) *rulestore.Book {
 	for _, name := range plugins.Names {
 		loaded = append(loaded, plugintest.Rule(t, name, "compiler"))
 	}
-	g, err := rules.NewGeneration(loaded...)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var catalogues *dte.Catalogues
 	for _, r := range loaded {
 		if r.Bundle.Manifest.Kind == "catalogue" {
+			var err error
 			if catalogues, err = dte.ParseCatalogues(r.Bundle.Parts["catalogues.json"]); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	book, err := rulestore.NewBook(g, nil, catalogues, nil, nil)
+	book, err := rulestore.NewBook(rules.NewGeneration(loaded...), nil, catalogues, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,12 +102,10 @@ func TestAdmit(t *testing.T) {
 		{name: "no margin", data: signed(t, constant(7), "2.0.1", 3, s1, s2), step: StepFuel, want: ErrModule,
 			text: "used 2 of 3 units"},
 		{name: "enough margin", data: signed(t, constant(7), "2.0.1", 4, s1, s2), step: StepFuel},
-		{name: "too few cases", data: good, step: StepCompiler, want: bundle.ErrFormat,
-			text: "carries 1 golden cases, at least 2", change: func(c *Check) { c.Cases = 2 }},
 	} {
 		h, interpreter := host(t, Options{Fuel: 200_000}), host(t, Options{Engine: "interpreter", Fuel: 200_000})
 		check := Check{Keys: bundle.Keys{Pinned: []bundle.Key{k1, k2}, Threshold: 2}, Interpreter: interpreter,
-			Case: total, Cases: 1,
+			Case: total,
 			Floor: func(b *bundle.Bundle) (string, error) {
 				return map[string]string{"dte01 2": "2.0.0"}[fmt.Sprint(b.Manifest.Name, " ", b.Manifest.Schema)], nil
 			}}
@@ -149,7 +147,7 @@ func TestAdmit_Event(t *testing.T) {
 	h := host(t, Options{})
 	filled := func(context.Context, *Rule, []byte) error { return nil }
 	r, steps, err := h.Admit(context.Background(), data, Check{Keys: bundle.Keys{Pinned: []bundle.Key{k}}, Case: filled,
-		Cases: 1, Interpreter: h})
+		Interpreter: h})
 	if err != nil || r.Module != nil || len(steps) != 6 {
 		t.Errorf("%+v, %v", steps, err)
 	}

@@ -101,27 +101,13 @@ func (r *Rule) Close(ctx context.Context) error {
 type Generation struct{ rules []*Rule }
 
 // NewGeneration returns a generation. If two bundles of one document begin on the same day, the later version is used.
-// It is an error if they also have the same version.
-func NewGeneration(rules ...*Rule) (*Generation, error) {
-	for i, a := range rules {
-		for _, b := range rules[:i] {
-			x, y := a.Bundle.Manifest, b.Bundle.Manifest
-			if x.Kind != y.Kind || x.Document != y.Document || bundle.Compare(x.Version, y.Version) != 0 {
-				continue
-			}
-			for ambiente, w := range x.Validity {
-				if y.Validity[ambiente].From == w.From {
-					return nil, fmt.Errorf("two rules for %s %s in ambiente %s begin on %s with version %s", x.Kind,
-						x.Document, ambiente, w.From, x.Version)
-				}
-			}
-		}
-	}
+// A version names one bundle.
+func NewGeneration(rules ...*Rule) *Generation {
 	g := &Generation{rules: slices.Clone(rules)}
 	slices.SortStableFunc(g.rules, func(a, b *Rule) int {
 		return bundle.Compare(a.Bundle.Manifest.Version, b.Bundle.Manifest.Version)
 	})
-	return g, nil
+	return g
 }
 
 // Rules lists the generation's rules, by version.

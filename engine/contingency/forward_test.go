@@ -68,11 +68,7 @@ func (m *moves) AdoptHeld(_ context.Context, e storage.Entry, _ *record.Head, _ 
 // newContingency is a contingency without a store: it moves documents, and asks an authority.
 func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time) *Contingency {
 	t.Helper()
-	none, err := rules.NewGeneration()
-	if err != nil {
-		t.Fatal(err)
-	}
-	book, err := rulestore.NewBook(none, nil, nil, nil, nil)
+	book, err := rulestore.NewBook(rules.NewGeneration(), nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

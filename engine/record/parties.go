@@ -66,12 +66,9 @@ func (c *Caller) Reads(h *Head) bool {
 
 // ReadsAll reports whether the caller may read every type of document that its point of sale issues.
 func (c *Caller) ReadsAll() bool {
-	for _, t := range Known() {
-		if c.OwnTypes && t.Permission != "" && !c.Issues(t.Document) {
-			return false
-		}
-	}
-	return true
+	return !c.OwnTypes || !slices.ContainsFunc(Known(), func(t *bundle.Type) bool {
+		return t.Permission != "" && !c.Issues(t.Document)
+	})
 }
 
 // Readable returns the types of documents that a caller may list; nil means all.
@@ -119,9 +116,16 @@ type Receiver struct {
 	Numbers []string `json:"numbers,omitempty"` // of identification, NIT and NRC, without hyphens and spaces
 }
 
+// IssuerOf returns the issuer object of a document, which a donation names by its role.
+func IssuerOf(document dte.Value) dte.Value { return part(document, "emisor", "donatario") }
+
 // Party returns the receiver object of a document or of its facts; a return names it documento.
 func Party(document dte.Value) dte.Value {
-	for _, name := range []string{"receptor", "sujetoExcluido", "documento"} {
+	return part(document, "receptor", "sujetoExcluido", "donante", "documento")
+}
+
+func part(document dte.Value, names ...string) dte.Value {
+	for _, name := range names {
 		if v := document.Get(name); v.Kind() == dte.KindObject {
 			return v
 		}

@@ -10,9 +10,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// known holds the types of documents that this process has learned, by CAT-002. The table only grows: a stored document
-// is still shown, printed, listed and invalidated after its type's bundle has ended. The stored properties of a type
-// (name, effect, path) never change, therefore one table serves all branches. A sale uses the rules in force instead.
+// known holds the types of documents that this process has learned, by CAT-002. A stored document is still shown,
+// printed, listed and invalidated after its type's bundle has ended. The stored properties of a type (name, effect,
+// path) never change, therefore one table serves all branches. A sale uses the rules in force instead.
 var known atomic.Pointer[map[string]*bundle.Type]
 
 // Learn adds types to the known types. A new description of a type replaces the old one; a contradiction is an error.
@@ -33,6 +33,13 @@ func Learn(learned ...*bundle.Type) error {
 			return nil
 		}
 	}
+}
+
+// Forget removes a type of which no document exists.
+func Forget(document string) {
+	next := maps.Clone(types())
+	delete(next, document)
+	known.Store(&next)
 }
 
 // Fits returns an error if a type contradicts its known description or another known type.

@@ -95,3 +95,11 @@ func TestEachDocument(t *testing.T) {
 		t.Errorf("a walk that fails: %v", err)
 	}
 }
+
+// TestParty: a donation names its two sides by their roles.
+func TestParty(t *testing.T) {
+	d, err := dte.Parse([]byte(`{"donatario":{"nombre":"a"},"donante":{"nombre":"b"},"documento":{"nombre":"c"}}`))
+	if err != nil || IssuerOf(d).Get("nombre").Text() != "a" || Party(d).Get("nombre").Text() != "b" {
+		t.Errorf("%s %s %v", IssuerOf(d).Append(nil), Party(d).Append(nil), err)
+	}
+}

@@ -89,7 +89,7 @@ var errAlready = errors.New("it is here already")
 // check returns the conditions of an admission. try replaces the floor, because a trial has no floor.
 func (s *Store) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
-	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter, Cases: 1,
+	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter,
 		Floor: func(b *bundle.Bundle) (string, error) { return s.floorFor(b), nil },
 		Case: func(ctx context.Context, r *rules.Rule, golden []byte) error {
 			if run == nil {
@@ -284,9 +284,9 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live.
+// layout compiles the book that would go live, and the books of the days on which a bundle begins.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
-	detail := fmt.Sprintf("%d bundles", len(s.wantedBundles(on)))
+	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {
 		changed, err := record.Successor(i.Described.Type)
 		if err != nil {
@@ -297,7 +297,17 @@ func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*she
 	s.mu.Lock()
 	s.loaded[i.Digest] = r
 	s.mu.Unlock()
-	book, err := s.assemble(ctx, on)
+	book, err := s.assemble(ctx, on, s.o.Now())
+	var days []string
+	for _, o := range on {
+		if o.From > s.today() && !slices.Contains(days, o.From) && err == nil {
+			day, _ := time.ParseInLocation(time.DateOnly, o.From, dte.Zone) // the manifest's dates are checked
+			if _, err = s.assemble(ctx, on, day); err != nil {
+				err = fmt.Errorf("on %s: %w", o.From, err)
+			}
+			days = append(days, o.From)
+		}
+	}
 	if err == nil && s.o.Accept != nil {
 		err = s.o.Accept(book)
 	}

@@ -68,10 +68,9 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wantedBundles returns the bundles in force yesterday, today or on a later day, and the bundles for originals. It
-// includes yesterday because a sale may have read the clock just before midnight.
-func (s *Store) wantedBundles(list []*shelved) (wanted []*shelved) {
-	day := s.o.Now()
+// wantedBundles returns the bundles in force on the day before, on a day or later, and the bundles for originals. It
+// includes the day before because a sale may have read the clock just before midnight.
+func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	for _, i := range list {
 		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i ||
 			i.From > dte.Date(day) && inForce(list, i, i.From) == i || ofOriginals(list, i, day) {
@@ -150,14 +149,14 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 }
 
 // noRules is the generation of a branch that cannot issue.
-var noRules, _ = rules.NewGeneration()
+var noRules = rules.NewGeneration()
 
 // warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors: assemble meets them again
 // and returns them.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
 	on := s.computable()
-	wanted := s.wantedBundles(on)
+	wanted := wantedBundles(on, s.o.Now())
 	for _, i := range wanted {
 		if p := lastGoodBefore(on, i); p != nil && i.Kind == "document" && !slices.Contains(wanted, p) {
 			wanted = append(wanted, p)
@@ -175,12 +174,12 @@ func (s *Store) warm(ctx context.Context) {
 	wg.Wait()
 }
 
-// assemble makes the book of the bundles on the shelf. An error that one bundle causes is a *BundleError.
-func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
+// assemble makes the book of the bundles on the shelf on a day. An error that one bundle causes is a *BundleError.
+func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule
 	previous := make(map[string]*rules.Rule)
-	for _, i := range s.wantedBundles(on) {
+	for _, i := range wantedBundles(on, day) {
 		if o := twin(on, i); o != nil {
 			return nil, &BundleError{Digest: i.Digest, Err: fmt.Errorf("another bundle (%.12s) of %s %s came first",
 				o.Digest, o.Name, o.Version)}
@@ -190,7 +189,7 @@ func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
 			return nil, &BundleError{Digest: i.Digest, Err: err}
 		}
 		live = append(live, r)
-		if i.Kind == "catalogue" && (catalogue == nil || inForce(on, i, s.today()) == i) {
+		if i.Kind == "catalogue" && (catalogue == nil || inForce(on, i, dte.Date(day)) == i) {
 			if _, err := s.parseCatalogues(r); err != nil {
 				return nil, &BundleError{Digest: i.Digest, Err: err}
 			}
@@ -209,27 +208,24 @@ func (s *Store) assemble(ctx context.Context, on []*shelved) (*Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := rules.NewGeneration(live...)
+	named, err := s.named(ctx, on, catalogue, dte.Date(day))
 	if err != nil {
 		return nil, err
 	}
-	named, err := s.named(ctx, on, catalogue)
-	if err != nil {
-		return nil, err
-	}
-	return NewBook(g, previous, c, named, s.book.Load())
+	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns, by the bundle's digest, the catalogues of the bundles that name taxes as of another day than today.
-// current holds today's catalogues.
-func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule) (map[string]*dte.Catalogues, error) {
+// named returns, by the bundle's digest, the catalogues of the bundles that name taxes as of another day than this one.
+// current holds the day's catalogues.
+func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
+	error) {
 	named := make(map[string]*dte.Catalogues)
 	like := &shelved{Admitted: Admitted{Kind: current.Bundle.Manifest.Kind, Document: current.Bundle.Manifest.Document}}
 	for _, i := range on {
 		if i.Kind != "document" {
 			continue
 		}
-		other := inForce(on, like, namesOn(on, i, s.today()))
+		other := inForce(on, like, namesOn(on, i, day))
 		if other == nil || other.Digest == current.Bundle.Digest {
 			continue
 		}

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"dtegate/engine/dte"
@@ -119,7 +121,7 @@ func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	for _, i := range off {
 		b.Off = append(b.Off, i.RuleRef)
 	}
-	book, err := s.assemble(ctx, on)
+	book, err := s.assemble(ctx, on, s.o.Now())
 	if err != nil {
 		return nil, fmt.Errorf("making the book of rules after a %s: %w", b.Way, err)
 	}
@@ -211,9 +213,23 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 		return nil, fmt.Errorf("%w: %s %s has begun on %s: dtectl rules rollback leads back from it", ErrNoSuchRule,
 			t.Name, t.Version, coming.From)
 	}
-	off := []*shelved{coming}
+	off, brought := []*shelved{coming}, s.broughtType(coming)
 	stays := inForce(slices.DeleteFunc(s.computable(), func(i *shelved) bool { return i == coming }), coming, s.today())
-	return s.stepBack(ctx, stays, off, &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason})
+	back, err := s.stepBack(ctx, stays, off, &StepBack{Way: wayCancel, Who: o.Who, Reason: o.Reason})
+	if err == nil && brought && !s.issued(coming.Document) {
+		record.Forget(coming.Document)
+	}
+	return back, err
+}
+
+// issued reports whether a document of a type was ever numbered here. If not, another bundle may describe the type
+// otherwise.
+func (s *Store) issued(document string) bool {
+	series, err := s.o.Store.LastNumbers()
+	maps.DeleteFunc(series, func(name string, _ uint64) bool {
+		return !strings.HasPrefix(name, s.o.Ambiente+"/"+document+"/")
+	})
+	return err != nil || len(series) > 0
 }
 
 // broughtType reports whether a bundle was pushed and is the only bundle of its document type. Without it the branch

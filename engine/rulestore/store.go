@@ -204,27 +204,33 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn registers the types that the records describe, in the order of the records. Types of vouched bundles come
-// first.
+// learn registers the types that the records describe, in the order of the records: first those of vouched bundles on
+// the shelf, then those of bundles off the shelf, if documents of the type exist, and last those of other bundles.
 func (s *Store) learn() {
-	for _, vouched := range [...]bool{true, false} {
-		for _, i := range s.items {
-			if i.Described == nil || i.Described.Type == nil || i.counts() != vouched {
+	var on, off, other []*shelved
+	for _, i := range s.items {
+		switch {
+		case i.Described == nil || i.Described.Type == nil:
+		case !i.counts():
+			other = append(other, i)
+		case i.off == nil:
+			on = append(on, i)
+		case s.issued(i.Document):
+			off = append(off, i)
+		}
+	}
+	for n, i := range slices.Concat(on, off, other) {
+		t := *i.Described.Type
+		t.Document, t.View = i.Document, i.Described.View
+		if before := record.TypeOf(i.Document); before.Document != "" {
+			if n >= len(on) {
 				continue
 			}
-			t := *i.Described.Type
-			t.Document, t.View = i.Document, i.Described.View
-			if before := record.TypeOf(i.Document); before.Document != "" {
-				if !vouched {
-					continue
-				}
-				t.Form = before.Form
-			}
-			if err := record.Learn(&t); err != nil {
-				s.notes = append(s.notes,
-					fmt.Sprintf("the record of %s %s describes its type otherwise than before: %v", i.Name, i.Version,
-						err))
-			}
+			t.Form = before.Form
+		}
+		if err := record.Learn(&t); err != nil {
+			s.notes = append(s.notes, fmt.Sprintf("the record of %s %s describes its type otherwise than before: %v",
+				i.Name, i.Version, err))
 		}
 	}
 }

@@ -184,7 +184,7 @@ func (s *Store) misplacedRecord(digest string) *shelved {
 func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	for {
 		on := s.computable()
-		book, err := s.assemble(ctx, on)
+		book, err := s.assemble(ctx, on, s.o.Now())
 		var bad *BundleError
 		switch {
 		case ctx.Err() != nil:

@@ -72,8 +72,8 @@ func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency
 var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos",
 	"information", "invalidacion", "json", "pdf", "resend"}
 
-// ownPermissions are permissions of the API itself: no type may have them (seller.PermissionRead, PermissionMail).
-var ownPermissions = []string{"CONSULTA", "REENVIO"}
+// OwnPermissions are permissions of the API itself: no type may have them.
+var OwnPermissions = []string{"ANULACION", "CONSULTA", "REENVIO"}
 
 // Effect is the effect of a document on its origin.
 type Effect string
@@ -301,7 +301,7 @@ func (t *Type) faults(add add) {
 		!typeName.MatchString(t.Permission) {
 		add("permission", "%q is not like FACTURA_EXPORTACION, or empty for what takes back", t.Permission)
 	}
-	if slices.Contains(ownPermissions, t.Permission) {
+	if slices.Contains(OwnPermissions, t.Permission) {
 		add("permission", "%q is a permission of the API's own", t.Permission)
 	}
 	for i, o := range t.Origins {

@@ -25,6 +25,8 @@ func TestParseType(t *testing.T) {
 			"type.json:5:10: path: \"cierre\" is a route of the API's own"},
 		{"type.json", `"permission": "FACTURA_EXPORTACION"`, `"permission": "REENVIO"`,
 			"permission: \"REENVIO\" is a permission of the API's own"},
+		{"type.json", `"permission": "FACTURA_EXPORTACION"`, `"permission": "ANULACION"`,
+			"permission: \"ANULACION\" is a permission of the API's own"},
 		{"type.json", `"path": "dte11"`, `"path": "Dte/11"`, "is not like ventas"},
 		{"type.json", `"name": "FACTURA_EXPORTACION"`, `"name": "factura"`, "name: \"factura\" is not like"},
 		{"type.json", `"effect": "nothing"`, `"effect": "harms"`, "effect: \"harms\" is not"},

@@ -64,11 +64,7 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 	if catalogues == nil {
 		return nil, rulestore.ErrNoCatalogue
 	}
-	g, err := rules.NewGeneration(begun...)
-	if err != nil {
-		return nil, err
-	}
-	picked, err := g.Pick("document", document, ambiente, day)
+	picked, err := rules.NewGeneration(begun...).Pick("document", document, ambiente, day)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotInForce, err)
 	}

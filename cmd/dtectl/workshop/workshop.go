@@ -192,7 +192,7 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	p := &Proof{Manifest: m, parts: parts}
 	p.Manifest.Fuel = declared
 	p.Rule, p.Steps, err = w.hosts[0].Admit(ctx, data, rules.Check{Keys: bundle.Keys{Pinned: []bundle.Key{w.key}},
-		Interpreter: w.hosts[1], Case: rulestore.Golden(w.cataloguesFor(&m)), Cases: 1})
+		Interpreter: w.hosts[1], Case: rulestore.Golden(w.cataloguesFor(&m))})
 	if err != nil && len(p.Steps) == 0 {
 		return nil, err
 	}

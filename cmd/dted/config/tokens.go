@@ -19,6 +19,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"dtegate/plugins"
+	"dtegate/rules/bundle"
 	"dtegate/rules/suggest"
 )
 
@@ -60,7 +61,7 @@ var Permissions = func() (list []string) {
 			list = append(list, t.Permission)
 		}
 	}
-	return append(list, "ANULACION", "CONSULTA", "REENVIO")
+	return append(list, bundle.OwnPermissions...)
 }()
 
 var permissionForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,40}$`)
