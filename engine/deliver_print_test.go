@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +64,34 @@ func TestPrinted_Shares(t *testing.T) {
 	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); err != nil {
 		t.Errorf("after its wait: %v", err)
 	}
+}
+
+// TestDeliver_Panic: a document at which the printer panics is set aside with the reason, and the others are mailed.
+func TestDeliver_Panic(t *testing.T) {
+	withMail(t, func(b *box, p *postOffice) {
+		printer, err := pdf.New(pdf.Options{Catalogue: func(_, code string) (string, bool) {
+			if code == "02" {
+				panic("a word without letters")
+			}
+			return "", false
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.close()
+		b.delivery.Printer = printer
+		b.start()
+		card := saleTo("card", "ana@example.com")
+		card.Facts = card.Facts.With("resumen", card.Facts.Get("resumen").With("pagos", dte.Arr(dte.Obj(member("codigo",
+			dte.Str("02")), member("referencia", dte.Str("1"))))))
+		bad, good := b.issue(card), b.issue(saleTo("cash", "eva@example.com"))
+		time.Sleep(time.Minute)
+		if n := len(p.of(good.Code)); n != 1 || len(p.of(bad.Code)) != 0 {
+			t.Errorf("%d mails", n)
+		}
+		if _, list, err := b.engine.lost.List(9); err != nil || len(list) != 1 || list[0].Code != bad.Code ||
+			!strings.Contains(list[0].Why, "a word without letters") {
+			t.Errorf("%+v %v", list, err)
+		}
+	})
 }

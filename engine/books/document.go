@@ -61,6 +61,7 @@ type content struct {
 		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
 	Emisor         Issuer    `json:"emisor"`
+	Donatario      *Issuer   `json:"donatario"` // the issuer in 15 v1
 	Receptor       *party    `json:"receptor"`
 	SujetoExcluido *party    `json:"sujetoExcluido"` // 14 v1
 	Relacionados   []related `json:"documentoRelacionado"`
@@ -84,8 +85,9 @@ func (l *items) UnmarshalJSON(b []byte) error {
 
 // Issuer is the taxpayer as named in its documents.
 type Issuer struct {
-	NIT string `json:"nit"`
-	NRC string `json:"nrc"` // absent in returns (18)
+	NIT    string `json:"nit"`
+	Number string `json:"numDocumento"` // in 15 instead of the NIT
+	NRC    string `json:"nrc"`          // absent in returns (18)
 	// Exports is the kind of item of an export invoice (11): 1 goods, 2 services, 3 both.
 	Exports int    `json:"tipoItemExpor"`
 	Name    string `json:"nombre"`
@@ -178,6 +180,8 @@ func read(doc Document) (*sealed, error) {
 	} else if err := json.Unmarshal(doc.JSON, &d.content); err != nil {
 		return wrong(err)
 	}
+	d.Emisor = *cmp.Or(d.Donatario, &d.Emisor)
+	d.Emisor.NIT = cmp.Or(d.Emisor.NIT, d.Emisor.Number)
 	if id.CodigoGeneracion != doc.Code || id.FecEmi != doc.Date {
 		return wrong(fmt.Errorf("its record says %s of %s, its signed bytes %s of %s", doc.Code, doc.Date,
 			id.CodigoGeneracion, id.FecEmi))

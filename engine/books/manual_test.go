@@ -285,6 +285,14 @@ func TestExport(t *testing.T) {
 		made("11", "2026-12-02", services, guatemala, `"totalGravada":2200,"totalNoGravado":15.4`, "2215.4"),
 		made("11", "2026-12-02", `,"tipoItemExpor":3`, guatemala, `"totalGravada":50`, "50"),
 		made("08", "2026-12-02", "", "", `"totalGravada":9`, "9"),
+		made("15", "2026-12-02", "", "", `"valorTotal":9`, "9"),
+		made("15", "2026-12-02", "", "", `"valorTotal":9`, "9"),
+	}
+	// A donee is named like a person, and by its role in the generation before.
+	for i, part := range []string{"emisor", "donatario"} {
+		d := &list[len(list)-2+i]
+		d.JSON = []byte(strings.NewReplacer(`"nit"`, `"tipoDocumento":"36","numDocumento"`, `"emisor"`,
+			`"`+part+`"`).Replace(string(d.JSON)))
 	}
 	dir, _ := madeBooks(t, "2026-12", Settings{}, list)
 	for file, want := range map[string]string{
@@ -307,7 +315,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	s := summaryOf(t, dir)
-	if len(s.Nowhere) != 1 || !strings.Contains(s.Nowhere[0].Motive, "casilla 108") {
+	if len(s.Nowhere) != 3 || !strings.Contains(s.Nowhere[0].Motive, "casilla 108") {
 		t.Errorf("in no file: %+v", s.Nowhere)
 	}
 	notes := fmt.Sprint(s.Notes)

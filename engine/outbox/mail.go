@@ -127,14 +127,14 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 const logoName = "logo.png"
 
 func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
-	id := document.Get("identificacion")
+	id, emisor := document.Get("identificacion"), record.IssuerOf(document)
 	f := mail.Facts{Test: r.Ambiente == "TEST", Number: id.Get("numeroControl").Text(), Code: r.Code, Seal: r.Sello,
 		Total:  pdf.Printed(r.Total, 2),
-		Emisor: document.Get("emisor").Get("nombre").Text(), Receptor: record.Party(document).Get("nombre").Text(),
+		Emisor: emisor.Get("nombre").Text(), Receptor: record.Party(document).Get("nombre").Text(),
 		Document: cmp.Or(id.Get("tipoDte").Text(), id.Get("tipoEvento").Text())}
 	f.Look = box.o.Delivery.Look
-	f.Look.Tax = dte.FormatNIT(document.Get("emisor").Get("nit").Text())
-	f.Look.Phone = dte.FormatPhone(document.Get("emisor").Get("telefono").Text())
+	f.Look.Tax = dte.FormatNIT(cmp.Or(emisor.Get("nit").Text(), emisor.Get("numDocumento").Text()))
+	f.Look.Phone = dte.FormatPhone(emisor.Get("telefono").Text())
 	if word, ok := box.o.Documents.Catalogue("CAT-002", f.Document); ok {
 		f.Document = word
 	}

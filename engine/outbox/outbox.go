@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -272,10 +273,15 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 	var g errgroup.Group
 	g.SetLimit(deliverAtOnce)
 	for _, entry := range entries {
-		g.Go(func() error {
+		g.Go(func() (err error) {
 			if ctx.Err() != nil {
 				return nil
 			}
+			defer func() { // a record that breaks the printer, or another part, stops no other record
+				if v := recover(); v != nil {
+					err = box.o.Lost.SetAside(ctx, entry, fmt.Errorf("delivering it: panic: %v\n%s", v, debug.Stack()))
+				}
+			}()
 			if err := box.o.Lost.Skip(ctx, entry, box.deliverOne(ctx, entry, away)); err != nil {
 				return fmt.Errorf("delivering %s: %w", dte.Code(entry.Code), err)
 			}
