@@ -68,15 +68,11 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 // correct computes, signs and stores the corrected form; it returns the bytes stored. The caller holds the lock.
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
 	digest string) (_ storage.Entry, stored int64, err error) {
-	var was dte.Value
-	part, err := e.store.Part(entry.Code, h.FactsPart())
-	if err == nil {
-		was, err = dte.Parse(part)
+	o := &origin{entry: entry, head: h}
+	if err := e.readOrigin(o); err != nil {
+		return entry, 0, err
 	}
-	if err != nil {
-		return entry, 0, refusal.Internal(fmt.Errorf("reading facts: %w", err))
-	}
-	next := *h
+	was, next := o.facts, *h
 	n := strconv.Itoa(len(h.Corrections) + 1)
 	next.Corrections = append(h.Corrections[:len(h.Corrections):len(h.Corrections)],
 		record.Correction{At: e.now().UTC().Truncate(time.Millisecond), TokenID: req.Caller.TokenID, Digest: digest,
@@ -86,7 +82,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 
 	p := record.Point{Establishment: was.Get("emisor").Get("codEstable").Text(),
 		PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
-	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form,
+	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form, ruleDay: h.Date,
 		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause,
 				h.Motive)...)})}

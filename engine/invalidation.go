@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
@@ -385,48 +384,16 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
 }
 
-// shortName is the greatest length, in letters, of a name that an invalidation's layout may refuse as too short.
-const shortName = 10
-
-// uninvalidable returns a warning if today's layout of the invalidation refuses the customer's name: "Eva" is too short
-// for the layout before DTE 2.0. It returns "" for every other sale.
-func (e *Engine) uninvalidable(d *draft) string {
-	name := d.facts.Get("receptor").Get("nombre").Text()
-	if name == "" || utf8.RuneCountInString(name) > shortName {
-		return ""
-	}
-	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(d.now))
-	if err != nil {
-		return ""
-	}
-	customer := dte.Obj(dte.Member{Name: "nombre", Value: dte.Str(name)})
-	_, faults, err := rule.Fill(dte.Obj(dte.Member{Name: "documento", Value: customer}))
-	refuses := func(f dte.Fault) bool { return f.Path == "documento.nombre" }
-	if err != nil || !slices.ContainsFunc(faults, refuses) {
-		return ""
-	}
-	return "Hacienda no recibe una invalidación con el nombre «" + name +
-		"»: es muy corto. Si la venta puede anularse, emítala con el nombre completo"
-}
-
 // CheckInvalidation returns the faults of a request that the gateway could not read completely, without the faults that
 // the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
 func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	if e.mayInvalidate(ctx, req) != nil {
 		return nil
 	}
-	now := e.now()
-	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
-	if err != nil {
-		return nil
+	if a, err := NewRecall(e).Appraise(ctx, req); err == nil {
+		return a.Faults
 	}
-	o := &origin{}
-	if o.entry, o.head, err = record.Read(e.store, storage.Code(req.Code)); err != nil ||
-		o.entry.State != record.Accepted || e.readOrigin(o) != nil || e.invalidable(rule, o, now) != nil {
-		return nil
-	}
-	_, faults, _ := e.fillInvalidation(req, rule, o, req.Code, now) // any code will do
-	return faults
+	return nil
 }
 
 // fillInvalidation makes the event, or returns all faults of the request. The error, if any, comes from the bundle.

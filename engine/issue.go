@@ -73,10 +73,9 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 	if period, release := e.contingency.Hold(); period != nil {
 		defer release()
-		if err := e.deferrable(req.Document, dte.Date(d.now)); err != nil {
+		if err := e.putInPeriod(d, period); err != nil {
 			return nil, pathRefused, err
 		}
-		d.putInPeriod(period)
 	} else {
 		release()
 	}
@@ -161,7 +160,7 @@ func notStored(err error) error {
 	return refusal.Unavailable(err, "El documento no pudo guardarse")
 }
 
-// openDraft makes the draft of a sale if the box may issue its type and has a rule for it today.
+// openDraft makes the draft of a sale if the box may issue.
 func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.o.Gate(req.Caller.Point); err != nil {
 		return nil, err
@@ -169,15 +168,15 @@ func (e *Engine) openDraft(req Request) (*draft, error) {
 	if err := e.numberGuard.Behind(); err != nil {
 		return nil, err
 	}
+	return e.makeDraft(req)
+}
+
+// makeDraft makes the draft of a sale, if the branch issues its type and has a rule for it today.
+func (e *Engine) makeDraft(req Request) (*draft, error) {
 	if !e.o.Open(req.Document) {
 		return nil, closed(req.Document,
 			`esta sucursal no lo emite: agréguelo a [types] issue o a los ajustes de la cadena, y reinicie`)
 	}
-	return e.makeDraft(req)
-}
-
-// makeDraft makes the draft of a sale, if there is a rule for it today.
-func (e *Engine) makeDraft(req Request) (*draft, error) {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
 	if errors.Is(err, rules.ErrNoRule) {
@@ -234,7 +233,7 @@ type draft struct {
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool
 
-	ruleDay  string                // the day whose rule computes the sale: the original's day; "": the sale's own
+	ruleDay  string                // whose rule computes the sale: the original's, or a correction's own; "": now's
 	rule     *rulestore.Rule       // in force on its day; computed.Rule has computed the draft
 	computed *rulestore.Evaluation // nil until step 3 or 4
 	from     *origin               // the document against which the sale is issued, or nil
@@ -328,10 +327,11 @@ func (d *draft) mark(cause int64, motive string) {
 	d.facts, d.form = d.facts.With("identificacion", id), record.FormContingency
 }
 
-// putInPeriod puts the draft in the branch's contingency period.
-func (d *draft) putInPeriod(p *contingency.Period) {
+// putInPeriod puts a draft in the branch's contingency period, if MH accepts its type in contingency.
+func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 	d.mark(p.Cause, p.MotiveOnDocument())
 	d.period, d.reason = p, p.Motive
+	return e.deferrable(d.request.Document, dte.Date(d.now))
 }
 
 // compute evaluates a draft. A draft with faults returns a *refusal.Error that names all of them.
@@ -343,10 +343,6 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 	case e.shelf != nil && ctx.Err() == nil:
 		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay,
 			dte.Date(d.now)), d.facts, d.filling(), err)
-	}
-	var refused *refusal.Error
-	if errors.As(err, &refused) {
-		return nil, refused
 	}
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -362,9 +358,6 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 	}
 	if dte.Amount(computed.Computed.Summary[computed.Rule.Total]) >= annexLimit {
 		computed.Warnings = append(computed.Warnings, beyondAnnex)
-	}
-	if warning := e.uninvalidable(d); warning != "" {
-		computed.Warnings = append(computed.Warnings, warning)
 	}
 	return computed, nil
 }
@@ -491,6 +484,14 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	}
 	to.Head, err = h.Encode()
 	return to, err
+}
+
+// Repeated returns the document that was issued under a request's key, as it stands now; nil if there is none.
+func (e *Engine) Repeated(ctx context.Context, req Request) (*record.View, error) {
+	if key := idempotency(req); key != nil {
+		return e.answerRepeated(ctx, key, req)
+	}
+	return nil, nil
 }
 
 // answerRepeated returns the document that was issued under a key, or nil if the key is new.

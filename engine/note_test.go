@@ -123,3 +123,30 @@ func TestNote_Inherits(t *testing.T) {
 	ask.Facts = ask.Facts.With("receptor", taxpayer)
 	w.issued(ask, record.EstadoProcessed)
 }
+
+// TestNote_Returned: what was returned of an invoice is not credited too, and what was credited is not returned.
+func TestNote_Returned(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	if err := w.sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil {
+		t.Fatal(err)
+	}
+	note := func(key string, sold *record.View) Request {
+		r := noteOn("05", key, sold, item(1, "1", "100"))
+		r.Facts = r.Facts.With("receptor", taxpayer)
+		return r
+	}
+	ctx := context.Background()
+	returned := w.issued(invoice("i", item(1, "1", "113")), record.EstadoProcessed)
+	r := w.issued(returnOf("r", returned, back(1, "1")), record.EstadoProcessed)
+	_, err := w.engine.Issue(ctx, note("n", returned))
+	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+	credited := w.issued(invoice("i2", item(1, "1", "113")), record.EstadoProcessed)
+	w.issued(note("n2", credited), record.EstadoProcessed)
+	_, err = w.engine.Issue(ctx, returnOf("r2", credited, back(1, "1")))
+	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+	if _, err := w.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil {
+		t.Fatal(err)
+	}
+	w.issued(note("n", returned), record.EstadoProcessed)
+}

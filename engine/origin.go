@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -145,6 +144,18 @@ func (e *Engine) completeDraft(d *draft, o *origin) error {
 // drawn adds a computed document's draws on its origin to d.draws. It refuses to credit more than is left.
 func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Evaluation) error {
 	how := record.TypeOf(d.request.Document).Effect
+	// Notes and returns keep separate accounts: an origin that had both would give the same goods back twice.
+	other := map[bundle.Effect]uint32{bundle.Credits: record.LineReturned, bundle.TakesBack: record.LineCredited}[how]
+	for k := range uint32(len(amountsOfLine)) {
+		n, err := e.store.Counter(o.entry.Code, other+k)
+		if err != nil {
+			return refusal.Internal(err)
+		}
+		if n > 0 && other > 0 {
+			return refusal.Of([]dte.Fault{{Path: "cuerpoDocumento", Code: dte.FaultCondition,
+				Message: "El documento original ya tiene devoluciones o notas de crédito: admite unas o las otras"}})
+		}
+	}
 	if how == bundle.TakesBack {
 		d.givenBack(r, ev)
 		return nil
@@ -510,16 +521,5 @@ func (e *Engine) notYet(document string) *refusal.Error {
 	}
 	return &refusal.Error{Code: refusal.CodeNotYet,
 		Message: fmt.Sprintf("El documento de tipo %s (%s) se emite desde el %s, con la siguiente generación de "+
-			"Hacienda; antes no existe", document, record.TypeOf(document).Name, spanishDate(from))}
-}
-
-// spanishDate returns a date in Spanish words: "1 de diciembre de 2026".
-func spanishDate(date string) string {
-	at, err := time.Parse(time.DateOnly, date)
-	if err != nil {
-		return date
-	}
-	months := [...]string{"enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre",
-		"octubre", "noviembre", "diciembre"}
-	return fmt.Sprintf("%d de %s de %d", at.Day(), months[at.Month()-1], at.Year())
+			"Hacienda; antes no existe", document, record.TypeOf(document).Name, dte.FormatDay(from))}
 }

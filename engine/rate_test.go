@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/rules/bundletest"
+	"dtegate/storage"
 )
 
 // changeDay is when the VAT of these tests becomes 15 %.
@@ -190,5 +192,37 @@ func TestRate_CasesOfTheDay(t *testing.T) {
 		"tributos").Index(0)
 	if got := tax.Get("descripcion").Text(); got != string(of13) {
 		t.Errorf("today's voucher has %q", got)
+	}
+}
+
+// What was sold at 13 % and is corrected on a day of 15 % stays at 13 %, also if the rule of its own day fails.
+func TestRate_Corrected(t *testing.T) {
+	w := changing(t)
+	defer w.close()
+	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+		t.Fatal(err)
+	}
+	sold := w.issued(sale("", 1130), record.EstadoContingency)
+	entry, h, err := record.Read(w.store, storage.Code(codeOf(sold)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Refused, h.Response = w.now().Add(90*time.Hour), &authority.Response{CodigoMsg: "003"}
+	for _, state := range []storage.State{record.Reported, record.Rejected} {
+		if entry, err = w.engine.move(t.Context(), entry, storage.Change{To: state}, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := push(t, w.engine.shelf, edition(t, "2.9.9", bundletest.Small(t, "dte01/v2",
+		bundletest.Trap))); a.State != rulestore.Live {
+		t.Fatalf("%+v", a)
+	}
+	w.turn()
+	r, err := w.engine.Correct(t.Context(), codeOf(sold), sale("", 1130))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if iva := amount(numbers(t, r, "resumen"), "totalIva").Fixed2(); iva != "1.30" || r.Rule.Version == "8.0.0" {
+		t.Errorf("of 11.30 sold at 13 %%, %s is VAT by %s", iva, r.Rule.Version)
 	}
 }

@@ -80,7 +80,9 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 	period, release := e.contingency.Hold()
 	release()
 	if period != nil {
-		d.putInPeriod(period)
+		if err := e.putInPeriod(d, period); err != nil {
+			return nil, err
+		}
 	}
 	if req.Origin != nil {
 		d.from, d.computed, err = e.computeAgainst(ctx, d.rule, d)
@@ -143,15 +145,7 @@ func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []d
 // breaches returns the layout's faults of a draft, without the paths that the known faults already name.
 func (e *Engine) breaches(r *rulestore.Rule, d *draft, known []dte.Fault) []dte.Fault {
 	_, found, _ := r.Fill(nil, d.facts, nil, d.filling())
-	named := make(map[string]bool, len(known))
-	for _, f := range known {
-		named[f.Path] = true
-	}
-	faults := found[:0]
-	for _, f := range found {
-		if !named[f.Path] {
-			faults = append(faults, f)
-		}
-	}
-	return faults
+	return slices.DeleteFunc(found, func(f dte.Fault) bool {
+		return slices.ContainsFunc(known, func(k dte.Fault) bool { return k.Path == f.Path })
+	})
 }
