@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -23,6 +24,7 @@ import (
 	"dtegate/gateway/door"
 	"dtegate/gateway/problem"
 	"dtegate/gateway/reply"
+	"dtegate/rules/bundle"
 )
 
 // said is an engine that answers as the test says: the contract is about HTTP, and no real engine fails in every way on
@@ -31,6 +33,7 @@ type said struct {
 	err    error
 	stored int64 // bytes of each document
 	closed bool  // the day is closed, until it is closed again
+	known  bool  // every key is known
 }
 
 const saidCode = "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F"
@@ -50,6 +53,12 @@ func (s *said) record() (*record.View, error) {
 			Response: &authority.Response{Estado: "PROCESADO", SelloRecibido: "x"}}}, nil
 }
 func (s *said) Issue(context.Context, engine.Request) (*record.View, error) { return s.record() }
+func (s *said) Repeated(context.Context, engine.Request) (*record.View, error) {
+	if s.known {
+		return s.record()
+	}
+	return nil, nil
+}
 func (s *said) Document(context.Context, dte.Code, record.Caller) (*record.View, error) {
 	return s.record()
 }
@@ -280,6 +289,30 @@ func TestRequireKey(t *testing.T) {
 		if resp.StatusCode != want || want == 400 && !strings.Contains(string(body),
 			`"path":"Idempotency-Key","code":"REQUIRED"`) {
 			t.Errorf("%q: %d %s", headers, resp.StatusCode, body)
+		}
+	}
+}
+
+// TestIssue_Repeated: a sale that today's form refuses, or that no form describes any more, is answered with its document
+// if its key was used: the form may be newer than the sale.
+func TestIssue_Repeated(t *testing.T) {
+	kind, form := *record.TypeAt("dte01"), *record.TypeAt("dte01").Form
+	form.Members = append(slices.Clip(form.Members), bundle.Member{Name: "vendedor", Required: true})
+	for _, c := range []struct {
+		form *bundle.Form
+		want int
+	}{{&form, 400}, {nil, 409}} {
+		fake, now := new(said), kind
+		now.Form = c.form
+		g := New(Options{Sales: fake, Documents: fake, Outbox: fake, Tokens: tokensOf("may"), Now: time.Now,
+			Types: func(string) *bundle.Type { return &now }})
+		s := &shared{Gateway: g, t: t}
+		for _, known := range []bool{false, true} {
+			fake.known = known
+			want := map[bool]int{false: c.want, true: 201}[known]
+			if got, kind, _ := s.ask("POST", "/dte/dte01", "may", 0); got != want {
+				t.Errorf("known %v: %d %s, want %d", known, got, kind, want)
+			}
 		}
 	}
 }

@@ -43,6 +43,7 @@ import (
 // Sales makes documents from requests, corrects them and invalidates them. The engine has these methods.
 type Sales interface {
 	Issue(context.Context, engine.Request) (*record.View, error)
+	Repeated(context.Context, engine.Request) (*record.View, error)
 	Check(context.Context, engine.Request) []dte.Fault
 	Validate(context.Context, engine.Request) (*engine.Validation, error)
 	Correct(context.Context, dte.Code, engine.Request) (*record.View, error)
@@ -339,6 +340,10 @@ func (g *Gateway) handle(route string, h func(*call) error, names ...string) fas
 		}
 		if err == nil {
 			err = reply.CheckQuery(ctx, names)
+		}
+		own := strings.TrimPrefix(route, "/dte/")
+		if err == nil && ctx.IsPost() && validates(ctx) && slices.Contains(bundle.OwnPaths, own) {
+			err = errNoValidation
 		}
 		if err != nil {
 			return err

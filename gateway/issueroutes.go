@@ -59,16 +59,8 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	if have, there := g.doors.Load(t); there {
 		return have.(*issuing)
 	}
-	i := new(issuing)
-	if t.Form != nil {
-		i.form = form.New(t)
-	}
-	i.answer = g.handle("/dte/"+t.Path, func(c *call) error {
-		if i.form == nil {
-			return undescribed(t)
-		}
-		return g.issue(c, i.form)
-	})
+	i := &issuing{form: form.New(t)}
+	i.answer = g.handle("/dte/"+t.Path, func(c *call) error { return g.issue(c, i.form) })
 	have, _ := g.doors.LoadOrStore(t, i)
 	return have.(*issuing)
 }
@@ -114,22 +106,19 @@ func (g *Gateway) validate(c *call, f *form.Form) error {
 	return c.answer(body)
 }
 
-// errNoValidation refuses a correction or an invalidation with Prefer: validate.
+// errNoValidation refuses Prefer: validate in a POST that issues nothing, such as the closing of a day.
 var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
 // correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the form of the document's
 // own endpoint. The token needs the permission for this document type.
 func (g *Gateway) correct(c *call) error {
-	if validates(c.ctx) {
-		return errNoValidation
-	}
 	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {
 		return err
 	}
 	kind := g.o.Types(record.TypeOf(r.Document).Path)
-	if kind == nil || kind.Form == nil {
+	if kind == nil {
 		return undescribed(record.TypeOf(r.Document))
 	}
 	return g.make(c, g.issuing(kind).form, fasthttp.StatusOK, func(ctx context.Context,
@@ -163,6 +152,15 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	d, err := g.read(c.ctx, f, &req)
 	if err != nil {
 		return nil, err
+	}
+	// A repeated sale was read by the form of its own day. Today's form may refuse it, or be gone with the type's bundle.
+	if refused := len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) && !validates(c.ctx) {
+		if r, err := g.o.Sales.Repeated(c.deadline, req); r != nil || err != nil {
+			return r, err
+		}
+	}
+	if f.Type.Form == nil {
+		return nil, undescribed(f.Type)
 	}
 	if len(d.Faults) > 0 { // add the faults that the rules find
 		d.MergeMore(func(unread []string) []dte.Fault {
@@ -245,9 +243,6 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record and its invalidation.
 func (g *Gateway) invalidate(c *call) error {
-	if validates(c.ctx) {
-		return errNoValidation
-	}
 	if !slices.Contains(c.token.Permissions, engine.PermissionInvalidate) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+
 			engine.PermissionInvalidate)
@@ -297,7 +292,10 @@ func (g *Gateway) resend(c *call) error {
 		email = address
 	}
 	now, code := g.o.Now(), c.code.String()
-	wait := max(g.resends.Take(code, now), g.resendsBy.Take(strconv.FormatInt(c.token.ID, 10), now))
+	wait := g.resendsBy.Take(strconv.FormatInt(c.token.ID, 10), now)
+	if wait == 0 { // otherwise the attempt would count for the document
+		wait = g.resends.Take(code, now)
+	}
 	if wait > 0 {
 		return problem.TooMany(wait, fmt.Sprintf("Demasiados reenvíos: como máximo %d por documento y %d por token "+
 			"en un minuto", resendsOfDocument, resendsByToken))

@@ -17,6 +17,7 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/documents"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 	"dtegate/gateway/door"
 	"dtegate/gateway/reply"
 )
@@ -45,7 +46,7 @@ func newShared(t *testing.T, e tills, l Limits) *shared {
 func (s *shared) ask(method, path, token string, size int) (status int, kind string, wait int) {
 	s.t.Helper()
 	body := ""
-	if method == "POST" {
+	if method == "POST" && !strings.HasPrefix(path, "/dte/resend/") {
 		body = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"x","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`
 		body += strings.Repeat(" ", max(0, size-len(body)))
 	}
@@ -249,4 +250,17 @@ func TestShares_Insistent(t *testing.T) {
 			t.Errorf("its own request once it may: %v", got)
 		}
 	})
+}
+
+// A token that may not mail a document elsewhere does not use up the document's resends, however often it tries.
+func TestShares_Resends(t *testing.T) {
+	fake := &said{err: &refusal.Error{Code: refusal.CodePermission}}
+	s := newShared(t, fake, Limits{})
+	for range resendsByToken + resendsOfDocument {
+		s.ask("POST", "/dte/resend/"+saidCode, "hog", 0)
+	}
+	fake.err = nil
+	if status, kind, _ := s.ask("POST", "/dte/resend/"+saidCode, "quiet", 0); status != http.StatusOK {
+		t.Errorf("the token that may is answered %d %s", status, kind)
+	}
 }

@@ -189,6 +189,9 @@ func TestType_Invented(t *testing.T) {
 	b.kill()
 	b.start()
 	issues("loan-3", http.StatusConflict, "TYPE_NOT_OPEN")
+	if again := issues("loan-2", http.StatusCreated, `"estado":"PROCESSED"`); again.Code != away.Code {
+		t.Errorf("a retry made %s of %s", again.Code, away.Code)
+	}
 	says("/dte/documento/"+sold.Code, http.StatusOK, `"estado":"INVALIDATED"`, "BOLETA_DE_PRENDA")
 	says("/dte/pdf/"+away.Code+"?format=base64", http.StatusOK, "JVBER")
 	says("/dte/documentos?tipo=77", http.StatusOK, sold.Code, away.Code)

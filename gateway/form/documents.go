@@ -2,6 +2,7 @@ package form
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -44,13 +45,14 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type. bundle.ParseType has checked the bundle strictly, therefore New cannot fail.
+// New compiles the form of a type, without members if the type has none. bundle.ParseType has checked the bundle
+// strictly, therefore New cannot fail.
 func New(t *bundle.Type) *Form {
-	f := &Form{Type: t, bundle: *t.Form}
-	for i := range t.Form.Members {
-		m := &t.Form.Members[i]
+	f := &Form{Type: t, bundle: *cmp.Or(t.Form, new(bundle.Form))}
+	for i := range f.bundle.Members {
+		m := &f.bundle.Members[i]
 		f.fields = append(f.fields, fieldsOf(m)...)
-		if t.Form.ReceptorError && m.Name == "receptor" {
+		if f.bundle.ReceptorError && m.Name == "receptor" {
 			f.receptor = m.Due
 		}
 	}

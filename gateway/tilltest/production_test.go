@@ -85,7 +85,7 @@ func TestProduction_SameAnswers(t *testing.T) {
 	before := play("2026-11-30")
 	early := b.Post("retorno", []byte(example(t, "retorno", "ORIGINAL", "5B0C2A6E-4D6F-4F3C-9C55-0A1B2C3D4E5F")))
 	if early.Status != 409 || early.Type != "NOT_YET_IN_FORCE" || !strings.Contains(early.Message,
-		"1 de diciembre de 2026") ||
+		"desde el 01/12/2026") ||
 		early.Headers.Get("Retry-After") != "" {
 		t.Errorf("a return before its day: %v %v", early, early.Headers)
 	}

@@ -53,9 +53,9 @@ func TestValidate(t *testing.T) {
 	if tried.Status != http.StatusBadRequest || string(tried.Body) != string(refused.Body) || len(tried.Faults) == 0 {
 		t.Errorf("%s\n%s", tried.Body, refused.Body)
 	}
-	for _, path := range []string{"correccion/", "invalidacion/"} {
-		if a := b.keyed("", path+invoice.Code, example(t, "invalidacion"), "Prefer",
-			"validate"); a.Status != http.StatusBadRequest {
+	for path, body := range map[string]string{"correccion/" + invoice.Code: example(t, "invalidacion"),
+		"invalidacion/" + invoice.Code: example(t, "invalidacion"), "resend/" + invoice.Code: "", "cierre": ""} {
+		if a := b.keyed("", path, body, "Prefer", "validate"); a.Status != http.StatusBadRequest {
 			t.Errorf("%s: %s", path, a)
 		}
 	}

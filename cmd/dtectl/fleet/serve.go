@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -183,9 +184,10 @@ func (s *site) named(host string) bool {
 		slices.ContainsFunc(s.names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// admit checks the password. It accepts mostGuesses wrong passwords a minute from each address.
+// admit checks the password. It accepts mostGuesses wrong passwords a minute from each network.
 func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
-	from, _, _ := net.SplitHostPort(r.RemoteAddr)
+	address, _ := netip.ParseAddrPort(r.RemoteAddr)
+	from := door.NetworkOf(net.TCPAddrFromAddrPort(address))
 	now := s.surveyor.Chain.Now()
 	if wait := s.guesses.Take(from, now); wait > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(1+int(wait/time.Second)))
@@ -210,7 +212,7 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// mostGuesses is how many wrong passwords one address may send in a minute. After that, even the right password is
+// mostGuesses is how many wrong passwords one network may send in a minute. After that, even the right password is
 // refused.
 const mostGuesses = 10
 
