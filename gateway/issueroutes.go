@@ -153,7 +153,7 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if err != nil {
 		return nil, err
 	}
-	// A repeated sale was read by the form of its own day. Today's form may refuse it, or be gone with the type's bundle.
+	// A repeated sale was read by the form of its day. Today's form may refuse it, or be gone with the type's bundle.
 	if refused := len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) && !validates(c.ctx) {
 		if r, err := g.o.Sales.Repeated(c.deadline, req); r != nil || err != nil {
 			return r, err
