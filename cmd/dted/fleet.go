@@ -43,10 +43,6 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		d.log.Info("made the box's key of the chain", "file", f.Key, "fingerprint",
 			fleetproto.Fingerprint(boxKey.Private.Public().(ed25519.PublicKey)))
 	}
-	var points []fleetproto.Point
-	for _, p := range cfg.Points {
-		points = append(points, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale})
-	}
 	d.fleet, err = fleet.New(fleet.Options{
 		Store:    in.Store,
 		Chain:    cfg.Chain(),
@@ -54,7 +50,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		Group:    f.Group,
 		Director: in.Directors,
 		Box:      boxKey,
-		Points:   points,
+		Points:   cfg.ChainPoints(),
 		Rules:    &centreRules{shelf: d.shelf, trail: d.trail, store: d.store, log: d.log, now: cfg.Now},
 		State:    config.Keeper(f.State),
 		Settings: f.Settings(),
@@ -111,7 +107,10 @@ func (s *status) describe(w *fleetproto.Status) {
 	w.Started, w.Program, w.Name = s.started.UTC(), version.String(), s.cfg.StoreName()
 	w.Ready = true
 	if err := s.ready(); err != nil {
-		w.Ready, w.NotReady = false, []string{inEnglish(err)}
+		w.Ready, w.NotReady = false, []string{err.Error()}
+		if r := (*refusal.Error)(nil); errors.As(err, &r) && r.English != "" {
+			w.NotReady[0] = r.English
+		}
 	}
 	owed := s.engine.CountBacklog()
 	var deadline time.Time
@@ -153,15 +152,6 @@ func (s *status) lastNumbers() map[string]uint64 {
 		return series[strings.LastIndexByte(series, '/')+1:] < since
 	})
 	return all
-}
-
-// inEnglish returns an error's text in English, for operators.
-func inEnglish(err error) string {
-	var r *refusal.Error
-	if errors.As(err, &r) && r.English != "" {
-		return r.English
-	}
-	return err.Error()
 }
 
 // centreRules gives the chain's agent access to the branch's shelf. A bundle of the centre is checked like a bundle

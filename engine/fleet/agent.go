@@ -19,6 +19,7 @@ import (
 
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -79,7 +80,7 @@ type Agent struct {
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
 	ahead                      time.Time // before this time, readDesired reads no version after a refused version
-	grave                      []string  // the latest result of graveRules
+	grave                      []string  // bundles in force that MH refuses, at the last poll
 	silent                     bool      // the store did not answer the last look
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // the content of the state file
@@ -103,7 +104,7 @@ func New(o Options) (*Agent, error) {
 	if err := a.loadState(); err != nil {
 		return nil, err
 	}
-	a.fence = newFence(a.state.Enrolled.standing())
+	a.fence = &Fence{kicked: fairqueue.NewBell(), standing: a.state.Enrolled.standing(), answer: make(chan struct{})}
 	// Boxes that start together, after a power cut in a region, do not all ask together.
 	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.o.Poll, 10*time.Second))))
 	return a, nil
@@ -163,7 +164,13 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 		if a.dirty && len(a.state.Acts) == 0 {
 			a.report = time.Time{} // at most once for each poll of the store
 		}
-		if grave := a.graveRules(); !slices.Equal(grave, a.grave) {
+		var grave []string // digests of the bundles in force whose documents MH refuses
+		for _, b := range a.o.Rules.Bundles() {
+			if b.Where == Live && b.Outcomes.Grave() {
+				grave = append(grave, b.Digest)
+			}
+		}
+		if !slices.Equal(grave, a.grave) {
 			a.grave, a.report = grave, time.Time{} // the centre waits for this news: it may hold a roll-out
 		}
 	}
@@ -342,7 +349,11 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	if last != nil {
 		err := a.change(func(s *state) {
 			s.Version, s.Digest, s.Signer, s.Desired = taken.Version, taken.Digest, signer, data
-			s.keepClosed(last)
+			for _, p := range last.Closed {
+				if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {
+					s.Closed = append(s.Closed, p)
+				}
+			}
 		})
 		if err != nil {
 			return err
@@ -366,7 +377,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 // takeSettings takes the desired settings file, which has effect from the next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	want := d.Live
-	if own := a.state.Taken; own != nil && d.Rollout != nil && own.Rollout == d.Rollout.Name && !own.Stage.Failed() {
+	if own := a.state.Taken; own.of(d.Rollout) && !own.Stage.Failed() {
 		want = d.Rollout.State.Over(d.Live)
 	}
 	if want.Settings == a.state.Settings {

@@ -561,3 +561,43 @@ func TestAgent_Orders(t *testing.T) {
 		}
 	}
 }
+
+// TestAgent_MovedGroup: what a branch took in one group says nothing about another group's orders. A group that desires
+// nothing takes no law back, and a roll-out of the same name is another one.
+func TestAgent_MovedGroup(t *testing.T) {
+	w := newWorld(t)
+	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
+	w.live(first)
+	w.start()
+	w.pass(5 * time.Minute)
+	w.rollout("r2", second)
+	w.pass(5 * time.Minute)
+	w.live(second)
+	w.pass(5 * time.Minute)
+	w.group, w.last = "sur", nil
+	w.start()
+	w.publish(func(*fleetproto.Desired) {})
+	if w.pass(10 * time.Minute); w.where(second) != "live" {
+		t.Errorf("another group has taken the law back: it is %s", w.where(second))
+	}
+	w.rollout("r2", third)
+	if w.pass(10 * time.Minute); w.where(third) != "live" || w.stage() != fleetproto.StageLive {
+		t.Errorf("the bundle of another roll-out is %q, and its stage %s", w.where(third), w.stage())
+	}
+}
+
+// TestAgent_SameName: a roll-out of another state is another roll-out, though a version that the store lost had used
+// its name.
+func TestAgent_SameName(t *testing.T) {
+	w := newWorld(t)
+	first, second, third := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1"), w.rule("catalogos", "1.0.2")
+	w.live(first)
+	w.start()
+	w.pass(5 * time.Minute)
+	w.rollout("r2", second)
+	w.pass(5 * time.Minute)
+	w.rollout("r2", third)
+	if w.pass(10 * time.Minute); w.where(third) != "live" || w.stage() != fleetproto.StageLive {
+		t.Errorf("the bundle of another roll-out is %q, and its stage %s", w.where(third), w.stage())
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func order(d *fleetproto.Desired, rollout string) Order {
 func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	replaced := func(r fleetproto.Rule) bool {
-		return t != nil && !t.Stage.Failed() && d.Rollout != nil && t.Rollout == d.Rollout.Name &&
+		return t.of(d.Rollout) && !t.Stage.Failed() &&
 			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return r.SameGeneration(o.Rule) })
 	}
 	var faults []error
@@ -187,11 +188,11 @@ func differs(file []byte, r fleetproto.Rule) string {
 // before any bundle is replaced.
 func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	r := d.Rollout
-	if r == nil || !r.Takes(a.o.Branch, now) || a.state.Taken != nil && a.state.Taken.Rollout == r.Name {
+	if r == nil || !r.Takes(a.o.Branch, now) || a.state.Taken.of(r) {
 		return nil
 	}
 	shelf := a.o.Rules.Bundles()
-	t := &taken{Rollout: r.Name, Stage: fleetproto.StageWaiting, Since: now.UTC()}
+	t := &taken{Rollout: r.Name, State: r.State, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
 		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
 			continue // the branch got the bundle in another way: the roll-out may not take it back
@@ -230,8 +231,7 @@ func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetprot
 // branch leaves the bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
-	if t == nil || d.Rollout == nil || d.Rollout.Name != t.Rollout || d.Rollout.Held ||
-		t.Stage == fleetproto.StageReturned {
+	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
 		return nil
 	}
 	if t.Stage == fleetproto.StageRefused {
@@ -288,7 +288,7 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 	})
 	t := a.state.Taken
 	over := false
-	if t != nil && (d.Rollout == nil || d.Rollout.Name != t.Rollout) {
+	if t != nil && !t.of(d.Rollout) {
 		for _, r := range t.Rules {
 			at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
 			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil ||
@@ -414,6 +414,11 @@ func reportedAs(b *Bundle) string {
 	return ""
 }
 
+// of reports whether t is a roll-out. A version that the store has lost may have used the same name for another state.
+func (t *taken) of(r *fleetproto.Rollout) bool {
+	return t != nil && r != nil && t.Rollout == r.Name && reflect.DeepEqual(t.State, r.State)
+}
+
 func (t *taken) has(digest string) bool {
 	return t != nil && slices.ContainsFunc(t.Rules, func(r takenRule) bool { return r.Rule.Digest == digest })
 }
@@ -449,7 +454,7 @@ func (a *Agent) progress() *fleetproto.Progress {
 		return nil
 	}
 	p := &fleetproto.Progress{Name: a.desired.Rollout.Name, Stage: fleetproto.StageOutside, Since: a.desired.Issued}
-	if t := a.state.Taken; t != nil && t.Rollout == p.Name {
+	if t := a.state.Taken; t.of(a.desired.Rollout) {
 		p.Stage, p.Since, p.Reason = t.Stage, t.Since, t.Reason
 	}
 	return p

@@ -36,7 +36,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	next, first := before, before.Highest+1
 	if _, err := a.openEnrolment(before.Object, before.Highest); before.Highest > 0 && err != nil {
 		next, first = enrolled{}, 1
-	} else if a.looks%againEvery == 0 || !a.numbersAllPoints() {
+	} else if s := before.standing(); a.looks%againEvery == 0 || !s.Replaced && slices.ContainsFunc(a.o.Points,
+		func(p fleetproto.Point) bool { return !s.Numbers(p) }) {
 		first = max(1, before.Highest)
 	}
 	a.looks++
@@ -133,12 +134,6 @@ func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 	return e.BoxKeyOf().Public.Equal(a.public())
 }
 
-// numbersAllPoints reports whether the enrolment names all configured points of sale, or the box is replaced.
-func (a *Agent) numbersAllPoints() bool {
-	s := a.state.Enrolled.standing()
-	return s.Replaced || !slices.ContainsFunc(a.o.Points, func(p fleetproto.Point) bool { return !s.Numbers(p) })
-}
-
 // standing returns the Standing that the enrolments prove.
 func (n enrolled) standing() Standing {
 	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Since: n.At, Points: n.Points}
@@ -173,10 +168,6 @@ func (s Standing) Numbers(p fleetproto.Point) bool {
 
 // firstPatience is how long the first number after a start, and the first number of a year, waits for the store.
 const firstPatience = 2 * time.Second
-
-func newFence(s Standing) *Fence {
-	return &Fence{kicked: fairqueue.NewBell(), standing: s, answer: make(chan struct{})}
-}
 
 // Standing returns which box has the branch, as far as this box knows.
 func (f *Fence) Standing() Standing {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -46,16 +47,6 @@ func (a *Agent) Status() fleetproto.Status {
 	return s
 }
 
-// graveRules returns the digests of the bundles in force with grave outcomes: MH refuses their documents.
-func (a *Agent) graveRules() (list []string) {
-	for _, b := range a.o.Rules.Bundles() {
-		if b.Where == Live && b.Outcomes.Grave() {
-			list = append(list, b.Digest)
-		}
-	}
-	return list
-}
-
 // Look is the state of the chain that people at the box see.
 type Look struct {
 	Standing Standing
@@ -69,11 +60,7 @@ type Look struct {
 // Look returns the present state of the chain.
 func (a *Agent) Look() Look {
 	l := Look{Standing: a.fence.Standing(), Trouble: a.trouble("")}
-	for _, p := range a.o.Points {
-		if !l.Standing.Numbers(p) {
-			l.Unbound = append(l.Unbound, p)
-		}
-	}
+	l.Unbound = slices.DeleteFunc(slices.Clone(a.o.Points), l.Standing.Numbers)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.Version, l.Asked = a.state.Version, a.asked

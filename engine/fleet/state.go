@@ -69,6 +69,7 @@ type enrolled struct {
 // taken is a roll-out that this box began.
 type taken struct {
 	Rollout string           `json:"rollout"`
+	State   fleetproto.State `json:"state"` // of the roll-out
 	Rules   []takenRule      `json:"rules,omitempty"`
 	Stage   fleetproto.Stage `json:"stage"`
 	Since   time.Time        `json:"since"`
@@ -103,8 +104,10 @@ func (a *Agent) loadState() error {
 	if s.Branch != a.o.Branch {
 		*s = state{Branch: a.o.Branch}
 	}
+	// The orders of another group say nothing about what this branch took in the group before.
 	if s.Group != a.o.Group {
-		s.Group, s.Version, s.Digest, s.Desired = a.o.Group, 0, "", nil
+		s.Group, s.Version, s.Digest, s.Desired, s.Taken, s.Owed = a.o.Group, 0, "", nil, nil, nil
+		clear(s.Refused)
 	}
 	// A version signed by a key that is no longer pinned has no effect; the floor stays.
 	if len(s.Desired) > 0 {
@@ -118,15 +121,6 @@ func (a *Agent) loadState() error {
 		s.Told, s.Refused = make(map[string]string), make(map[string]refusal)
 	}
 	return nil
-}
-
-// keepClosed adds this branch's points of sale that a version closes to Closed.
-func (s *state) keepClosed(d *fleetproto.Desired) {
-	for _, p := range d.Closed {
-		if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {
-			s.Closed = append(s.Closed, p)
-		}
-	}
 }
 
 // change alters the state. If the state cannot be written, nothing changes.

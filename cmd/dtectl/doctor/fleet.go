@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"dtegate/cmd/dtectl/adminclient"
@@ -63,6 +63,7 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 		}
 		last = e
 	}
+	points := d.cfg.ChainPoints()
 	switch {
 	case last == nil:
 		d.fail(check, "enrol it at the centre: dtectl fleet enrol",
@@ -72,25 +73,15 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 		d.fail(check, "correct fleet.branch, or enrol this box in the other's place at the centre",
 			"branch %s: another box has it (epoch %d, fingerprint %s); this one's is %s, and it numbers nothing",
 			c.Branch, last.Epoch, fleetproto.Fingerprint(last.BoxKeyOf().Public), own)
-	case len(foreign(d.cfg.Points, last.Points)) > 0:
+	case len(fleetproto.Unnamed(points, last.Points)) > 0:
 		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or "+
 			"correct [[point_of_sale]]",
 			"branch %s, epoch %d: the enrolment does not name %s: nothing is numbered there", c.Branch, last.Epoch,
-			strings.Join(foreign(d.cfg.Points, last.Points), " "))
+			strings.Trim(fmt.Sprint(fleetproto.Unnamed(points, last.Points)), "[]"))
 	default:
 		d.ok(check, "branch %s of group %s, epoch %d, fingerprint %s", c.Branch, c.Group, last.Epoch, own)
 	}
 	d.shipping(ctx)
-}
-
-// foreign returns the configured points of sale that an enrolment does not name.
-func foreign(configured []config.Point, enrolled []fleetproto.Point) (list []string) {
-	for _, p := range configured {
-		if !slices.Contains(enrolled, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale}) {
-			list = append(list, p.Establishment+p.PointOfSale)
-		}
-	}
-	return list
 }
 
 // shipping reports which data of the branch outlives its box, and whether a rebuild today would be complete.

@@ -20,6 +20,14 @@ func (c *Config) Chain() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Fleet.Chain, Ambiente: c.Ambiente}
 }
 
+// ChainPoints returns the box's points of sale as its enrolment names them.
+func (c *Config) ChainPoints() (list []fleetproto.Point) {
+	for _, p := range c.Points {
+		list = append(list, fleetproto.Point{Establishment: p.Establishment, Point: p.PointOfSale})
+	}
+	return list
+}
+
 // Open returns the chain's store and sends no request to it.
 func (f *Fleet) Open() (*archive.Archive, error) { return f.Store.open("fleet.store", 0) }
 

@@ -244,6 +244,11 @@ type Point struct {
 
 func (p Point) String() string { return p.Establishment + p.Point }
 
+// Unnamed returns the points that a list does not name.
+func Unnamed(points, list []Point) []Point {
+	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return slices.Contains(list, p) })
+}
+
 // OpenEnrolment reads the enrolment of a branch at an epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenEnrolment(data []byte, director []Key, branch string, epoch int64) (*Enrolment, error) {
 	return open(c, data, director, address{kind: "enrolment", owner: branch, epoch: epoch}, new(Enrolment))

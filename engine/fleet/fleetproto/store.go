@@ -67,7 +67,6 @@ const (
 	MaxRule     = 32 << 20
 	MaxSettings = 64 << 10
 	MaxJWS      = 1 << 20 // Desired, Enrolment, Status, Act
-	MaxSegment  = 64 << 20
 )
 
 // Digest returns the SHA-256 of an object's bytes in hex. It is the name of the objects of rules and settings.
