@@ -341,11 +341,11 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 
 // archived returns the legal file of a document from the archive.
 func archived(ctx context.Context, a *archive.Archive, slug string, h *record.Head, code string) (dte.Value, error) {
-	data, err := a.Get(ctx, outbox.ArchivePath(slug, h, "json", code))
+	held, err := a.Fetch(ctx, outbox.ArchivePath(slug, h, "json", code), archive.MaxObject)
 	if err != nil {
 		return dte.Value{}, err
 	}
-	v, err := dte.Parse(data)
+	v, err := dte.Parse(held.Data)
 	if err != nil {
 		return v, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}

@@ -89,6 +89,7 @@ func New(o Options) (*Archive, error) {
 			DisableCompression:    true,
 		}
 	}
+	o.Transport = bounded{o.Transport}
 	lookup := minio.BucketLookupDNS
 	if o.PathStyle {
 		lookup = minio.BucketLookupPath
@@ -159,8 +160,23 @@ func checkKey(key string) error {
 	return nil
 }
 
-// maxObject bounds an object, in bytes: each object is one request and is held in memory.
-const maxObject = 64 << 20
+// MaxObject bounds an object, in bytes: each object is one request and is held in memory.
+const MaxObject = 64 << 20
+
+// maxPage bounds an answer to a list, in bytes: a page has at most 1,000 keys.
+const maxPage = 8 << 20
+
+// bounded ends the answers to lists after maxPage: the library reads them whole into memory.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Has("list-type") {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxPage)
+	}
+	return resp, err
+}
 
 // Put writes an object if there is none under the key. If the same bytes are there, nothing is written. It returns
 // after the store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after
@@ -205,8 +221,8 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 	if err := checkKey(key); err != nil {
 		return fmt.Errorf("archive: %w", err)
 	}
-	if len(data) == 0 || len(data) > maxObject {
-		return fmt.Errorf("archive: %w: %s has %d bytes, want 1 to %d", ErrInvalid, key, len(data), maxObject)
+	if len(data) == 0 || len(data) > MaxObject {
+		return fmt.Errorf("archive: %w: %s has %d bytes, want 1 to %d", ErrInvalid, key, len(data), MaxObject)
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -367,18 +383,9 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 
 // Read is like Stat, but it reads the object's bytes instead of relying on the store's own digest.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
-	h, err := a.Fetch(ctx, key, maxObject)
+	h, err := a.Fetch(ctx, key, MaxObject)
 	sum := sha256.Sum256(h.Data)
 	return Object{Key: key, Size: int64(len(h.Data)), Tag: h.Tag, Sum: base64.StdEncoding.EncodeToString(sum[:])}, err
-}
-
-// Get returns an object's bytes. Errors: ErrNotFound, ErrSetup, or ErrInvalid for an object larger than a document.
-func (a *Archive) Get(ctx context.Context, key string) ([]byte, error) {
-	h, err := a.Fetch(ctx, key, maxObject)
-	if errors.Is(err, ErrTooLarge) {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return h.Data, err
 }
 
 // List iterates over the objects with a prefix, by key. An error is the last element.

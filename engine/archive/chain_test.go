@@ -3,10 +3,12 @@ package archive
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"dtegate/engine/archive/archivetest"
@@ -97,5 +99,28 @@ func TestChain_Refused(t *testing.T) {
 			}
 		}
 		store.Close()
+	}
+}
+
+// TestList_Endless: a store whose answer to a list has no end is no store, and the caller keeps its memory.
+func TestList_Endless(t *testing.T) {
+	var sent atomic.Int64
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.WriteString(w, `<ListBucketResult><Name>b</Name>`)
+		for n := 0; err == nil && sent.Load() < 64<<20; n++ {
+			var wrote int
+			wrote, err = fmt.Fprintf(w, "<Contents><Key>x/%0800d</Key><Size>1</Size></Contents>", n)
+			sent.Add(int64(wrote))
+		}
+	}))
+	defer store.Close()
+	a, err := New(Options{Endpoint: store.URL, Bucket: archivetest.Bucket, AccessKey: "a", Secret: "b", PathStyle: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err = range a.List(t.Context(), "x/") {
+	}
+	if err == nil || sent.Load() > 32<<20 {
+		t.Errorf("%d MiB were read: %v", sent.Load()>>20, err)
 	}
 }

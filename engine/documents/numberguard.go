@@ -177,11 +177,11 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 // weighUnknown compares the number of an archived document with the last number of its series in the store.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	ahead map[string]storage.Witness) error {
-	data, err := g.archive.Get(ctx, key)
+	held, err := g.archive.Fetch(ctx, key, archive.MaxObject)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", key, err)
 	}
-	v, err := dte.Parse(data)
+	v, err := dte.Parse(held.Data)
 	if err != nil {
 		return nil //nolint:nilerr // this product did not write it
 	}

@@ -32,6 +32,11 @@ const (
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
 	perGet   = 64 << 10 // for the progress, a request counts as this many bytes
 	patience = 100      // invalid objects at the end of a copy before find gives up
+	// A store that lies must not fill the box's memory: a list has at most mostListed objects, and a piece's object at
+	// most maxObject bytes.
+	mostListed = 1 << 20
+	maxHead    = 64 << 10
+	maxObject  = maxPiece + maxHead
 )
 
 // load holds bytes of a copy, as the store returned them: the bytes of one piece, or of all pieces of a part.
@@ -101,20 +106,32 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
+// list passes the listed objects to take.
+func (c chest) list(ctx context.Context, prefix, after string, take func(archive.Object)) error {
+	n := 0
+	for e, err := range c.store.ListAfter(ctx, prefix, after) {
+		if n++; err == nil && n > mostListed {
+			err = errors.New("there is no end")
+		}
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", prefix, err)
+		}
+		take(e)
+	}
+	return nil
+}
+
 // parts lists the store's parts up to a piece. Only get checks their content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
-	for e, err := range c.store.List(ctx, fleetproto.PartsFolder(c.branch, c.epoch)) {
-		if err != nil {
-			return nil, fmt.Errorf("listing the parts: %w", err)
-		}
+	folder := fleetproto.PartsFolder(c.branch, c.epoch)
+	err = c.list(ctx, folder, "", func(e archive.Object) {
 		g := cargo{part: true, size: e.Size, tag: e.Tag}
-		_, err := fmt.Sscanf(strings.TrimPrefix(e.Key, fleetproto.PartsFolder(c.branch, c.epoch)), "%d-%d", &g.first,
-			&g.last)
+		_, err := fmt.Sscanf(strings.TrimPrefix(e.Key, folder), "%d-%d", &g.first, &g.last)
 		if err == nil && g.first > 0 && g.first <= g.last && g.last <= until && e.Key == c.key(g) {
 			list = append(list, g)
 		}
-	}
-	return list, nil
+	})
+	return list, err
 }
 
 // lastPart returns the last valid part; nil: no part is valid. The invalid parts after it are removed from the list,
@@ -172,16 +189,13 @@ func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes [
 	if behind > 0 {
 		after = fleetproto.SegmentKey(c.branch, c.epoch, behind)
 	}
-	for e, err := range c.store.ListAfter(ctx, fleetproto.PiecesPrefix(c.branch, c.epoch), after) {
-		if err != nil {
-			return nil, nil, fmt.Errorf("listing the pieces: %w", err)
-		}
+	err = c.list(ctx, fleetproto.PiecesPrefix(c.branch, c.epoch), after, func(e archive.Object) {
 		n, err := strconv.ParseInt(strings.TrimPrefix(e.Key, fleetproto.EpochFolder(c.branch, c.epoch)), 10, 64)
 		if err == nil && n > behind && e.Key == fleetproto.SegmentKey(c.branch, c.epoch, n) {
 			numbers, sizes = append(numbers, n), append(sizes, e.Size)
 		}
-	}
-	return numbers, sizes, nil
+	})
+	return numbers, sizes, err
 }
 
 func (c chest) key(g cargo) string {
@@ -203,13 +217,13 @@ func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
 
 // get reads an object of the copy. If disproved(err), the store does not return what the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
-	held, err := c.store.Fetch(ctx, c.key(g), fleetproto.MaxSegment)
+	first, most := int64(0), int64(maxObject)
+	if g.part {
+		first, most = g.first, min(g.size, fleetproto.MaxPart+maxHead)
+	}
+	held, err := c.store.Fetch(ctx, c.key(g), most)
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", g, err)
-	}
-	first := g.first
-	if !g.part {
-		first = 0
 	}
 	p, body, err := c.chain.OpenPiece(held.Data, c.branch, c.epoch, first, g.last, c.box)
 	if err != nil {

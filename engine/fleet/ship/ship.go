@@ -29,9 +29,10 @@ const (
 	// DefaultEvery is how often the shipper looks for new bytes in the copy.
 	DefaultEvery = 5 * time.Second
 	// Patience is how long a change waits for the chain's store.
-	Patience = 2 * time.Second
-	maxPiece = 4 << 20 // bytes
-	askFor   = time.Minute
+	Patience    = 2 * time.Second
+	maxPiece    = 4 << 20 // bytes
+	askFor      = time.Minute
+	checkWithin = 6 * time.Hour // a slow store must not hold up the shipper without an error
 )
 
 // ErrCloned means that the store holds a piece with this box's signature but with bytes that this box does not have:
@@ -341,7 +342,7 @@ func (s *Shipper) noteTry(t try) error {
 }
 
 func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) error {
-	held, err := s.o.Store.Fetch(ctx, key, fleetproto.MaxSegment)
+	held, err := s.o.Store.Fetch(ctx, key, maxObject)
 	if err != nil {
 		return fmt.Errorf("reading piece %d: %w", p.Number, err)
 	}
@@ -385,6 +386,8 @@ func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece that this box's key
 // signed. The pieces do not show whether this box lost its state or is a clone; but a clone has a state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
 	c := s.chest(epoch)
 	n := state{Epoch: epoch}
 	_, end, _, err := c.lastPart(ctx)
@@ -399,7 +402,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		return err
 	}
 	for i, number := range slices.Backward(numbers) {
-		held, err := s.o.Store.Fetch(ctx, fleetproto.SegmentKey(c.branch, epoch, number), fleetproto.MaxSegment)
+		held, err := s.o.Store.Fetch(ctx, fleetproto.SegmentKey(c.branch, epoch, number), maxObject)
 		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // listed, but not found
 			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
@@ -415,7 +418,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		}
 	}
 	if n.Number > 0 {
-		if g, err := c.get(ctx, cargo{first: 1}); err == nil {
+		if g, err := c.get(ctx, cargo{first: 1, last: 1}); err == nil {
 			n.First = g.file
 		}
 	}

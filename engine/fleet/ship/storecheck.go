@@ -69,6 +69,8 @@ func sameDay(a, b time.Time) bool {
 // ErrCloned: the box's key signed a piece that this box did not ship. The other copy of the box did not notice this,
 // because the store had lost this box's piece.
 func (s *Shipper) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
 	lacks, err := s.check(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,10 +225,14 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 		}
 	}
 	var chunks []load
+	// No later piece confirms the piece before a gap: another copy of the box may have shipped it.
+	other := false
 	if from != nil {
 		begin = from.end()
+		own, bad := section(filepath.Join(r.s.o.Folder, from.file), from.offset, int64(len(from.body)))
+		other = bad == nil && !bytes.Equal(own, from.body)
 	}
-	if err == nil && to != nil && (from != nil || gap.From == 1) {
+	if err == nil && to != nil && !other && (from != nil || gap.From == 1) {
 		chunks = r.between(begin, place{to.file, to.offset})
 	}
 	if n := int64(len(chunks)); err != nil || n == 0 || n > gap.To-gap.From+1 {
@@ -315,8 +321,8 @@ func (r *rollUp) flush(ctx context.Context) error {
 	if r.open.First == 0 {
 		return nil
 	}
-	g := cargo{part: true, first: r.open.First, last: r.open.Number}
 	data, err := r.c.chain.SealPiece(r.open, r.body, r.s.o.Box)
+	g := cargo{part: true, first: r.open.First, last: r.open.Number, size: int64(len(data))}
 	if err != nil {
 		return err
 	}

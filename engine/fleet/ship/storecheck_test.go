@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
@@ -657,4 +658,63 @@ func TestFetch_Resumed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCheck_OtherBefore: the store was put back, and a copy of the box shipped one piece in the place of two. The box
+// does not add its own bytes to the other's: it reports that a rebuild would not be complete.
+func TestCheck_OtherBefore(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "head")
+	w.steps()
+	clone := w.copied(t)
+	w.grow("0000000001.copy", "-sold here")
+	w.steps()
+	w.grow("0000000001.copy", "-and here")
+	w.steps()
+	w.lose(2, 3)
+	clone.start(box, 1)
+	clone.grow("0000000001.copy", "head-there")
+	clone.steps()
+	if w.store.Held(fleetproto.SegmentKey("centro", 1, 2)) == nil {
+		t.Fatal("the copy did not ship")
+	}
+	err := w.ship.Check(t.Context())
+	if got, f, _ := w.fetch(); !errors.Is(err, ship.ErrCloned) && w.ship.Shipped().Lacks == "" && got != contents(t, w.dir) {
+		t.Errorf("a rebuild would be %s, and the box says nothing: %+v %v", got, f, err)
+	}
+}
+
+// greedy is a store that answers each read with as many bytes as the caller takes.
+type greedy struct {
+	*fleettest.Store
+	open, most atomic.Int64
+}
+
+func (g *greedy) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
+	g.most.Store(max(g.most.Load(), g.open.Add(limit)))
+	defer g.open.Add(-limit)
+	time.Sleep(time.Millisecond)
+	return g.Store.Fetch(ctx, key, limit)
+}
+
+// TestCheck_Memory: whatever the store answers, a check takes no more than 80 MiB of it at a time.
+func TestCheck_Memory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for n := range 3 {
+			w.sellDay(n, 40)
+			w.check()
+		}
+		w.sellDay(3, 40)
+		g := &greedy{Store: w.store}
+		s, err := ship.New(ship.Options{Store: g, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+			Epoch: func() int64 { return 1 }, State: w.disk, Cloned: func() {}, Logger: slog.New(slog.DiscardHandler),
+			Now: time.Now})
+		if err == nil {
+			err = s.Check(t.Context())
+		}
+		if most := g.most.Load(); err != nil || most > 80<<20 {
+			t.Errorf("%d MiB at a time, %v", most>>20, err)
+		}
+	})
 }

@@ -39,7 +39,7 @@ func (s *Shipper) recount(ctx context.Context) {
 		return
 	}
 	s.mu.Lock()
-	from, already := s.inStore(), len(s.carried.pending)
+	from, already := place{s.state.File, s.state.Offset}, len(s.carried.pending)
 	s.mu.Unlock()
 	n, err := s.o.Count(ctx, from.file, from.end)
 	if err != nil && ctx.Err() == nil {
@@ -83,9 +83,6 @@ func (s *Shipper) Carry(file string, end int64) {
 		s.leave("the chain's store does not answer in time")
 	}
 }
-
-// inStore returns how far the store has the copy. The caller holds mu.
-func (s *Shipper) inStore() place { return place{s.state.File, s.state.Offset} }
 
 // has reports whether the store has a change. Names of files prove nothing: only bytes that this box knows to have
 // shipped count. The caller holds mu.
