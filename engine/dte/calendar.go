@@ -1,6 +1,7 @@
 package dte
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -65,3 +66,19 @@ func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
 
 // Year returns the Salvadoran calendar year, in which a series is numbered.
 func Year(t time.Time) int { return t.In(Zone).Year() }
+
+// Span returns a length of time in its two largest units, which both languages write alike.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 10*day:
+		return fmt.Sprintf("%d d", d/day)
+	case d >= day:
+		return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return fmt.Sprintf("%d s", max(0, d/time.Second))
+}

@@ -273,7 +273,7 @@ func momentText(lang string, t, now time.Time) string {
 	if t.IsZero() {
 		return "–"
 	}
-	ago := span(now.Sub(t))
+	ago := dte.Span(now.Sub(t))
 	if lang == "es" {
 		return moment(lang, t, now) + " (hace " + ago + ")"
 	}
@@ -283,25 +283,9 @@ func momentText(lang string, t, now time.Time) string {
 // remaining returns the time until a deadline, or the time since then.
 func remaining(lang string, at, now time.Time) string {
 	if left := at.Sub(now); left > 0 {
-		return say(lang, "left") + " " + span(left)
+		return say(lang, "left") + " " + dte.Span(left)
 	}
-	return say(lang, "overdue") + " " + span(now.Sub(at))
-}
-
-// span returns a length of time in its two largest units, which both languages write alike.
-func span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d >= 10*day:
-		return fmt.Sprintf("%d d", d/day)
-	case d >= day:
-		return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return fmt.Sprintf("%d s", max(0, d/time.Second))
+	return say(lang, "overdue") + " " + dte.Span(now.Sub(at))
 }
 
 // day returns a date, yyyy-mm-dd, as people write it.
@@ -321,7 +305,7 @@ func clockDifference(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return "< 1 s"
 	}
-	return span(d.Abs())
+	return dte.Span(d.Abs())
 }
 
 func size(bytes int64) string {

@@ -92,8 +92,8 @@ func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := boxOf(cfg)
-	if err != nil {
+	box, err := cfg.Box()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without a key, box is nil
 		return nil, err
 	}
 	v := new(Vouched)
@@ -111,15 +111,6 @@ func Inspect(cfg *config.Config, store *storage.Store) (*Vouched, error) {
 	}
 	v.bad += len(v.Acts.Problems)
 	return v, nil
-}
-
-// boxOf returns the box's key, nil when the box has no key yet.
-func boxOf(cfg *config.Config) (*recordmac.Key, error) {
-	box, err := cfg.Box()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return box, err
 }
 
 func (v *Vouched) print(out io.Writer) error {

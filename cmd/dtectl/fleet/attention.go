@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -105,13 +106,6 @@ func (b *Branch) deadline() (at time.Time) {
 // silent reports whether a branch has reported nothing for SilentAfter.
 func (b *Branch) silent(now time.Time) bool { return b.Seen.IsZero() || now.Sub(b.Seen) > SilentAfter }
 
-// unbound returns the points of sale of a box that its enrolment does not name.
-func (b *Branch) unbound() []fleetproto.Point {
-	return slices.DeleteFunc(slices.Clone(b.Status.Points), func(p fleetproto.Point) bool {
-		return slices.Contains(b.Enrolment.Points, p)
-	})
-}
-
 // judge finds the concerns of each branch, and orders the branches.
 func (s *Survey) judge() {
 	for _, b := range s.Branches {
@@ -154,9 +148,9 @@ func (b *Branch) judge(now time.Time, desired *Version) {
 	case b.Seen.IsZero():
 		b.add(Bad, "never")
 	case silence > lostAfter:
-		b.add(Bad, "lost", span(silence))
+		b.add(Bad, "lost", dte.Span(silence))
 	case silence > SilentAfter:
-		b.add(Warning, "silent", span(silence))
+		b.add(Warning, "silent", dte.Span(silence))
 	}
 	if s := b.Status; s != nil {
 		if b.Enrolment == nil {
@@ -175,7 +169,7 @@ func (b *Branch) enrolled() {
 	if b.Status.Group != b.Enrolment.Group {
 		b.add(Warning, "group", b.Status.Group, cmp.Or(b.Enrolment.Group, "–"))
 	}
-	for _, p := range b.unbound() {
+	for _, p := range fleetproto.Unnamed(b.Status.Points, b.Enrolment.Points) {
 		b.add(Bad, "unbound", p)
 	}
 }
@@ -198,15 +192,15 @@ func (b *Branch) selling(now time.Time) {
 		if deadline.IsZero() {
 			return "–"
 		}
-		return span(deadline.Sub(now))
+		return dte.Span(deadline.Sub(now))
 	}
 	switch c := s.Contingency; {
 	case c != nil && !c.Deadline.IsZero() && now.After(c.Deadline):
-		b.add(Bad, "late", span(now.Sub(c.Deadline)))
+		b.add(Bad, "late", dte.Span(now.Sub(c.Deadline)))
 	case c != nil:
-		b.add(law(c.Deadline), "contingency", span(now.Sub(c.Since)), left(c.Deadline))
+		b.add(law(c.Deadline), "contingency", dte.Span(now.Sub(c.Since)), left(c.Deadline))
 	case !s.Waiting.Deadline.IsZero() && now.After(s.Waiting.Deadline):
-		b.add(Bad, "late", span(now.Sub(s.Waiting.Deadline)))
+		b.add(Bad, "late", dte.Span(now.Sub(s.Waiting.Deadline)))
 	case s.Waiting.Documents > 0 && law(s.Waiting.Deadline) == Bad:
 		b.add(Bad, "owing", s.Waiting.Documents, left(s.Waiting.Deadline))
 	}
@@ -215,9 +209,9 @@ func (b *Branch) selling(now time.Time) {
 		case ends <= 0:
 			b.add(Bad, "ended", c.Name)
 		case ends < endsNow:
-			b.add(Bad, "ends", c.Name, span(ends))
+			b.add(Bad, "ends", c.Name, dte.Span(ends))
 		case ends < endsSoon:
-			b.add(Warning, "ends", c.Name, span(ends))
+			b.add(Warning, "ends", c.Name, dte.Span(ends))
 		}
 	}
 	switch {

@@ -169,6 +169,18 @@ func (s *simulation) slowest(boxes []*simulated, version string, since time.Time
 	return last.Seconds() / fleet.DefaultPoll.Seconds()
 }
 
+// dated is the store with the clock of the simulation.
+type dated struct {
+	*archive.Archive
+	s *simulation
+}
+
+func (d dated) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
+	o, err := d.Archive.Fetch(ctx, key, limit)
+	o.Now = d.s.now
+	return o, err
+}
+
 // newSimulation starts a store and n boxes.
 func newSimulation(t *testing.T, n int) *simulation {
 	s := &simulation{world: newWorld(t)}
@@ -185,7 +197,7 @@ func newSimulation(t *testing.T, n int) *simulation {
 		Secret: archivetest.Secret, PathStyle: true, Connections: config.StoreConnections})
 	s.must(err)
 	s.remote = a
-	s.chain.Store = s.remote
+	s.chain.Store = dated{s.remote, s}
 	keys := bundle.Keys{Pinned: []bundle.Key{{ID: "reglas", Public: s.rules.Private.Public().(ed25519.PublicKey)}}}
 	for i := range n {
 		b := &simulated{s: s, name: fmt.Sprintf("sucursal-%d", i), clock: s.now, broken: i%100 == 7,

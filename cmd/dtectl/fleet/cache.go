@@ -40,9 +40,9 @@ const seenFile = "seen"
 // maxMissing is how many missing acts are kept for a branch.
 const maxMissing = 10
 
-// cached returns the path of a cache file for this director.
+// cached returns the path of a cache file or folder of this chain. It stays when the director's key changes.
 func (c *Chain) cached(name string) string {
-	return filepath.Join(c.Cache, name+"-"+fleetproto.Fingerprint(c.Director.Public)+".json")
+	return filepath.Join(c.Cache, name+"-"+c.Identity.Name+"-"+c.Identity.Ambiente)
 }
 
 // recall reads a file of the cache; false if there is no file. Another process may have written it since the last read.
@@ -77,7 +77,7 @@ func (c *Chain) remember(name string, v any) error {
 
 // versionsFolder holds the versions of a group that this centre published or read.
 func (c *Chain) versionsFolder(group string) string {
-	return filepath.Join(c.Cache, "desired-"+fleetproto.Fingerprint(c.Director.Public), group)
+	return filepath.Join(c.cached("desired"), group)
 }
 
 // keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version. If it cannot
@@ -130,7 +130,7 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content, by key and tag: the store's bytes; empty: the director did not sign them
+	// objects is the file's content, by key and tag: what the director has signed
 	objects map[string][]byte
 	grown   bool // the file lacks some objects
 }
@@ -154,6 +154,7 @@ func newEnrolments(c *Chain) *enrolments {
 // list returns each branch's highest epoch that the director has signed. It skips objects of other authors.
 func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	var found []object
+	clear(e.tags)
 	for o, err := range e.c.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
 		if err != nil {
 			return nil, err
@@ -183,6 +184,24 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
+// lost returns the kept enrolments that the store no longer has, by key, up to the epochs that were seen.
+func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
+	lost, signed := make(map[string][]byte), make(map[string]time.Time)
+	for tagged, data := range e.objects {
+		key, _, _ := strings.Cut(tagged, " ")
+		branch, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
+		epoch, _ := fleetproto.NumberOf(key)
+		if epoch > seen[branch].Epoch || e.read[key+" "+e.tags[key]].Enrolment != nil {
+			continue
+		}
+		kept, err := e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
+		if err == nil && !kept.At.Before(signed[key]) {
+			lost[key], signed[key] = data, kept.At
+		}
+	}
+	return lost
+}
+
 // get returns one enrolment, signed by the director.
 func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*fleetproto.Enrolment, error) {
 	key := fleetproto.BoxKey(branch, epoch)
@@ -190,27 +209,23 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	tag := e.tags[key]
 	tagged := key + " " + tag
 	r, known := e.read[tagged]
-	data, kept := e.objects[tagged]
+	data := e.objects[tagged]
 	e.mu.Unlock()
 	if known {
 		return r.Enrolment, r.err
 	}
-	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil && (!kept ||
-		len(data) > 0) { // an invalid object of the file is read from the store
+	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil {
 		o, err := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
 		}
-		kept, data = false, o.Data
+		data = o.Data
 		r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
-	}
-	if r.err != nil {
-		data = nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.read[tagged] = r
-	if !kept && tag != "" {
+	if r.err == nil && tag != "" && e.objects[tagged] == nil {
 		e.objects[tagged], e.grown = data, true
 	}
 	return r.Enrolment, r.err

@@ -137,18 +137,15 @@ func (x *examination) once(ctx context.Context) {
 
 // race has many writers write one key at the same moment: one must win, and its bytes must stay.
 func (x *examination) race(ctx context.Context) {
-	var several, nobody, altered, hidden, undecided, refused int
+	var several, nobody, altered, undecided int
 	for round := range x.rounds {
 		key := fmt.Sprintf("%srace/%d", x.prefix, round)
 		wins, winner, doubtful := 0, -1, 0
-		for n, r := range x.raceOnce(ctx, key) {
+		for n, err := range x.raceOnce(ctx, key) {
 			switch {
-			case r.err == nil:
+			case err == nil:
 				wins, winner = wins+1, n
-			case errors.Is(r.err, archive.ErrExists):
-				refused++
-				hidden += r.hidden
-			default:
+			case !errors.Is(err, archive.ErrExists):
 				doubtful++ // this write may have won
 			}
 		}
@@ -179,28 +176,16 @@ func (x *examination) race(ctx context.Context) {
 	default:
 		x.note("ok", "race", "", "one winner in each of %d races of %d writers", x.rounds, x.writers)
 	}
-	if hidden > 0 {
-		x.note("warn", "refusal", "boxes ask again; nothing to do",
-			"%d of %d refused writers did not find the object at once", hidden, refused)
-	}
 }
 
-type raced struct {
-	err    error
-	hidden int // 1: the writer was refused, and then found no object
-}
-
-func (x *examination) raceOnce(ctx context.Context, key string) []raced {
-	results := make([]raced, x.writers)
+func (x *examination) raceOnce(ctx context.Context, key string) []error {
+	results := make([]error, x.writers)
 	start := make(chan struct{})
 	var all sync.WaitGroup
 	for n := range results {
 		all.Go(func() {
 			<-start
-			results[n].err = x.store.Create(ctx, key, probe(byte(n)))
-			if _, err := x.fetch(ctx, key); errors.Is(err, archive.ErrNotFound) {
-				results[n].hidden = 1
-			}
+			results[n] = x.store.Create(ctx, key, probe(byte(n)))
 		})
 	}
 	close(start)

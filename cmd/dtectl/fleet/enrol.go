@@ -32,7 +32,7 @@ type waiting struct {
 
 // Run enrols boxes, or lists the boxes that wait.
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
-	s, err := NewSurveyor(chain).Read(ctx)
+	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
 		return err
 	}
@@ -40,9 +40,12 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(c.Boxes) == 0 && !c.All {
 		return printWaiting(list)
 	}
-	points, err := c.points()
-	if err != nil {
-		return err
+	var points []fleetproto.Point
+	for _, p := range c.Close {
+		if len(p) != 8 || p[4] != 'P' {
+			return fmt.Errorf("--close: %q is not a point of sale like M001P001", p)
+		}
+		points = append(points, fleetproto.Point{Establishment: p[:4], Point: p[4:]})
 	}
 	var chosen []waiting
 	if c.All {
@@ -61,13 +64,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: needs exactly one branch, whose box is replaced")
 	}
-	for _, b := range s.Branches { // a lost enrolment may name the same box or points of sale
-		if b.LostEpoch > 0 {
-			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
-				"versions, or dtectl fleet status --accept %s; nothing was enrolled", b.Name, b.LostEpoch, b.Name)
-		}
-	}
-	if err := disjoint(s, chosen); err != nil {
+	if err := errors.Join(s.whole(), disjoint(s, chosen)); err != nil {
 		return err
 	}
 	director, err := chain.Sign()
@@ -84,6 +81,17 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 			return fmt.Errorf("enrolling %s: %w", w.branch, err)
 		}
 		term.Printf("enrolled %s, epoch %d, key %s\n", w.branch, epoch, Fingerprint(w.status.Key))
+	}
+	return nil
+}
+
+// whole returns an error if the store has lost an enrolment: it may name the same box or points of sale.
+func (s *Survey) whole() error {
+	for _, b := range s.Branches {
+		if b.LostEpoch > 0 {
+			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
+				"versions, or dtectl fleet status --accept %s; nothing was signed", b.Name, b.LostEpoch, b.Name)
+		}
 	}
 	return nil
 }
@@ -125,15 +133,17 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		if w.again {
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
-		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment.
-		if _, err := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS); !errors.Is(err,
-			archive.ErrNotFound) {
-			if err != nil && !errors.Is(err, archive.ErrTooLarge) {
-				return 0, fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
-			}
-			continue
+		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment: the box gets
+		// the next epoch too, which no box finds behind a missing one.
+		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
+		free := errors.Is(given, archive.ErrNotFound)
+		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {
+			return 0, fmt.Errorf("reading the status of epoch %d: %w", epoch, given)
 		}
 		err = c.CreateOnce(ctx, fleetproto.BoxKey(w.branch, epoch), data)
+		if err == nil && !free {
+			continue
+		}
 		if !errors.Is(err, archive.ErrExists) {
 			return epoch, err
 		}
@@ -157,7 +167,7 @@ func waitingOf(s *Survey) (list []waiting) {
 			w.epoch, w.status = e.Epoch+1, b.Stranger
 		case b.Status != nil && b.Status.Group != e.Group: // the box was moved to another group
 			w.epoch = e.Epoch + 1
-		case b.Status != nil && len(b.unbound()) > 0:
+		case b.Status != nil && len(fleetproto.Unnamed(b.Status.Points, e.Points)) > 0:
 			w.epoch, w.again = e.Epoch, true
 		default:
 			continue
@@ -186,16 +196,6 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 			"nothing any more", name)
 	}
 	return list[i], nil
-}
-
-func (c *Enrol) points() (points []fleetproto.Point, err error) {
-	for _, p := range c.Close {
-		if len(p) != 8 || p[4] != 'P' {
-			return nil, fmt.Errorf("--close: %q is not a point of sale like M001P001", p)
-		}
-		points = append(points, fleetproto.Point{Establishment: p[:4], Point: p[4:]})
-	}
-	return points, nil
 }
 
 // closePoints publishes that points of sale of a box's branch give no more numbers this year: the given points, and

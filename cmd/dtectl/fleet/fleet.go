@@ -6,7 +6,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -42,6 +41,7 @@ type Chain struct {
 	Store    fleetproto.Lister
 	Identity fleetproto.Chain // named in every object of the chain
 	Director fleetproto.Key
+	former   []fleetproto.Key                  // the director's earlier key, while the chain moves from it
 	Sign     func() (fleetproto.Signer, error) // opens the director's key
 	Cache    string                            // folder for what the centre has seen and published
 	Now      func() time.Time
@@ -75,7 +75,7 @@ func (c *Command) ProvideChain() (*Chain, error) {
 }
 
 // keys returns the director's keys whose signatures count.
-func (c *Chain) keys() []fleetproto.Key { return []fleetproto.Key{c.Director} }
+func (c *Chain) keys() []fleetproto.Key { return append([]fleetproto.Key{c.Director}, c.former...) }
 
 // Groups returns the groups for which something was published.
 func (c *Chain) Groups(ctx context.Context) ([]string, error) {
@@ -124,24 +124,6 @@ func foreign(err error) bool {
 
 // local writes a time as people of El Salvador read it: to the minute, with the zone.
 func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
-
-// span writes a duration as people read it: the two largest units at most.
-func span(d time.Duration) string {
-	sign := ""
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	switch day := 24 * time.Hour; {
-	case d < time.Minute:
-		return fmt.Sprintf("%s%d s", sign, d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%s%d min", sign, d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%s%d h %d min", sign, d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return fmt.Sprintf("%s%d d %d h", sign, d/day, d%day/time.Hour)
-	}
-}
 
 // Fingerprint returns the short form of a box's key that people compare; "?" if the key cannot be read.
 func Fingerprint(key string) string {

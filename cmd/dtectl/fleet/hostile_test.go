@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -270,7 +272,7 @@ func TestStore_PutsBack(t *testing.T) {
 	w.store.Lose(fleetproto.BoxKey("norte", 1))
 	w.store.Lose(fleetproto.StatusKey("norte", 1))
 	if got := w.text(); !strings.Contains(got, "the store has lost the enrolment of epoch 1") ||
-		w.survey().Lost() != 2 {
+		w.survey().Lost() != 3 {
 		t.Error(got)
 	}
 }
@@ -453,6 +455,11 @@ func TestEnrol_Remembers(t *testing.T) {
 	sur.status.Points = w.box("centro").status.Points
 	sur.report()
 	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "is of centro") {
+		t.Errorf("centro's points of sale are given away: %v", err)
+	}
+	w.must(os.Remove(w.chain.cached(enrolmentsFile)))
+	w.store.Lose(fleetproto.BoxKey("centro", 1))
 	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
 		"lost the enrolment of centro") {
 		t.Errorf("centro's points of sale are given away: %v", err)
@@ -473,5 +480,114 @@ func TestEnrol_Remembers(t *testing.T) {
 			b.Enrolment.After != v.Version) {
 			t.Errorf("%+v %+v", b.Enrolment, v)
 		}
+	}
+}
+
+// TestStore_LosesEnrolments: an enrolment that the store lost is put back, also one below the highest: a replaced box
+// that asks for the next epoch must find it. Where the centre has only seen it, it holds the ring of its branch.
+func TestStore_LosesEnrolments(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	for range 2 {
+		next := w.add("centro")
+		next.report()
+		w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+		next.report()
+	}
+	w.survey()
+	keys := w.store.Keys(fleetproto.BoxesFolder + "centro/")
+	for _, lost := range [][]string{keys[2:], keys[1:2], keys} {
+		for _, key := range lost {
+			w.store.Lose(key)
+		}
+		if s := w.survey(); s.Lost() == 0 {
+			t.Errorf("nobody misses %v", lost)
+		}
+		w.must(w.roll())
+		if got := w.store.Keys(fleetproto.BoxesFolder + "centro/"); !slices.Equal(got, keys) {
+			t.Errorf("%v were lost, and the store has %v", lost, got)
+		}
+	}
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Pilots: []string{"centro"}, Soak: time.Hour}))
+	w.must(os.Remove(w.chain.cached(enrolmentsFile)))
+	for _, key := range keys {
+		w.store.Lose(key)
+	}
+	if err := w.roll(); w.head().Rollout.Share > 0 {
+		t.Errorf("the ring of a branch whose enrolments are lost opens the next ring: %v", err)
+	}
+}
+
+// TestRing_OtherGroup: a box that was moved to another group does not confirm a roll-out of its group before, though
+// both roll-outs have one name.
+func TestRing_OtherGroup(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+	w.obey()
+	b := w.box("centro")
+	b.status.Group = "otros"
+	b.report()
+	if m := w.survey().Measure(w.head().Rollout, "tiendas"); m.Succeeded != 0 || m.Waiting != 1 {
+		t.Errorf("%+v", m)
+	}
+}
+
+// TestPublish_Names: a roll-out has the number of its version, also behind fillers of versions that the store lost: a
+// box may have taken the lost roll-out of an earlier number.
+func TestPublish_Names(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	b := w.box("centro")
+	b.status.Desired = fleetproto.Reached{Version: w.head().Version + 2, Digest: fleetproto.Digest([]byte("lost"))}
+	b.report()
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
+	if h := w.head(); h.Rollout.Name != fmt.Sprintf("r%d", h.Version) {
+		t.Errorf("version %d is roll-out %s", h.Version, h.Rollout.Name)
+	}
+}
+
+// TestRoll_HoldsFirst: a box that claims a lost version does not delay the hold of a roll-out that harms.
+func TestRoll_HoldsFirst(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.box("centro").stage = fleetproto.StageReturned
+	w.obey()
+	b := w.box("norte")
+	b.status.Desired = fleetproto.Reached{Version: w.head().Version + 2, Digest: fleetproto.Digest([]byte("a lie"))}
+	b.report()
+	if err := w.roll(); !errors.Is(err, errHarms) || !w.head().Rollout.Held {
+		t.Errorf("it is not held: %v", err)
+	}
+}
+
+// TestPublish_Clock: an order by a wrong clock would begin, and be watched, at another time than it says.
+func TestPublish_Clock(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	files := []string{w.bundle("1.0.0", w.rules)}
+	right := w.chain.Now
+	for _, wrong := range []time.Duration{-25 * time.Hour, 25 * time.Hour} {
+		w.chain.Now = func() time.Time { return right().Add(wrong) }
+		err := w.publish(Publish{Files: files, Pilots: []string{"centro"}, Soak: 24 * time.Hour})
+		w.chain.Now = right
+		if head := w.head(); err == nil || head != nil {
+			t.Errorf("a clock that is %s wrong orders: %v, %+v", wrong, err, head)
+		}
+	}
+}
+
+// TestPublish_Pilots: a pilot that nobody enrolled makes a ring without a box, which would prove nothing.
+func TestPublish_Pilots(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.add("norte").report()
+	err := w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"norte"}})
+	if err == nil || !strings.Contains(err.Error(), "no branch norte of group tiendas is enrolled") {
+		t.Error(err)
 	}
 }

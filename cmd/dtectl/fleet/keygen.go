@@ -94,18 +94,29 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	if err != nil {
 		return err
 	}
+	both := *chain
+	both.former = []fleetproto.Key{old}
+	if !c.DryRun {
+		s, err := restored(ctx, &both, NewSurveyor(&both))
+		if err == nil {
+			err = s.whole()
+		}
+		if err != nil {
+			return err
+		}
+	}
 	// Sign the enrolments first: a box that accepts the new key's order finds its enrolment.
-	groups, err := c.enrolments(ctx, chain, old, director)
+	groups, err := c.enrolments(ctx, &both, director)
 	if err != nil {
 		return err
 	}
 	var faults []error
 	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		if err := c.group(ctx, chain, old, group, groups[group]); err != nil {
+		if err := c.group(ctx, chain, &both, group, groups[group]); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", group, err))
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
+	if err := errors.Join(faults...); err != nil || c.DryRun {
 		return err
 	}
 	term.Printf("moved from the key %s to %s: keep the old one, where it is still pinned, before the new one in "+
@@ -115,8 +126,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 
 // enrolments signs again what the old key signed, each branch's highest epoch first: a replaced box must not mistake an
 // earlier epoch for the last. It returns all groups; true marks a group that has a branch.
-func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key,
-	director fleetproto.Signer) (map[string]bool, error) {
+func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	ordered, err := chain.Groups(ctx)
 	if err != nil {
@@ -136,7 +146,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", o.Key, err)
 		}
-		e, err := chain.Identity.OpenEnrolment(held.Data, []fleetproto.Key{old, chain.Director}, o.owner, o.number)
+		e, err := chain.Identity.OpenEnrolment(held.Data, chain.keys(), o.owner, o.number)
 		if err != nil {
 			term.Printf("%s is left as it is: %v\n", o.Key, err)
 			continue
@@ -170,44 +180,36 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, old fleetproto.Key
 
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. Objects that neither key signed are ignored: they block nothing.
-func (c *Rekey) group(ctx context.Context, chain *Chain, old fleetproto.Key, group string, ofBranch bool) error {
-	before := *chain
-	before.Director = old
-	head, err := before.Head(ctx, group)
-	if foreign(err) {
-		if moved, _ := chain.Head(ctx, group); moved != nil {
-			return nil // the group begins with the new key
-		}
-		if !ofBranch {
-			term.Printf("%s is left as it is: %v\n", group, err)
-			return nil
-		}
+func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
+	head, err := both.Head(ctx, group)
+	if foreign(err) && !ofBranch {
+		term.Printf("%s is left as it is: %v\n", group, err)
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	last := int64(0)
 	if head != nil {
-		last = head.Last.Version
-		for n := head.Version + 1; n <= last; n++ {
-			if _, err := chain.Version(ctx, group, n); err == nil {
-				return nil // the new key has already signed a version of the group
-			} else if !foreign(err) {
-				return err
-			}
+		if _, err := chain.Version(ctx, group, head.Version); !foreign(err) {
+			return err // nil: the new key has already signed the group's last version
 		}
 	}
 	for _, b := range c.Back {
 		if name, version, _ := strings.Cut(b, "="); name == group {
 			wanted, err := strconv.ParseInt(version, 10, 64)
-			if err != nil || wanted < 1 || wanted > last {
-				return fmt.Errorf("--back %s: must be GROUP=VERSION, a version from 1 to %d", b, last)
+			if err != nil || wanted < 1 || head == nil || wanted > head.Last.Version {
+				return fmt.Errorf("--back %s: must be GROUP=VERSION, a version of that group", b)
 			}
-			d, err := before.Version(ctx, group, wanted)
+			d, err := both.Version(ctx, group, wanted)
 			if err != nil {
 				return fmt.Errorf("version %d: %w", wanted, err)
 			}
 			d.Last = head.Last
+			for _, p := range head.Closed { // what is closed once stays closed
+				if !slices.Contains(d.Closed, p) {
+					d.Closed = append(d.Closed, p)
+				}
+			}
 			head = d
 		}
 	}

@@ -171,9 +171,6 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 		expires = now.Add(life)
 	}
 	d.Issued, d.Expires, d.By, d.Reason = now, expires.UTC().Truncate(time.Second), c.Who, reason
-	if change != nil {
-		change(&d)
-	}
 	director, err := c.Sign()
 	if err != nil {
 		return nil, err
@@ -188,6 +185,9 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 			return nil, err
 		}
 		d.Version, d.Previous = d.Version+1, digest
+	}
+	if change != nil { // a roll-out's name contains the version
+		change(&d)
 	}
 	_, err = c.write(ctx, d, director)
 	return &d, err

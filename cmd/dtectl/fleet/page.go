@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -148,7 +149,7 @@ func (v *view) row(b *Branch) rowView {
 	out := rowView{Branch: b, Title: b.Name, Group: term.Visible(b.Group()), Level: levelNames[b.Level()],
 		State: b.State(), Seen: v.T("never")}
 	if !b.Seen.IsZero() {
-		out.Seen = span(max(0, v.Survey.At.Sub(b.Seen)))
+		out.Seen = dte.Span(max(0, v.Survey.At.Sub(b.Seen)))
 	}
 	for _, c := range b.Concerns {
 		out.Words = append(out.Words, wordView{term.Visible(c.Say(v.Lang)), levelNames[c.Level]})

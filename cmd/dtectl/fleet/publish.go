@@ -70,8 +70,10 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			"first", head.Rollout.Name, c.Group)
 	}
 	for _, p := range c.Pilots {
-		if !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Name == p && b.Group() == c.Group }) {
-			return fmt.Errorf("--pilots: no branch %s of group %s has reported", p, c.Group)
+		if !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
+			return b.Name == p && b.Enrolment != nil && b.Group() == c.Group
+		}) {
+			return fmt.Errorf("--pilots: no branch %s of group %s is enrolled", p, c.Group)
 		}
 	}
 	state, files, err := c.load(chain)

@@ -32,12 +32,13 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		ordered = v.Version
 	}
 	for _, b := range s.Branches {
-		if b.Enrolment == nil || b.Group() != group || !r.InRing(b.Name) {
+		lost := b.Enrolment == nil && b.LostEpoch > 0 // of whatever group it was
+		if !lost && (b.Enrolment == nil || b.Group() != group) || !r.InRing(b.Name) {
 			continue
 		}
 		m.Boxes++
 		var stage fleetproto.Stage
-		if s := b.Status; s != nil && s.Rollout != nil && s.Rollout.Name == r.Name {
+		if s := b.Status; !lost && s != nil && s.Group == group && s.Rollout != nil && s.Rollout.Name == r.Name {
 			stage = s.Rollout.Stage
 		}
 		switch {
@@ -114,15 +115,8 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	return ""
 }
 
-// nextShare returns the share of the ring that follows the ring of this share: 5 %, 25 %, all.
-func nextShare(share int) int {
-	for _, s := range []int{500, 2500} {
-		if share < s {
-			return s
-		}
-	}
-	return fleetproto.Whole
-}
+// shares are those of the rings: 5 %, 25 %, all.
+var shares = []int{500, 2500, fleetproto.Whole}
 
 // describe names the bundles and settings of a state.
 func describe(s fleetproto.State) string {

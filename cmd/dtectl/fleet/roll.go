@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -77,7 +79,8 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 
 func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
 	now, r := chain.Now(), head.Rollout
-	if len(head.Lost) > 0 {
+	// Boxes claim lost versions without proof: a claim must not delay the hold of a roll-out that harms.
+	if len(head.Lost) > 0 && (r == nil || r.Held || !s.Measure(r, head.Group).Harms(r)) {
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
 	}
@@ -112,7 +115,8 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		})
 	}
 	return chain.order(ctx, s, head, "", func(d *fleetproto.Desired) {
-		d.Rollout.Share, d.Rollout.Opened = nextShare(r.Share), d.Issued
+		next := slices.IndexFunc(shares, func(share int) bool { return share > r.Share })
+		d.Rollout.Share, d.Rollout.Opened = shares[next], d.Issued
 	})
 }
 
@@ -193,13 +197,24 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	return head, s, nil
 }
 
-// restored makes a survey, and puts back the versions that the store has lost and this centre has kept.
+// restored makes a survey, and puts back the versions and enrolments that the store has lost and this centre has kept:
+// a replaced box that does not find its successor's enrolment goes on numbering.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
-	if err != nil || len(s.Faults) == 0 {
+	if err != nil {
 		return s, err
 	}
+	if apart := s.At.Sub(c.Now()).Abs(); apart > maxDelay {
+		return nil, fmt.Errorf("this machine's clock and the store's are %s apart: an order would begin and end at "+
+			"another time than it says", dte.Span(apart))
+	}
+	if len(s.Faults) == 0 {
+		return s, nil
+	}
 	put, err := c.Restore(ctx)
+	for _, key := range slices.Sorted(maps.Keys(surveyor.lost)) {
+		put, err = append(put, key), errors.Join(err, c.CreateOnce(ctx, key, surveyor.lost[key]))
+	}
 	for _, what := range put {
 		term.Printf("the store had lost %s: it is put back\n", what)
 	}

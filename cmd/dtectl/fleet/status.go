@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -192,7 +193,7 @@ func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 	return term.Table(out, "BRANCH\tGROUP\tSTATE\tSEEN\tVERSION\tROLL-OUT\tWHAT", shown, func(b *Branch) []any {
 		seen, reached, stage := "never", "–", "–"
 		if !b.Seen.IsZero() {
-			seen = span(max(0, s.At.Sub(b.Seen)))
+			seen = dte.Span(max(0, s.At.Sub(b.Seen)))
 		}
 		if b.Status != nil {
 			reached = strconv.FormatInt(b.Status.Desired.Version, 10)

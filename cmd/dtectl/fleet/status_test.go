@@ -4,11 +4,14 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 )
@@ -306,6 +309,10 @@ func TestRekey(t *testing.T) {
 		w.obey()
 		w.must(w.roll())
 		good := w.head()
+		closed := []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M009", Point: "P001", Year: 2026, Since: 1}}
+		_, err := w.chain.Next(t.Context(), good, "tiendas", "a box was lost", time.Time{},
+			func(d *fleetproto.Desired) { d.Closed = closed })
+		w.must(err)
 		old := w.chain.Director
 		// A group for which nothing was published, and objects that somebody with the store's credentials puts in the
 		// way.
@@ -365,11 +372,29 @@ func TestRekey(t *testing.T) {
 			w.must(err)
 			v = before
 		}
-		for _, b := range w.survey().Branches {
-			if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Enrolment.Highest != 1 {
+		surveyor := NewSurveyor(w.chain)
+		for _, e := range rekey.Except { // the centre saw the thief's epoch
+			branch, _, _ := strings.Cut(e, "/")
+			surveyor.Accept = append(surveyor.Accept, branch)
+		}
+		s, err := surveyor.Read(t.Context())
+		w.must(err)
+		for _, b := range s.Branches {
+			if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Enrolment.Highest != 1 || b.LostEpoch > 0 {
 				t.Errorf("%s: %s: %+v", name, b.Name, b.Enrolment)
 			}
 		}
+		if v := w.head(); !slices.Equal(v.Closed, closed) {
+			t.Errorf("%s: %v are closed, not %v", name, v.Closed, closed)
+		}
+		seen := w.box("centro") // what the centre saw under the old key counts
+		seen.status.Sequence -= 2
+		seen.report()
+		if got := w.codes("centro"); !slices.Contains(got, "older") {
+			t.Errorf("%s: an older status looks fresh: %q", name, got)
+		}
+		seen.status.Sequence += 2
+		seen.report()
 		w.must(rekey.run(t.Context(), w.chain, old)) // once more changes nothing
 		if w.head().Version != head.Version {
 			t.Errorf("%s: version %d, then %d", name, head.Version, w.head().Version)
@@ -393,7 +418,45 @@ func TestEnrol_Again(t *testing.T) {
 	other := w.add("centro")
 	other.report()
 	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(other.status.Key)}}).Run(t.Context(), w.chain))
-	if w.store.Held(fleetproto.BoxKey("centro", 1)) != nil || w.store.Held(fleetproto.BoxKey("centro", 2)) == nil {
-		t.Error("an epoch is given twice")
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 2 || e.Key != other.status.Key {
+		t.Errorf("an epoch is given twice: %+v", e)
+	}
+	for _, x := range []*box{b, other} { // each box sees whose the branch is
+		agent, err := fleet.New(fleet.Options{Store: w.store, Chain: w.chain.Identity, Branch: "centro",
+			Group: "tiendas", Director: []fleetproto.Key{w.chain.Director}, Box: x.signer, Points: x.status.Points,
+			Rules: &fleettest.Gate{Today: func() string { return "2026-11-23" }}, State: &fleettest.File{},
+			Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }})
+		w.must(err)
+		agent.Step(t.Context())
+		if s := agent.Fence().Standing(); s.Numbers(x.status.Points[0]) != (x == other) {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestRekey_Lost: the new key does not sign a replaced box's enrolment as the branch's last because the store has lost
+// its successor's.
+func TestRekey_Lost(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	other := w.add("centro")
+	other.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(other.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	other.report()
+	w.survey()
+	old, next := w.chain.Director, key("director 2")
+	w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
+	w.chain.Sign = func() (fleetproto.Signer, error) { return fleetproto.Signer{ID: directorID, Private: next}, nil }
+	w.store.Lose(fleetproto.BoxKey("centro", 2))
+	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	if e := w.survey().Branches[0].Enrolment; e == nil || e.Epoch != 2 || e.Key != other.status.Key {
+		t.Errorf("%+v", e)
+	}
+	w.must(os.Remove(w.chain.cached(enrolmentsFile)))
+	w.store.Lose(fleetproto.BoxKey("centro", 2))
+	if err := (&Rekey{}).run(t.Context(), w.chain, old); err == nil || !strings.Contains(err.Error(),
+		"lost the enrolment of centro, epoch 2") {
+		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -105,6 +106,8 @@ type Surveyor struct {
 
 	mu       sync.Mutex
 	statuses map[string]known // statuses of the survey under way
+
+	lost map[string][]byte // the enrolments that the store has lost and this centre has kept, by key
 }
 
 // written holds the statuses of a branch that count: of the enrolled box, of a box that waits to be enrolled, and the
@@ -188,6 +191,10 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		return nil, err
 	}
 	s.newest(out.Branches)
+	if s.lost = s.enrolments.lost(s.seen); len(s.lost) > 0 {
+		out.fault("the store has lost %s: dtectl fleet roll puts it back, unless something else is in its place",
+			strings.Join(slices.Sorted(maps.Keys(s.lost))[:min(len(s.lost), 5)], ", "))
+	}
 	if waiting > maxWaiting {
 		out.fault("%d branches that nobody enrolled have a status: %d of them are shown", waiting, maxWaiting)
 	}
@@ -278,7 +285,7 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 		return b, nil
 	}
 	if delay := w.own.Modified.Sub(b.Seen); b.Status != nil && delay > maxDelay {
-		b.add(Warning, "delay", span(delay))
+		b.add(Warning, "delay", dte.Span(delay))
 	}
 	if waiting, err := s.status(ctx, w.waiting, w.enrolled); err != nil {
 		return nil, err
