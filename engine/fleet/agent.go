@@ -263,13 +263,13 @@ func find(list []Bundle, digest string) *Bundle {
 	return nil
 }
 
-// inPlace returns the bundle of a rule's generation that is in force; without such a bundle, the coming bundle;
+// inPlace returns another bundle of a rule's generation that is in force; without such a bundle, the coming bundle;
 // otherwise nil.
 func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
 	for i := range list {
 		b := &list[i]
 		same := b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
-		if same && b.inForce() && (best == nil || best.Where == Coming && b.Where == Live) {
+		if same && b.Digest != r.Digest && b.inForce() && (best == nil || best.Where == Coming && b.Where == Live) {
 			best = b
 		}
 	}

@@ -601,3 +601,27 @@ func TestAgent_SameName(t *testing.T) {
 		t.Errorf("the bundle of another roll-out is %q, and its stage %s", w.where(third), w.stage())
 	}
 }
+
+// TestAgent_BackAfterLoss: a box that lost its state, because it was rebuilt while a law waited for its day, takes that
+// law back all the same when the centre wants it: nothing goes back by that.
+func TestAgent_BackAfterLoss(t *testing.T) {
+	w := newWorld(t)
+	first, law := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "2.0.0", "2026-12-01")
+	w.live(first)
+	w.start()
+	w.pass(5 * time.Minute)
+	w.rollout("r2", law)
+	if w.pass(5 * time.Minute); w.where(law) != "coming" {
+		t.Fatal(w.where(law))
+	}
+	w.disk = &fleettest.File{}
+	w.start()
+	w.pass(5 * time.Minute)
+	if w.stage() != fleetproto.StageAdmitted {
+		t.Errorf("its stage is %s", w.stage())
+	}
+	w.live(first)
+	if w.pass(10 * time.Minute); w.where(law) == "coming" || w.where(first) != "live" {
+		t.Errorf("the law that was taken back is %s", w.where(law))
+	}
+}

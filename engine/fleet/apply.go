@@ -194,7 +194,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	shelf := a.o.Rules.Bundles()
 	t := &taken{Rollout: r.Name, State: r.State, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
-		if b := find(shelf, rule.Digest); b != nil && b.inForce() {
+		if b := find(shelf, rule.Digest); b != nil && b.Where == Live {
 			continue // the branch got the bundle in another way: the roll-out may not take it back
 		}
 		if l := a.owedBefore(d, shelf, rule); l != nil {
