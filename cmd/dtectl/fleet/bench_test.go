@@ -171,12 +171,12 @@ func (s *simulation) slowest(boxes []*simulated, version string, since time.Time
 
 // dated is the store with the clock of the simulation.
 type dated struct {
-	*archive.Archive
+	fleetproto.Lister
 	s *simulation
 }
 
 func (d dated) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
-	o, err := d.Archive.Fetch(ctx, key, limit)
+	o, err := d.Lister.Fetch(ctx, key, limit)
 	o.Now = d.s.now
 	return o, err
 }
