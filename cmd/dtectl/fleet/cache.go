@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,7 +131,7 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content, by key and tag: what the director has signed
+	// objects is the file's content, by key and tag: what the director has signed; empty: he did not
 	objects map[string][]byte
 	grown   bool // the file lacks some objects
 }
@@ -147,6 +148,9 @@ func newEnrolments(c *Chain) *enrolments {
 	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment)}
 	if _, err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
 		e.objects = make(map[string][]byte)
+	}
+	if len(c.former) > 0 { // the former key may have signed what this key did not
+		maps.DeleteFunc(e.objects, func(_ string, data []byte) bool { return len(data) == 0 })
 	}
 	return e
 }
@@ -209,23 +213,26 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	tag := e.tags[key]
 	tagged := key + " " + tag
 	r, known := e.read[tagged]
-	data := e.objects[tagged]
+	data, kept := e.objects[tagged]
 	e.mu.Unlock()
 	if known {
 		return r.Enrolment, r.err
 	}
-	if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil {
+	r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
+	if r.err != nil && (!kept || len(data) > 0) {
 		o, err := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
 		}
 		data = o.Data
-		r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
+		if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil {
+			data = []byte{}
+		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.read[tagged] = r
-	if r.err == nil && tag != "" && e.objects[tagged] == nil {
+	if tag != "" && !kept { // what another key of the director has signed stays
 		e.objects[tagged], e.grown = data, true
 	}
 	return r.Enrolment, r.err

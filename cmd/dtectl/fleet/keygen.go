@@ -205,11 +205,9 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 				return fmt.Errorf("version %d: %w", wanted, err)
 			}
 			d.Last = head.Last
-			for _, p := range head.Closed { // what is closed once stays closed
-				if !slices.Contains(d.Closed, p) {
-					d.Closed = append(d.Closed, p)
-				}
-			}
+			// What is closed once stays closed.
+			d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
+				func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
 			head = d
 		}
 	}

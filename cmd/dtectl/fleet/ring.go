@@ -115,9 +115,6 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	return ""
 }
 
-// shares are those of the rings: 5 %, 25 %, all.
-var shares = []int{500, 2500, fleetproto.Whole}
-
 // describe names the bundles and settings of a state.
 func describe(s fleetproto.State) string {
 	var words []string

@@ -115,8 +115,9 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		})
 	}
 	return chain.order(ctx, s, head, "", func(d *fleetproto.Desired) {
-		next := slices.IndexFunc(shares, func(share int) bool { return share > r.Share })
-		d.Rollout.Share, d.Rollout.Opened = shares[next], d.Issued
+		rings := []int{500, 2500, fleetproto.Whole} // 5 %, 25 %, all
+		d.Rollout.Share = rings[slices.IndexFunc(rings, func(share int) bool { return share > r.Share })]
+		d.Rollout.Opened = d.Issued
 	})
 }
 
