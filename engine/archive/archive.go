@@ -169,7 +169,6 @@ const maxPage = 8 << 20
 // bounded ends the answers to lists after maxPage: the library reads them whole into memory.
 type bounded struct{ http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil && r.URL.Query().Has("list-type") {
