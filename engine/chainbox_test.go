@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	boxclock "dtegate/cmd/dted/health/clock"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
@@ -22,9 +22,7 @@ import (
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
 	"dtegate/engine/record"
-	"dtegate/storage"
 	"dtegate/storage/disktest"
-	"dtegate/storage/storetest"
 )
 
 const copyFolder = "/copy"
@@ -41,8 +39,11 @@ type chainBox struct {
 	gate     *fleettest.Gate
 	dir      string // the second copy as the shipper reads it, on this machine's disk
 
+	clock    *boxclock.Clock
+	anyClock bool // no sale asks the clock
 	agent    *fleet.Agent
 	ship     *ship.Shipper
+	checked  time.Time // when what is shipped was compared with the copy
 	mirrored map[string]int64
 	live     bool // the copy was live when it was last mirrored
 	kicked   chan struct{}
@@ -51,7 +52,9 @@ type chainBox struct {
 
 	mu       sync.Mutex
 	dead     bool
-	replaced time.Time // since then another box has the branch; zero: no
+	aged     bool      // its store's disk was put back: to the chain's store it is as a copy of itself
+	cloned   bool      // it was taken for one: a person gives it another key
+	replaced time.Time // another box has the branch since; zero: none
 	looked   time.Time // the shipper last looked at a live copy
 	through  time.Time // the chain's store has what was acknowledged until then
 }
@@ -63,29 +66,80 @@ func (m *chainBox) numbered() fleetwire.Point {
 
 // turnOn starts the box as an appliance starts.
 func (m *chainBox) turnOn() {
-	m.box.start()
+	m.t.Helper()
+	m.site.must(m.tryOn())
+}
+
+// tryOn is turnOn where the store may refuse to open. MH is reached again.
+func (m *chainBox) tryOn() error {
+	m.mu.Lock()
+	m.dead, m.looked = false, time.Time{}
+	m.mu.Unlock()
+	if err := m.box.tryStart(); err != nil {
+		return err
+	}
 	var err error
 	m.agent, err = fleet.New(fleet.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Group: chainGroup,
 		Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
 		Points: []fleetwire.Point{m.numbered()}, Rules: m.gate, State: m.disk, Logger: quiet, Now: m.now,
 		Rand: fork(m.rand), Poll: 30 * time.Minute, Look: 5 * time.Minute, Report: time.Hour,
-		Describe: func(s *fleetwire.Status) { s.Ready = true }})
+		Describe: func(s *fleetwire.Status) {
+			s.Ready, s.Copy = true, m.ship.Shipped()
+			s.Copy.Last, _ = m.store.LastNumbers() // as far as it can be read
+		}})
 	if err != nil {
-		m.t.Fatal(err)
+		return err
 	}
 	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir,
-		Epoch:  func() int64 { return m.agent.Fence().Standing().Epoch },
-		Live:   func() bool { return m.live },
-		Cloned: func() { m.t.Errorf("%s: the box takes itself for a copy", m.site.name); m.agent.Fence().Close() },
-		State:  m.shipping, Logger: quiet, Now: m.now})
+		Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
+		Live:  func() bool { return m.live }, Cloned: m.taken, Restart: m.store.CopyAfter,
+		State: m.shipping, Logger: quiet, Now: m.now})
 	if err != nil {
-		m.t.Fatal(err)
+		return err
 	}
 	m.mirrored, m.kicked = make(map[string]int64), make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stopAll = stop
 	m.working.Go(func() { _ = m.agent.Run(ctx) })
 	m.working.Go(func() { m.runShip(ctx) })
+	m.working.Go(func() { m.runClock(ctx) })
+	return nil
+}
+
+// taken is the box's shipper that meets what another copy of the box has shipped.
+func (m *chainBox) taken() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.aged {
+		m.t.Errorf("%s: the box takes itself for a copy", m.site.name)
+	}
+	m.cloned = true
+	m.agent.Fence().Close()
+}
+
+// runClock asks MH for the time at the start and while the clock is in doubt, and beats, as the appliance does, but not
+// every few seconds.
+func (m *chainBox) runClock(ctx context.Context) {
+	for first := true; ; first = false {
+		if first || m.clock.Check() != nil || m.clock.IsDisputed() {
+			ask, cancel := context.WithTimeout(ctx, 5*time.Second)
+			if req, err := http.NewRequestWithContext(ask, http.MethodGet, "http://mh", nil); err == nil {
+				if resp, err := m.wire.RoundTrip(req); err == nil {
+					_ = resp.Body.Close()
+				}
+			}
+			cancel()
+			m.clock.Answered()
+		}
+		if err := m.store.Beat(m.clock.Trusted()); err != nil && ctx.Err() == nil {
+			m.t.Error(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Minute):
+		}
+	}
 }
 
 // runShip looks at the copy as the appliance does, but not while nothing happens.
@@ -149,6 +203,12 @@ func (m *chainBox) shipOnce(ctx context.Context) error {
 	}
 	if err := m.ship.Step(ctx); err != nil {
 		return err
+	}
+	if now := time.Now(); now.Sub(m.checked) > 24*time.Hour {
+		if err := m.ship.Check(ctx); err != nil {
+			return err
+		}
+		m.checked = now
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,11 +292,10 @@ func writeAll(fs vfs.FS, path string, data []byte) error {
 // crash is a power cut; the box starts again on its own disk.
 func (m *chainBox) crash() {
 	m.site.wg.Wait()
-	after := m.powerOff()
-	m.fs = after
-	m.mu.Lock()
-	m.dead, m.looked = false, time.Time{}
-	m.mu.Unlock()
+	m.fs = m.powerOff()
+	if m.rand.IntN(3) == 0 {
+		m.site.image = m.media()
+	}
 	m.turnOn()
 	m.cable.set(plugged)
 }
@@ -260,18 +319,23 @@ func (m *chainBox) scrap() { _ = m.server.Close() }
 
 var (
 	errReplaced = errors.New("another box has this branch")
-	errBehind   = errors.New("another medium knows more than the store")
+	errUnfit    = errors.New("the store is behind, or damaged")
 )
 
 // issue makes a sale through the appliance's gate.
 func (m *chainBox) issue(req Request) (*record.View, error) {
+	m.clock.AwaitFirst()
 	m.agent.Fence().Await(m.now())
 	if !m.agent.Fence().Standing().Numbers(m.numbered()) {
 		return nil, errReplaced
 	}
-	if m.store.Behind() != nil {
-		return nil, errBehind
+	if err := m.store.Health(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnfit, err)
 	}
+	if err := m.clock.Check(); err != nil && !m.anyClock {
+		return nil, err
+	}
+	m.clock.Admitted()
 	r, err := m.engine.Issue(context.Background(), req)
 	select {
 	case m.kicked <- struct{}{}:
@@ -313,7 +377,7 @@ func (s *site) newMember(point int) *chainBox {
 		password: "secreto-mh.2026", every: 10 * time.Minute, second: copyFolder,
 		policy: contingency.Options{Responsible: record.Person{Name: "María López", DocumentType: "13",
 			Document: "012345678"}}}
-	if os.Getenv("DTE_LOG") != "" {
+	if os.Getenv("DTE_LOG") == "all" {
 		b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
 	b.server = &http.Server{Handler: c.sim.Protocol()}
@@ -322,24 +386,15 @@ func (s *site) newMember(point int) *chainBox {
 		dir:  c.t.TempDir(),
 		line: &storeLine{under: c.store, rand: fork(c.rand), since: time.Now()}}
 	c.boxes = append(c.boxes, m)
+	b.heard = func(date string) { m.clock.Observe(date) }
+	b.opened = func() error {
+		last, err := b.store.LastBeat()
+		m.clock = boxclock.New(last, b.now, quiet)
+		m.clock.Synced = func() bool { return false }
+		return err
+	}
 	m.gate = &fleettest.Gate{Keys: c.keys, Ambiente: "00", Today: func() string { return dte.Date(m.now()) }}
 	return m
-}
-
-// fromCopy makes the box's store from a second copy in a folder of its own disk, as dtectl recover does.
-func (m *chainBox) fromCopy(folder string) error {
-	made, err := storage.Assemble(context.Background(), storage.Sources{Copy: folder}, m.storage(), nil)
-	if err != nil {
-		return err
-	}
-	if missing := storetest.Missing(made); len(missing) > 0 {
-		return fmt.Errorf("missing: %v", missing)
-	}
-	s, err := storage.Open(m.storage())
-	if err != nil {
-		return err
-	}
-	return errors.Join(storetest.Settle(context.Background(), s, 0, "another box", m.series()...), s.Close())
 }
 
 // receive puts a folder of this machine onto the box's disk.
@@ -358,36 +413,6 @@ func (m *chainBox) receive(dir, to string) error {
 		}
 		if err != nil {
 			return err
-		}
-	}
-	return nil
-}
-
-// take copies a medium of a dead box: a file, or a folder of files.
-func (m *chainBox) take(from *disktest.Disk, path string) error {
-	info, err := from.Stat(path)
-	if err != nil {
-		return err
-	}
-	if !info.IsDir() {
-		data, err := readAll(from, path)
-		if err != nil {
-			return err
-		}
-		return writeAll(m.fs, path, data)
-	}
-	if err := m.fs.MkdirAll(path, 0o700); err != nil {
-		return err
-	}
-	names, err := from.List(path)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, ".copy") {
-			if err := m.take(from, path+"/"+name); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

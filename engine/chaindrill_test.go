@@ -193,9 +193,11 @@ func TestChainDrill_WrongClock(t *testing.T) {
 				s.sold(old)
 				time.Sleep(time.Minute)
 				old.skew.Store(int64(skew))
+				old.anyClock = true
 				old.crash() // a process that runs does not wait by the clock on the wall
 				m := s.another(old)
 				m.skew.Store(int64(-skew))
+				m.anyClock = true
 				m.turnOn()
 				s.sold(m)
 				time.Sleep(6 * time.Minute)

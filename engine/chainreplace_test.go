@@ -33,7 +33,10 @@ func (s *site) replace() {
 	c.played.deaths++
 	media, limit := s.part(old, kind)
 	time.Sleep(c.upTo(time.Minute, 12*time.Hour))
+	c.tell("%s: replaced, %d lives: %+v", s.name, kind, c.played)
+	recovered := c.played.recovered
 	m := s.rebuilt(old, kind, media)
+	made := c.played.recovered == recovered
 	m.turnOn()
 	old.mu.Lock()
 	old.replaced = time.Now()
@@ -43,7 +46,7 @@ func (s *site) replace() {
 		s.old = append(s.old, old)
 	}
 	c.played.replaced++
-	s.reckon(old, m, kind == allLives, limit)
+	s.reckon(old, m, kind == allLives, made, limit)
 }
 
 // part ends the old box if needed, and returns the content of its media, and until when answered sales must survive.
@@ -64,6 +67,9 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 		if kind == copyLives && how.Live {
 			limit = time.Now()
 		}
+		if kind == copyLives {
+			s.harmCard(old, media)
+		}
 	}
 	s.wg.Wait()
 	old.mu.Lock()
@@ -71,47 +77,68 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 	if limit.IsZero() {
 		limit = old.through
 	}
+	if s.isHarmed() {
+		limit = time.Time{}
+	}
 	return media, limit
 }
 
-// rebuilt makes another box for the branch from the surviving parts, or else from the chain's store, as the runbook
-// says. If nobody can prove the last numbers, it uses another point of sale.
+// harmCard has the card of a dead box be an old one, or rotten, or torn, now and then; sometimes its mark is on it.
+func (s *site) harmCard(old *chainBox, media *disktest.Disk) {
+	c := s.chain
+	if c.rand.IntN(2) == 0 {
+		s.must(media.RemoveAll(onMark))
+	}
+	switch n := c.rand.IntN(9); {
+	case n == 0 && s.image != nil:
+		c.played.old++
+		s.must(putMedium(media, s.image.fs, onCopy))
+	case n == 1:
+		c.played.rot++
+		rot(media, onCopy, fork(c.rand))
+	case n == 2:
+		c.played.torn++
+		tear(media, onCopy, fork(c.rand))
+	default:
+		return
+	}
+	s.harmed = time.Now()
+}
+
+// rebuilt is another box for the branch, made of what lives, else of the chain's store, as the runbook says. Where
+// nobody can prove the last numbers, it numbers another point of sale.
 func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox {
 	c := s.chain
-	folder, dir := "/fetched", c.t.TempDir()
-	_, err := ship.Fetch(context.Background(), c.store, chainName, []fleetwire.Key{fleetwire.Public(chainDirector)},
-		s.name, 0, dir, nil)
+	m := s.newMember(s.point)
+	from, got, err := s.fetch(m)
 	if errors.Is(err, ship.ErrNothing) {
-		if folder = ""; kind == markLives {
-			kind = nothing // there is no store to which the mark belongs
+		if kind == markLives {
+			kind = nothing // there is no store that the mark belongs to
 		}
 	} else {
 		s.must(err)
 	}
-	if kind == nothing || kind == allLives {
+	if kind == nothing || kind == allLives || kind == markLives && got.Lacks() != "" {
 		s.point++
+		m.point = s.point
 		c.order(func(d *fleetwire.Desired) {
 			closed := fleetwire.ClosedPoint{Branch: s.name, Establishment: s.establishment(),
 				Point: fmt.Sprintf("P%03d", old.point), Year: dte.Year(time.Now()), Since: s.epoch + 1}
 			d.Closed = append(slices.Clone(d.Closed), closed)
 		})
 	}
-	m := s.newMember(s.point)
-	switch {
-	case kind == copyLives:
-		folder = copyFolder
-		s.must(m.take(media, copyFolder))
-	case folder != "":
-		s.must(m.receive(dir, folder))
-	}
-	if kind == markLives {
-		s.must(m.take(media, "/mark"))
+	switch kind {
+	case markLives:
+		s.must(putMedium(m.fs, media, onMark))
+	case copyLives:
+		from = storage.Sources{Copy: onCopy}
+		s.must(errors.Join(putMedium(m.fs, media, onCopy), putMedium(m.fs, media, onMark)))
 	}
 	s.enrol(m)
-	if folder == "" {
+	if from.Copy == "" {
 		s.must(storage.Create(m.storage()))
 	} else {
-		s.must(m.fromCopy(folder))
+		s.recovers(m, from)
 	}
 	return m
 }
@@ -136,36 +163,40 @@ func (s *site) unshipped(m *chainBox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, x := range s.sales {
+		if s.isHarmed() {
+			break
+		}
 		if x.by == m && !x.lost && x.at.After(m.through) && time.Since(x.at) > enough {
 			s.chain.t.Errorf("%s was answered %s ago and is not in the chain's store; the store is reached since %s ago", key, time.Since(x.at), time.Since(since))
 		}
 	}
 }
 
-// reckon compares the branch's new box with the answers to its tills: nothing is lost that a box had shipped.
-func (s *site) reckon(old, now *chainBox, alive bool, limit time.Time) {
+// reckon compares what the branch's new box knows with what its tills were answered: lost is nothing that a box had
+// shipped.
+func (s *site) reckon(old, now *chainBox, alive, made bool, limit time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, x := range s.sales {
 		if x.lost || x.by != old && slices.Contains(s.old, x.by) {
 			continue
 		}
-		r, err := now.engine.documents.Document(context.Background(), codeOf(x.view), now.caller())
+		err := now.holds(key, x)
 		switch {
-		case err == nil && r.ControlNumber == x.view.ControlNumber:
+		case err == nil:
 			if !alive || x.by != old {
 				x.by = now
 			}
-		case err == nil:
-			s.chain.t.Errorf("P2: %s was answered %s and is %s", key, x.view.ControlNumber, r.ControlNumber)
-		case alive && x.by == old: // the old box still has it
-		case x.by != old || !x.at.After(limit):
+		case alive && x.by == old: // it lives on there
+		case (x.by != old || !x.at.After(limit)) && !s.isHarmed():
 			s.chain.t.Errorf("%s was answered at %s by the box before, everything until %s was shipped, and it is "+
 				"lost: %v", key, x.at, limit, err)
 			x.lost = true
-		default:
+		case made: // of nothing: nobody has anything to be asked about
 			x.lost = true
 			s.chain.played.lost++
+		default:
+			s.lose(key, x, err)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -105,6 +106,12 @@ func (c *cable) set(s cableState) {
 	}
 }
 
+func (c *cable) now() cableState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
+
 // Accept, Close and Addr make the far end a listener.
 func (c *cable) Accept() (net.Conn, error) {
 	conn, ok := <-c.accept
@@ -147,6 +154,8 @@ type box struct {
 	delivery outbox.Delivery
 	book     *rulestore.Book // instead of the common one
 	second   string          // the folder of the second copy; empty: none
+	opened   func() error    // called when the store is open; nil: nobody
+	heard    func(string)    // told of the date of each answer of MH; nil: nobody
 
 	store  *storage.Store
 	engine *Engine
@@ -199,16 +208,27 @@ func (b *box) storage() storage.Options {
 // start opens the branch on its filesystem.
 func (b *box) start() {
 	b.t.Helper()
-	var err error
-	if b.store, err = storage.Open(b.storage()); err != nil {
+	if err := b.tryStart(); err != nil {
 		b.t.Fatal(err)
+	}
+}
+
+// tryStart is start where the store may refuse to open.
+func (b *box) tryStart() (err error) {
+	if b.store, err = storage.Open(b.storage()); err != nil {
+		return err
+	}
+	if b.opened != nil {
+		if err = b.opened(); err != nil {
+			return err
+		}
 	}
 	options := connpool.Options{URL: "http://mh", Dial: b.cable.DialContext, Lookup: b.cable.Lookup}
 	if b.path != nil {
 		options.Dial, options.Lookup = b.path.Dial, b.path.Lookup
 	}
 	b.link = connpool.New(options)
-	b.wire = &wire{under: b.link}
+	b.wire = &wire{under: b.link, heard: b.heard}
 	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: testNIT, Password: b.password, Ambiente: "00",
 		UserAgent: "test", Now: b.now, Transport: b.wire})
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key), Authority: client,
@@ -217,7 +237,8 @@ func (b *box) start() {
 		DoubtFor: b.doubtFor, Contingency: b.policy, RecoverEvery: cmp.Or(b.every,
 			time.Minute), Delivery: b.delivery})
 	if err != nil {
-		b.t.Fatal(err)
+		b.link.Close()
+		return errors.Join(err, b.store.Close())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -236,6 +257,7 @@ func (b *box) start() {
 		}
 		<-kept
 	}()
+	return nil
 }
 
 // restart ends the branch properly and starts it again with another policy for work without MH.

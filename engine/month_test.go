@@ -45,22 +45,25 @@ func (p *played) add(m *month) {
 	p.seals, p.events, p.lots = p.seals+mh.Documents, p.events+mh.Events, p.lots+mh.Lots
 }
 
-var monthsFor = flag.Duration("months", 0, "play branch-months for so long; see make proof")
+var monthsFor = flag.Duration("months", 0, "play branch-months, or chain-months, for so long; see make proof")
 
-// TestMonth plays a month for each seed. DTE_SEED replays one seed, or a range, "3-250"; DTE_SOAK plays a thousand;
-// -months plays as many as fit into a time, from DTE_SEED on. The suite plays a third of a month of two seeds: only in
-// the second does MH take requests late.
-func TestMonth(t *testing.T) {
-	const whole = 30 * 24 * time.Hour
-	first, seeds, length := uint64(1), uint64(2), whole/3
+// monthsPlan is which months are played.
+type monthsPlan struct {
+	first, seeds uint64
+	length       time.Duration
+	began        time.Time
+}
+
+// monthsToPlay is what the suite plays, some days of a few seeds; DTE_SEED replays a month, or a range, "3-250";
+// DTE_SOAK plays many, -months as many as fit into a time, from DTE_SEED on.
+func monthsToPlay(t *testing.T, seeds uint64, days time.Duration, soak uint64) monthsPlan {
+	const day, whole = 24 * time.Hour, 30 * 24 * time.Hour
+	p := monthsPlan{1, seeds, days * day, time.Now()}
 	if os.Getenv("DTE_SOAK") != "" {
-		seeds, length = 1000, whole
+		p.seeds, p.length = soak, whole
 	}
 	if *monthsFor > 0 {
-		seeds, length = math.MaxInt32, whole
-	}
-	if testing.Short() { // the race detector makes it ten times as slow
-		seeds, length = 1, whole/15
+		p.seeds, p.length = math.MaxInt32, whole
 	}
 	if s := os.Getenv("DTE_SEED"); s != "" {
 		from, to, several := strings.Cut(s, "-")
@@ -72,27 +75,44 @@ func TestMonth(t *testing.T) {
 		if err = errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
-		first, seeds, length = n, last-n+1, whole
-		if !several && *monthsFor > 0 { // as many as fit, from this seed on
-			seeds = math.MaxInt32
+		p.first, p.seeds, p.length = n, last-n+1, whole
+		if !several && *monthsFor > 0 { // as many as fit, from this one on
+			p.seeds = math.MaxInt32
 		}
 	}
-	var all played
-	begin := time.Now()
-	for seed := first; seed < first+seeds && !t.Failed() && (*monthsFor == 0 ||
-		time.Since(begin) < *monthsFor); seed++ {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			inBubble(t, func(b *box) {
-				if os.Getenv("DTE_LOG") != "" {
-					b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-				}
-				all.add(play(b, seed, length))
-			})
-		})
+	return p
+}
+
+// each plays month after month, until one fails.
+func (p monthsPlan) each(t *testing.T, month func(t *testing.T, seed uint64, length time.Duration)) {
+	for seed := p.first; seed < p.first+p.seeds && !t.Failed() && (*monthsFor == 0 ||
+		time.Since(p.began) < *monthsFor); seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { month(t, seed, p.length) })
 	}
-	t.Logf("%v, seeds from %d: %d branch-months with %d sales and %d power cuts; MH sealed %d documents, %d events, "+
-		"%d lots",
-		time.Since(begin).Round(time.Second), first, all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
+}
+
+func (p monthsPlan) String() string {
+	return fmt.Sprintf("%v, seeds from %d", time.Since(p.began).Round(time.Second), p.first)
+}
+
+// TestMonth plays a month for each seed. The suite plays a third of a month of two seeds: only the second has requests that
+// MH takes late.
+func TestMonth(t *testing.T) {
+	plan := monthsToPlay(t, 2, 10, 1000)
+	if testing.Short() { // the race detector makes it ten times as slow
+		plan = monthsToPlay(t, 1, 2, 1000)
+	}
+	var all played
+	plan.each(t, func(t *testing.T, seed uint64, length time.Duration) {
+		inBubble(t, func(b *box) {
+			if os.Getenv("DTE_LOG") != "" {
+				b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+			}
+			all.add(play(b, seed, length))
+		})
+	})
+	t.Logf("%v: %d branch-months with %d sales and %d power cuts; MH sealed %d documents, %d events, %d lots", plan,
+		all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
 }
 
 func play(b *box, seed uint64, length time.Duration) *month {

@@ -119,6 +119,7 @@ type wire struct {
 	mu    sync.Mutex
 	cut   bool
 	at    func(point string) // before and after every request
+	heard func(date string)  // told of each answer's date
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -134,6 +135,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		b, readErr := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(b), errReader{readErr}))
+	}
+	if err == nil && w.heard != nil {
+		w.heard(resp.Header.Get("Date"))
 	}
 	w.call("after " + r.URL.Path)
 	return resp, err

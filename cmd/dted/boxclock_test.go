@@ -11,7 +11,7 @@ import (
 var boxClock = map[string]string{
 	"access/certificates.go lookAtCertificates": "a certificate of TLS ends by the clock of those who connect",
 	"access/certificates.go renew":              "a certificate of TLS ends by the clock of those who connect",
-	"health/clock.go newClock":                  "the time that passes, which no setting of a clock alters",
+	"health/clock/clock.go New":                 "the time that passes, which no setting of a clock alters",
 	"health/disk.go newDisk":                    "how long ago the disk was asked",
 	"health/gate.go Admit":                      "the chain's agent notes by the box's clock in which year it asked: see joinChain",
 	"health/gate.go Run":                        "how long ago MH was asked for the time",

@@ -30,7 +30,7 @@ var folders = []string{"engine/refusal", "engine/record", "gateway", "gateway/pr
 	"gateway/reply", "gateway/adminapi", "gateway/door", "gateway/form", "gateway/page", "engine", "engine/contingency",
 	"engine/documents", "engine/rulestore", "engine/outbox", "engine/dte", "engine/dte/schema",
 	"plugins/sdk", "plugins/dte01", "plugins/dte03", "plugins/dte05", "plugins/dte06", "plugins/dte07", "plugins/dte14",
-	"plugins/retorno", "cmd/dted", "cmd/dted/health"}
+	"plugins/retorno", "cmd/dted", "cmd/dted/health", "cmd/dted/health/clock"}
 
 // sources is what a scan reads: the files, and the constants of each package.
 type sources struct {

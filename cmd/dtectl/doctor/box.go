@@ -18,6 +18,7 @@ import (
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/setup"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/health/clock"
 	"dtegate/cmd/term"
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/dte"
@@ -188,11 +189,11 @@ func (d *doctor) clock(last, authority time.Time) {
 	now := d.branchNow()
 	switch off := now.Sub(last); {
 	case last.IsZero():
-	case off < -config.ClockBack:
+	case off < -clock.Back:
 		d.fail("clock", do, "%s is %v before the time that the store knows: the clock was set back",
 			adminclient.Local(now), -off.Round(time.Second))
 		return
-	case off > config.ClockFar:
+	case off > clock.Far:
 		d.warn("clock", "see whether the date is right; the appliance issues once MH's clock confirms it, or after "+
 			"dtectl clock accept",
 			"%s is %d days after the time that the store knows", adminclient.Local(now), int(off.Hours()/24))

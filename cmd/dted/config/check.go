@@ -13,13 +13,6 @@ import (
 	"time"
 )
 
-// How far the clock may differ from the store's time before issuing stops: the law governs a document's date and hour,
-// and the year decides its series.
-const (
-	ClockBack = 2 * time.Minute     // behind the latest trusted time
-	ClockFar  = 31 * 24 * time.Hour // ahead of the last process's time: the box may have been off for long
-)
-
 // Now returns the branch's time: the box's clock plus Authority.Ahead, which rehearses a later day.
 func (c *Config) Now() time.Time { return time.Now().Add(time.Duration(c.Authority.Ahead)) }
 

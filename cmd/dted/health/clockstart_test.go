@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/dted/health/clock"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/storage"
 )
@@ -51,14 +52,14 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			g := &Gate{health: func() error { return nil }, behind: func() []storage.Witness { return nil },
 				disk: newDisk(t.TempDir(), 0, slog.New(slog.DiscardHandler)), authority: mh.URL,
 				transport: new(http.Transport), second: http.DefaultTransport,
-				clock: newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))}
+				clock: clock.New(time.Time{}, time.Now, slog.New(slog.DiscardHandler))}
 			if c.archive {
 				g.archive = archive.URL
 			}
-			g.clock.now = func() time.Time { return time.Now().Round(0).Add(time.Duration(box.Load())) }
+			g.clock.Now = func() time.Time { return time.Now().Round(0).Add(time.Duration(box.Load())) }
 			// however slow this machine is, the wait is not over
-			g.clock.elapsed = func() time.Duration { return -time.Hour }
-			g.clock.synced = func() bool { return c.synced }
+			g.clock.Elapsed = func() time.Duration { return -time.Hour }
+			g.clock.Synced = func() bool { return c.synced }
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan struct{})
 			go func() { defer close(done); _ = g.Run(ctx) }()
@@ -68,7 +69,7 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			}
 			if c.right {
 				// After the first sale, MH's clock stops nobody.
-				g.clock.observe(time.Now().Add(90 * day).UTC().Format(http.TimeFormat))
+				g.clock.Observe(time.Now().Add(90 * day).UTC().Format(http.TimeFormat))
 				if err := g.Admit(); err != nil {
 					t.Errorf("MH's clock goes wrong later: %v", err)
 				}
@@ -81,13 +82,4 @@ func TestClock_AskedBeforeFirstSale(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The first sale waits for MH's time no longer than askFirst from the start.
-func TestClock_FirstSaleBounded(t *testing.T) {
-	c := newClock(time.Time{}, time.Now, slog.New(slog.DiscardHandler))
-	c.elapsed = func() time.Duration { return askFirst }
-	c.awaitFirst()
-	c.elapsed = func() time.Duration { return askFirst - time.Millisecond }
-	c.awaitFirst() // nobody ever answers
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/health/clock"
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
@@ -32,7 +33,7 @@ import (
 type Gate struct {
 	health    func() error // of the store
 	disk      *disk
-	clock     *clock
+	clock     *clock.Clock
 	authority string            // MH's address, which is asked for the time
 	transport http.RoundTripper // to MH
 	behind    func() []storage.Witness
@@ -47,8 +48,8 @@ type Gate struct {
 // deletes the ballast to make room for the store.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
-		second: &http.Transport{DialContext: (&net.Dialer{Timeout: askFirst}).DialContext,
-			TLSHandshakeTimeout: 10 * askFirst}}
+		second: &http.Transport{DialContext: (&net.Dialer{Timeout: clock.AskFirst}).DialContext,
+			TLSHandshakeTimeout: 10 * clock.AskFirst}}
 	if cfg.Archive != nil {
 		g.archive = cfg.Archive.Endpoint
 	}
@@ -63,7 +64,7 @@ func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logge
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
 	g.health, g.behind = store.Health, store.Behind
-	g.clock, g.stored = newClock(last, now, log), last
+	g.clock, g.stored = clock.New(last, now, log), last
 	return nil
 }
 
@@ -81,7 +82,7 @@ func (g *Gate) Space() (free, reserve int64) {
 
 // Skew returns how far the box's clock is ahead of MH's by MH's latest answer; false: MH has not answered yet.
 func (g *Gate) Skew() (time.Duration, bool) {
-	_, skew, known := g.clock.state()
+	_, skew, known := g.clock.State()
 	return skew, known
 }
 
@@ -89,7 +90,7 @@ func (g *Gate) Skew() (time.Duration, bool) {
 func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := g.transport.RoundTrip(r)
 	if err == nil {
-		g.clock.observe(resp.Header.Get("Date"))
+		g.clock.Observe(resp.Header.Get("Date"))
 	}
 	return resp, err
 }
@@ -108,7 +109,7 @@ func (g *Gate) Check() error {
 	if err := g.disk.check(); err != nil {
 		return err
 	}
-	return g.clock.check()
+	return g.clock.Check()
 }
 
 // unfit returns a till's error for a store that accepts nothing new. The store's own error is for the log and for
@@ -126,14 +127,14 @@ func unfit(err error) error {
 
 // Admit is Check for a new document. The first document waits a moment for MH's time.
 func (g *Gate) Admit() error {
-	g.clock.awaitFirst()
+	g.clock.AwaitFirst()
 	if g.fence != nil {
 		g.fence.Await(time.Now())
 	}
 	if err := g.Check(); err != nil {
 		return err
 	}
-	g.clock.admitted()
+	g.clock.Admitted()
 	return nil
 }
 
@@ -147,13 +148,13 @@ func (g *Gate) Run(ctx context.Context) error {
 	for {
 		g.disk.tend()
 		_ = g.disk.check()
-		if asked.IsZero() || (g.clock.check() != nil || g.clock.isDisputed()) && time.Since(asked) >= askEvery {
+		if asked.IsZero() || (g.clock.Check() != nil || g.clock.IsDisputed()) && time.Since(asked) >= askEvery {
 			asked = time.Now()
 			ask(connpool.Patient(ctx), http.MethodGet, g.authority, g) // RoundTrip gives the clock the answer's date
-			if g.archive != "" && g.clock.isDisputed() {
-				g.clock.second(ask(ctx, http.MethodHead, g.archive, g.second))
+			if g.archive != "" && g.clock.IsDisputed() {
+				g.clock.Second(ask(ctx, http.MethodHead, g.archive, g.second))
 			}
-			g.clock.answered()
+			g.clock.Answered()
 		}
 		if fairqueue.Sleep(ctx, tendEvery) != nil {
 			return nil
@@ -188,7 +189,7 @@ func (g *Gate) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByColle
 // Collect implements prometheus.Collector.
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(name, help string, value any) { record.SendGauge(ch, name, help, value) }
-	doubted, skew, known := g.clock.state()
+	doubted, skew, known := g.clock.State()
 	gauge("dte_clock_doubted", "1 while the clock counts as wrong and nothing new is issued.", doubted)
 	if known {
 		gauge("dte_clock_skew_seconds", "The box's clock less MH's, by MH's latest answer; absent before the first.",

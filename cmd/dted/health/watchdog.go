@@ -70,7 +70,7 @@ type Pulse struct {
 // the store.
 func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
-	return Pulse{beat: func() error { return store.Beat(g.clock.trusted()) }, ready: ready, tell: s.tell,
+	return Pulse{beat: func() error { return store.Beat(g.clock.Trusted()) }, ready: ready, tell: s.tell,
 		every: s.every}
 }
 

@@ -51,7 +51,9 @@ type Request struct {
 type Store struct {
 	// Fault is asked before each request; nil lets every request pass.
 	Fault func(Request) Fault
-	// Seen is called with each request and its outcome, one after the other; nil: no call.
+	// Hidden are keys that a List leaves out; nil: none.
+	Hidden func(key string) bool
+	// Seen is told of each request with its outcome, one after the other; nil: nobody.
 	Seen     func(Request, error)
 	watching sync.Mutex
 	now      func() time.Time
@@ -166,6 +168,9 @@ func (s *Store) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[a
 		err := s.request(ctx, "list", prefix, 0, func(Fault) (int, error) {
 			list = nil
 			for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+				if s.Hidden != nil && s.Hidden(key) {
+					continue
+				}
 				if o := s.objects[key].now; o != nil && strings.HasPrefix(key, prefix) && key > after {
 					list = append(list, archive.Object{Key: key, Size: int64(len(o.Data)), Modified: o.Modified,
 						Tag: fleetproto.Digest(o.Data)})

@@ -1,4 +1,6 @@
-package health
+// Package clock decides whether a document may bear the box's time: the law governs a document's date and hour, and the
+// year decides its series.
+package clock
 
 import (
 	"fmt"
@@ -8,31 +10,32 @@ import (
 	"syscall"
 	"time"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/refusal"
 )
 
-// How far the clock may be off before issuing stops, in addition to config.ClockBack and config.ClockFar.
+// How far the clock may be off before issuing stops.
 const (
-	clockAhead = 15 * time.Minute // ahead of the anchor plus the time elapsed since
-	clockNear  = 15 * time.Minute // a clock this close to MH's is right, whatever else is known
-	clockDrift = 1000             // a clock may drift by one part in 1000 of the elapsed time
+	Back       = 2 * time.Minute     // behind the latest trusted time
+	Far        = 31 * 24 * time.Hour // ahead of the last process's time: the box may have been off for long
+	clockAhead = 15 * time.Minute    // ahead of the anchor plus the time elapsed since
+	clockNear  = 15 * time.Minute    // a clock this close to MH's is right, whatever else is known
+	clockDrift = 1000                // a clock may drift by one part in 1000 of the elapsed time
 )
 
-// clock decides whether a document may bear the box's time. It has three witnesses: the time that the last process left
-// in the store, the elapsed time (which no setting of the clock alters), and the date of MH's answers. MH can clear any
-// doubt. MH alone can raise a doubt only before a process has issued its first document, and only while neither the
-// kernel's time server nor the archive agrees with the box, because a wrong clock at MH must not stop the branches. MH
-// and the archive together can raise a doubt at any time, even against a time server.
-type clock struct {
-	synced func() bool // the kernel's clock follows a time server
-	once   sync.Once
-	first  chan struct{} // closed once MH was asked or cannot be reached
+// Clock has three witnesses: the time that the last process left in the store, the elapsed time (which no setting of
+// the clock alters), and the date of MH's answers. MH can clear any doubt. MH alone can raise a doubt only before a
+// process has issued its first document, and only while neither the kernel's time server nor the archive agrees with
+// the box, because a wrong clock at MH must not stop the branches. MH and the archive together can raise a doubt at any
+// time, even against a time server.
+type Clock struct {
+	Synced  func() bool          // the kernel's clock follows a time server
+	Now     func() time.Time     // the box's clock
+	Elapsed func() time.Duration // since the process began
 
-	now     func() time.Time     // the box's clock
-	elapsed func() time.Duration // since the process began
-	log     *slog.Logger
+	once  sync.Once
+	first chan struct{} // closed once MH was asked or cannot be reached
+	log   *slog.Logger
 
 	mu    sync.Mutex
 	right time.Time // the latest time that was right, at first the store's time
@@ -51,28 +54,28 @@ type clock struct {
 	joined       bool // the archive agrees with MH: a time server cannot outvote both
 }
 
-// newClock returns a clock that starts from the store's time, zero for none. now is the box's clock.
-func newClock(stored time.Time, now func() time.Time, log *slog.Logger) *clock {
+// New returns a clock that starts from the store's time, zero for none. now is the box's clock.
+func New(stored time.Time, now func() time.Time, log *slog.Logger) *Clock {
 	began := time.Now()
-	return &clock{right: stored, log: log, synced: kernelSynced, first: make(chan struct{}),
-		now: func() time.Time { return now().Round(0) }, elapsed: func() time.Duration { return time.Since(began) }}
+	return &Clock{right: stored, log: log, Synced: kernelSynced, first: make(chan struct{}),
+		Now: func() time.Time { return now().Round(0) }, Elapsed: func() time.Duration { return time.Since(began) }}
 }
 
 // clockRetry is how long a till waits before it tries again.
 const clockRetry = 15 * time.Second
 
-// check returns nil while the clock counts as right.
-func (c *clock) check() error {
+// Check returns nil while the clock counts as right.
+func (c *Clock) Check() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now, elapsed := c.now(), c.elapsed()
-	expected, back, ahead := c.right, config.ClockBack, config.ClockFar
+	now, elapsed := c.Now(), c.Elapsed()
+	expected, back, ahead := c.right, Back, Far
 	if !c.anchor.IsZero() {
 		passed := elapsed - c.anchored
-		expected, back, ahead = c.anchor.Add(passed), config.ClockBack+passed/clockDrift, clockAhead+passed/clockDrift
+		expected, back, ahead = c.anchor.Add(passed), Back+passed/clockDrift, clockAhead+passed/clockDrift
 	}
 	off := now.Sub(expected)
-	if c.contradicted && !c.joined && c.synced() {
+	if c.contradicted && !c.joined && c.Synced() {
 		c.outvote("the kernel's time server")
 	}
 	switch {
@@ -89,7 +92,7 @@ func (c *clock) check() error {
 }
 
 // suspect puts the clock in doubt; off is how far it is ahead of the time that spanish and english name.
-func (c *clock) suspect(off time.Duration, spanish, english string) {
+func (c *Clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
 	}
@@ -105,7 +108,7 @@ func (c *clock) suspect(off time.Duration, spanish, english string) {
 }
 
 // trust accepts the box's time.
-func (c *clock) trust(now time.Time, elapsed time.Duration) {
+func (c *Clock) trust(now time.Time, elapsed time.Duration) {
 	if c.doubt != nil {
 		c.log.Info("clock is right again", "now", now)
 	}
@@ -115,70 +118,70 @@ func (c *clock) trust(now time.Time, elapsed time.Duration) {
 	c.right, c.doubt = now, nil
 }
 
-// trusted returns the latest time that was right.
-func (c *clock) trusted() time.Time {
-	_ = c.check()
+// Trusted returns the latest time that was right.
+func (c *Clock) Trusted() time.Time {
+	_ = c.Check()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.right
 }
 
-// state returns the values of the metrics; known is false before MH's first answer.
-func (c *clock) state() (doubted bool, skew time.Duration, known bool) {
-	doubted = c.check() != nil
+// State returns the values of the metrics; known is false before MH's first answer.
+func (c *Clock) State() (doubted bool, skew time.Duration, known bool) {
+	doubted = c.Check() != nil
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return doubted, c.skew, c.known
 }
 
-// observe compares the clock with the date of an answer of MH.
-func (c *clock) observe(date string) {
+// Observe compares the clock with the date of an answer of MH.
+func (c *Clock) Observe(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
+	now := c.Now()
 	c.skew, c.known = now.Sub(said), true
 	switch {
 	case c.skew.Abs() <= clockNear:
 		c.disputed, c.contradicted, c.joined = false, false, false
-		c.anchor, c.anchored = now, c.elapsed()
+		c.anchor, c.anchored = now, c.Elapsed()
 		c.trust(now, c.anchored)
-		c.answered()
+		c.Answered()
 	default:
 		c.disputed = true
 		c.contradicted = c.contradicted || !c.issued
 	}
 }
 
-// askFirst is how long, from the start of the process, the first sale waits for MH's time.
-const askFirst = 2 * time.Second
+// AskFirst is how long, from the start of the process, the first sale waits for MH's time.
+const AskFirst = 2 * time.Second
 
-// answered ends the first sale's wait: MH has given the time, or cannot be reached.
-func (c *clock) answered() { c.once.Do(func() { close(c.first) }) }
+// Answered ends the first sale's wait: MH has given the time, or cannot be reached.
+func (c *Clock) Answered() { c.once.Do(func() { close(c.first) }) }
 
-// awaitFirst waits until MH was asked for the time, at most askFirst.
-func (c *clock) awaitFirst() { fairqueue.Await(c.first, askFirst-c.elapsed()) }
+// AwaitFirst waits until MH was asked for the time, at most AskFirst.
+func (c *Clock) AwaitFirst() { fairqueue.Await(c.first, AskFirst-c.Elapsed()) }
 
-// admitted records that a new document was admitted. From then on, MH by itself can no longer raise a doubt.
-func (c *clock) admitted() {
+// Admitted records that a new document was admitted. From then on, MH by itself can no longer raise a doubt.
+func (c *Clock) Admitted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.issued = true
 }
 
-// second compares the clock with the time of another server. If that time agrees with the box against MH, MH's clock is
+// Second compares the clock with the time of another server. If that time agrees with the box against MH, MH's clock is
 // wrong; if it agrees with MH, the box's clock is wrong.
-func (c *clock) second(date string) {
+func (c *Clock) Second(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch off := c.now().Sub(said); {
+	switch off := c.Now().Sub(said); {
 	case !c.disputed:
 	case off.Abs() <= clockNear:
 		c.outvote("the archive")
@@ -188,15 +191,15 @@ func (c *clock) second(date string) {
 }
 
 // outvote drops MH's doubt. The caller holds mu.
-func (c *clock) outvote(by string) {
+func (c *Clock) outvote(by string) {
 	if c.contradicted {
 		c.log.Warn("MH's clock seems wrong", "skew", c.skew.Round(time.Second), "box agrees with", by)
 	}
 	c.disputed, c.contradicted, c.joined = false, false, false
 }
 
-// isDisputed reports whether MH's time differs from the box's.
-func (c *clock) isDisputed() bool {
+// IsDisputed reports whether MH's time differs from the box's.
+func (c *Clock) IsDisputed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.disputed

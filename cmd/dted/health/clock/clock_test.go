@@ -1,4 +1,4 @@
-package health
+package clock
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 // fakeClock is a box whose clock can be set while time passes.
 type fakeClock struct {
-	*clock
+	*Clock
 	wall time.Time
 	mono time.Duration
 }
@@ -21,18 +21,18 @@ type fakeClock struct {
 var noon = time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC)
 
 func newFakeClock(stored time.Time) *fakeClock {
-	f := &fakeClock{clock: newClock(stored, time.Now, slog.New(slog.DiscardHandler)), wall: noon}
-	f.now, f.elapsed = func() time.Time { return f.wall }, func() time.Duration { return f.mono }
+	f := &fakeClock{Clock: New(stored, time.Now, slog.New(slog.DiscardHandler)), wall: noon}
+	f.Now, f.Elapsed = func() time.Time { return f.wall }, func() time.Duration { return f.mono }
 	return f
 }
 
 func (f *fakeClock) pass(d time.Duration) { f.wall, f.mono = f.wall.Add(d), f.mono+d }
 func (f *fakeClock) set(by time.Duration) { f.wall = f.wall.Add(by) }
-func (f *fakeClock) mh(off time.Duration) { f.observe(f.wall.Add(-off).Format(http.TimeFormat)) }
+func (f *fakeClock) mh(off time.Duration) { f.Observe(f.wall.Add(-off).Format(http.TimeFormat)) }
 
 func (f *fakeClock) wants(t *testing.T, what string, right bool) {
 	t.Helper()
-	err := f.check()
+	err := f.Check()
 	var said *refusal.Error
 	switch {
 	case (err == nil) != right:
@@ -79,7 +79,7 @@ func TestClock_Running(t *testing.T) {
 		c.wants(t, name, false)
 		c.pass(48 * time.Hour)
 		c.wants(t, name+", two days later", false)
-		if c.trusted().Equal(c.wall) {
+		if c.Trusted().Equal(c.wall) {
 			t.Errorf("%s: the store would take it for right", name)
 		}
 		c.set(-off)
@@ -91,21 +91,21 @@ func TestClock_Running(t *testing.T) {
 func TestClock_Authority(t *testing.T) {
 	c := newFakeClock(noon.AddDate(0, 0, 40)) // it was a month ahead at the last sale
 	c.wants(t, "start", false)
-	c.observe("yesterday")
+	c.Observe("yesterday")
 	c.mh(time.Hour)
 	c.wants(t, "MH says another time", false)
 	c.mh(-30 * time.Second)
 	c.wants(t, "MH says the same", true)
-	if got := c.trusted(); !got.Equal(c.wall) {
+	if got := c.Trusted(); !got.Equal(c.wall) {
 		t.Errorf("the store learns %v, it is %v", got, c.wall)
 	}
-	if _, skew, known := c.state(); skew != -30*time.Second || !known {
+	if _, skew, known := c.State(); skew != -30*time.Second || !known {
 		t.Errorf("skew %v, %v", skew, known)
 	}
-	c.admitted()
+	c.Admitted()
 	c.mh(5 * time.Hour)
 	c.wants(t, "MH's own clock is wrong", true)
-	if _, skew, _ := c.state(); skew != 5*time.Hour {
+	if _, skew, _ := c.State(); skew != 5*time.Hour {
 		t.Errorf("skew %v", skew)
 	}
 }
@@ -117,18 +117,18 @@ func TestClock_Walks(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		c := newFakeClock(noon.Add(-time.Minute))
-		c.synced = func() bool { return true } // the time server is the liar
+		c.Synced = func() bool { return true } // the time server is the liar
 		c.wants(t, "start", true)
-		c.admitted()
+		c.Admitted()
 		answers, towards, shift := r.IntN(4) > 0, 1-2*time.Duration(r.IntN(2)), time.Duration(0)
-		c.observe(noon.Format(http.TimeFormat))
+		c.Observe(noon.Format(http.TimeFormat))
 		for range 3000 {
 			c.pass(time.Duration(r.Int64N(int64(4 * time.Second))))
 			step := towards * time.Duration(r.Int64N(int64([]time.Duration{time.Millisecond, time.Second,
 				14 * time.Minute}[r.IntN(3)])))
 			shift += step
 			c.set(step)
-			err := c.check()
+			err := c.Check()
 			limit := clockAhead + c.mono/clockDrift
 			if answers {
 				limit += clockNear
@@ -141,7 +141,7 @@ func TestClock_Walks(t *testing.T) {
 				shift -= step
 			}
 			if answers && r.IntN(8) == 0 {
-				c.observe(c.wall.Add(-shift).Format(http.TimeFormat))
+				c.Observe(c.wall.Add(-shift).Format(http.TimeFormat))
 			}
 		}
 	}
@@ -151,10 +151,10 @@ func TestClock_Walks(t *testing.T) {
 // whatever a time server reports, until MH agrees again.
 func TestClock_Together(t *testing.T) {
 	c := newFakeClock(noon)
-	c.synced = func() bool { return true }
+	c.Synced = func() bool { return true }
 	c.wants(t, "start", true)
-	c.admitted()
-	archive := func(off time.Duration) { c.second(c.wall.Add(-off).Format(http.TimeFormat)) }
+	c.Admitted()
+	archive := func(off time.Duration) { c.Second(c.wall.Add(-off).Format(http.TimeFormat)) }
 	c.mh(48 * time.Hour)
 	c.wants(t, "MH alone", true)
 	archive(24 * time.Hour)
@@ -169,4 +169,13 @@ func TestClock_Together(t *testing.T) {
 	archive(0)
 	archive(48 * time.Hour)
 	c.wants(t, "the archive agreed with the box first", true)
+}
+
+// The first sale waits for MH's time no longer than AskFirst from the start.
+func TestClock_FirstSaleBounded(t *testing.T) {
+	c := New(time.Time{}, time.Now, slog.New(slog.DiscardHandler))
+	c.Elapsed = func() time.Duration { return AskFirst }
+	c.AwaitFirst()
+	c.Elapsed = func() time.Duration { return AskFirst - time.Millisecond }
+	c.AwaitFirst() // nobody ever answers
 }
