@@ -330,7 +330,10 @@ func (u *unnamed) Error() string {
 }
 
 // Stages at which dtectl recover ends with a medium that is wanted.
-var errWantsMedium, errWantsMark = errors.New("no medium makes a store"), errors.New("the mark is another's, or unreadable")
+var (
+	errWantsMedium = errors.New("no medium makes a store")
+	errWantsMark   = errors.New("the mark is another's, or unreadable")
+)
 
 // recover is dtectl recover, with the losses that --accept-loss names.
 func (m *chainBox) recover(from storage.Sources, accepted []storage.Loss) error {
@@ -425,7 +428,7 @@ func (m *chainBox) tidy() error {
 	return err
 }
 
-// nameLosses names what is lost: where nothing bounds a series, up to the last number of the tills' receipts and of MH's
+// nameLosses names what is lost: if nothing bounds a series, up to the last number of the tills' receipts and of MH's
 // portal.
 func (s *site) nameLosses(owed *storage.Owed) (losses []storage.Loss) {
 	last, others := s.receipts(), false
@@ -612,8 +615,8 @@ func (s *site) turnClock() {
 	by := c.upTo(time.Minute, 20*24*time.Hour) * time.Duration(1-2*c.rand.IntN(2))
 	c.played.clocks++
 	restarts := c.rand.IntN(2) == 0
-	// Nobody tells the time. A box that starts far ahead then sells, and what it owes is due by that clock: these months
-	// do not play it, see PROOF.md.
+	// Nobody tells the time. A box that starts far ahead then sells, and its backlog is due by that clock: these
+	// months do not play it, see PROOF.md.
 	if c.rand.IntN(3) == 0 && by < 15*time.Minute {
 		m.cable.set(refusing)
 	}

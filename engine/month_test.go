@@ -95,8 +95,8 @@ func (p monthsPlan) String() string {
 	return fmt.Sprintf("%v, seeds from %d", time.Since(p.began).Round(time.Second), p.first)
 }
 
-// TestMonth plays a month for each seed. The suite plays a third of a month of two seeds: only the second has requests that
-// MH takes late.
+// TestMonth plays a month for each seed. The suite plays a third of a month of two seeds: only in the second does MH
+// take requests late.
 func TestMonth(t *testing.T) {
 	plan := monthsToPlay(t, 2, 10, 1000)
 	if testing.Short() { // the race detector makes it ten times as slow
