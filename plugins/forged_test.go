@@ -329,11 +329,11 @@ func imbalances(document dte.Value) (wrong []string) {
 }
 
 // TestForged: forged or careless overlays, layouts and answers of every shipped bundle. A bundle is refused, or its
-// documents say what the box knows and add up. The suite tries some seconds of them; DTE_SOAK a hundred times as many.
+// documents say what the box knows and add up. The suite tries some seconds of them; DTE_SOAK 250 times as many.
 func TestForged(t *testing.T) {
-	n := 150
+	n := 60
 	if os.Getenv("DTE_SOAK") != "" {
-		n *= 100
+		n *= 250
 	}
 	for _, name := range slices.Concat(plugins.Names, plugins.Further) {
 		if name == "catalogues" {

@@ -1,4 +1,4 @@
-package plugins
+package plugins_test
 
 import (
 	"bytes"
@@ -21,6 +21,8 @@ import (
 	"strings"
 	"testing"
 
+	"dtegate/plugins"
+	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 )
 
@@ -28,15 +30,15 @@ var updateVersions = flag.Bool("update-versions", false, "write testdata/version
 
 const versionsFile = "testdata/versions.json"
 
-// published is a bundle as the golden file lists it.
-type published struct {
+// edition is a bundle as the golden file lists it.
+type edition struct {
 	Version string `json:"version"`
 	Sources string `json:"sources"` // SHA-256, see sourcesOf
 }
 
 // TestVersions: two bundles of one version are the same bundle. Changed sources need another version.
 func TestVersions(t *testing.T) {
-	golden := make(map[string]published)
+	golden := make(map[string]edition)
 	if b, err := os.ReadFile(versionsFile); err == nil {
 		if err := json.Unmarshal(b, &golden); err != nil {
 			t.Fatal(err)
@@ -44,8 +46,8 @@ func TestVersions(t *testing.T) {
 	} else if !*updateVersions {
 		t.Fatal(err)
 	}
-	now := make(map[string]published)
-	for _, name := range slices.Concat(Names, Further) {
+	now := make(map[string]edition)
+	for _, name := range slices.Concat(plugins.Names, plugins.Further) {
 		p, err := sourcesOf(name)
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +78,7 @@ func TestVersions(t *testing.T) {
 
 // sourcesOf reads a bundle's version and hashes its sources: its JSON files without layout, the manifest without the
 // version, and its module's Go code, with all packages of this repository that it imports, without comments and layout.
-func sourcesOf(name string) (p published, err error) {
+func sourcesOf(name string) (p edition, err error) {
 	h := sha256.New()
 	for _, part := range bundle.TypeParts { // shared by the generations
 		if b, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.FromSlash(name)), part)); err == nil {
@@ -84,8 +86,10 @@ func sourcesOf(name string) (p published, err error) {
 		}
 	}
 	err = filepath.WalkDir(filepath.FromSlash(name), func(file string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && file != filepath.FromSlash(name) && isBundle(file) {
-			return fs.SkipDir
+		if err == nil && d.IsDir() && file != filepath.FromSlash(name) {
+			if _, of := os.Stat(filepath.Join(file, "manifest.json")); of == nil { // another bundle
+				return fs.SkipDir
+			}
 		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".json") {
 			return err
@@ -118,8 +122,15 @@ func sourcesOf(name string) (p published, err error) {
 		return p, err
 	}
 	if module := path.Dir(name); module != "." {
-		if err := hashCode(h, "plugins/"+module, make(map[string]bool)); err != nil {
+		made := make(map[string]bool)
+		if err := hashCode(h, "plugins/"+module, made); err != nil {
 			return p, err
+		}
+		delete(made, "plugins/"+module)
+		for folder := range made {
+			if !slices.Contains(plugintest.Made, folder) {
+				return p, fmt.Errorf("%s is made of %s, which plugintest.Made does not name", name, folder)
+			}
 		}
 	}
 	p.Sources = fmt.Sprintf("%x", h.Sum(nil))

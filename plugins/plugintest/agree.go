@@ -25,7 +25,7 @@ import (
 // finds nothing (when the oracle folder lies beside the checkout); totals, VAT, retention and perception are the exact
 // fractions', exact halves included. DTE_SOAK=1 makes it 5,000 documents.
 func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
-	documents := 400
+	documents := 150
 	if os.Getenv("DTE_SOAK") != "" {
 		documents = 5000
 	}

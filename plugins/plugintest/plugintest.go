@@ -6,12 +6,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"dtegate/cmd/cmdtest/skip"
 	"dtegate/plugins"
@@ -34,15 +38,15 @@ func Root(t testing.TB) string {
 	return skip.Checkout(t)
 }
 
-var built, compiled sync.Map // what Parts made, by name; modules that are up to date
+var built sync.Map // what Parts made, by name
 
 type source struct {
 	parts    map[string][]byte
 	manifest bundle.Manifest
 }
 
-// Parts reads and builds a plugin, once a process. Builds of different processes take turns, and the toolchain keeps
-// what is up to date. The caller must not change the parts.
+// Parts reads and builds a plugin, once a process. Builds of different processes take turns. The caller must not change
+// the parts.
 func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	t.Helper()
 	if s, ok := built.Load(name); ok {
@@ -54,7 +58,7 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 		t.Fatal(err)
 	}
 	module, _, _ := strings.Cut(name, "/")
-	lock, err := os.Create(filepath.Join(build, module+".lock"))
+	lock, err := os.OpenFile(filepath.Join(build, module+".lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,19 +66,47 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	from := plugins.Source{Root: root, Build: build}
-	if _, ok := compiled.Load(module); ok {
-		from.Module = filepath.Join(build, module+".wasm")
+	from, wasm, now := plugins.Source{Root: root, Build: build}, filepath.Join(build, module+".wasm"), time.Now()
+	if current(root, module, wasm, lock) {
+		from.Module = wasm
 	}
 	parts, m, err := from.Parts(context.Background(), name)
+	if err == nil && from.Module == "" && parts["module.wasm"] != nil {
+		err = errors.Join(os.Chtimes(wasm, now, now), os.Chtimes(lock.Name(), now, now))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if parts["module.wasm"] != nil {
-		compiled.Store(module, true)
-	}
 	built.Store(name, source{parts, m})
 	return parts, m
+}
+
+// Made is what a module is made of, beside its own folder; TestVersions checks that.
+var Made = []string{"plugins/sdk", "rules/abi"}
+
+// current reports whether a test process compiled the module, by this toolchain, after the last change of what it is
+// made of: to ask the toolchain takes a tenth of a second of processor time, in each test process and for each module.
+// Such a module and its lock bear the time at which the compilation began.
+func current(root, module, wasm string, lock *os.File) bool {
+	code, err := os.ReadFile(wasm)
+	if err != nil || !bytes.Contains(code, []byte(runtime.Version())) {
+		return false
+	}
+	made, of := time.Time{}, []string{filepath.Join(root, "go.mod"), filepath.Join(root, "plugins", "build.go")}
+	if info, err := lock.Stat(); err == nil {
+		made = info.ModTime()
+	}
+	if info, err := os.Stat(wasm); err != nil || !info.ModTime().Equal(made) {
+		return false
+	}
+	for _, folder := range append([]string{"plugins/" + module}, Made...) {
+		files, _ := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		of = append(of, append(files, filepath.Join(root, folder))...)
+	}
+	return !slices.ContainsFunc(of, func(path string) bool {
+		info, err := os.Stat(path)
+		return err != nil || !info.ModTime().Before(made)
+	})
 }
 
 var bundles sync.Map // what Bundle made, by name

@@ -62,7 +62,7 @@ func SchemaAgrees(t *testing.T, name, published, examples string) {
 // agreeOnMutations compares two readings of a layout on documents with one place changed.
 func agreeOnMutations(t *testing.T, ours, mh *schema.Filler, documents []dte.Value) {
 	t.Helper()
-	count := 2000
+	count := 800
 	if os.Getenv("DTE_SOAK") != "" {
 		count = 20_000
 	}
