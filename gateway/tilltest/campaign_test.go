@@ -17,7 +17,7 @@ import (
 // every refusal comes at the counter, with a path of the request. DTE_SOAK plays 20,000; DTE_CAMPAIGN another number,
 // DTE_SEED another seed.
 func TestCampaign(t *testing.T) {
-	requests, seed := 400, uint64(1)
+	requests, seed := 200, uint64(1)
 	if os.Getenv("DTE_SOAK") != "" {
 		requests = 20_000
 	}

@@ -101,7 +101,7 @@ func TestFaults_AllAtOnce(t *testing.T) {
 			{put(true, "extra"), "extra", "counts"},
 		}},
 	}
-	rounds := 12
+	rounds := 5
 	if os.Getenv("DTE_SOAK") != "" {
 		rounds = 2000
 	}

@@ -112,7 +112,7 @@ func meter(t testing.TB, wasm []byte) []byte {
 // TestMeter_SameResults: a metered module does what the original does, in both engines, and uses the same fuel in
 // both.
 func TestMeter_SameResults(t *testing.T) {
-	modules := 120
+	modules := 50
 	if os.Getenv("DTE_SOAK") != "" {
 		modules = 20_000
 	}
@@ -377,7 +377,7 @@ func sameValidity(t testing.TB, r wazero.Runtime, wasm []byte) (valid bool) {
 // TestMeter_Mutations runs the fuzz target over random damage to random modules, so that every run of the suite does
 // some of it.
 func TestMeter_Mutations(t *testing.T) {
-	mutations := 4000
+	mutations := 1500
 	if os.Getenv("DTE_SOAK") != "" {
 		mutations = 400_000
 	}

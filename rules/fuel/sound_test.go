@@ -156,7 +156,7 @@ func tape(rng *rand.Rand) []byte {
 
 // TestMeter_Sound runs the fuzz target over random modules, so that every run of the suite does some of it.
 func TestMeter_Sound(t *testing.T) {
-	modules := 150
+	modules := 100
 	if os.Getenv("DTE_SOAK") != "" {
 		modules = 20_000
 	}
