@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +33,9 @@ type patient struct {
 	opened *sign.Key
 }
 
+// patientsKey is the key of all patients of a process.
+var patientsKey = sync.OnceValues(func() (*sign.Key, error) { return sign.Generate(2048) })
+
 func newPatient(t *testing.T) *patient {
 	p := &patient{now: time.Now().UTC().Truncate(time.Second)}
 	p.date = p.now
@@ -41,7 +45,7 @@ func newPatient(t *testing.T) *patient {
 	}))
 	t.Cleanup(mh.Close)
 	p.Box = barebox.New(t, strings.TrimPrefix(mh.URL, "http://"))
-	key, err := sign.Generate(2048)
+	key, err := patientsKey()
 	p.Must(err)
 	p.Must(os.RemoveAll(p.Config.Data), os.Remove(p.Config.Mark), setup.Prepare(p.Config, key, true))
 	crt, err := sign.DemoCertificate(key, p.Config.Issuer.NIT, "pwd", p.now.AddDate(-1, 0, 0), p.now.AddDate(1, 0, 0))
