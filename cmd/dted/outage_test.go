@@ -21,7 +21,7 @@ import (
 // DTE_SOAK sells 10,000; the median of the sales meanwhile may be 4 times the median before the outage, their p99 10
 // times the p99, or half a second.
 func TestOutage(t *testing.T) {
-	documents, lotTime := 800, 500*time.Millisecond
+	documents, lotTime := 400, 500*time.Millisecond
 	soak := os.Getenv("DTE_SOAK") != ""
 	switch {
 	case soak: // MH takes minutes for a lot: then the simulator's own work does not count
