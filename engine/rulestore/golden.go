@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/dte/schema"
 	"dtegate/rules"
 	"dtegate/rules/abi"
+	"dtegate/rules/bundle"
 )
 
 // goldenCase is one case of a bundle: the facts of a request, and either the exact bytes of the document or the faults
@@ -286,4 +287,48 @@ func valueText(v dte.Value) string {
 		return v.Text()
 	}
 	return ""
+}
+
+// ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
+// the bundles. It leaves out what cannot be read: the activation of that bundle reports why.
+func ReadLayouts(bundles []*bundle.Bundle) (layouts []*schema.Filler) {
+	var lists *bundle.Bundle
+	for _, b := range bundles {
+		if b.Manifest.Kind == "catalogue" && (lists == nil || bundle.Compare(b.Manifest.Version,
+			lists.Manifest.Version) > 0) {
+			lists = b
+		}
+	}
+	if lists == nil {
+		return nil
+	}
+	catalogues, err := dte.ParseCatalogues(lists.Parts["catalogues.json"])
+	if err != nil {
+		return nil
+	}
+	for _, b := range bundles {
+		out, err := schema.NamedOutputs(b.Parts["overlay.json"])
+		if err != nil || b.Manifest.Kind != "document" {
+			continue
+		}
+		if f, err := schema.Compile(b.Parts["schema.json"], b.Parts["overlay.json"], out, catalogues); err == nil {
+			layouts = append(layouts, f)
+		}
+	}
+	return layouts
+}
+
+// CheckIssuer returns the faults that layouts find in the issuer's own data at a point of sale, each once: it fills
+// documents that hold only the issuer.
+func CheckIssuer(layouts []*schema.Filler, emisor dte.Value) (faults []dte.Fault) {
+	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
+	for _, filler := range layouts {
+		_, found := filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true, MaxFaults: 500})
+		for _, f := range found {
+			if strings.HasPrefix(f.Path, "emisor") && !slices.Contains(faults, f) {
+				faults = append(faults, f)
+			}
+		}
+	}
+	return faults
 }

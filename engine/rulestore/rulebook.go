@@ -392,23 +392,14 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	return c
 }
 
-// CheckIssuer returns the faults that the rules find in the issuer's own data at a point of sale, each once: it fills
-// documents that hold only the issuer. It is called at the start, before any till could meet these faults.
-func (b *Book) CheckIssuer(emisor dte.Value) (faults []dte.Fault) {
-	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
+// Layouts returns the layouts of the rules that compute.
+func (b *Book) Layouts() (layouts []*schema.Filler) {
 	for _, r := range b.generation.Rules() {
-		c := b.compiled[r]
-		if c == nil {
-			continue
-		}
-		_, found := c.Filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true, MaxFaults: 500})
-		for _, f := range found {
-			if strings.HasPrefix(f.Path, "emisor") && !slices.Contains(faults, f) {
-				faults = append(faults, f)
-			}
+		if c := b.compiled[r]; c != nil {
+			layouts = append(layouts, c.Filler)
 		}
 	}
-	return faults
+	return layouts
 }
 
 // Active returns the rules that are valid on a day, for status and metrics.

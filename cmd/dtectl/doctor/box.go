@@ -232,6 +232,7 @@ var remedies = map[string]string{
 	"delivery": "correct the setting, or put the file where it says",
 	"fleet":    "correct the setting, or put the director's public key and the store's secret where it says",
 	"rules":    "correct the setting, or put central IT's public keys and bundles where it says",
+	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
 }
 
 // files reads what a start reads, by the same code, and reports each refusal in the same words.
@@ -277,6 +278,11 @@ func (d *doctor) files(ctx context.Context) {
 	}
 	if sound("fleet") && d.cfg.Fleet != nil {
 		d.fleet(ctx, in)
+	}
+	if sound("rules") {
+		for _, fault := range config.Faults(in.CheckShipped(d.cfg)) {
+			d.fail("issuer", remedies["issuer"], "%v", fault)
+		}
 	}
 }
 

@@ -3,11 +3,15 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
+	"dtegate/rules/bundle"
 )
 
 // Seller returns the taxpayer's data under the names of MH's schemas; each generation of schemas uses the members that
@@ -40,13 +44,27 @@ func (c *Config) PointsOfSale() []record.Point {
 	return list
 }
 
-// CheckIssuer compares the issuer's data with the layouts of the rules in force, and returns one fault for each setting
-// that a layout refuses. A fault is thus found at a start or when a rule arrives, not at the till.
-func (c *Config) CheckIssuer(b *rulestore.Book) error {
+// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is thus found at a start or
+// when a rule arrives, not at the till.
+func (c *Config) CheckIssuer(b *rulestore.Book) error { return c.checkLayouts(b.Layouts()) }
+
+// CheckShipped compares the issuer's data with the layouts of those bundles in Shipped that pinned keys have signed.
+func (in *Inputs) CheckShipped(c *Config) error {
+	var bundles []*bundle.Bundle
+	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {
+		if b, err := in.Rules.Read(in.Shipped[path]); err == nil {
+			bundles = append(bundles, b)
+		}
+	}
+	return c.checkLayouts(rulestore.ReadLayouts(bundles))
+}
+
+// checkLayouts returns one fault for each setting that a layout refuses.
+func (c *Config) checkLayouts(layouts []*schema.Filler) error {
 	seen := make(map[string]bool)
 	var faults []error
 	for i, at := range c.PointsOfSale() {
-		for _, f := range b.CheckIssuer(record.Emisor(c.Seller(), at)) {
+		for _, f := range rulestore.CheckIssuer(layouts, record.Emisor(c.Seller(), at)) {
 			s := settingOf(c, &c.Points[i], f.Path)
 			if !seen[s.name] {
 				seen[s.name] = true

@@ -237,6 +237,26 @@ type Computed struct {
 	Taxes   []TaxAmount
 }
 
+// NamedOutputs returns the amounts that an overlay names. With them a layout can be compiled without running its
+// module.
+func NamedOutputs(overlay []byte) (out Outputs, err error) {
+	o, err := parseOverlay(overlay)
+	if err != nil {
+		return out, err
+	}
+	for _, e := range o.from {
+		for _, name := range []string{e.amount, e.words} {
+			if name != "" && !slices.Contains(out.Summary, name) {
+				out.Summary = append(out.Summary, name)
+			}
+		}
+	}
+	if o.total != "" && !slices.Contains(out.Summary, o.total) {
+		out.Summary = append(out.Summary, o.total)
+	}
+	return out, nil
+}
+
 // Maker is the origin of a field's value.
 type Maker uint8
 
