@@ -278,7 +278,7 @@ func TestCertify_Away(t *testing.T) {
 		case sealed == 2 && !away:
 			away = true
 			b.chaos(simulator.Chaos{Outage: true})
-		case strings.HasPrefix(what, "MH does not answer"):
+		case strings.HasPrefix(what, "MH has not answered"):
 			if waited++; waited == 2 {
 				b.chaos(simulator.Chaos{})
 			}
