@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -45,7 +46,7 @@ type chainBox struct {
 	ship     *ship.Shipper
 	checked  time.Time // when what is shipped was compared with the copy
 	mirrored map[string]int64
-	live     bool // the copy was live when it was last mirrored
+	live     atomic.Bool // the copy was live when it was last mirrored
 	kicked   chan struct{}
 	stopAll  context.CancelFunc
 	working  sync.WaitGroup
@@ -92,7 +93,7 @@ func (m *chainBox) tryOn() error {
 	}
 	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir,
 		Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
-		Live:  func() bool { return m.live }, Cloned: m.taken, Restart: m.store.CopyAfter,
+		Live:  func() bool { return m.live.Load() }, Cloned: m.taken, Restart: m.store.CopyAfter,
 		State: m.shipping, Logger: quiet, Now: m.now})
 	if err != nil {
 		return err
@@ -194,7 +195,7 @@ func (m *chainBox) away(ctx context.Context, rest func(time.Duration) bool) bool
 func (m *chainBox) shipOnce(ctx context.Context) error {
 	began := time.Now()
 	how, _ := m.store.SecondCopy()
-	m.live = how.Live
+	m.live.Store(how.Live)
 	if err := m.mirror(); err != nil {
 		m.t.Errorf("reading the second copy: %v", err)
 	}
