@@ -289,9 +289,12 @@ func valueText(v dte.Value) string {
 	return ""
 }
 
+// Layouts are layouts of documents.
+type Layouts []*schema.Filler
+
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
 // the bundles. It leaves out what cannot be read: the activation of that bundle reports why.
-func ReadLayouts(bundles []*bundle.Bundle) (layouts []*schema.Filler) {
+func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {
 		if b.Manifest.Kind == "catalogue" && (lists == nil || bundle.Compare(b.Manifest.Version,
@@ -318,11 +321,11 @@ func ReadLayouts(bundles []*bundle.Bundle) (layouts []*schema.Filler) {
 	return layouts
 }
 
-// CheckIssuer returns the faults that layouts find in the issuer's own data at a point of sale, each once: it fills
+// CheckIssuer returns the faults that the layouts find in the issuer's own data at a point of sale, each once: it fills
 // documents that hold only the issuer.
-func CheckIssuer(layouts []*schema.Filler, emisor dte.Value) (faults []dte.Fault) {
+func (l Layouts) CheckIssuer(emisor dte.Value) (faults []dte.Fault) {
 	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
-	for _, filler := range layouts {
+	for _, filler := range l {
 		_, found := filler.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true, MaxFaults: 500})
 		for _, f := range found {
 			if strings.HasPrefix(f.Path, "emisor") && !slices.Contains(faults, f) {

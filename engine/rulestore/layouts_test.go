@@ -29,7 +29,7 @@ func TestReadLayouts_EveryDocument(t *testing.T) {
 	if len(layouts) != documents || documents == 0 {
 		t.Fatalf("%d of %d", len(layouts), documents)
 	}
-	if faults := rulestore.CheckIssuer(layouts, dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")},
+	if faults := layouts.CheckIssuer(dte.Obj(dte.Member{Name: "codEstable", Value: dte.Str("S001")},
 		dte.Member{Name: "codPuntoVenta", Value: dte.Str("P001")})); len(faults) == 0 {
 		t.Error("an issuer without data is taken")
 	}

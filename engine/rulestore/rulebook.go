@@ -393,7 +393,7 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 }
 
 // Layouts returns the layouts of the rules that compute.
-func (b *Book) Layouts() (layouts []*schema.Filler) {
+func (b *Book) Layouts() (layouts Layouts) {
 	for _, r := range b.generation.Rules() {
 		if c := b.compiled[r]; c != nil {
 			layouts = append(layouts, c.Filler)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/rules/bundle"
@@ -60,11 +59,11 @@ func (in *Inputs) CheckShipped(c *Config) error {
 }
 
 // checkLayouts returns one fault for each setting that a layout refuses.
-func (c *Config) checkLayouts(layouts []*schema.Filler) error {
+func (c *Config) checkLayouts(layouts rulestore.Layouts) error {
 	seen := make(map[string]bool)
 	var faults []error
 	for i, at := range c.PointsOfSale() {
-		for _, f := range rulestore.CheckIssuer(layouts, record.Emisor(c.Seller(), at)) {
+		for _, f := range layouts.CheckIssuer(record.Emisor(c.Seller(), at)) {
 			s := settingOf(c, &c.Points[i], f.Path)
 			if !seen[s.name] {
 				seen[s.name] = true
