@@ -144,17 +144,8 @@ func (e *Engine) completeDraft(d *draft, o *origin) error {
 // drawn adds a computed document's draws on its origin to d.draws. It refuses to credit more than is left.
 func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Evaluation) error {
 	how := record.TypeOf(d.request.Document).Effect
-	// Notes and returns keep separate accounts: an origin that had both would give the same goods back twice.
-	other := map[bundle.Effect]uint32{bundle.Credits: record.LineReturned, bundle.TakesBack: record.LineCredited}[how]
-	for k := range uint32(len(amountsOfLine)) {
-		n, err := e.store.Counter(o.entry.Code, other+k)
-		if err != nil {
-			return refusal.Internal(err)
-		}
-		if n > 0 && other > 0 {
-			return refusal.Of([]dte.Fault{{Path: "cuerpoDocumento", Code: dte.FaultCondition,
-				Message: "El documento original ya tiene devoluciones o notas de crédito: admite unas o las otras"}})
-		}
+	if err := e.exclusive(o, how); err != nil {
+		return err
 	}
 	if how == bundle.TakesBack {
 		d.givenBack(r, ev)
@@ -185,6 +176,22 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 	}
 	if len(faults) > 0 {
 		return refusal.Of(faults)
+	}
+	return nil
+}
+
+// exclusive refuses a credit note of an origin with returns, and a return of an origin with credit notes. They keep
+// separate accounts: an origin with both would give the same goods back twice.
+func (e *Engine) exclusive(o *origin, how bundle.Effect) error {
+	other, both := map[bundle.Effect]uint32{bundle.Credits: record.LineReturned,
+		bundle.TakesBack: record.LineCredited}[how]
+	for k := uint32(0); both && k < uint32(len(amountsOfLine)); k++ {
+		if n, err := e.store.Counter(o.entry.Code, other+k); err != nil {
+			return refusal.Internal(err)
+		} else if n > 0 {
+			return refusal.Of([]dte.Fault{{Path: "cuerpoDocumento", Code: dte.FaultCondition,
+				Message: "El documento original ya tiene devoluciones o notas de crédito: admite unas o las otras"}})
+		}
 	}
 	return nil
 }
