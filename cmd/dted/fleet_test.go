@@ -180,6 +180,19 @@ func TestFleet(t *testing.T) {
 		act.What != fleetproto.ActLive || act.Digest != r.Digest {
 		t.Errorf("%+v %v", act, err)
 	}
+	// The last point of sale that its enrolment names is closed: the branch cannot sell.
+	data, err = testChain.Seal(&fleetproto.Desired{Group: "norte", Version: 2, Previous: fleetproto.Digest(data),
+		Issued: now, Expires: now.Add(time.Hour), By: "ana", Closed: append(closed, fleetproto.ClosedPoint{
+			Branch: "centro", Establishment: "M001", Point: "P001", Year: dte.Year(now), Since: 1}),
+		Live: fleetproto.State{Rules: []fleetproto.Rule{rule}}}, c.director)
+	c.create(fleetproto.DesiredKey("norte", 2), data, err)
+	if s := c.status(func(s *fleetproto.Status) bool { return s.Desired.Version == 2 }); s.Ready ||
+		!strings.Contains(strings.Join(s.NotReady, ""), "has closed point of sale M001P001") {
+		t.Errorf("%+v", s)
+	}
+	if said := b.await(http.StatusServiceUnavailable); !strings.Contains(said, "POINT_OF_SALE_CLOSED") {
+		t.Error(said)
+	}
 	b.stop()
 
 	// Another box has the branch when this one comes back.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -52,7 +53,15 @@ func (s *status) ready() error {
 	if err := s.engine.NumberGuard().Behind(); err != nil {
 		return err
 	}
-	return s.gate.Check()
+	fault := s.gate.Check()
+	for _, p := range s.cfg.PointsOfSale() { // one that may be numbered is enough
+		err := health.CheckPoint(s.fleet, p, s.cfg.Now())
+		if err == nil {
+			return fault
+		}
+		fault = cmp.Or(fault, err)
+	}
+	return fault
 }
 
 func (s *status) rules() map[string]records.RuleRef {

@@ -138,9 +138,10 @@ func (b *Branch) has(codes ...string) bool {
 
 // judge adds the concerns that the status shows to those that the survey has found, and orders all.
 func (b *Branch) judge(now time.Time, desired *Version) {
-	if b.Stranger != nil && b.Former > 0 {
+	if b.Former > 0 {
 		b.add(Bad, "former", b.Former)
-	} else if b.Stranger != nil {
+	}
+	if b.Stranger != nil {
 		b.add(Warning, "stranger", Fingerprint(b.Stranger.Key))
 	}
 	switch silence := now.Sub(b.Seen); {
@@ -257,14 +258,18 @@ func (b *Branch) running(now time.Time, desired *Version) {
 	}
 }
 
-// lacks returns the rules that a branch shall run and does not have; none if it reported that the roll-out failed.
+// lacks returns what a branch shall have and does not have: the last version and its rules; of a branch that reported
+// that the roll-out failed, no rules.
 func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
+	if b.Status.Desired.Version < desired.Version {
+		names = append(names, fmt.Sprintf("version %d", desired.Version))
+	}
 	wanted := desired.Live
 	if r := desired.Rollout; r != nil && r.Takes(b.Name, now) {
 		wanted = r.State.Over(desired.Live)
 	}
 	if r := b.Status.Rollout; r != nil && r.Stage.Failed() {
-		return nil
+		return names
 	}
 	for _, w := range wanted.Rules {
 		if !slices.ContainsFunc(b.Status.Rules, func(r fleetproto.Running) bool { return r.Digest == w.Digest }) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -131,9 +130,11 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content, by key and tag: what the director has signed; empty: he did not
+	// objects is the file's content: by key and tag, what the director has signed; by key, tag and asked, empty, what
+	// the keys in asked have not signed
 	objects map[string][]byte
-	grown   bool // the file lacks some objects
+	grown   bool   // the file lacks some objects
+	asked   string // the fingerprints of the director's keys
 }
 
 type readEnrolment struct {
@@ -149,8 +150,8 @@ func newEnrolments(c *Chain) *enrolments {
 	if _, err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
 		e.objects = make(map[string][]byte)
 	}
-	if len(c.former) > 0 { // the former key may have signed what this key did not
-		maps.DeleteFunc(e.objects, func(_ string, data []byte) bool { return len(data) == 0 })
+	for _, k := range c.keys() {
+		e.asked += " " + fleetproto.Fingerprint(k.Public)
 	}
 	return e
 }
@@ -182,8 +183,9 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.grown && e.c.remember(enrolmentsFile, e.objects) == nil { // after an error the next list tries again
-		e.grown = false
+	if e.grown {
+		_, _ = e.c.recall(enrolmentsFile, &e.objects) // adds what another process has read
+		e.grown = e.c.remember(enrolmentsFile, e.objects) != nil
 	}
 	return epochs, nil
 }
@@ -213,28 +215,31 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	tag := e.tags[key]
 	tagged := key + " " + tag
 	r, known := e.read[tagged]
-	data, kept := e.objects[tagged]
+	data := e.objects[tagged]
+	_, refused := e.objects[tagged+e.asked]
 	e.mu.Unlock()
 	if known {
 		return r.Enrolment, r.err
 	}
 	r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
-	if r.err != nil && (!kept || len(data) > 0) {
+	if r.err != nil && !refused {
 		o, err := e.c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading enrolment %d of %s: %w", epoch, branch, err)
 		}
-		data = o.Data
+		at, data := tagged, o.Data
 		if r.Enrolment, r.err = e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch); r.err != nil {
-			data = []byte{}
+			at, data = tagged+e.asked, nil
+		}
+		if tag != "" {
+			e.mu.Lock()
+			e.objects[at], e.grown = data, true
+			e.mu.Unlock()
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.read[tagged] = r
-	if tag != "" && !kept { // what another key of the director has signed stays
-		e.objects[tagged], e.grown = data, true
-	}
 	return r.Enrolment, r.err
 }
 

@@ -96,9 +96,17 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses two branches with one point of sale: both would number the same series.
+// disjoint refuses two branches with one point of sale, also one that was closed this year: both would number the same
+// series.
 func disjoint(s *Survey, chosen []waiting) error {
 	given := make(map[fleetproto.Point]string)
+	for _, v := range s.Groups {
+		for _, p := range v.Closed {
+			if p.Year == dte.Year(s.At) {
+				given[fleetproto.Point{Establishment: p.Establishment, Point: p.Point}] = p.Branch
+			}
+		}
+	}
 	for _, w := range chosen {
 		for _, p := range w.status.Points {
 			other := given[p]
@@ -123,7 +131,7 @@ const maxForeign = 16
 
 // enrol writes the next free epoch. after is the version that the box must know before it numbers; 0: none.
 func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleetproto.Signer) (int64, error) {
-	for epoch := w.epoch; epoch < w.epoch+maxForeign; epoch++ {
+	for epoch, others := w.epoch, 0; others < maxForeign && epoch < w.epoch+maxWaiting; epoch++ {
 		data, err := c.Identity.Seal(&fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
 			Group: w.status.Group, Points: slices.Clone(w.status.Points), At: c.Now().UTC().Truncate(time.Second),
 			By: c.Who, After: after}, director)
@@ -134,7 +142,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
 		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment: the box gets
-		// the next epoch too, which no box finds behind a missing one.
+		// the next epoch too, which no box finds behind a missing one. Somebody else may have written the status.
 		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
 		free := errors.Is(given, archive.ErrNotFound)
 		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {
@@ -151,46 +159,50 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl "+
 				"fleet status", epoch), err)
 		}
+		others++
 	}
-	return 0, fmt.Errorf("%d epochs are taken by objects that this director did not sign: the store's owner must "+
-		"delete what does not belong there", maxForeign)
+	return 0, errors.New("too many epochs are taken by objects that this director did not sign: the store's owner " +
+		"must delete what does not belong there")
 }
 
 // waitingOf returns the boxes that write a status and are not enrolled, ordered by branch.
 func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
+		if b.Stranger != nil {
+			list = append(list, waiting{branch: b.Name, status: b.Stranger, epoch: b.Enrolment.Epoch + 1})
+		}
 		w := waiting{branch: b.Name, status: b.Status}
 		switch e := b.Enrolment; {
-		case e == nil && b.Status != nil:
+		case b.Status == nil:
+			continue
+		case e == nil:
 			w.epoch = 1
-		case b.Stranger != nil && b.Former == 0:
-			w.epoch, w.status = e.Epoch+1, b.Stranger
-		case b.Status != nil && b.Status.Group != e.Group: // the box was moved to another group
+		case b.Status.Group != e.Group: // the box was moved to another group
 			w.epoch = e.Epoch + 1
-		case b.Status != nil && len(fleetproto.Unnamed(b.Status.Points, e.Points)) > 0:
+		case len(fleetproto.Unnamed(b.Status.Points, e.Points)) > 0:
 			w.epoch, w.again = e.Epoch, true
 		default:
 			continue
 		}
 		list = append(list, w)
 	}
-	slices.SortFunc(list, func(a, b waiting) int { return strings.Compare(a.branch, b.branch) })
+	slices.SortStableFunc(list, func(a, b waiting) int { return strings.Compare(a.branch, b.branch) })
 	return list
 }
 
 // choose finds the box that an argument names, and refuses a box with another key.
 func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	name, key, named := strings.Cut(box, "=")
-	i := slices.IndexFunc(list, func(w waiting) bool { return w.branch == name })
+	i := slices.IndexFunc(list, func(w waiting) bool {
+		return w.branch == name && Fingerprint(w.status.Key) == strings.ToLower(key)
+	})
 	switch {
 	case !named:
 		return waiting{}, fmt.Errorf("%s: must be BRANCH=FINGERPRINT: compare the fingerprint with what the box shows",
 			box)
 	case i < 0:
-		return waiting{}, fmt.Errorf("%s: no box of that branch waits to be enrolled", name)
-	case Fingerprint(list[i].status.Key) != strings.ToLower(key):
-		return waiting{}, fmt.Errorf("%s: the box that waits has the key %s, not %s: ask who it is", name,
-			Fingerprint(list[i].status.Key), key)
+		return waiting{}, fmt.Errorf("%s: no box of that branch and key waits to be enrolled (dtectl fleet enrol "+
+			"lists those that wait)", name)
 	case list[i].epoch > 1 && !list[i].again && !c.Replace:
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
 			"nothing any more", name)

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
-	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -139,7 +137,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 func (c *Chain) act(ctx context.Context, held *enrolments, at object, epoch int64) (event, error) {
 	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
 	o, err := c.Store.Fetch(ctx, at.Key, fleetproto.MaxJWS)
-	if err != nil && !errors.Is(err, archive.ErrTooLarge) {
+	if err != nil && !foreign(err) {
 		return e, fmt.Errorf("reading act %d of %s: %w", at.number, at.owner, err)
 	}
 	var boxes []fleetproto.Key

@@ -22,6 +22,8 @@ type Version struct {
 	Last fleetproto.Verified
 	// Lost are versions that this centre or a box of the group knows and the store lacks.
 	Lost []fleetproto.Verified
+	// Holes are the earlier versions that the store does not list: a new box reads from the first version on.
+	Holes []int64
 }
 
 // maxMends is how many lost versions a version names; older ones are dropped. A lost version that only a box reports
@@ -79,7 +81,12 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		} else if skipped++; head == nil {
 			return nil, err
 		}
-		head.Last = last
+		head.Last, numbers = last, append(numbers, last.Version)
+	}
+	for n := int64(1); head != nil && n < head.Version; n++ {
+		if !slices.Contains(numbers, n) {
+			head.Holes = append(head.Holes, n)
+		}
 	}
 	return head, nil
 }
@@ -109,15 +116,17 @@ func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 			last = head.Last.Version
 		}
 		for _, n := range c.keptVersions(group) {
-			if fault != nil || n != last+1 {
+			hole := head != nil && slices.Contains(head.Holes, n)
+			if fault != nil || n != last+1 && !hole {
 				continue
 			}
 			var data []byte
-			if data, fault = c.kept(group, n); fault == nil {
+			data, fault = c.kept(group, n)
+			if fault == nil || hole && errors.Is(fault, fleetproto.ErrSignature) { // an earlier key may have signed it
 				fault = c.CreateOnce(ctx, fleetproto.DesiredKey(group, n), data)
 			}
 			if fault == nil {
-				last, put = n, append(put, fmt.Sprintf("version %d of %s", n, group))
+				last, put = max(last, n), append(put, fmt.Sprintf("version %d of %s", n, group))
 			}
 		}
 		if fault != nil {

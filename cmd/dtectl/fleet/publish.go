@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
@@ -93,7 +94,11 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 	}
 	// Write the files first: a branch that reads the order finds them.
 	for key, data := range files {
-		if err := chain.CreateOnce(ctx, key, data); err != nil {
+		err := chain.CreateOnce(ctx, key, data)
+		if errors.Is(err, archive.ErrExists) { // the key is the digest of these bytes: no others belong there
+			err = chain.Store.Overwrite(ctx, key, data)
+		}
+		if err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
 	}
@@ -190,7 +195,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 			return fmt.Errorf("%s is older than %s, which branches run: they would refuse it; dtectl fleet back goes "+
 				"back to what was desired before", r, l.Version)
 		}
-		if r.Bundle != "document" {
+		if r.Bundle != "document" || r.File == l.File {
 			continue
 		}
 		held, err := chain.Store.Fetch(ctx, fleetproto.RuleKey(l.File), fleetproto.MaxRule)

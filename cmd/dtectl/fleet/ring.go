@@ -40,6 +40,9 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		var stage fleetproto.Stage
 		if s := b.Status; !lost && s != nil && s.Group == group && s.Rollout != nil && s.Rollout.Name == r.Name {
 			stage = s.Rollout.Stage
+			if stage.Succeeded() && r.State.Settings != "" && s.Settings != r.State.Settings {
+				stage = fleetproto.StageWaiting
+			}
 		}
 		switch {
 		case stage.Failed(), stage.Succeeded() && len(refusedByMH(b.Status, r)) > 0:

@@ -84,15 +84,14 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
 	}
-	if r == nil && head.Expires.Sub(now) <= head.Expires.Sub(head.Issued)/2 {
-		return chain.order(ctx, s, head, "signed again", nil)
+	m, why := Ring{}, "no roll-out is on its way"
+	if r != nil {
+		m = s.Measure(r, head.Group)
+		if why = m.Wants(r, now); why != "" {
+			why = r.Name + " stays as it is: " + why
+		}
 	}
-	if r == nil {
-		c.say(head.Group, "no roll-out is on its way")
-		return nil
-	}
-	m := s.Measure(r, head.Group)
-	if m.Harms(r) && !r.Held {
+	if r != nil && m.Harms(r) && !r.Held {
 		named := m.Failed[:min(len(m.Failed), 5)]
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+
 			len(m.Failed), r.Name, strings.Join(named, " "))
@@ -105,8 +104,11 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		}
 		return fmt.Errorf("%w: %s", errHarms, reason)
 	}
-	if why := m.Wants(r, now); why != "" {
-		c.say(head.Group, "%s stays as it is: %s", r.Name, why)
+	if why != "" && head.Expires.Sub(now) <= head.Expires.Sub(head.Issued)/2 {
+		return chain.order(ctx, s, head, "signed again", nil)
+	}
+	if why != "" {
+		c.say(head.Group, why)
 		return nil
 	}
 	if r.Share == fleetproto.Whole {
@@ -122,8 +124,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 }
 
 // say prints why a roll-out stays as it is, with --follow only when the reason changes.
-func (c *Roll) say(group, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+func (c *Roll) say(group, text string) {
 	if c.said[group] == text {
 		return
 	}

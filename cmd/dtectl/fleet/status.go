@@ -61,8 +61,7 @@ func (s *Survey) settled(shows func(*Branch) bool) bool {
 	return !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		st, desired := b.Status, s.Desired(b.Group())
 		return shows(b) && st != nil && b.Enrolment != nil && desired != nil && !b.silent(s.At) &&
-			(st.Desired.Version < desired.Version || st.Rollout != nil && st.Rollout.Stage == fleetproto.StageWaiting ||
-				len(b.lacks(s.At, desired)) > 0)
+			(st.Rollout != nil && st.Rollout.Stage == fleetproto.StageWaiting || len(b.lacks(s.At, desired)) > 0)
 	})
 }
 
@@ -79,7 +78,7 @@ type Counts struct {
 func (s *Survey) Counts() (n Counts) {
 	n.Branches = len(s.Branches)
 	for _, b := range s.Branches {
-		if b.Enrolment == nil || b.Stranger != nil && b.Former == 0 {
+		if b.Enrolment == nil || b.Stranger != nil {
 			n.Waiting++
 		}
 		if b.silent(s.At) {

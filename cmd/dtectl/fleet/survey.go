@@ -23,10 +23,9 @@ type Branch struct {
 	// Status is the report of the branch's box; without an enrolment, the report of a box that could be enrolled. nil:
 	// no report can be believed.
 	Status *fleetproto.Status
-	// Stranger is the report of a box that is not enrolled: a box that waits to take the enrolled box's place, or a
-	// replaced box that still runs (Former is its epoch).
+	// Stranger is the report of a box that waits to take the enrolled box's place.
 	Stranger *fleetproto.Status
-	Former   int64
+	Former   int64 // epoch of a replaced box that still runs; 0: none does
 	// Seen is when the status was written: by the store's clock, or by the box's clock if that is earlier. Zero: no
 	// status.
 	Seen time.Time
@@ -142,7 +141,7 @@ func NewSurveyor(c *Chain) *Surveyor {
 }
 
 // surveyWithin bounds a survey: a store whose lists never end must not delay the next one. maxWaiting bounds the
-// branches without an enrolment and maxGroups the groups: anybody who can write to the store can name more.
+// statuses without an enrolment and maxGroups the groups: anybody who can write to the store can name more.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
@@ -290,20 +289,23 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 	if waiting, err := s.status(ctx, w.waiting, w.enrolled); err != nil {
 		return nil, err
 	} else if waiting.status != nil && waiting.status.Key != b.Enrolment.Key {
-		b.Stranger = waiting.status
 		if b.Former, err = s.former(ctx, name, w.enrolled, waiting.status.Key); err != nil {
 			return nil, err
+		}
+		if b.Former == 0 {
+			b.Stranger = waiting.status
 		}
 	} else if waiting.status != nil && b.Seen.IsZero() { // the box wrote this before it was enrolled
 		b.Status, b.Seen = waiting.status, earlier(w.waiting.Modified, waiting.status)
 	}
-	if w.former.Modified.After(b.Enrolment.At) { // the replaced box may still run
+	// the replaced box may still run
+	if w.former.Modified.After(b.Enrolment.At) && w.own.Modified.Sub(w.former.Modified) < lostAfter {
 		former, err := s.status(ctx, w.former, w.enrolled)
 		if err != nil {
 			return nil, err
 		}
 		if former.status != nil && former.status.Key != b.Enrolment.Key && former.status.At.After(b.Enrolment.At) {
-			b.Stranger, b.Former = former.status, former.status.Epoch
+			b.Former = former.status.Epoch
 		}
 	}
 	return b, nil
@@ -375,6 +377,10 @@ const maxAhead = 16
 // compareVersions finds the versions that a box or this centre holds and the store lacks.
 func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	for _, v := range out.Groups {
+		if len(v.Holes) > 0 {
+			out.fault("the store has lost version %d of %s, where new boxes stop: dtectl fleet roll puts it back from "+
+				"this centre's folder, else its owner from the store's versions", v.Holes[0], v.Group)
+		}
 		for _, n := range s.Chain.keptVersions(v.Group) {
 			if n < v.Last.Version {
 				continue
@@ -461,8 +467,11 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		for n := m.Acts + 1; n <= b.Status.Acts && len(m.Missing) < maxMissing; n++ {
 			if key := fleetproto.ActKey(b.Name, n); !listed[key] {
 				// if the store has the act, the list lags
-				if _, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS); errors.Is(err, archive.ErrNotFound) {
+				_, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS)
+				if errors.Is(err, archive.ErrNotFound) {
 					m.Missing = append(m.Missing, n)
+				} else if err != nil && !errors.Is(err, archive.ErrTooLarge) {
+					return fmt.Errorf("reading act %d of %s: %w", n, b.Name, err)
 				}
 			}
 		}
@@ -485,7 +494,7 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 	}
 	if k = s.before[e.Key]; e.Tag == "" || k.tag != e.Tag || k.enrolled != enrolled {
 		o, err := s.Chain.Store.Fetch(ctx, e.Key, fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
+		if err != nil && !foreign(err) {
 			return k, fmt.Errorf("reading %s: %w", e.Key, err)
 		}
 		k = known{tag: e.Tag, enrolled: enrolled}

@@ -145,7 +145,8 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 		if err != nil {
 			return nil, stray, fmt.Errorf("listing the branch's boxes: %w", err)
 		}
-		if n, ok := fleetproto.NumberOf(e.Key); ok && e.Key == fleetproto.BoxKey(branch, n) {
+		n, ok := fleetproto.NumberOf(e.Key)
+		if ok && e.Key == fleetproto.BoxKey(branch, n) && n-last <= patience { // nobody gave an epoch far behind
 			last = max(last, n)
 		}
 	}

@@ -195,6 +195,13 @@ func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes [
 			numbers, sizes = append(numbers, n), append(sizes, e.Size)
 		}
 	})
+	// Others may have written an object far behind the last piece: only a signature proves so many lost pieces.
+	for n := len(numbers); err == nil && n > 0 && numbers[n-1]-behind-int64(n) > unlisted; n-- {
+		if _, err := c.get(ctx, cargo{last: numbers[n-1]}); !disproved(err) {
+			return numbers, sizes, err
+		}
+		numbers, sizes = numbers[:n-1], sizes[:n-1]
+	}
 	return numbers, sizes, err
 }
 

@@ -1,0 +1,296 @@
+package fleet
+
+import (
+	"crypto/ed25519"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
+)
+
+// TestEnrol_Third: a replaced box that reported its replacement hides no later box that waits to be enrolled, and is
+// no concern once it is silent.
+func TestEnrol_Third(t *testing.T) {
+	w := newWorld(t, "centro")
+	first, second := w.box("centro"), w.add("centro")
+	second.report()
+	enrol := func(b *box) error {
+		return (&Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}, Replace: true}).Run(t.Context(), w.chain)
+	}
+	w.must(enrol(second))
+	w.now = w.now.Add(time.Minute)
+	first.status.Replaced = true
+	first.report()
+	second.report()
+	if got := w.codes("centro"); !slices.Equal(got, []string{"former"}) {
+		t.Error(got)
+	}
+	third := w.add("centro")
+	third.report()
+	if got := w.codes("centro"); !slices.Equal(got, []string{"former", "stranger"}) || w.survey().Counts().Waiting != 1 {
+		t.Error(got)
+	}
+	if err := enrol(third); err != nil {
+		t.Errorf("the third box of a branch is not enrolled: %v", err)
+	}
+	w.now = w.now.Add(25 * time.Hour)
+	third.report()
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Errorf("the first box has been off for a day: %q", got)
+	}
+}
+
+// TestRekey_OldKeyReads: a process that still has the old key, as dtectl fleet serve may, reads what the new key has
+// signed: the centre's memory of it is not spoiled for the new key.
+func TestRekey_OldKeyReads(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	page := *w.chain
+	surveyor := NewSurveyor(&page)
+	_, err := surveyor.Read(t.Context())
+	w.must(err)
+	old, next := w.chain.Director, key("director 2")
+	w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
+	w.chain.Sign = func() (fleetproto.Signer, error) { return fleetproto.Signer{ID: directorID, Private: next}, nil }
+	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	for range 2 {
+		_, err = surveyor.Read(t.Context())
+		w.must(err)
+		if s := w.survey(); s.Lost() > 0 || s.Branches[0].Enrolment == nil {
+			t.Errorf("what the new key signed is not believed: %s", w.text())
+		}
+	}
+	// What the director did not sign is read once for each key.
+	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("norte", 1), []byte("x")))
+	w.survey()
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && r.Key == fleetproto.BoxKey("norte", 1) {
+			t.Error("a foreign enrolment is read again")
+		}
+		return fleettest.None
+	}
+	w.survey()
+}
+
+// TestStore_LosesMiddle: a version below the head that the store has lost stops each box that reads from the first
+// version, as a new box does. The centre says so, and puts it back where it kept it.
+func TestStore_LosesMiddle(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		w := newWorld(t, "centro", "norte")
+		all := Percent(fleetproto.Whole)
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+		w.obey()
+		w.survey()
+		if fresh {
+			w.chain.Cache = w.at("other")
+		}
+		w.store.Lose(fleetproto.DesiredKey("tiendas", 2))
+		if s := w.survey(); s.Lost() != 1 {
+			t.Errorf("fresh %v: nobody misses version 2: %q", fresh, s.Faults)
+		}
+		if err := w.roll(); (err != nil) != fresh {
+			t.Errorf("fresh %v: %v", fresh, err)
+		}
+		if got := w.follow(fleetproto.Verified{}); !fresh && got.Version != w.head().Version {
+			t.Errorf("a new box comes to version %d of %d", got.Version, w.head().Version)
+		}
+		if s := w.survey(); !fresh && s.Lost() > 0 {
+			t.Error(s.Faults)
+		}
+	}
+}
+
+// TestSurvey_ActNotRead: an act that the store could not return at this moment is asked for again.
+func TestSurvey_ActNotRead(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.box("centro").status.Acts = 1
+	w.box("centro").report()
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && strings.HasPrefix(r.Key, fleetproto.ActsFolder) {
+			return fleettest.Failed
+		}
+		return fleettest.None
+	}
+	if _, err := NewSurveyor(w.chain).Read(t.Context()); err == nil {
+		t.Error("a survey without an answer about an act is complete")
+	}
+	w.store.Fault = nil
+	if got := w.codes("centro"); !slices.Equal(got, []string{"acts"}) {
+		t.Errorf("a lost act is not missed: %q", got)
+	}
+}
+
+// TestRoll_SettingsNotTaken: a branch that could not take the settings of a roll-out has not succeeded.
+func TestRoll_SettingsNotTaken(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(os.WriteFile(w.at("s.json"), []byte(`{"kind":"settings","print_footer":"hola"}`), 0o600))
+	w.must(w.publish(Publish{Files: []string{w.at("s.json")}, Pilots: []string{"centro"}}))
+	w.obey()
+	b := w.box("centro")
+	b.status.Desired.Trouble = "settings: not accepted: an unknown member"
+	w.now = w.now.Add(time.Hour)
+	b.report()
+	w.must(w.roll())
+	if w.head().Rollout.Share > 0 {
+		t.Error("the next ring opens on a branch that did not take the settings")
+	}
+	b.status.Settings, b.status.Desired.Trouble = w.head().Rollout.State.Settings, ""
+	b.report()
+	w.must(w.roll())
+	if w.head().Rollout.Share == 0 {
+		t.Error("the ring stays closed")
+	}
+}
+
+// TestEnrol_ClosedElsewhere: a point of sale that the centre closed for one branch is given to no other branch that
+// year: the lost box's numbers would be used again.
+func TestEnrol_ClosedElsewhere(t *testing.T) {
+	w := newWorld(t, "centro")
+	closed := w.box("centro").status.Points
+	next := w.add("centro")
+	next.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true,
+		Close: []string{"M001P001"}}).Run(t.Context(), w.chain))
+	sur := w.add("sur")
+	sur.status.Points, sur.status.Group = closed, "otros"
+	sur.report()
+	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+		t.Errorf("sur gets a point of sale that was closed: %v", err)
+	}
+	w.now = w.now.AddDate(0, 2, 0)
+	w.must(enrol.Run(t.Context(), w.chain))
+}
+
+// TestPublish_LostFile: publishing a bundle again puts back its file, which the store lost or spoiled; before, no
+// other version of it can be published.
+func TestPublish_LostFile(t *testing.T) {
+	w := newWorld(t, "a")
+	edition := func(version string) string {
+		file := w.at(version + ".dterule")
+		w.must(os.WriteFile(file, bundletest.EditionSigned(t, "dte01/v2", version, bundle.Signer(w.rules)), 0o600))
+		return file
+	}
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{edition("3.0.0")}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	place := fleetproto.RuleKey(w.head().Live.Rules[0].File)
+	good := w.store.Held(place)
+	for _, spoil := range []func(){func() { w.store.Lose(place) },
+		func() { w.must(w.store.Overwrite(t.Context(), place, []byte("junk"))) }} {
+		spoil()
+		if err := w.publish(Publish{Files: []string{w.at("3.0.0.dterule")}, Share: &all}); err != nil ||
+			string(w.store.Held(place)) != string(good) {
+			t.Fatalf("the file is not put back: %v", err)
+		}
+		w.obey()
+		w.must(w.roll())
+	}
+	w.must(w.publish(Publish{Files: []string{edition("3.0.1")}, Share: &all}))
+}
+
+// TestRoll_RenewsHeld: a roll-out that is held for long is signed again before its order expires.
+func TestRoll_RenewsHeld(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	before := w.head()
+	w.now = w.now.Add(46 * 24 * time.Hour)
+	w.must(w.roll())
+	after := w.head()
+	if after.Version != before.Version+1 || !after.Expires.After(before.Expires) || !after.Rollout.Held ||
+		after.Rollout.Share != 0 {
+		t.Errorf("%+v", after.Desired)
+	}
+}
+
+// TestEnrol_FalseStatuses: statuses that a thief of the branch's credentials wrote for later epochs keep no box out.
+func TestEnrol_FalseStatuses(t *testing.T) {
+	w := newWorld(t, "centro")
+	for epoch := int64(2); epoch < 40; epoch++ {
+		w.must(w.store.Create(t.Context(), fleetproto.StatusKey("centro", epoch), []byte("x")))
+	}
+	next := w.add("centro")
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 40 || e.Key != next.status.Key {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestEnrol_StaleStranger: a box that once named this branch by mistake keeps neither the branch's box from another
+// point of sale nor from another group.
+func TestEnrol_StaleStranger(t *testing.T) {
+	w := newWorld(t, "centro")
+	b := w.box("centro")
+	w.add("centro").report()
+	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P002"})
+	b.report()
+	argument := "centro=" + Fingerprint(b.status.Key)
+	w.must((&Enrol{Boxes: []string{argument}}).Run(t.Context(), w.chain))
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 1 || len(e.Points) != 2 {
+		t.Errorf("%+v", e)
+	}
+	b.status.Group = "otros"
+	b.report()
+	w.must((&Enrol{Boxes: []string{argument}, Replace: true}).Run(t.Context(), w.chain))
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 2 || e.Group != "otros" {
+		t.Errorf("%+v", e)
+	}
+	stranger := w.boxes[1]
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(stranger.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 3 || e.Key != stranger.status.Key {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestSurvey_ListedNotFound: a status and an act that the store lists and does not return are a concern of their
+// branch, and stop nobody else.
+func TestSurvey_ListedNotFound(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.box("norte").act(1, fleetproto.ActLive, "")
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Verb == "get" && (r.Key == fleetproto.ActKey("norte", 1) || r.Key == fleetproto.StatusKey("norte", 0)) {
+			return fleettest.Stale // they were written once: nothing was there before
+		}
+		return fleettest.None
+	}
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Error(got)
+	}
+	events, err := (&Log{}).events(t.Context(), w.chain)
+	if err != nil || len(events) != 1 || !strings.Contains(events[0].Fault, "NOT BELIEVED") {
+		t.Errorf("%+v %v", events, err)
+	}
+}
+
+// TestStatus_OrderNotRead: an order that does not reach a branch is a concern, also one that brings no rule.
+func TestStatus_OrderNotRead(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+	w.obey()
+	w.must((&Hold{}).Run(t.Context(), w.chain))
+	w.now = w.now.Add(TakesWithin)
+	if got := w.codes("centro"); !slices.Equal(got, []string{"lacks"}) {
+		t.Errorf("the order to hold has not reached it: %q", got)
+	}
+	w.obey()
+	if got := w.codes("centro"); len(got) > 0 {
+		t.Error(got)
+	}
+}
