@@ -18,9 +18,9 @@ type Backlog struct {
 	Contingency *Period   `json:"contingency"` // nil: not in contingency
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct.
 	Waiting map[string]int `json:"waiting"`
-	// Lost counts the records that are set aside because the store lacks a piece of them, and the waiting records that
-	// will be set aside. The deadlines here ignore lost records. LostRecords are the first hundred. If the queues
-	// cannot be counted at all, Lost is at least 1, and the other fields are from the last count.
+	// Lost counts the records that are set aside because the store lacks a piece of them, or because no event may list
+	// them, and the waiting records that will be set aside. The deadlines here ignore them. LostRecords are the first
+	// hundred. If the queues cannot be counted, Lost is at least 1, and the other fields are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.
@@ -216,8 +216,8 @@ func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 	deadline("dte_queue_oldest_timestamp_seconds", "When the oldest document that MH has not decided was issued.",
 		o.Oldest)
 	record.SendGauge(ch, "dte_lost_records", "Records that are set aside, or will be, because the store lacks a "+
-		"piece of them after a repair or a rebuild with losses: the others go on, and no deadline counts these. At "+
-		"least 1 while nothing can be counted.", o.Lost)
+		"piece of them after a repair or a rebuild with losses, or because the layout of contingency events does not "+
+		"take them: the others go on, and no deadline counts these. At least 1 while nothing can be counted.", o.Lost)
 	for _, queue := range owedQueues {
 		record.SendGauge(ch, "dte_queue_records", "Records that wait, by queue: settle, report, event, forward, lot, "+
 			"invalidate, correct.", o.Waiting[queue], "queue", queue)

@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,10 +63,10 @@ type finding int
 const (
 	absent    finding = iota // MH does not hold the document
 	adopted                  // MH holds the document, and its form is recorded
-	undecided                // too early to ask: the document is put off
+	undecided                // too early to ask, or MH does not say: the document is put off
 )
 
-// lookUp asks MH for a document that it may hold, and records the form that MH holds. Error: ErrAway without an answer.
+// lookUp asks MH for a document that it may hold, and records the form that MH holds. Error: ErrAway if MH is away.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	if wait := c.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); c.branch.Now().Before(wait) {
 		return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
@@ -77,7 +78,11 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	case authority.NotFound:
 		return absent, nil
 	}
-	return absent, ErrAway
+	if c.away(ctx) {
+		return absent, ErrAway
+	}
+	wait := c.branch.Now().Add(c.branch.Sender.DoubtFor) // MH answers, but not about this document
+	return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 }
 
 // eachDocument calls fn for every document of the list, with its index, several at once. It sets a document aside if fn
@@ -93,7 +98,7 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 }
 
 // eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
-// reports whether it did something.
+// reports whether it did something. A record about which MH does not answer delays no other record, unless MH is away.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
 	due, err := c.branch.Store.Due(queue, c.branch.Now(), 100)
@@ -101,13 +106,14 @@ func (c *Contingency) eachDue(ctx context.Context, queue string,
 		return false, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
 	for _, entry := range due {
-		done, err := fn(ctx, entry)
-		if err := c.branch.Lost.Skip(ctx, entry, err); err != nil {
-			return progress, err
+		done, failed := fn(ctx, entry)
+		failed = c.branch.Lost.Skip(ctx, entry, failed)
+		if failed != nil && (!errors.Is(failed, ErrAway) || c.away(ctx)) {
+			return progress, failed
 		}
-		progress = progress || done
+		progress, err = progress || done, cmp.Or(err, failed)
 	}
-	return progress, nil
+	return progress, err
 }
 
 // picked returns the documents of a list that are to be kept.

@@ -3,6 +3,7 @@ package contingency
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,14 @@ func decode[T any](entry storage.Entry) (*T, error) {
 
 // makeEvents makes events of the documents that no event lists yet and that MH, when asked, does not hold.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
+	// The layout of another bundle may take the documents that setAsideUnlistable has set aside.
+	rule, unruled := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
+	if unruled == nil && rule.Ref.Digest != c.eventRule {
+		if err := c.branch.Lost.Retry(ctx); err != nil {
+			return false, err
+		}
+		c.eventRule = rule.Ref.Digest
+	}
 	all, err := c.waiting(ctx, record.QueueReport, record.Whenever, 20_000)
 	if err != nil || len(all) == 0 {
 		return false, err
@@ -84,12 +93,10 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	}
 	list = slices.DeleteFunc(list, func(o document) bool { return unripe[o.head.Period] })
 	for _, g := range groups(list, law.eventDocuments) {
-		if err := c.makeEvent(ctx, g); err != nil {
-			return progress, err
-		}
-		progress = true
+		failed := c.makeEvent(ctx, g) // the other groups need not wait
+		progress, err = progress || failed == nil, errors.Join(err, failed)
 	}
-	return progress, nil
+	return progress, err
 }
 
 // unripePeriods returns the periods that are open or may resume. Those that ended long ago leave the queue.
@@ -291,27 +298,24 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 
 // sendEvents sends the events that are due, and moves their documents by MH's answers.
 func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error) {
-	return c.eachDue(ctx, record.QueueEvent, func(ctx context.Context, entry storage.Entry) (bool, error) {
-		return true, c.advance(ctx, entry)
-	})
+	return c.eachDue(ctx, record.QueueEvent, c.advance)
 }
 
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
 // go into another event: MH names the documents that it already knows.
-func (c *Contingency) advance(ctx context.Context, entry storage.Entry) error {
+func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progress bool, err error) {
 	h, err := DecodeEvent(entry)
-	if err != nil {
-		return err
+	if err == nil && entry.State == record.EventSigned {
+		entry, err = c.sendEvent(ctx, entry, h)
 	}
-	if entry.State == record.EventSigned {
-		if entry, err = c.sendEvent(ctx, entry, h); err != nil {
-			return err
-		}
+	switch {
+	case err != nil:
+	case entry.State == record.EventAccepted:
+		err = c.spread(ctx, entry, h)
+	default:
+		err = c.disperse(ctx, entry, h)
 	}
-	if entry.State == record.EventAccepted {
-		return c.spread(ctx, entry, h)
-	}
-	return c.disperse(ctx, entry, h)
+	return true, err
 }
 
 // sendEvent sends one event and records MH's answer.

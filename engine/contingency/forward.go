@@ -322,7 +322,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, ctx.Err()
-		case err != nil:
+		case err != nil && !late:
 			c.branch.Logger.Warn("asking for a lot", "lot", h.Code, "error", err)
 			return false, ErrAway
 		case !late && (!known || !done):
@@ -334,6 +334,10 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
+	list = slices.DeleteFunc(list, func(o document) bool { // corrected since: the answer is about an earlier form
+		n := len(o.head.Corrections)
+		return n > 0 && o.head.Corrections[n-1].At.After(h.Sent)
+	})
 	missing := make([]storage.Code, len(list)) // zero: the document is not missing
 	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		code := o.code()
@@ -342,7 +346,10 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 			out = c.branch.Sender.Query(ctx, o.code(), o.head.Document)
 			switch out.Kind {
 			case authority.Unknown:
-				return ErrAway
+				if c.away(ctx) {
+					return ErrAway
+				}
+				return c.doubt(ctx, o)
 			case authority.Accepted:
 				_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
 				return err

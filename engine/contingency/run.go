@@ -40,6 +40,8 @@ type Contingency struct {
 	begun     []time.Time    // the periods of the last hour
 	suspicion fairqueue.Bell // rung when MH may be away: the watch probes it
 	sizes     lotSizes
+
+	eventRule string // digest of the last bundle of events; only makeEvents uses it
 }
 
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
@@ -91,7 +93,7 @@ func (c *Contingency) Run(ctx context.Context) {
 }
 
 // drain works off the backlog as far as possible: results of lots first, then events, then documents. It stops if MH is
-// away. It returns the time until the next work may be due.
+// away; any other failure of a step delays no other step. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents,
 		c.forwardDocuments, c.branch.Documents.ExpireCorrections}
@@ -101,15 +103,14 @@ func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error)
 		}
 		again := false
 		for _, step := range steps {
-			progress, err := step(ctx)
-			if errors.Is(err, ErrAway) {
-				c.Suspect()
-				return c.branch.Every, nil
-			}
-			if err != nil {
+			progress, failed := step(ctx)
+			if errors.Is(failed, ErrAway) && c.away(ctx) {
 				return c.branch.Every, err
 			}
-			again = again || progress
+			again, err = again || progress, errors.Join(err, failed)
+		}
+		if err != nil {
+			return c.branch.Every, err
 		}
 		if !again {
 			break
@@ -142,8 +143,8 @@ func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction 
 // Settled must be called when MH has decided a document: it clears the document's lot size.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
-// ErrAway means that MH cannot be reached now: the backlog waits.
-var ErrAway = errors.New("MH is away")
+// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits: see away.
+var ErrAway = errors.New("MH did not answer")
 
 // Branch is the part of a branch that its contingency uses. Every field but Reachable is required.
 type Branch struct {

@@ -80,10 +80,15 @@ func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
 	}
-	if o := c.probe(ctx); o.Kind == authority.Unknown {
+	if o := c.probe(ctx); o.Kind == authority.Unknown && ctx.Err() == nil {
 		return c.enterFor(ctx, began, o)
 	}
 	return nil
+}
+
+// away probes MH, which has not answered a request of the backlog. It reports whether the backlog must wait.
+func (c *Contingency) away(ctx context.Context) bool {
+	return c.Check(ctx, c.branch.Now()) != nil || c.Current() != nil || ctx.Err() != nil
 }
 
 // change changes the open period. The caller holds mu.

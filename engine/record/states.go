@@ -64,7 +64,7 @@ const (
 	QueueLot         = "lot"         // lots until each of their documents has its result
 	QueueRules       = "rules"       // every record of rules, for ever
 	QueueAudit       = "audit"       // every act, for ever, the newest first
-	// moved from another queue, because the store lacks a piece that the next step needs; see LostRecords
+	// moved from another queue, because the next step lacks a piece, or a place in an event; see LostRecords
 	QueueLost = "lost"
 )
 

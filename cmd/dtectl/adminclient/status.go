@@ -79,7 +79,7 @@ func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int)
 			Local(o.RefusedDeadline))
 	}
 	if o.Lost > 0 {
-		term.Fprintf(w, "lost\t%d\tthe store lacks a piece of them, and no deadline here counts them\n", o.Lost)
+		term.Fprintf(w, "lost\t%d\tset aside, each for its reason; no deadline here counts them\n", o.Lost)
 		for _, l := range o.LostRecords {
 			term.Fprintf(w, "  %s\t%s\t%s\n", l.Queue, l.Name(), l.Why)
 		}
