@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
+	"dtegate/rules"
 	"dtegate/storage"
 )
 
@@ -88,6 +90,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 				h.Motive)...)})}
 	d.request.Document = h.Document
 	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the rules of the document's own day
+	if errors.Is(err, rules.ErrNoRule) {
+		r, err = e.shelf.PickPast(ctx, h.Document, h.Date)
+	}
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}

@@ -336,8 +336,18 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	if err != nil {
 		return nil, fmt.Errorf("reading origin: %w", err)
 	}
-	how := record.TypeOf(h.Document).Effect
-	if len(record.Effect(how, entry.State, to, []record.Draw{{}}, storage.Code(code))) == 0 {
+	how, from := record.TypeOf(h.Document).Effect, entry.State
+	// A document that MH may have invalidated already counts as one that MH has not accepted: no credit note may use
+	// the room of such a debit note.
+	if was, err := record.DecodeHead(entry); err != nil {
+		return nil, err
+	} else if was.Invalidation.Pending() {
+		from = record.Signed
+	}
+	if to == record.Accepted && h.Invalidation.Pending() {
+		to = record.Signed
+	}
+	if len(record.Effect(how, from, to, []record.Draw{{}}, storage.Code(code))) == 0 {
 		return nil, nil
 	}
 	var draws []record.Draw
@@ -354,7 +364,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 			return nil, fmt.Errorf("decoding draws: %w", err)
 		}
 	}
-	return record.Effect(how, entry.State, to, draws, storage.Code(code)), nil
+	return record.Effect(how, from, to, draws, storage.Code(code)), nil
 }
 
 // changeDelivery changes the delivery in a document's record; a pending invalidation keeps its place in the queue.

@@ -139,8 +139,8 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		return entry, nil, err
 	}
 	// A note issued at the same time was either stored before the move above, and is counted here, or it finds the
-	// invalidation pending and is refused.
-	if err := e.unburdened(entry); err != nil {
+	// invalidation pending and is refused. The same holds for the room of a debit note.
+	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, cmp.Or(undo, err)
 	}
@@ -277,16 +277,18 @@ func (e *Engine) roomWithout(o *origin) error {
 	if err != nil {
 		return refusal.Internal(err)
 	}
-	left := base.creditable()
-	for _, c := range changes {
-		if c.Line == record.LineActive {
-			continue
-		}
-		n, err := e.store.Counter(c.Origin, c.Line)
+	for i, left := range base.creditable() {
+		line := uint32(record.LineCredited + i)
+		n, err := e.store.Counter(base.entry.Code, line)
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		if n+c.Value > int64(left[c.Line-record.LineCredited]) {
+		for _, c := range changes { // none if the invalidation has begun
+			if c.Line == line {
+				n += c.Value
+			}
+		}
+		if n > int64(left) {
 			return forbidden("Notas de crédito posteriores usan el monto de esta nota de débito: invalídelas antes")
 		}
 	}

@@ -151,6 +151,9 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		d.givenBack(r, ev)
 		return nil
 	}
+	if how == bundle.Credits { // the amounts alone do not show a credit note beside a debit note: see exclusive
+		d.draws = append(d.draws, record.Draw{Line: record.LineCredited + uint32(len(creditableNames)), Amount: 1})
+	}
 	left := o.creditable()
 	var faults []dte.Fault
 	for i, name := range bundle.CreditableNames {

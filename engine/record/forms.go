@@ -156,8 +156,8 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 
 // Counters of an origin: counters 1 to 2,000 are the returned quantities of its lines; the counters below follow.
 const (
-	LineActive   = 1 << 24 // notes and returns in force on it: they block its invalidation
-	LineCredited = LineActive + 1
+	LineActive   = 1 << 24         // notes and returns in force on it: they block its invalidation
+	LineCredited = LineActive + 1  // credited amounts, by kind, and then how many credit notes are in force
 	LineReturned = LineActive + 16 // amounts of returned lines, by kind
 )
 

@@ -287,6 +287,20 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
+// PickPast returns the rule of a document type on a past day. The rules in force are those of yesterday and later. On a
+// nil Store it returns ErrNoRule.
+func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, error) {
+	at, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
+	if s == nil || err != nil {
+		return nil, rules.ErrNoRule
+	}
+	book, err := s.assemble(ctx, s.computable(), at)
+	if err != nil {
+		return nil, err
+	}
+	return book.Pick(document, s.o.Ambiente, day)
+}
+
 // reopen loads a stored bundle that a document names. For a bundle that may not compute it returns errTroubled.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })

@@ -1,0 +1,431 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/authority"
+	"dtegate/engine/contingency"
+	"dtegate/engine/dte"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
+	"dtegate/plugins/plugintest"
+	"dtegate/rules"
+	"dtegate/rules/bundle"
+	"dtegate/rules/bundletest"
+	"dtegate/storage"
+)
+
+// The tests of this file play two mechanisms against each other that share a record, a counter or a queue.
+
+// eventBundle is an edition of the contingency events for a book.
+func eventBundle(t *testing.T, version string, changes ...bundletest.Change) *rules.Rule {
+	t.Helper()
+	data := bundletest.Edition(t, "contingencia/v4", version, changes...)
+	b, err := bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}.Read(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rules.Rule{Bundle: b}
+}
+
+// TestContingency_LayoutLacksType: documents of a type that the layout of the event does not take are set aside and
+// shown, and go as soon as another layout takes them, without a restart.
+func TestContingency_LayoutLacksType(t *testing.T) {
+	was := common(t).book
+	narrow := eventBundle(t, "8.0.0", bundletest.In("2026-11-01", ""),
+		func(parts map[string][]byte, _ *bundle.Manifest) {
+			given, wanted := `"tipoDoc": {"type": "string"}`, `"tipoDoc": {"type": "string", "enum": ["03", "05"]}`
+			if !bytes.Contains(parts["schema.json"], []byte(given)) {
+				t.Fatal("the layout has another tipoDoc")
+			}
+			parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(given), []byte(wanted), 1)
+		})
+	g := rules.NewGeneration(append(was.Rules(), narrow, eventBundle(t, "9.0.0", bundletest.In("2026-11-03", "")))...)
+	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBubble(t, func(b *box) {
+		b.close()
+		b.book = book
+		b.start()
+		b.cable.set(refusing)
+		lacking := issued(t, b.engine, invoice("i", item(1, "1", "5")), record.EstadoContingency)
+		taken := issued(t, b.engine, voucher("v", item(1, "1", "40")), record.EstadoContingency)
+		b.plugIn()
+		time.Sleep(30 * time.Minute)
+		if got := b.document(taken.Code).Estado; got != record.EstadoProcessed {
+			t.Errorf("the type that the layout takes is %s", got)
+		}
+		o := b.engine.CountBacklog()
+		if got := metrictest.Values(t, b.engine)["dte_lost_records"]; got != 1 || o.Lost != 1 ||
+			o.LostRecords[0].Code != lacking.Code || !strings.Contains(o.LostRecords[0].Why, "detalleDTE[0].tipoDoc") {
+			t.Errorf("%v are shown as set aside: %+v", got, o.LostRecords)
+		}
+		time.Sleep(16 * time.Hour) // the next day's layout takes every type
+		if got := b.document(lacking.Code).Estado; got != record.EstadoProcessed {
+			t.Errorf("under another layout it is %s", got)
+		}
+		b.audit()
+	})
+}
+
+// broken is a way to MH on which some requests are answered 500.
+type broken struct {
+	under http.RoundTripper
+	is    func(path string, body []byte) bool
+}
+
+func (p *broken) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	if p.is(r.URL.Path, body) {
+		return &http.Response{StatusCode: http.StatusInternalServerError, Body: io.NopCloser(strings.NewReader("no")),
+			Header: http.Header{}, Request: r}, nil
+	}
+	next := r.Clone(r.Context())
+	next.Body, next.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return p.under.RoundTrip(next)
+}
+
+// TestContingency_EventWithoutAnswer: an event to which MH never answers, although it answers everything else, delays
+// no other event and no document: each has a legal deadline of its own.
+func TestContingency_EventWithoutAnswer(t *testing.T) {
+	inBubble(t, func(b *box) {
+		var mu sync.Mutex
+		var event []byte
+		healed := false
+		b.wire.under = &broken{b.wire.under, func(path string, body []byte) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if path == "/fesv/contingencia" && event == nil {
+				event = body
+			}
+			return event != nil && bytes.Equal(event, body) && !healed
+		}}
+		outage := func(key string) *record.View {
+			b.cable.set(refusing)
+			r := issued(t, b.engine, sale(key, 100), record.EstadoContingency)
+			time.Sleep(time.Hour)
+			b.plugIn()
+			time.Sleep(time.Hour)
+			return r
+		}
+		first, second := outage("first"), outage("second")
+		if got := b.document(second.Code).Estado; got != record.EstadoProcessed {
+			t.Errorf("behind an event without an answer a document is %s", got)
+		}
+		if got := b.document(first.Code).Estado; got != record.EstadoContingency {
+			t.Errorf("the document of the event without an answer is %s", got)
+		}
+		mu.Lock()
+		healed = true
+		mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		if got := b.document(first.Code).Estado; got != record.EstadoProcessed {
+			t.Errorf("after MH's answer the first is %s", got)
+		}
+		b.audit()
+	})
+}
+
+// TestContingency_QueryWithoutAnswer: a document about which MH never answers delays the event of the others for half
+// of the allowed time, and no longer; a lot about which MH never answers is decided document by document.
+func TestContingency_QueryWithoutAnswer(t *testing.T) {
+	inBubble(t, func(b *box) {
+		var mu sync.Mutex
+		code := "no document yet"
+		b.wire.under = &broken{b.wire.under, func(path string, body []byte) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.HasPrefix(path, "/fesv/recepcion/consultadtelote/") ||
+				strings.HasPrefix(path, "/fesv/recepcion/consultadte") && bytes.Contains(body, []byte(code))
+		}}
+		b.issue(sale("before", 100))
+		b.chaos(simulator.Chaos{Silence: true})
+		doubtful := issued(t, b.engine, sale("doubtful", 200), record.EstadoContingency)
+		mu.Lock()
+		code = doubtful.Code
+		mu.Unlock()
+		var certain []*record.View
+		for _, key := range []string{"1", "2", "3"} {
+			certain = append(certain, issued(t, b.engine, sale(key, 300), record.EstadoContingency))
+		}
+		b.chaos(simulator.Chaos{})
+		b.plugIn()
+		time.Sleep(13 * time.Hour)
+		for _, r := range certain {
+			if got := b.document(r.Code).Estado; got != record.EstadoProcessed {
+				t.Errorf("beside a document without an answer another is %s", got)
+			}
+		}
+		if got := b.sim.Received(); got.Lots != 1 {
+			t.Errorf("MH received %+v", got)
+		}
+		mu.Lock()
+		code = "no document any more"
+		mu.Unlock()
+		time.Sleep(time.Hour)
+		b.audit()
+	})
+}
+
+// TestContingency_NoEventCanBeMade: if the layout takes no event, for the branch's own data, the documents of events
+// that MH has sealed go nevertheless.
+func TestContingency_NoEventCanBeMade(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.cable.set(refusing)
+		sealed := issued(t, b.engine, sale("sealed", 100), record.EstadoContingency)
+		b.chaos(simulator.Chaos{Poison: sealed.Code})
+		b.plugIn()
+		time.Sleep(10 * time.Minute)
+		if got := b.sim.Received(); got.Events != 1 || b.document(sealed.Code).Estado != record.EstadoContingency {
+			t.Fatalf("MH received %+v", got)
+		}
+		good := b.policy.Responsible
+		b.restart(func(o *contingency.Options) { o.Responsible.DocumentType = "no such type" })
+		b.cable.set(refusing)
+		later := issued(t, b.engine, sale("later", 200), record.EstadoContingency)
+		b.plugIn()
+		time.Sleep(10 * time.Minute) // the event is due
+		b.chaos(simulator.Chaos{})
+		time.Sleep(time.Hour)
+		if got := b.document(sealed.Code).Estado; got != record.EstadoProcessed {
+			t.Errorf("the document of a sealed event is %s", got)
+		}
+		if got := b.document(later.Code).Estado; got != record.EstadoContingency {
+			t.Errorf("the document without an event is %s", got)
+		}
+		b.restart(func(o *contingency.Options) { o.Responsible = good })
+		time.Sleep(time.Hour)
+		b.audit()
+	})
+}
+
+// TestCorrect_LotStillOpen: a lot that is read a second time, after a crash, does not refuse what a till has corrected
+// since: its answer was about the form before.
+func TestCorrect_LotStillOpen(t *testing.T) {
+	inBubble(t, func(b *box) {
+		list := late(b, 3)
+		var lot storage.Entry
+		if err := b.store.Records(0, func(e storage.Entry) error {
+			if e.State == record.LotDone {
+				lot = e
+			}
+			return nil
+		}); err != nil || lot.Head == nil {
+			t.Fatalf("no lot: %v", err)
+		}
+		codes, err := b.store.Part(lot.Code, "codes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.cable.set(refusing)
+		b.correct(list[0].Code, 900)
+		code, err := dte.NewCode(b.engine.o.Rand)
+		if err == nil { // the lot as it was before its end was stored
+			_, err = b.store.Append(t.Context(), storage.Keys{Series: lot.Series}, storage.Draft{
+				Code:  storage.Code(code),
+				State: record.LotOpen, Head: lot.Head, Parts: []storage.Part{{Name: "codes", Data: codes}},
+				Due: &storage.Due{Queue: record.QueueLot, At: time.Now()}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.plugIn()
+		time.Sleep(20 * time.Minute)
+		if r := b.document(list[0].Code); r.Estado != record.EstadoProcessed || r.Total != "9.00" {
+			t.Errorf("the corrected document is %s %s: %+v", r.Estado, r.Total, r.Response)
+		}
+		b.audit()
+	})
+}
+
+// TestCorrect_RuleOfAnEarlierDay: a document of a day whose rule ended days ago is corrected by that rule.
+func TestCorrect_RuleOfAnEarlierDay(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	s := w.shelf(shipped(t))
+	alone := sale("", 1130)
+	alone.TestContingency = true
+	sold := w.issued(alone, record.EstadoContingency)
+	if a := push(t, s, edition(t, "2.9.0", bundletest.In("2026-11-22", ""))); a.State != rulestore.Coming {
+		t.Fatalf("%+v", a)
+	}
+	w.clock.set(start.AddDate(0, 0, 3))
+	if err := s.Refresh(ctx); err != nil {
+		t.Fatal(err)
+	}
+	entry, h, err := record.Read(w.store, storage.Code(codeOf(sold)))
+	if err == nil {
+		entry, err = w.engine.move(ctx, entry, storage.Change{To: record.Reported,
+			Due: &storage.Due{Queue: record.QueueForward, At: w.now()}}, h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Refused, h.Response = w.now(), &authority.Response{DescripcionMsg: "no"}
+	if _, err = w.engine.move(ctx, entry, storage.Change{To: record.Rejected,
+		Due: &storage.Due{Queue: record.QueueCorrect, At: w.now().Add(24 * time.Hour)}}, h); err != nil {
+		t.Fatal(err)
+	}
+	now, err := w.engine.Correct(ctx, codeOf(sold), sale("", 1243))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now.Rule != sold.Rule || now.Total != "12.43" || text(t, now, "identificacion", "fecEmi") != "2026-11-21" {
+		t.Errorf("it was computed by %+v, was by %+v: %s", now.Rule, sold.Rule, now.JSON)
+	}
+}
+
+// TestInvalidate_DebitPending: while the invalidation of a debit note waits for MH's answer, no credit note takes the
+// room that it gave; after MH's refusal the room is there again.
+func TestInvalidate_DebitPending(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
+	credit := func(key, amount string) error {
+		_, err := w.engine.Issue(ctx, noteOn("05", key, original, item(1, "1", amount)))
+		return err
+	}
+	pending := func() {
+		t.Helper()
+		if err := w.sim.Chaos(simulator.Chaos{LostRequests: 1, Only: "invalidations"}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
+		refused(t, err, refusal.CodeUnavailable, "")
+		refused(t, credit("c", "100.01"), refusal.CodeValidation, "cuerpoDocumento")
+	}
+	resumed := func(chaos simulator.Chaos) {
+		t.Helper()
+		if err := w.sim.Chaos(chaos); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pending()
+	resumed(simulator.Chaos{RejectEvents: 1})
+	if err := credit("c1", "5"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.counter(original, record.LineCredited); got != -5*int64(dte.Scale) {
+		t.Errorf("after MH's refusal %d are credited", got)
+	}
+	if got := w.counter(original, record.LineActive); got != 2 {
+		t.Errorf("%d notes are in force", got)
+	}
+	pending()
+	resumed(simulator.Chaos{})
+	if err := credit("c2", "95"); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.counter(original, record.LineCredited); got != 100*int64(dte.Scale) {
+		t.Errorf("%d are credited of 100.00", got)
+	}
+	if got := w.counter(original, record.LineActive); got != 2 {
+		t.Errorf("%d notes are in force", got)
+	}
+}
+
+// TestReturn_CreditHiddenByDebit: a debit note does not hide a credit note from a return of the same document.
+func TestReturn_CreditHiddenByDebit(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	if err := w.sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil {
+		t.Fatal(err)
+	}
+	sold := w.issued(invoice("i", item(1, "1", "113")), record.EstadoProcessed)
+	note := func(document, amount string) {
+		t.Helper()
+		r := noteOn(document, document, sold, item(1, "1", amount))
+		r.Facts = r.Facts.With("receptor", taxpayer)
+		w.issued(r, record.EstadoProcessed)
+	}
+	note("06", "50")
+	note("05", "30")
+	_, err := w.engine.Issue(context.Background(), returnOf("r", sold, back(1, "1")))
+	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+}
+
+// TestClosing_NoteOnWithholding: a closing shows a note on a withholding voucher, and no sum of the day's net includes
+// it. Today's rules refuse such a note: its record is made of a note on a voucher.
+func TestClosing_NoteOnWithholding(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	withheld := w.issued(originals{}.request("07", "w"), record.EstadoProcessed)
+	sold := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	net := func(groups, credits int) string {
+		t.Helper()
+		x, err := w.engine.documents.Closing(t.Context(), dte.Date(start), true, 1, testCaller(1), w.now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(x.Groups) != groups || groups == 3 && x.Groups[1].Count != credits || x.Unread != 0 {
+			t.Errorf("%+v", x)
+		}
+		return asText(t, x.Net)
+	}
+	before := net(2, 0)
+	for i, document := range []string{"05", "06"} {
+		note := w.issued(noteOn(document, document, sold, item(1, "1", "10")), record.EstadoProcessed)
+		entry, h, err := record.Read(w.store, storage.Code(codeOf(note)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := net(3+i, 1); got == before {
+			t.Errorf("a %s on a sale changes nothing: %s", document, got)
+		}
+		before = net(3+i, 1)
+		h.Origin = withheld.Code
+		code, err := dte.NewCode(w.engine.o.Rand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		draft := storage.Draft{Code: storage.Code(code), State: record.Accepted, Days: h.Days()}
+		if draft.Head, err = h.Encode(); err == nil {
+			draft.Parts, err = w.store.Parts(entry.Code)
+		}
+		if err == nil {
+			_, err = w.store.Append(t.Context(), storage.Keys{Series: "00/" + document + "/M001/P001/2026"}, draft)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := net(3+i, 2); got != before {
+			t.Errorf("a %s on a withholding changes the net from %s to %s", document, before, got)
+		}
+	}
+}
+
+// TestValidate_ClosedType: a type that the branch does not issue is refused when a sale is only tried, too.
+func TestValidate_ClosedType(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	w.engine.o.Open = func(document string) bool { return document != "03" }
+	_, err := w.engine.Validate(t.Context(), voucher("", item(1, "1", "1")))
+	refused(t, err, refusal.CodeTypeClosed, "")
+	if _, err := w.engine.Validate(t.Context(), invoice("", item(1, "1", "1"))); err != nil {
+		t.Errorf("a type that is open: %v", err)
+	}
+}
