@@ -145,19 +145,22 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if err := c.token.permit(f.Type); err != nil {
 		return nil, err
 	}
-	if err := g.affords(c.token); err != nil {
-		return nil, err
-	}
 	req := engine.Request{Document: f.Type.Document, Caller: c.caller}
 	d, err := g.read(c.ctx, f, &req)
 	if err != nil {
 		return nil, err
 	}
-	// A repeated sale was read by the form of its day. Today's form may refuse it, or be gone with the type's bundle.
-	if refused := len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) && !validates(c.ctx) {
+	// A repeated sale was read by the form of its day, and stores nothing. Today's form may refuse it, or be gone with
+	// the type's bundle.
+	wait := g.daily.left(c.token.ID, g.o.Now())
+	if refused := wait > 0 || len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) &&
+		!validates(c.ctx) {
 		if r, err := g.o.Sales.Repeated(c.deadline, req); r != nil || err != nil {
 			return r, err
 		}
+	}
+	if wait > 0 {
+		return nil, g.overQuota(wait)
 	}
 	if f.Type.Form == nil {
 		return nil, undescribed(f.Type)

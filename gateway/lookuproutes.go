@@ -257,14 +257,11 @@ func (d *daily) turn(now time.Time) {
 	}
 }
 
-// affords refuses a sale of a token that has used up its share of the disk, before the body is decoded.
-func (g *Gateway) affords(t *Token) error {
-	if wait := g.daily.left(t.ID, g.o.Now()); wait > 0 {
-		g.metrics.refused(listenerAPI, "daily")
-		return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
-			Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
-	}
-	return nil
+// overQuota refuses a sale of a token that has used up its share of the disk.
+func (g *Gateway) overQuota(wait time.Duration) error {
+	g.metrics.refused(listenerAPI, "daily")
+	return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
+		Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 }
 
 // affordsLarge refuses a body of n bytes, more than 32 KiB, from a token that sends large bodies too fast. It runs

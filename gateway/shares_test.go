@@ -100,6 +100,16 @@ func TestShares_Daily(t *testing.T) {
 	}
 }
 
+// A token over its allowance still gets the answers to the sales that it has made: it may not have got the first.
+func TestShares_DailyRepeated(t *testing.T) {
+	s := newShared(t, &said{stored: 500, known: true}, Limits{Daily: 450})
+	for n := range 3 {
+		if status, kind, _ := s.ask("POST", "/dte/dte01", "hog", 0); status != 201 {
+			t.Errorf("repetition %d: %d %s", n, status, kind)
+		}
+	}
+}
+
 // A repetition costs nothing, and a restart charges no token for another day's bytes.
 func TestShares_DailyRestart(t *testing.T) {
 	replays := newShared(t, new(said), Limits{Daily: 100})
