@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"io"
 	"net/http"
 	"strings"
@@ -345,6 +346,40 @@ func TestInvalidate_DebitPending(t *testing.T) {
 	}
 	if got := w.counter(original, record.LineActive); got != 2 {
 		t.Errorf("%d notes are in force", got)
+	}
+}
+
+// interrupted is a source of randomness that calls a function before its next bytes, once.
+type interrupted struct{ fn func() }
+
+func (i *interrupted) Read(p []byte) (int, error) {
+	if fn := i.fn; fn != nil {
+		i.fn = nil
+		fn()
+	}
+	return rand.Read(p)
+}
+
+// TestInvalidate_DebitRace: a credit note that takes the room of a debit note, after the invalidation of the debit note
+// was checked and before its event is stored, stops the invalidation.
+func TestInvalidate_DebitRace(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
+	w.engine.o.Rand = &interrupted{func() {
+		w.issued(noteOn("05", "c", original, item(1, "1", "105")), record.EstadoProcessed)
+	}}
+	_, err := w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
+	refused(t, err, refusal.CodeNotInvalidable, "")
+	got, sent := w.counter(original, record.LineCredited), w.sim.Received()
+	if got != 95*int64(dte.Scale) || sent.Invalidations != 0 {
+		t.Errorf("%d are credited, MH received %+v", got, sent)
+	}
+	r, err := w.engine.documents.Document(ctx, codeOf(debit), testCaller(1))
+	if err != nil || r.Invalidation != nil || r.Estado != record.EstadoProcessed {
+		t.Errorf("the debit note: %+v, %v", r, err)
 	}
 }
 
