@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
+	mathrand "math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -380,6 +382,77 @@ func TestInvalidate_DebitRace(t *testing.T) {
 	r, err := w.engine.documents.Document(ctx, codeOf(debit), testCaller(1))
 	if err != nil || r.Invalidation != nil || r.Estado != record.EstadoProcessed {
 		t.Errorf("the debit note: %+v, %v", r, err)
+	}
+}
+
+// TestNotes_Room plays notes on one document, and their invalidations, at random, while MH refuses, loses and answers:
+// the counters of the document are always what its notes make, and credit notes never take more than is theirs.
+func TestNotes_Room(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	ctx := context.Background()
+	r := mathrand.New(mathrand.NewPCG(1, 1))
+	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	var notes []*record.View
+	done := make(map[string]int)
+	for range 150 {
+		kind := []string{"", "documents", "invalidations"}[r.IntN(3)]
+		chaos := []simulator.Chaos{{}, {}, {Reject: 1}, {RejectEvents: 1}, {LostRequests: 1 + r.IntN(8), Only: kind},
+			{LostAnswers: 1, Only: kind}}[r.IntN(6)]
+		if err := w.sim.Chaos(chaos); err != nil {
+			t.Fatal(err)
+		}
+		switch what := r.IntN(6); {
+		case what < 3 || len(notes) == 0:
+			document := []string{"05", "05", "06"}[r.IntN(3)]
+			note, err := w.engine.Issue(ctx, noteOn(document, "", original, item(1, "1", strconv.Itoa(1+r.IntN(60)))))
+			if err == nil {
+				notes = append(notes, note)
+				done[document+" "+note.Estado]++
+			}
+		case what < 5:
+			_, err := w.engine.Invalidate(ctx, invalidation(notes[r.IntN(len(notes))], 2, ""))
+			done["invalidation "+strconv.FormatBool(err == nil)]++
+		default:
+			if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		credited, active := dte.Amount(0), int64(0)
+		for _, n := range notes {
+			entry, h, err := record.Read(w.store, storage.Code(codeOf(n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := dte.Parse(n.JSON)
+			if err != nil {
+				t.Fatal(err)
+			}
+			amount, standing := amount(v.Get("resumen"), "totalGravada"), entry.State != record.Rejected &&
+				entry.State != record.Invalidated
+			switch {
+			case !standing:
+			case n.Document == "05":
+				credited += amount
+			case entry.State == record.Accepted && !h.Invalidation.Pending():
+				credited -= amount
+			}
+			if standing {
+				active++
+			}
+		}
+		if got := w.counter(original, record.LineCredited); got != int64(credited) || credited > 100*dte.Scale {
+			t.Fatalf("%s credited of 100, counted are %s", credited, dte.Amount(got))
+		}
+		if got := w.counter(original, record.LineActive); got != active {
+			t.Fatalf("%d notes are in force, counted are %d", active, got)
+		}
+	}
+	for _, what := range []string{"05 PROCESSED", "06 PROCESSED", "05 REJECTED", "05 CONTINGENCIA", "06 CONTINGENCIA",
+		"invalidation true", "invalidation false"} {
+		if done[what] == 0 {
+			t.Errorf("never: %s, of %v", what, done)
+		}
 	}
 }
 
