@@ -469,9 +469,9 @@ func (r *recovery) next(owed *storage.Owed) error {
 	if own {
 		command = append(command, fmt.Sprintf("  --accept-loss %q", storage.Others+": "+storage.NoNumbers))
 	}
-	term.Printf("%s", lossAdvice)
+	term.Printf(lossAdvice)
 	if r.from.Lacks != "" {
-		term.Printf("%s", incompleteAdvice)
+		term.Printf(incompleteAdvice)
 	}
 	for i, line := range command {
 		if i < len(command)-1 {
@@ -480,7 +480,7 @@ func (r *recovery) next(owed *storage.Owed) error {
 		term.Printf("  %s\n", line)
 	}
 	if term.Printf("\n"); open {
-		term.Printf("%s", numberAdvice)
+		term.Printf(numberAdvice)
 	}
 	return exit(exitLoss, "nothing is numbered before each loss is named")
 }

@@ -204,6 +204,9 @@ func recovered(b *barebox.Box, status int, args ...string) string {
 		}
 	}
 	said, err := barebox.Output(b.T, func() error { return c.Run(context.Background(), loaded(b)) })
+	if strings.Contains(said, `\n`) {
+		b.T.Errorf("it prints line breaks as text:\n%s", said)
+	}
 	var with interface{ ExitCode() int }
 	if got := 0; err != nil {
 		if got = 1; errors.As(err, &with) {
