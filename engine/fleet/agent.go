@@ -132,26 +132,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // Step does the work that is due and returns the time until the next work is due.
 func (a *Agent) Step(ctx context.Context) time.Duration {
 	now := a.o.Now()
-	if !now.Before(a.nextLook) {
-		before := a.state.Enrolled
-		answered, err := a.readEnrolments(ctx)
-		a.noteTrouble("enrolment", err)
-		// The status has another key from now on, or reports the replacement: write the status at once
-		if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
-			a.report = time.Time{}
-		}
-		again := a.o.Look
-		if a.silent = !answered; a.silent { // the next look may answer the waiting sales
-			again = min(again, lookSoon)
-		} else {
-			a.fence.releaseWaiting(a.o.Now())
-		}
-		if answered && a.state.Enrolled.Own == 0 { // the box waits to be enrolled
-			again = min(again, a.o.Poll)
-		}
-		// The jitter makes the next look earlier, never later
-		a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64())))
-	}
+	a.look(ctx)
 	if !now.Before(a.nextPoll) {
 		err := a.readDesired(ctx)
 		a.noteTrouble("desired", err)
@@ -181,6 +162,31 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	now = a.o.Now()
 	next := slices.MinFunc([]time.Time{a.nextLook, a.nextPoll, a.report}, time.Time.Compare)
 	return max(next.Sub(now), 10*time.Millisecond)
+}
+
+// look reads the branch's enrolments, if that is due.
+func (a *Agent) look(ctx context.Context) {
+	if a.o.Now().Before(a.nextLook) {
+		return
+	}
+	before := a.state.Enrolled
+	answered, err := a.readEnrolments(ctx)
+	a.noteTrouble("enrolment", err)
+	// The status has another key from now on, or reports the replacement: write the status at once
+	if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
+		a.report = time.Time{}
+	}
+	again := a.o.Look
+	if a.silent = !answered; a.silent { // the next look may answer the waiting sales
+		again = min(again, lookSoon)
+	} else {
+		a.fence.releaseWaiting(a.o.Now())
+	}
+	if answered && a.state.Enrolled.Own == 0 { // the box waits to be enrolled
+		again = min(again, a.o.Poll)
+	}
+	// The jitter makes the next look earlier, never later
+	a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64())))
 }
 
 // jitter varies a time by up to a tenth in both directions.
@@ -287,7 +293,8 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
-// maxRefused is how many refused versions in a row the box reads: a store that lies may give an object of any version.
+// maxRefused is how many refused versions in a row the box reads, for fetchFor at most: a store that lies may give an
+// object of any version, slowly.
 const maxRefused = 10_000
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
@@ -310,7 +317,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	var data []byte
 	var fault error
 	for seen, linked := taken, true; fault == nil || !now.Before(a.ahead); {
-		if seen.Version >= taken.Version+maxRefused {
+		if seen.Version >= taken.Version+maxRefused || a.o.Now().Sub(now) > fetchFor {
 			a.ahead = now.Add(aheadEvery)
 			break
 		}

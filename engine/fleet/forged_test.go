@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -198,5 +199,73 @@ func TestAgent_VersionsWithoutEnd(t *testing.T) {
 	}
 	if asked == 0 || asked >= 100_000 || created == 0 || created >= 10_000 {
 		t.Errorf("%d versions were asked for, %d acts tried", asked, created)
+	}
+}
+
+// slow is an endless store of which one folder takes long to answer; it notes when the box looked whose the branch is.
+type slow struct {
+	endless
+	w      *world
+	folder string
+	takes  time.Duration
+	looks  *[]time.Time
+}
+
+func (s slow) Create(ctx context.Context, key string, data []byte) error {
+	if strings.Contains(key, s.folder) {
+		s.w.now = s.w.now.Add(s.takes)
+	}
+	return s.endless.Create(ctx, key, data)
+}
+
+func (s slow) Fetch(ctx context.Context, key string, limit int64) (archive.Held, error) {
+	if strings.HasPrefix(key, fleetproto.BoxesFolder) {
+		*s.looks = append(*s.looks, s.w.now)
+	}
+	if strings.Contains(key, s.folder) {
+		s.w.now = s.w.now.Add(s.takes)
+		if s.folder == "/rules/" {
+			return archive.Held{}, fleettest.ErrFault
+		}
+		return s.endless.Fetch(ctx, key, limit)
+	}
+	return s.Store.Fetch(ctx, key, limit)
+}
+
+// TestAgent_SlowStore: however slowly a store answers, whatever it answers, the box looks every few minutes whether
+// another box has the branch.
+func TestAgent_SlowStore(t *testing.T) {
+	for folder, takes := range map[string]time.Duration{"/rules/": 4 * time.Minute, "/desired/": 19 * time.Second,
+		"/acts/": 19 * time.Second} {
+		w, asked, created := newWorld(t), 0, 0
+		var looks []time.Time
+		w.enrol(1, w.box, director)
+		var rules []fleetproto.Rule
+		for n := range 8 {
+			rules = append(rules, w.rule(fmt.Sprintf("catalogos-%d", n), "1.0.0"))
+		}
+		w.live(rules...)
+		if folder == "/acts/" {
+			w.start()
+			w.pass(10 * time.Minute)
+			w.enrol(2, thief, director) // an act
+		}
+		o := *w.options()
+		o.Store = slow{endless{w.store, &asked, &created}, w, folder, takes, &looks}
+		agent, err := fleet.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end := w.now.Add(2 * time.Hour); w.now.Before(end); {
+			w.now = w.now.Add(agent.Step(t.Context()))
+		}
+		for i := 1; i < len(looks); i++ {
+			if gap := looks[i].Sub(looks[i-1]); gap > 13*time.Minute {
+				t.Errorf("%s: no look for %s", folder, gap)
+			}
+		}
+		if len(looks) < 10 {
+			t.Errorf("%s: %d looks in two hours", folder, len(looks))
+		}
 	}
 }

@@ -143,7 +143,9 @@ func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 // therefore the box recognises an attempt whose answer was lost. If the store holds other bytes under a number, another
 // box wrote them: the act gets the next number.
 func (a *Agent) sendActs(ctx context.Context) error {
-	for foreign := 0; len(a.state.Acts) > 0 && foreign < maxActs; { // a store that lies has another act at every number
+	end := a.o.Now().Add(fetchFor)
+	// a store that lies has another act at every number
+	for foreign := 0; len(a.state.Acts) > 0 && foreign < maxActs && a.o.Now().Before(end); {
 		act := a.state.Acts[0]
 		act.Number, act.Epoch = a.state.Act+1, a.state.Enrolled.Own
 		data, err := a.o.Chain.Seal(&act, a.o.Box)

@@ -217,7 +217,8 @@ func (a *Agent) ask(ctx context.Context, verb string, within time.Duration, requ
 // get reads an object.
 func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Held, err error) {
 	within := askFor
-	if limit > fleetproto.MaxJWS {
+	if limit > fleetproto.MaxJWS { // a slow bundle delays only one look
+		a.look(ctx)
 		within = fetchFor
 	}
 	err = a.ask(ctx, "get", within, func(ctx context.Context) error {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"dtegate/cmd/term"
-	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet/fleetproto"
@@ -92,13 +91,10 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			return err
 		}
 	}
-	// Write the files first: a branch that reads the order finds them.
+	// Write the files first: a branch that reads the order finds them. A key is the digest of its bytes: no other bytes
+	// belong there.
 	for key, data := range files {
-		err := chain.CreateOnce(ctx, key, data)
-		if errors.Is(err, archive.ErrExists) { // the key is the digest of these bytes: no others belong there
-			err = chain.Store.Overwrite(ctx, key, data)
-		}
-		if err != nil {
+		if err := chain.Store.Overwrite(ctx, key, data); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
 	}
