@@ -183,22 +183,16 @@ func (c *centreRules) Bundles() []fleet.Bundle {
 		if b.Outcomes != nil {
 			f.Outcomes = *b.Outcomes
 		}
-		switch f.Where {
-		case fleet.Live, fleet.Coming, fleet.Spare:
-		case fleet.Retired:
-			if b.Off == nil {
-				f.Where = fleet.Unsound
-				break
-			}
-			f.Reason, f.Off = b.Off.Reason, fleet.OffOperator
-			switch {
-			case b.Off.Way == "return":
-				f.Off = fleet.OffItself
-			case fleet.Ordered(b.Off.Who):
-				f.Off = fleet.OffCentre
-			}
-		default:
+		switch {
+		case f.Where == fleet.Live, f.Where == fleet.Coming, f.Where == fleet.Spare:
+		case f.Where != fleet.Retired || b.Off == nil:
 			f.Where = fleet.Unsound
+		case b.Off.Way == "return":
+			f.Reason, f.Off = b.Off.Reason, fleet.OffItself
+		case fleet.Ordered(b.Off.Who):
+			f.Reason, f.Off = b.Off.Reason, fleet.OffCentre
+		default:
+			f.Reason, f.Off = b.Off.Reason, fleet.OffOperator
 		}
 		list = append(list, f)
 	}
@@ -286,7 +280,7 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	example := ""
 	seen := 0
 	p := rulestore.DocumentPeriod{From: dte.Date(today.AddDate(0, 0, -backtestDays)), To: dte.Date(today)}
-	totals, a, err := c.shelf.Backtest(ctx, file, p, rulestore.BacktestReport{
+	totals, _, err := c.shelf.Backtest(ctx, file, p, rulestore.BacktestReport{
 		Differs: func(d *rulestore.Comparison) error {
 			if results[d.Result]++; d.Result == rulestore.MadeOther && example == "" {
 				x := d.Differences[0]
@@ -304,10 +298,8 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	case errors.Is(err, errEnough):
 	case err != nil:
 		return "", fmt.Errorf("making the last sales again: %w", err)
-	case totals == nil: // the bundle fails earlier; Activate returns the same error
-		return "", nil
-	default:
-		_, seen = a, totals.Documents
+	case totals != nil: // otherwise the bundle fails earlier; Activate returns the same error
+		seen = totals.Documents
 	}
 	if failed := results["failed"]; failed > 0 {
 		return fmt.Sprintf("it fails at %d of the branch's last %d sales", failed, seen), nil

@@ -269,3 +269,16 @@ func TestAgent_SlowStore(t *testing.T) {
 		}
 	}
 }
+
+// TestAgent_LargeStatus: an object that is larger than a status, in the place of its last one, does not keep a box
+// without a state from reporting.
+func TestAgent_LargeStatus(t *testing.T) {
+	w := newWorld(t)
+	w.put(fleetproto.StatusKey("centro", 1), make([]byte, fleetproto.MaxJWS+1))
+	w.enrol(1, w.box, director)
+	w.start()
+	w.pass(20 * time.Minute)
+	if s := w.status(); s.Epoch != 1 || !s.Ready {
+		t.Errorf("%+v", s)
+	}
+}

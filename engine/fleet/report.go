@@ -103,7 +103,7 @@ func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
 		held, err := a.get(ctx, fleetproto.StatusKey(a.o.Branch, epoch), fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, archive.ErrNotFound) {
+		if err != nil && !errors.Is(err, archive.ErrNotFound) && !errors.Is(err, archive.ErrTooLarge) {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {

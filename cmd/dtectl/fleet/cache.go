@@ -134,7 +134,7 @@ type enrolments struct {
 	// the keys in asked have not signed
 	objects map[string][]byte
 	grown   bool   // the file lacks some objects
-	asked   string // the fingerprints of the director's keys
+	asked   string // digest of the director's keys
 }
 
 type readEnrolment struct {
@@ -146,12 +146,10 @@ type readEnrolment struct {
 const enrolmentsFile = "enrolments"
 
 func newEnrolments(c *Chain) *enrolments {
-	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment)}
+	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment),
+		asked: " " + fleetproto.Digest([]byte(fmt.Sprint(c.keys())))}
 	if _, err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
 		e.objects = make(map[string][]byte)
-	}
-	for _, k := range c.keys() {
-		e.asked += " " + fleetproto.Fingerprint(k.Public)
 	}
 	return e
 }

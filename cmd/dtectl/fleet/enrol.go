@@ -101,9 +101,9 @@ func (s *Survey) whole() error {
 func disjoint(s *Survey, chosen []waiting) error {
 	given := make(map[fleetproto.Point]string)
 	for _, v := range s.Groups {
-		for _, p := range v.Closed {
-			if p.Year == dte.Year(s.At) {
-				given[fleetproto.Point{Establishment: p.Establishment, Point: p.Point}] = p.Branch
+		for _, c := range v.Closed {
+			if c.Year == dte.Year(s.At) {
+				given[fleetproto.Point{Establishment: c.Establishment, Point: c.Point}] = c.Branch
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/sign"
 	"dtegate/rules/bundle"
@@ -143,7 +144,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 			continue
 		}
 		held, err := chain.Store.Fetch(ctx, o.Key, fleetproto.MaxJWS)
-		if err != nil {
+		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading %s: %w", o.Key, err)
 		}
 		e, err := chain.Identity.OpenEnrolment(held.Data, chain.keys(), o.owner, o.number)

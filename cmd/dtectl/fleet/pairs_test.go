@@ -33,7 +33,8 @@ func TestEnrol_Third(t *testing.T) {
 	}
 	third := w.add("centro")
 	third.report()
-	if got := w.codes("centro"); !slices.Equal(got, []string{"former", "stranger"}) || w.survey().Counts().Waiting != 1 {
+	if got := w.codes("centro"); !slices.Equal(got, []string{"former", "stranger"}) ||
+		w.survey().Counts().Waiting != 1 {
 		t.Error(got)
 	}
 	if err := enrol(third); err != nil {
@@ -253,7 +254,8 @@ func TestEnrol_StaleStranger(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	stranger := w.boxes[1]
-	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(stranger.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	argument = "centro=" + Fingerprint(stranger.status.Key)
+	w.must((&Enrol{Boxes: []string{argument}, Replace: true}).Run(t.Context(), w.chain))
 	if e := w.survey().Branches[0].Enrolment; e.Epoch != 3 || e.Key != stranger.status.Key {
 		t.Errorf("%+v", e)
 	}
@@ -292,5 +294,20 @@ func TestStatus_OrderNotRead(t *testing.T) {
 	w.obey()
 	if got := w.codes("centro"); len(got) > 0 {
 		t.Error(got)
+	}
+}
+
+// TestRekey_LargeObject: an object that is larger than an enrolment, in the place of one, does not stop the move to a
+// new key.
+func TestRekey_LargeObject(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), make([]byte, fleetproto.MaxJWS+1)))
+	old, next := w.chain.Director, key("director 2")
+	w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
+	w.chain.Sign = func() (fleetproto.Signer, error) { return fleetproto.Signer{ID: directorID, Private: next}, nil }
+	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	if e := w.survey().Branches[0].Enrolment; e == nil || e.Epoch != 1 {
+		t.Errorf("%+v", e)
 	}
 }
