@@ -199,7 +199,8 @@ type Acknowledgement struct {
 }
 
 // Cancel takes off a bundle that is not in force yet, or the only bundle of a document type that this bundle brought.
-// The other rules stay in force. The same bundle can be pushed again. Errors: ErrReason, ErrNoSuchRule, or the store's.
+// The other rules stay in force. What was not in force can be pushed again. Errors: ErrReason, ErrNoSuchRule, or the
+// store's.
 func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

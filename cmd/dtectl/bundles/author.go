@@ -49,14 +49,15 @@ var (
 func (c *newCommand) Run() error {
 	to := filepath.Join(c.Source, "plugins", c.Name)
 	if _, err := os.Stat(to); err == nil {
-		return fmt.Errorf("%s exists", to)
+		return fmt.Errorf("%s exists; a further generation is copied --from one that it has", to)
 	}
 	if c.From != "" {
 		return c.sibling(to)
 	}
 	switch {
 	case !ruleName.MatchString(c.Name):
-		return fmt.Errorf("%q: a rule's name is small letters and digits; the schema says the generation", c.Name)
+		return fmt.Errorf("%q: a type's name is small letters and digits; a generation is copied --from another",
+			c.Name)
 	case !typeNumber.MatchString(c.Type) || c.Schema == "":
 		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON " +
 			"Schema of it; a generation or version is copied --from another")

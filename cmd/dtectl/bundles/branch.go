@@ -264,10 +264,11 @@ type cancelCommand struct{ ruleTarget }
 
 // Help names the verb for another case.
 func (*cancelCommand) Help() string {
-	return "The bundles in force stay, and it can be pushed again. For a bundle that has begun: rollback."
+	return "The bundles in force stay. What had not begun can be pushed again; a type's only bundle returns under a " +
+		"higher version. For any other bundle that has begun: rollback."
 }
 
-// Run removes the bundle that is not yet in force. The same bundle can be pushed again.
+// Run removes a bundle that is not yet in force, or the only one of a type.
 func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "cancel", false)
 }

@@ -105,8 +105,8 @@ type tokenGrant struct {
 func (c *tokenGrant) Run(cfg *config.Config) error {
 	for _, p := range c.Permission {
 		if !slices.Contains(config.Permissions, p) {
-			term.Fprintf(term.Err, "warning: no type of this program wants %s: it counts once a bundle brings one "+
-				"that does; the others are %s\n", p, strings.Join(config.Permissions, ", "))
+			term.Fprintf(term.Err, "warning: no type of this program wants %s: it counts on a branch where a pushed "+
+				"bundle does; the others are %s\n", p, strings.Join(config.Permissions, ", "))
 		}
 	}
 	return changeToken(cfg, func(f *config.TokenFile) (*config.Token, error) { return f.Grant(c.ID, c.Permission) })

@@ -164,6 +164,7 @@ func (t *newType) read() {
 	resumen := dte.Obj()
 	for _, m := range t.of("resumen").Get("properties").Members() {
 		switch kind, _ := kindOf(m.Value); {
+		case t.sale && slices.Contains([]string{"condicionOperacion", "pagos", "observaciones", "tributos"}, m.Name):
 		case kind == "number":
 			t.summaries = append(t.summaries, m.Name)
 			if t.total == "" || m.Name == "totalPagar" {
@@ -171,7 +172,6 @@ func (t *newType) read() {
 			}
 		case strings.HasSuffix(m.Name, "Letras"):
 			t.inWords = m.Name
-		case t.sale && slices.Contains([]string{"condicionOperacion", "pagos", "observaciones", "tributos"}, m.Name):
 		default:
 			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.of("resumen"), m.Name), 1))
 			resumen = resumen.With(m.Name, sample(m.Value))

@@ -116,7 +116,8 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestNewType_Sale: the rule of a new sale accepts what a till may give for each line, and returns it.
+// TestNewType_Sale: the rule of a new sale accepts what a till may give for each line, and returns it. The code of a
+// payment is no amount.
 func TestNewType_Sale(t *testing.T) {
 	schema, err := os.ReadFile(filepath.Join(plugintest.Root(t), "plugins", "dte11", "v3", "schema.json"))
 	if err != nil {
@@ -132,7 +133,7 @@ func TestNewType_Sale(t *testing.T) {
 	}
 	for text, times := range map[string]int{`{Name: "montoDescu", Kind: "amount"}`: 2,
 		`{Name: "noGravado", Kind: "amount"}`: 2, "columns, outputs = 4, 3": 1,
-		"out.Lines[i*outputs+1] = sdk.Optional(in.Lines[i*columns+3])": 1} {
+		"out.Lines[i*outputs+1] = sdk.Optional(in.Lines[i*columns+3])": 1, "condicionOperacion": 0} {
 		if n := strings.Count(string(rule), text); n != times {
 			t.Errorf("%q is there %d times:\n%s", text, n, rule)
 		}

@@ -11,7 +11,7 @@
 // # Overlays
 //
 // An overlay is a JSON object that accompanies a schema file. Every entry of from, drop and add has a "reason". Paths
-// are paths of the document, with "[]" for each item of a list.
+// are paths of the document, with "[]" for each item of a list; "" is the document itself.
 //
 //	total      the name of the summary amount that is the document's total
 //	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
@@ -20,8 +20,8 @@
 //	           module, and "value", a constant; or "words", a summary amount in words.
 //	           With "form" the fact's text is written with other characters around its own, "########-#"; with
 //	           "when": {"fact", "is"} only if that fact equals that text. A text that does not fit stays unchanged.
-//	           Outside cuerpoDocumento, resumen and extension a place must have its own fact: see fixed.go.
-//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator ignores
+//	           Outside cuerpoDocumento, resumen and extension a place must have its own fact, or a new one: fixed.go.
+//	drop       {"path", "keyword"}: a keyword of the file that MH's live validator ignores, or that MH misspelt
 //	add        {"path", "schema"}: keywords, including conditions, that the file lacks
 //	catalogue  {"path", "catalogue", "parent"}: the code list that applies, and the neighbour that a code depends on
 package schema

@@ -173,7 +173,7 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 			err = fmt.Errorf("not above zero")
 		}
 	default:
-		err = fmt.Errorf("keyword is not understood")
+		err = fmt.Errorf("keyword is not understood; drop of overlay.json leaves out one of MH's file")
 	}
 	if err != nil {
 		return fmt.Errorf("schema of %s: %s: %w", place(at), name, err)

@@ -16,9 +16,9 @@ func TestCompileSchema_Refuses(t *testing.T) {
 	}
 	for name, x := range map[string]struct{ old, replacement, want string }{
 		"unknown keyword": {`"format":"email"`, `"contentEncoding":"x"`,
-			`schema of sujeto.correo: contentEncoding: keyword is not understood`},
+			`schema of sujeto.correo: contentEncoding: keyword is not understood; drop of overlay.json leaves out one of MH's file`},
 		"unknown keyword in a list": {`"maxLength":25`, `"maxLenght":25`,
-			`schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood`},
+			`schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood; drop of overlay.json leaves out one of MH's file`},
 		"unknown keyword in a then": {`{"motivoContin":{"type":"null"}}`, `{"motivoContin":{"trype":"null"}}`,
 			`schema of identificacion.motivoContin: trype`},
 		"unknown format": {`"format":"email"`, `"format":"uri"`,
@@ -84,7 +84,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		`{"drop":[{"path":"resumen.totalLetras","keyword":"pattern","reason":"r"}]}`:                                  `resumen.totalLetras has no "pattern" to drop`,
 		`{"drop":[{"path":"resumen.totalLetras","keyword":"minLength"}]}`:                                             `needs a reason`,
 		`{"add":[{"path":"resumen.nada","schema":{},"reason":"r"}]}`:                                                  `overlay: add: the schema has no resumen.nada`,
-		`{"add":[{"path":"resumen","schema":{"mininum":1},"reason":"r"}]}`:                                            `overlay: add: schema of resumen: mininum: keyword is not understood`,
+		`{"add":[{"path":"resumen","schema":{"mininum":1},"reason":"r"}]}`:                                            `overlay: add: schema of resumen: mininum: keyword is not understood; drop of overlay.json leaves out one of MH's file`,
 		`{"add":[{"path":"resumen","schema":1,"reason":"r"}]}`:                                                        `schema of resumen is not an object`,
 		`{"taxes":{"path":"resumen.pagos","catalogue":"CAT-015"}}`:                                                    `overlay: taxes: resumen.pagos has no descripcion`,
 		`{"taxes":{"path":"resumen.nota","catalogue":"CAT-015"}}`:                                                     `overlay: taxes: resumen.nota is not a list`,
