@@ -615,9 +615,7 @@ func (s *site) turnClock() {
 	by := c.upTo(time.Minute, 20*24*time.Hour) * time.Duration(1-2*c.rand.IntN(2))
 	c.played.clocks++
 	restarts := c.rand.IntN(2) == 0
-	// Nobody tells the time. A box that starts far ahead then sells, and its backlog is due by that clock: these
-	// months do not play it, see PROOF.md.
-	if c.rand.IntN(3) == 0 && by < 15*time.Minute {
+	if c.rand.IntN(3) == 0 { // nobody tells the time: a box that starts ahead then sells
 		m.cable.set(refusing)
 	}
 	away := m.cable.now()
@@ -635,6 +633,9 @@ func (s *site) turnClock() {
 		time.Sleep(c.upTo(time.Minute, 12*time.Hour))
 	}
 	s.wg.Wait()
+	if now := m.now(); now.After(c.ahead) {
+		c.ahead = now
+	}
 	m.skew.Store(0)
 	m.cable.set(plugged)
 	s.rush()

@@ -158,3 +158,65 @@ func TestContingency_Resumed(t *testing.T) {
 		})
 	}
 }
+
+// TestContingency_ClockWrong: a box starts in an outage with a wrong clock. It reports what was sold before in time by
+// MH's clock: also while its own clock is wrong, and as soon as MH is back if that was set right first. A document that
+// it dates in the future waits for its time, and holds up no other.
+func TestContingency_ClockWrong(t *testing.T) {
+	const day = 24 * time.Hour
+	for _, by := range []time.Duration{58 * time.Minute, 20 * time.Hour, 8 * day, -50 * time.Minute, -8 * day} {
+		for _, wrong := range []bool{true, false} { // MH is back while the clock is wrong
+			for _, doubtful := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%v, back while wrong %v, doubtful %v", by, wrong, doubtful), func(t *testing.T) {
+					inBubble(t, func(b *box) { clockWrong(b, by, wrong, doubtful) })
+				})
+			}
+		}
+	}
+}
+
+func clockWrong(b *box, by time.Duration, wrong, doubtful bool) {
+	b.chaos(simulator.Chaos{})
+	b.issue(sale("online", 100))
+	if doubtful {
+		b.chaos(simulator.Chaos{LostRequests: 3})
+		go func() { time.Sleep(20 * time.Second); b.cable.set(refusing) }()
+	} else {
+		b.cable.set(refusing)
+	}
+	sealed := func(when, code string) {
+		b.t.Helper()
+		if now := b.document(code); now.Estado != record.EstadoProcessed {
+			b.t.Errorf("%s, at %v, %s is %s", when, time.Now(), code, now.Estado)
+		}
+	}
+	first := b.issue(sale("first", 200)).Code
+	time.Sleep(30 * time.Second)
+	b.skew.Store(int64(by))
+	b.crash()
+	second := first
+	if by > 0 { // a box whose clock is behind sells nothing
+		second = b.issue(sale("second", 300)).Code
+	}
+	time.Sleep(10 * time.Minute)
+	if wrong {
+		b.cable.set(plugged)
+		time.Sleep(20 * time.Hour)
+		sealed("with a wrong clock", first)
+	}
+	time.Sleep(10 * time.Hour)
+	b.skew.Store(0)
+	time.Sleep(time.Minute)
+	b.cable.set(plugged)
+	time.Sleep(2 * time.Hour)
+	sealed("with the right clock", first)
+	if by > 30*time.Hour && b.document(second).Estado != record.EstadoContingency {
+		b.t.Error("a document of the future is not left in contingency")
+	}
+	time.Sleep(max(0, by))
+	sealed("at its own time", second)
+	for _, breach := range b.sim.Audit() {
+		b.t.Errorf("MH saw: %s", breach)
+	}
+	b.audit()
+}

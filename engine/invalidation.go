@@ -197,7 +197,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 
 // resumeInvalidations sends the invalidation events that are due before a time.
 func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
-	open, err := e.store.Due(record.QueueInvalidate, before, 100)
+	open, err := record.Due(e.store, record.QueueInvalidate, before, 100)
 	if err != nil {
 		return fmt.Errorf("listing pending invalidations: %w", err)
 	}

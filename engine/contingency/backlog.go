@@ -123,7 +123,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 			n.owed.Refused = text
 		}
 	}
-	if h.Period == "" {
+	if h.Period == "" || h.Until.After(n.owed.At) { // in the future: the clock was ahead
 		record.Earliest(&n.owed.EventDeadline, h.Until.Add(n.law.event))
 		return nil
 	}

@@ -41,7 +41,7 @@ func (o document) newlyCorrected() bool {
 
 // waiting returns the documents of a queue that are due before a time. It sets aside documents that cannot be read.
 func (c *Contingency) waiting(ctx context.Context, queue string, before time.Time, limit int) ([]document, error) {
-	entries, err := c.branch.Store.Due(queue, before, limit)
+	entries, err := record.Due(c.branch.Store, queue, before, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading queue %s: %w", queue, err)
 	}
@@ -68,8 +68,12 @@ const (
 
 // lookUp asks MH for a document that it may hold, and records the form that MH holds. Error: ErrAway if MH is away.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
-	if wait := c.branch.Sender.Decidable(o.head.CreatedAt, o.head.Sent); c.branch.Now().Before(wait) {
-		return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
+	h, now := *o.head, c.branch.Now().UTC()
+	if h.Sent.After(now) { // the clock was set back since
+		h.Sent = now
+	}
+	if wait := c.branch.Sender.Decidable(h.CreatedAt, h.Sent); now.Before(wait) {
+		return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, &h)
 	}
 	switch q := c.branch.Sender.Query(ctx, o.code(), o.head.Document); q.Kind {
 	case authority.Accepted:
@@ -101,7 +105,7 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 // reports whether it did something. A record about which MH does not answer delays no other record, unless MH is away.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
-	due, err := c.branch.Store.Due(queue, c.branch.Now(), 100)
+	due, err := record.Due(c.branch.Store, queue, c.branch.Now(), 100)
 	if err != nil {
 		return false, fmt.Errorf("reading queue %s: %w", queue, err)
 	}

@@ -73,12 +73,16 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	if err != nil {
 		return false, err
 	}
-	now, law := c.branch.Now(), c.law()
+	if c.branch.Sender.Client.Time().IsZero() && c.away(ctx) { // the probe asks for MH's time
+		return false, ErrAway
+	}
+	now, law := c.authorityTime(), c.law()
 	var list []document
 	for _, o := range all {
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
-		case o.entry.Due.At.After(now):
+		case o.head.CreatedAt.Truncate(time.Second).After(now): // by a clock that was ahead: MH refuses a time to come
+		case record.PutOff(o.entry, c.branch.Now()):
 			// Make one event a period, if possible: the event waits for documents in doubt, for at most half of the
 			// time that the law allows, but not for documents of refused events.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
@@ -108,19 +112,23 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	now, law, unripe := c.branch.Now(), c.law(), make(map[string]bool)
 	for _, p := range periods {
 		switch {
+		case p.Ended.After(now.Add(reportAfter)): // the clock was ahead: the period ends now
+			p.Ended, unripe[p.Code()] = now.Truncate(time.Second), true
+			err = c.movePeriod(context.Background(), p, record.PeriodEnded)
 		case p.Ended.IsZero() || p.Ended.Add(c.hurried(reportAfter)).After(now):
 			unripe[p.Code()] = true
 		case now.Sub(p.Ended) > 2*law.event:
-			if _, err := c.moveRecord(context.Background(), p.entry(), record.PeriodEnded, p, nil); err != nil {
-				return nil, err
-			}
+			_, err = c.moveRecord(context.Background(), p.entry(), record.PeriodEnded, p, nil)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return unripe, nil
 }
 
 // undoubted queries MH about every document that MH may hold in its normal form. It returns the documents that MH does
-// not hold. If it is too early to ask about a document, its period is not ripe.
+// not hold. If it is too early to ask about a document, its period is not ripe, for half of the law's time at most.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
@@ -131,7 +139,7 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 		}
 		found, err := c.lookUp(ctx, o)
 		switch {
-		case found == undecided && o.head.Period != "":
+		case found == undecided && o.head.Period != "" && c.branch.Now().Sub(o.head.Until) < c.law().event/2:
 			mu.Lock()
 			unripe[o.head.Period] = true
 			mu.Unlock()
@@ -181,7 +189,7 @@ func groups(list []document, most int) []*group {
 
 // makeEvent fills, signs and stores an event. Once it is stored, a crash is safe.
 func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
-	now := c.branch.Now()
+	now := c.authorityTime() // MH compares the event with its own clock
 	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return fmt.Errorf("no rule for contingency events: %w", err)
@@ -192,12 +200,8 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))},
 			dte.Member{Name: "codigoGeneracion", Value: dte.Str(o.code())}, dte.Member{Name: "tipoDoc",
 				Value: dte.Str(o.head.Document)})
-		if h.Began.IsZero() || o.head.CreatedAt.Before(h.Began) {
-			h.Began = o.head.CreatedAt
-		}
-		if o.head.Until.After(h.Ended) {
-			h.Ended = o.head.Until
-		}
+		record.Earliest(&h.Began, o.head.CreatedAt)
+		h.Ended = slices.MaxFunc([]time.Time{h.Ended, o.head.Until, o.head.CreatedAt}, time.Time.Compare)
 	}
 	if g.period != "" {
 		p, err := c.periodOf(g.period)
@@ -229,7 +233,8 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return fmt.Errorf("signing the contingency event: %w", err)
 	}
-	_, err = c.appendRecord(ctx, "evento", code, record.EventSigned, h, storage.Due{Queue: record.QueueEvent, At: now},
+	_, err = c.appendRecord(ctx, "evento", code, record.EventSigned, h,
+		storage.Due{Queue: record.QueueEvent, At: c.branch.Now()},
 		storage.Part{Name: partEvent, Data: jws}, codesPart(g.documents))
 	return err
 }
@@ -278,9 +283,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 	if whole := ended.Truncate(time.Second); whole.Before(ended) {
 		ended = whole.Add(time.Second)
 	}
-	if ended.After(now) {
-		ended = now
-	}
+	record.Earliest(&ended, now)
 	who := c.options.Responsible
 	return dte.Obj(
 		dte.Member{Name: "identificacion", Value: dte.Obj(

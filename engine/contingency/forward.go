@@ -314,6 +314,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
+	record.Earliest(&h.Sent, c.branch.Now()) // the clock may have been set back since
 	var outcomes map[string]authority.Outcome
 	if h.Code != "" {
 		var done, known bool

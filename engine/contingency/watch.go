@@ -105,10 +105,8 @@ func (c *Contingency) change(ctx context.Context, fn func(*Period)) error {
 // resumable returns the last period if it ended so recently that no event reports it yet.
 func (c *Contingency) resumable() (*Period, error) {
 	list, err := c.periods()
-	for _, p := range list {
-		if !p.Ended.IsZero() && p.Ended.Add(c.hurried(reportAfter)).After(c.branch.Now()) {
-			return p, nil
-		}
+	if n := len(list); n > 0 && c.branch.Now().Sub(list[n-1].Ended).Abs() < c.hurried(reportAfter) {
+		return list[n-1], nil
 	}
 	return nil, err
 }
@@ -246,7 +244,7 @@ func (c *Contingency) watch(ctx context.Context) {
 			wait = min(2*wait, probeMax)
 		case up.IsZero():
 			wait, up = min(first, c.stable()), c.branch.Now()
-		case c.branch.Now().Sub(up) >= c.stable():
+		case c.branch.Now().Sub(up).Abs() >= c.stable():
 			if err := c.leave(ctx); err != nil {
 				c.branch.Logger.Error("leaving contingency", "error", err)
 			}
@@ -316,19 +314,19 @@ func decodePeriod(entry storage.Entry) (*Period, error) {
 	return p, err
 }
 
-// periods returns the open period and the periods of the last two days, by their beginning.
+// periods returns the open period and the periods of the last two days, in the order in which they were recorded.
 func (c *Contingency) periods() ([]*Period, error) {
 	entries, err := c.branch.Store.Due(record.QueuePeriod, record.Whenever, 10_000)
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
+	slices.SortFunc(entries, func(a, b storage.Entry) int { return int(a.ID) - int(b.ID) }) // times may be wrong
 	var list []*Period
 	for _, entry := range entries {
 		if p, err := decodePeriod(entry); err == nil {
 			list = append(list, p)
 		}
 	}
-	slices.SortFunc(list, func(a, b *Period) int { return a.Began.Compare(b.Began) })
 	for i, p := range list[:max(0, len(list)-1)] {
 		if p.Ended.IsZero() { // the store has lost the period's end: use the beginning of the next period
 			p.Ended = list[i+1].Began

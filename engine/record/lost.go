@@ -17,6 +17,18 @@ import (
 // Whenever is the latest time that a queue can hold. Reading a queue up to Whenever returns all of its records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
+// PutOff reports whether a record must wait. No record for MH waits for two hours: a later time was set by a clock that
+// was ahead, and the record is due.
+func PutOff(entry storage.Entry, now time.Time) bool {
+	return entry.Due.At.After(now) && entry.Due.At.Before(now.Add(2*time.Hour))
+}
+
+// Due returns the records of a queue that are due, earliest first, at most limit of them. See PutOff.
+func Due(store *storage.Store, queue string, now time.Time, limit int) ([]storage.Entry, error) {
+	entries, err := store.Due(queue, Whenever, limit)
+	return slices.DeleteFunc(entries, func(entry storage.Entry) bool { return PutOff(entry, now) }), err
+}
+
 // MaxCounted is the largest number of records of one queue that is counted.
 const MaxCounted = 100_000
 
