@@ -58,6 +58,7 @@ var elsewhere = map[string]string{
 	"dtectl queue":           "TestOperator",
 	"dtectl fleet":           "TestREADME_Chain",
 	"dtectl fleet keygen":    "TestHostile",
+	"dtectl fleet rekey":     "TestRekey",
 	"dtectl fleet hold":      "TestHostile",
 	"dtectl fleet resume":    "TestHostile",
 	"dtectl fleet enrol":     "TestREADME_Chain",

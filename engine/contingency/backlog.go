@@ -56,12 +56,13 @@ type count struct {
 	// unreported holds the periods with documents that wait for an event. ends holds each period's end; zero: open.
 	unreported map[string]bool
 	ends       map[string]time.Time
+	open       *Period // nil: not in contingency
 }
 
 // CountBacklog returns the backlog. A record that cannot be read counts as Lost. Errors: the store's.
 func (c *Contingency) CountBacklog() (*Backlog, error) {
 	o := &Backlog{At: c.branch.Now().UTC(), Waiting: make(map[string]int)}
-	n := count{c, o, c.law(), make(map[string]bool), make(map[string]time.Time)}
+	n := count{c, o, c.law(), make(map[string]bool), make(map[string]time.Time), c.Current()}
 	var err error
 	if o.Lost, o.LostRecords, err = c.branch.Lost.List(maxLost); err != nil {
 		return nil, err
@@ -123,9 +124,13 @@ func (n *count) add(queue string, entry storage.Entry) error {
 			n.owed.Refused = text
 		}
 	}
-	if h.Period == "" || h.Until.After(n.owed.At) { // in the future: the clock was ahead
-		record.Earliest(&n.owed.EventDeadline, h.Until.Add(n.law.event))
-		return nil
+	if h.Period == "" || h.Until.After(n.owed.At) { // alone, or in the future: the clock was ahead
+		if n.open != nil && n.open.Began.Sub(h.Until) < n.law.event { // it began soon after: the same cause
+			return nil
+		}
+		ended, err := n.of.extendCause(h.Until)
+		record.Earliest(&n.owed.EventDeadline, ended.Add(n.law.event))
+		return err
 	}
 	ended, known := n.ends[h.Period]
 	if !known {

@@ -283,17 +283,28 @@ func TestBacklog_Deadlines(t *testing.T) {
 		queue            string
 		state            storage.State
 		event, documents time.Time
+		period           string
+		open             *Period
 	}{
-		"no event yet":            {record.QueueReport, record.Deferred, at.Add(24 * time.Hour), time.Time{}},
-		"its event is sealed":     {record.QueueForward, record.Reported, time.Time{}, at.Add(time.Hour)},
-		"refused":                 {record.QueueCorrect, record.Rejected, time.Time{}, time.Time{}},
-		"signed, nothing decided": {record.QueueSettle, record.Signed, time.Time{}, time.Time{}},
+		"no event yet":            {record.QueueReport, record.Deferred, at.Add(24 * time.Hour), time.Time{}, "", nil},
+		"its event is sealed":     {record.QueueForward, record.Reported, time.Time{}, at.Add(time.Hour), "", nil},
+		"refused":                 {record.QueueCorrect, record.Rejected, time.Time{}, time.Time{}, "", nil},
+		"signed, nothing decided": {record.QueueSettle, record.Signed, time.Time{}, time.Time{}, "", nil},
+		"deferred alone, and the contingency that followed goes on": {record.QueueReport, record.Deferred, time.Time{},
+			time.Time{}, "", &Period{Began: at.Add(5 * time.Second)}},
+		"deferred alone, two days before the contingency": {record.QueueReport, record.Deferred, at.Add(24 * time.Hour),
+			time.Time{}, "", &Period{Began: at.Add(48 * time.Hour)}},
+		"issued while the clock was ahead of its contingency's end": {record.QueueReport, record.Deferred,
+			at.Add(24 * time.Hour), time.Time{}, "ended", nil},
 	} {
-		head, err := json.Marshal(&record.Head{Document: "01", CreatedAt: at, Until: at, Limit: at.Add(time.Hour)})
+		head, err := json.Marshal(&record.Head{Document: "01", CreatedAt: at, Until: at, Limit: at.Add(time.Hour),
+			Period: c.period})
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := count{owed: &Backlog{}, law: law{event: 24 * time.Hour, documents: 72 * time.Hour}}
+		n := count{owed: &Backlog{}, law: law{event: 24 * time.Hour, documents: 72 * time.Hour}, open: c.open,
+			of:   newContingency(t, &moves{}, sending{}, at),
+			ends: map[string]time.Time{"ended": at.Add(-240 * time.Hour)}}
 		if err := n.add(c.queue, storage.Entry{State: c.state, Head: head}); err != nil {
 			t.Fatal(err)
 		}
