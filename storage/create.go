@@ -80,11 +80,10 @@ func (o *Options) die(format string, args ...any) {
 
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
-	fs := vfs.FS(badBlocksFS{markerFS{o.FS}, &d.blocks, func(path, what string) { o.damaged(d, path, what) }})
-	tables := o.tables
-	if tables == nil {
-		tables = newTableWrites(o)
-	} else {
+	tables := cmp.Or(o.tables, newTableWrites(o))
+	fs := vfs.FS(badBlocksFS{markerFS{o.FS}, &d.blocks, func(path, what string) { o.damaged(d, path, what) },
+		func() { tables.begin("") }})
+	if o.tables != nil {
 		fs = mediumFS{fs, o, tables}
 	}
 	p := &pebble.Options{

@@ -92,7 +92,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 // tableRows reads one table, and skips damaged blocks.
 func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, row func(key, value []byte) error,
 	bad func()) (err error) {
-	f, err := badBlocksFS{o.FS, known, func(_, _ string) {}}.Open(path)
+	f, err := badBlocksFS{o.FS, known, func(_, _ string) {}, func() {}}.Open(path)
 	if err != nil {
 		bad()
 		return nil

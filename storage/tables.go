@@ -64,7 +64,8 @@ func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin delays the first table of an attempt after failures. Pebble holds no lock here.
+// begin delays the first table of an attempt after failures, or the first damaged block that it reads. Pebble holds no
+// lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
 	if strings.Contains(string(category), "flush") {
@@ -373,6 +374,8 @@ type badBlocksFS struct {
 	vfs.FS
 	bad  *badBlocks
 	tell func(path, what string) // called when ReadAt finds a damaged block
+	// again is called before a known bad block fails another read. Pebble at once repeats a compaction that reads one.
+	again func()
 }
 
 // Open implements vfs.FS.
@@ -381,19 +384,21 @@ func (f badBlocksFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error)
 	if err != nil || !strings.HasSuffix(name, ".sst") {
 		return file, err
 	}
-	return badBlocksFile{file, f.PathBase(name), f.bad, func(what string) { f.tell(name, what) }}, nil
+	return badBlocksFile{file, f.PathBase(name), f.bad, func(what string) { f.tell(name, what) }, f.again}, nil
 }
 
 type badBlocksFile struct {
 	vfs.File
-	name string
-	bad  *badBlocks
-	tell func(what string)
+	name  string
+	bad   *badBlocks
+	tell  func(what string)
+	again func()
 }
 
 // ReadAt implements vfs.File.
 func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	if f.bad.hit(f.name, at, at+int64(len(p))) {
+		f.again()
 		return 0, fmt.Errorf("%s: a block at byte %d is damaged: %w", f.name, at, syscall.EIO)
 	}
 	n, err := f.File.ReadAt(p, at)

@@ -102,6 +102,39 @@ func TestTables_FailForGood(t *testing.T) {
 	})
 }
 
+// A compaction that reads a damaged block fails before it writes anything, and is repeated ever more rarely too: Pebble
+// would repeat it at once and for ever, and take a whole core.
+func TestTables_DamagedCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := disktest.New(disktest.Strict)
+		if err := Create(options(disk)); err != nil {
+			t.Fatal(err)
+		}
+		o := options(disk)
+		o.FakeTime = true
+		s := openStoreWith(t, o)
+		for i := range 8 {
+			if err := errors.Join(s.db.Set([]byte("z"), nil, nil), s.db.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 { // the first block of the oldest table
+				if err := disk.Flip(largest(t, disk), 8*16); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		time.Sleep(time.Hour)
+		failed := metrictest.Value(t, s, "dte_store_table_failures_total")
+		if err := s.Health(); !errors.Is(err, ErrCorrupt) || failed < 30 || failed > 200 {
+			t.Errorf("%v attempts in an hour, the store says %v", failed, err)
+		}
+		start := time.Now()
+		if err := s.Close(); err != nil || time.Since(start) > time.Second {
+			t.Errorf("closing took %v: %v", time.Since(start), err)
+		}
+	})
+}
+
 // Close does not wait for the next attempt.
 func TestTables_Close(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
