@@ -29,6 +29,7 @@ const header = { "Idempotency-Key": "venta-ts-1", Prefer: "wait=30" };
 for (const name of ["sold", "again"]) {
   const { data, error } = await client.POST("/dte/dte01", { body: sale, params: { header } });
   if (!data) throw new Error(error.message);
+  if ("valido" in data.data) throw new Error("validated, not sold");
   show(name, data.data);
   if (name === "again") {
     const codigoGeneracion = data.data.codigoGeneracion;
