@@ -166,8 +166,8 @@ func (g *Gateway) link(c *call, layout string) error {
 	return c.answer(reply.Link(c.code, url, linkLife))
 }
 
-// pass returns the token of a link: its end, the layout, the branch, and an HMAC of these and the document. The HMAC's
-// key is derived from the token table's secret. A new secret ends all links.
+// pass returns the token of a link: its expiry, the layout, the branch, and an HMAC of these and the document. The
+// HMAC's key is derived from the token table's secret. A new secret makes all earlier links invalid.
 func (t *TokenTable) pass(code dte.Code, layout string, branch int64, until time.Time) string {
 	claims := fmt.Sprintf("%s.%s.%s", strconv.FormatInt(until.Unix(), 36), layout, strconv.FormatInt(branch, 36))
 	return claims + "." + base64.RawURLEncoding.EncodeToString(t.seal(code, claims))

@@ -399,7 +399,7 @@ func (i *ids) drop(id uint64) {
 	delete(i.busy, id)
 }
 
-// floor is the id below which every record is durable or will never be.
+// floor is the id below which every record is durable, or will never be stored.
 func (i *ids) floor() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -263,7 +263,7 @@ func (r *lostRow) encode() []byte {
 	return b
 }
 
-// holes are all rows of the table; most stores have no such rows.
+// holes holds all rows of the table lost (tableLost). Most stores have no such rows.
 type holes struct {
 	at      map[uint32]map[uint64]lostRow // the holes, by sequence and first position
 	given   map[uint32]map[uint64]lostRow // numbers that were given up, by sequence and position

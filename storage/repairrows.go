@@ -421,8 +421,8 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	return c, nil
 }
 
-// leastChange is less than the size of any change in the log, in bytes. It gives the largest number of changes that
-// unreadable bytes at the log's end may have had.
+// leastChange is less than the size of any change in the log, in bytes. Therefore n unreadable bytes at the log's end
+// held at most n/leastChange changes, rounded up.
 const leastChange = 256
 
 // rows calls fn with each row of one segment, also with the rows around damage. It records in told the end of the

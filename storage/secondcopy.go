@@ -67,8 +67,8 @@ const (
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
 
-	// examinePatience is how long a start waits until the medium's end is read. Nothing is written. At most
-	// one segment is read, unless the medium knows more than the store.
+	// examinePatience is how long a start waits until the medium's end is read. This reading writes nothing. It
+	// reads at most one segment, unless the medium knows more than the store.
 	examinePatience = 15 * time.Second
 )
 

@@ -55,11 +55,12 @@ type claim struct {
 	debt    time.Time       // when its allowance will have covered its work so far
 }
 
-// New returns a queue without any work in it.
+// New returns an empty queue.
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
-// Enter waits for a turn of who, an id that the caller chooses, and returns the function that ends the turn. Errors:
-// *Busy if too many requests of who wait already, or if its allowance is used up; ctx's error if ctx ends first.
+// Enter waits for a turn, and returns the function that ends the turn. who is an id that the caller chooses. The work
+// of one id shares an allowance. Errors: *Busy if too many requests with this id wait already, or if the allowance is
+// used up; ctx's error if ctx ends first.
 func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) {
 	q.mu.Lock()
 	c := q.by[who]

@@ -177,7 +177,7 @@ type place struct {
 	Cursor uint64 `json:"cursor"`
 }
 
-// findPlace reads the place. A hook without a place begins after all existing results: the till's poller has those.
+// findPlace reads the place. A hook without a place begins after all existing results: the till finds those by polling.
 func (h *Hook) findPlace(ctx context.Context) error {
 	code, _, err := h.o.Store.Lookup(h.key.Key)
 	if err == nil {

@@ -25,8 +25,8 @@ func Day(date string) uint32 {
 }
 
 // Days returns the days to which a document belongs, in El Salvador: the days of its date, corrections and
-// invalidation. Clocks jump, therefore ids and a document's days need not grow with dates: find the documents of a day
-// with the store's index of days, never by id.
+// invalidation. Clocks jump, therefore a higher id may have an earlier date: find the documents of a day with the
+// store's index of days, never by id.
 func (h *Head) Days() []uint32 {
 	days := []uint32{Day(h.Date)}
 	add := func(at time.Time) {

@@ -70,7 +70,8 @@ func (r *Rule) checkCreditable() (f []error) {
 	return f
 }
 
-// checkView refuses a view that prints what no document has, or that prints what the box knows under another name.
+// checkView refuses a view that prints a field that no document has, or that gives another label or block to a field
+// that the box knows.
 func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 	wrong := func(path, format string, args ...any) {
 		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))

@@ -48,7 +48,7 @@ type Listener struct {
 // Places are the limits of a Listener.
 type Places struct {
 	All        int // connections
-	Strangers  int // of these, without a good token; the other places are for known connections
+	Strangers  int // connections without a good token; the rest of All is for known connections
 	PerAddress int
 	PerToken   int
 }

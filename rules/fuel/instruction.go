@@ -295,7 +295,7 @@ func (m *module) read(body []byte, s signature) error {
 	return m.work.function(f, s)
 }
 
-// write returns a function that was read, with its metering.
+// write returns the code of a function that was read, with the metering added.
 func (m *module) write(f *scan) []byte {
 	body := f.r.b
 	w := &writer{f: f, out: make([]byte, 0, len(body)+32*len(f.insertions)+8)}

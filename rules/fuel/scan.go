@@ -342,7 +342,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// items reads a count, which must be at most most. what names the counted things in errors.
+// items reads a count, and fails if the count exceeds most. what is the noun for errors.
 func (r *reader) items(what string, most int) int {
 	n := r.count()
 	if n > most {

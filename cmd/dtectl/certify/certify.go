@@ -211,7 +211,7 @@ func (r *Runner) wants(kind string) bool {
 	return slices.Contains(r.o.Kinds, kind) && r.count(kind).Wanted > 0
 }
 
-// say reports the run's progress and what happens to Show.
+// say passes the run's progress, and a text about what happens, to Show.
 func (r *Runner) say(what string) {
 	if r.status == nil {
 		return

@@ -54,7 +54,7 @@ func Counted(name string) bool {
 			"totalIvaRetenido", "totalIVAretenido"}, name)
 }
 
-// saidOfLine lists the amounts of a line that the till gives: of a sale, a withholding, a donation or a liquidation.
+// saidOfLine lists the amounts that the till gives for a line of a sale, a withholding, a donation or a liquidation.
 var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
 	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro",
 	"flete"}

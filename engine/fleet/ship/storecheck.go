@@ -15,7 +15,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is how often checks looks whether a new day has begun. The first look is an hour after the start.
+// lookAgain is the pause between two looks at the date: a new day begins a new check. The first look is an hour after
+// the start.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
