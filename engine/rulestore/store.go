@@ -3,7 +3,7 @@
 // key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go)
 // or with their own rules (replay.go). Book is the rules in force, ready to compute: a Rule takes the facts of a sale
 // and returns the amounts and a filled document, or the faults of the sale (rulebook.go, evaluate.go, golden.go). Guard
-// counts the failures of each bundle (failures.go), and decides when the branch returns to the last good bundle itself.
+// counts the failures of each bundle (guard.go), and decides when the branch returns to the last good bundle itself.
 package rulestore
 
 import (
