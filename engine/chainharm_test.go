@@ -15,6 +15,7 @@ import (
 
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/fleet/ship"
+	"dtegate/engine/record"
 	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
@@ -348,6 +349,7 @@ func (m *chainBox) recover(from storage.Sources, accepted []storage.Loss) error 
 	}
 	_, gone := o.FS.Stat(o.Dir)
 	_, err := storage.Assemble(context.Background(), from, o, nil)
+	m.site.chain.tell("%s: assemble: %v", m.site.name, err)
 	switch {
 	case errors.Is(err, storage.ErrSound), errors.Is(err, storage.ErrDiverged),
 		errors.Is(err, storage.ErrCorrupt) && gone == nil:
@@ -401,6 +403,14 @@ func (s *site) recovers(m *chainBox, from storage.Sources) {
 			}
 			s.must(m.tidy())
 			return
+		case errors.As(err, &owes) && from.Copy == onCopy && losses == nil: // the box may have shipped it
+			fetched, _, err := s.fetch(m)
+			if errors.Is(err, ship.ErrNothing) {
+				losses = s.nameLosses(owes.owed)
+				continue
+			}
+			s.must(err)
+			from = fetched
 		case errors.As(err, &owes):
 			losses = s.nameLosses(owes.owed)
 		case errors.Is(err, errWantsMark): // it is gone: the file is moved away
@@ -510,11 +520,15 @@ func (s *site) missed(m *chainBox) {
 	}
 }
 
-// holds returns an error if the box lacks a sale. While the box settles it with MH, no till can read it.
+// holds returns an error if the box lacks a sale, or its signed form. While the box settles it with MH, no till can
+// read it.
 func (m *chainBox) holds(key string, x *chainSale) error {
-	e, err := m.store.Get(storage.Code(codeOf(x.view)))
+	e, h, err := record.Read(m.store, storage.Code(codeOf(x.view)))
 	if series, n := seriesOf(x.view.JSON); err == nil && (e.Series != series || e.Number != n) {
 		m.t.Errorf("P2: %s was answered %s and is %s %d", key, x.view.ControlNumber, e.Series, e.Number)
+	}
+	if err == nil {
+		_, err = record.SignedForm(m.store, e.Code, h)
 	}
 	return err
 }

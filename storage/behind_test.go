@@ -402,3 +402,83 @@ func TestTakeCopy_Filled(t *testing.T) {
 	same(t, "taken", want, rows(t, s))
 	sound(t, s)
 }
+
+// holed is a box with a card and a hole that a person has accepted.
+func holed(t *testing.T) *disktest.Disk {
+	t.Helper()
+	s, disk := newStore(t)
+	everything(t, s, 1)
+	series, err := readAllSeries(s.db)
+	must(t, err)
+	must(t, errors.Join(s.db.Delete(journalKey(series["a"].Sequence, 2), nil), s.Close()))
+	said, err := Assemble(ctx, Sources{}, options(disk), nil)
+	if err != nil || len(said.missing()) != 1 {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	s = openStore(t, disk)
+	must(t, errors.Join(settle(s, 0, "accepted"), s.Close()))
+	return disk
+}
+
+// A store with an accepted hole that was put back gets the rest from the card too.
+func TestBehind_Holed(t *testing.T) {
+	disk := holed(t)
+	s := live(t, disk)
+	put(t, s, "a", 50)
+	must(t, s.Close())
+	now := disk.Copy()
+	s = live(t, now)
+	last := put(t, s, "a", 51).Number
+	must(t, s.Close())
+	takeCard(t, now, disk)
+	s = openStoreWith(t, withCard(disk))
+	mustHold(t, s)
+	must(t, s.Close())
+	taken, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+	if err != nil || !taken.Whole || taken.Last["a"] != last {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	s = live(t, disk)
+	if _, err := s.Get(code(51)); err != nil || s.Behind() != nil {
+		t.Errorf("%v, %v", err, s.Behind())
+	}
+	sound(t, s)
+}
+
+// Before a loss is accepted, another card fills what a damaged one lacks.
+func TestRebuild_AnotherCard(t *testing.T) {
+	fs, want := oldAndNew(t)
+	disk := onlyCard(t, fs)
+	numbers, err := segmentNumbers(disk, card)
+	must(t, err)
+	path := segmentPath(disk, card, numbers[len(numbers)/2])
+	writeFile(t, disk, path, flipMiddle(readFile(t, disk, path)))
+	said, err := Assemble(ctx, Sources{Copy: card}, options(disk), nil)
+	if err != nil || len(said.missing()) == 0 {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	must(t, openStore(t, disk).Close()) // as dtectl recover does, to say what is owed
+	const right = "card/right"
+	must(t, disk.MkdirAll(right, 0o700))
+	for _, n := range numbers {
+		writeFile(t, disk, segmentPath(disk, right, n), readFile(t, fs, segmentPath(fs, card, n)))
+	}
+	again, err := Assemble(ctx, Sources{Copy: right}, options(disk), nil)
+	if err != nil || len(again.missing())+len(again.Lacking) > 0 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	for _, from := range []string{card, right} {
+		if _, err := Assemble(ctx, Sources{Copy: from}, options(disk), nil); !errors.Is(err, ErrSound) {
+			t.Errorf("%s, a second time: %v", from, err)
+		}
+	}
+	s := openStore(t, disk)
+	o, err := s.Owed(nil)
+	if err != nil || o == nil || !o.MarkLost {
+		t.Errorf("the mark that was lost: %+v, %v", o, err)
+	}
+	if err := want.honest(s, nil); err != nil {
+		t.Error(err)
+	}
+	must(t, s.Close())
+}

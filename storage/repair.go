@@ -256,11 +256,10 @@ func (r *assembly) needed(ctx context.Context) error {
 		r.unsure = true // the store cannot even be opened
 		return nil
 	}
-	restored, damaged := false, false
+	damaged := false
 	for _, p := range report.Problems {
 		switch p.Where {
 		case describeKey(keyRestored): // no damage: Settle deletes the row
-			restored = true
 		case markProblem:
 			// In the last 32 KiB of its log Pebble cannot distinguish damage from bytes that were never synced: the
 			// mark can.
@@ -276,7 +275,7 @@ func (r *assembly) needed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	more, err := r.compare(db, report, restored)
+	more, err := r.compare(db, report)
 	if err = errors.Join(err, db.Close()); err == nil && !more {
 		err = ErrSound
 	}
@@ -284,15 +283,22 @@ func (r *assembly) needed(ctx context.Context) error {
 }
 
 // compare reports whether a medium has something that a sound store lacks.
-func (r *assembly) compare(db *pebble.DB, report *Report, restored bool) (bool, error) {
+func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 	row, err := readJSON[*Restoration](db, keyRestored)
 	if err != nil {
 		return false, err
 	}
-	if row != nil || len(report.Missing) > 0 { // another backup may have the missing rows
-		return slices.ContainsFunc(r.from.Backups, func(dir string) bool {
-			return row == nil || !slices.Contains(row.Sources, "backup "+dir)
-		}), nil
+	isNew := func(name string) bool { return row == nil || !slices.Contains(row.Sources, name) }
+	if (row != nil || len(report.Missing) > 0) && slices.ContainsFunc(r.from.Backups,
+		func(dir string) bool { return isNew("backup " + dir) }) {
+		return true, nil // the backup may have the missing rows
+	}
+	if row != nil { // another copy may have them too
+		if r.from.Copy == "" || !isNew("second copy "+r.from.Copy) {
+			return false, nil
+		}
+		c, err := readCopy(r.o.FS, r.from.Copy)
+		return err == nil && sameFamily(c.store, row.From), nil
 	}
 	j, err := newMarkJudge(db)
 	if err != nil {
@@ -405,6 +411,8 @@ func (a *assembly) finish() error {
 		a.said.Lacking = nil
 		return nil
 	}
+	// A mark that was made after the loss of the former one bounds no number.
+	a.row.MarkLost = a.row.MarkLost || was != nil && was.MarkLost
 	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
 	for _, s := range a.said.Sources {
 		a.row.Sources = append(a.row.Sources, s.Name)

@@ -489,7 +489,8 @@ func (r *recovery) next(owed *storage.Owed) error {
 const (
 	lossAdvice = `
 A lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the
-right card or a backup first, and name it with --from. Numbers that no medium has are given up by name:
+right card or a backup first, and name it with --from, or what the box shipped, with --from fleet. Numbers that no
+medium has are given up by name:
 
 `
 	incompleteAdvice = `No number is proposed: put back what the chain's store has lost, from its own versions,
