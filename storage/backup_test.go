@@ -167,7 +167,7 @@ func crashes(mem *disktest.Disk, work func(fs vfs.FS)) []*disktest.Disk {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			mu.Lock()
 			defer mu.Unlock()
-			if count++; soak || count%2 == 0 {
+			if count++; soak || count%2 == 0 || op.Kind == errorfs.OpRename { // between two renames, always
 				percent := []int{0, 40, 100}[rng.IntN(3)]
 				disks = append(disks, mem.Crash(percent, rng))
 			}
