@@ -53,11 +53,7 @@ func TestContingency_LayoutLacksType(t *testing.T) {
 			}
 			parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(given), []byte(wanted), 1)
 		})
-	g := rules.NewGeneration(append(was.Rules(), narrow, eventBundle(t, "9.0.0", bundletest.In("2026-11-03", "")))...)
-	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
-	if err != nil {
-		t.Fatal(err)
-	}
+	book := bookWith(t, was, narrow, eventBundle(t, "9.0.0", bundletest.In("2026-11-03", "")))
 	inBubble(t, func(b *box) {
 		b.close()
 		b.book = book

@@ -26,11 +26,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := common(t).book
-	g := rules.NewGeneration(append(was.Rules(), &rules.Rule{Bundle: other})...)
-	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
-	if err != nil {
-		t.Fatal(err)
-	}
+	book := bookWith(t, was, &rules.Rule{Bundle: other})
 	inBubble(t, func(b *box) {
 		b.close()
 		b.book = book
@@ -77,4 +73,15 @@ func TestContingency_OtherLaw(t *testing.T) {
 		}
 		b.audit()
 	})
+}
+
+// bookWith returns a book of the same rules and further ones.
+func bookWith(t *testing.T, was *rulestore.Book, more ...*rules.Rule) *rulestore.Book {
+	t.Helper()
+	g := rules.NewGeneration(append(was.Rules(), more...)...)
+	book, err := rulestore.NewBook(g, nil, was.Catalogues(), nil, was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return book
 }

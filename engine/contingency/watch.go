@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -320,7 +321,7 @@ func (c *Contingency) periods() ([]*Period, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
-	slices.SortFunc(entries, func(a, b storage.Entry) int { return int(a.ID) - int(b.ID) }) // times may be wrong
+	slices.SortFunc(entries, func(a, b storage.Entry) int { return cmp.Compare(a.ID, b.ID) }) // times may be wrong
 	var list []*Period
 	for _, entry := range entries {
 		if p, err := decodePeriod(entry); err == nil {
