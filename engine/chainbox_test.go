@@ -83,7 +83,7 @@ func (m *chainBox) tryOn() error {
 	m.agent, err = fleet.New(fleet.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Group: chainGroup,
 		Director: []fleetwire.Key{fleetwire.Public(chainDirector)}, Box: m.key,
 		Points: []fleetwire.Point{m.numbered()}, Rules: m.gate, State: m.disk, Logger: quiet, Now: m.now,
-		Rand: fork(m.rand), Poll: 30 * time.Minute, Look: 5 * time.Minute, Report: time.Hour,
+		Rand: fork(m.rand), Poll: 30 * time.Minute, Look: 10 * time.Minute, Report: time.Hour,
 		Describe: func(s *fleetwire.Status) {
 			s.Ready, s.Copy = true, m.ship.Shipped()
 			s.Copy.Last, _ = m.store.LastNumbers() // as far as it can be read
@@ -350,7 +350,7 @@ func (m *chainBox) alone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	since, up := m.line.up()
-	const enough = 30 * time.Minute // looks are 5 minutes apart, and one in fifty fails
+	const enough = 45 * time.Minute // looks are 10 minutes apart, and one in fifty fails
 	return !m.replaced.IsZero() && up && time.Since(since) > enough && time.Since(m.replaced) > enough
 }
 

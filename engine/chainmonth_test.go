@@ -332,7 +332,7 @@ func (s *site) sell(m *chainBox) {
 			s.chain.t.Errorf("%s: %v", key, err)
 		case err != nil:
 		case late:
-			s.chain.t.Errorf("P11: %s has number %s of a box that could know for half an hour that another has its "+
+			s.chain.t.Errorf("P11: %s has number %s of a box that could know for 45 minutes that another has its "+
 				"branch", key, view.ControlNumber)
 		default:
 			s.sales[key] = &chainSale{view: view, by: m, at: time.Now()}

@@ -150,13 +150,12 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			last = max(last, n)
 		}
 	}
-	// check one more epoch: the last enrolment may be lost
+	// One more epoch is checked, because the last enrolment may be lost, and then the next: a list may lack the newest.
 	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
-		if there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch)); err != nil {
+		there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch))
+		if err != nil {
 			return nil, stray, err
-		} else if !there {
-			continue
 		}
 		held, err := store.Fetch(ctx, fleetproto.BoxKey(branch, epoch), fleetproto.MaxJWS)
 		if err != nil && !disproved(err) {
@@ -167,11 +166,22 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			e, err = c.chain.OpenEnrolment(held.Data, director, branch, epoch)
 		}
 		if err != nil {
-			stray.shipped, stray.why = append(stray.shipped, epoch), append(stray.why, fmt.Errorf("epoch %d: %w", epoch,
-				err))
+			if there {
+				stray.shipped, stray.why = append(stray.shipped, epoch), append(stray.why,
+					fmt.Errorf("epoch %d: %w", epoch, err))
+			}
 			continue
 		}
-		c.box = e.BoxKeyOf()
+		c.box, last = e.BoxKeyOf(), max(last, epoch)
+		if !there {
+			status, err := c.status(ctx)
+			if err != nil {
+				return nil, stray, err
+			}
+			if status == nil || status.Copy == nil || status.Copy.Segment == 0 {
+				continue
+			}
+		}
 		list = append(list, c)
 	}
 	return list, stray, nil

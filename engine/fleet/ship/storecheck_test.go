@@ -43,11 +43,16 @@ func (w *world) check() {
 // status writes the box's status, as the agent does.
 func (w *world) status() {
 	w.t.Helper()
-	data, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
-		Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), Sequence: 1,
-		At: time.Now(), Copy: w.ship.Shipped()}, box)
+	w.statusOf(box, 1)
+}
+
+func (w *world) statusOf(key fleetproto.Signer, epoch int64) {
+	w.t.Helper()
+	data, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "norte", Epoch: epoch,
+		Key: fleetproto.EncodeKey(fleetproto.Public(key).Public), Sequence: 1,
+		At: time.Now(), Copy: w.ship.Shipped()}, key)
 	if err == nil {
-		err = w.store.Overwrite(context.Background(), fleetproto.StatusKey("centro", 1), data)
+		err = w.store.Overwrite(context.Background(), fleetproto.StatusKey("centro", epoch), data)
 	}
 	if err != nil {
 		w.t.Fatal(err)

@@ -2,6 +2,7 @@ package ship_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -80,6 +81,30 @@ func TestFetch_Whole(t *testing.T) {
 				t.Errorf("%s: %+v %v", name, f, err)
 			}
 		}
+	}
+}
+
+// TestFetch_NotListed: a store whose lists leave out all that the last two boxes shipped, and their enrolments, is asked
+// for them by name: nobody names what the last box shipped as lost.
+func TestFetch_NotListed(t *testing.T) {
+	w := newWorld(t)
+	for epoch, key := range map[int64]fleetproto.Signer{1: box, 3: other} {
+		w.enrol(key, epoch)
+		w.disk, w.dir = &fleettest.File{}, t.TempDir()
+		w.grow("0000000001.copy", fmt.Sprint("head-sold by ", epoch))
+		w.start(key, epoch)
+		w.steps()
+		w.statusOf(key, epoch)
+	}
+	w.store.Hidden = func(key string) bool {
+		return slices.ContainsFunc([]int64{2, 3}, func(epoch int64) bool {
+			return key == fleetproto.BoxKey("centro", epoch) ||
+				strings.HasPrefix(key, fleetproto.EpochFolder("centro", epoch))
+		})
+	}
+	got, f, err := w.fetch()
+	if err != nil || f.Epoch != 3 || f.Lacks() != "" || !strings.Contains(got, "head-sold by 3") {
+		t.Errorf("%+v %v\n%s", f, err, got)
 	}
 }
 
