@@ -60,7 +60,7 @@ type Options struct {
 	Reachable <-chan struct{}
 	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
 	Gate func(record.Point) error
-	// Open reports whether the branch may issue a type: a signed bundle alone opens no door. Default: every type.
+	// Open reports whether the branch may issue a type; a signed bundle alone does not permit it. Default: every type.
 	Open func(document string) bool
 	// Acted is called after an Act is stored. Default: no call.
 	Acted func(Act)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -204,16 +203,6 @@ func closed(document, why string) *refusal.Error {
 	return &refusal.Error{Code: refusal.CodeTypeClosed,
 		Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,
 			record.TypeOf(document).Name, why)}
-}
-
-// idempotency returns the request's key within its point of sale, or nil if the request has no key.
-func idempotency(req Request) *storage.Idempotency {
-	if req.IdempotencyKey == "" {
-		return nil
-	}
-	// The same body on another endpoint is another sale.
-	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
-		Digest: sha256.Sum256(append([]byte(req.Document), req.Digest[:]...))}
 }
 
 // draft is a sale before it has a number.
@@ -484,34 +473,6 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	}
 	to.Head, err = h.Encode()
 	return to, err
-}
-
-// Repeated returns the document that was issued under a request's key, as it stands now; nil if there is none.
-func (e *Engine) Repeated(ctx context.Context, req Request) (*record.View, error) {
-	if key := idempotency(req); key != nil {
-		return e.answerRepeated(ctx, key, req)
-	}
-	return nil, nil
-}
-
-// answerRepeated returns the document that was issued under a key, or nil if the key is new.
-func (e *Engine) answerRepeated(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
-	code, first, err := e.store.Lookup(key.Key)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, refusal.Internal(err)
-	}
-	if first != key.Digest {
-		return nil, &refusal.Error{Code: refusal.CodeKeyConflict,
-			Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
-	}
-	entry, err := e.settleDocument(ctx, code, false)
-	if err != nil {
-		return nil, err
-	}
-	return e.public(entry)
 }
 
 // manyLines is the number of lines from which a sale waits for a turn: 2,000 lines need some 60 ms of the processor.

@@ -190,7 +190,7 @@ func (b *box) pieces(early rows) (list []piece) {
 	return list
 }
 
-// The rows of a record in the store's tables: see storage/keys.go.
+// The rows of a record in the store's tables: see storage/rowkeys.go.
 func entryKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{4}, id) }
 func partKey(id uint64, name string) []byte {
 	return append(binary.BigEndian.AppendUint64([]byte{5}, id), name...)

@@ -67,7 +67,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code,
 			Message: message}}}
 	}
-	// of the types in Origins, the rule may accept fewer
+	// the rule may refuse some types of Origins
 	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) {
 		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+
 			", que no admite esta operación")

@@ -305,7 +305,7 @@ func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
 	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.DoubtFor)):
-		return true // before the other form can have been sent
+		return true // MH sealed it before the other form can have been sent
 	}
 	next.Form = last
 	return false

@@ -304,7 +304,7 @@ const (
 	insistPause = 250 * time.Millisecond
 )
 
-// slow pauses before a token's 429 when the token has had too many of them.
+// slow pauses before the answer 429 if the token has already had too many such answers.
 func (g *Gateway) slow(token int64) {
 	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) > 0 {
 		_ = fairqueue.Sleep(g.serving, insistPause) // the end of the service ends the pause

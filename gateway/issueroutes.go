@@ -150,8 +150,8 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if err != nil {
 		return nil, err
 	}
-	// A repeated sale was read by the form of its day, and stores nothing. Today's form may refuse it, or be gone with
-	// the type's bundle.
+	// A repeated sale was read by the form of its day, and stores nothing. Today's form may refuse it, or no longer
+	// exist if the type's bundle has ended.
 	wait := g.daily.left(c.token.ID, g.o.Now())
 	if refused := wait > 0 || len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) &&
 		!validates(c.ctx) {

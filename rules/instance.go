@@ -5,11 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -203,89 +200,6 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	}
 	return nil
 }
-
-// sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
-// next slice of the budget. Between two slices the garbage collector can stop the guest, and the host can end a guest
-// that has worked too long. A slice of the shipped rules takes 16 µs compiled; a slice of a guest that waits for memory
-// at each step takes 70 ms.
-const sliceFuel = 20_000
-
-// meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.
-type meter struct {
-	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice, and of the stack
-	limit       time.Duration     // limit of a call's processor time
-	reserve     int64             // fuel of the budget not yet granted; negative if a call needed more
-	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
-	since       time.Time         // when the first slice was spent
-	worked      time.Duration     // the processor time of the thread at that moment
-	late        bool              // the call was ended because of limit
-}
-
-// begin gives a call its budget and its stack.
-func (m *meter) begin(budget int64) {
-	m.reserve, m.late = budget, false
-	m.grant()
-	m.stack.Set(fuel.Stack)
-}
-
-// end ends a call. It returns the remaining fuel, negative if the call needed more than its budget.
-func (m *meter) end() int64 {
-	if m.sliced {
-		runtime.UnlockOSThread()
-		m.sliced = false
-	}
-	if m.reserve < 0 {
-		return m.reserve
-	}
-	return m.reserve + int64(m.fuel.Get())
-}
-
-func (m *meter) grant() {
-	slice := min(m.reserve, sliceFuel)
-	m.reserve -= slice
-	m.fuel.Set(uint64(slice))
-}
-
-// errEnded ends a guest's call; instance.leave returns the reason.
-var errEnded = errors.New("the host has ended the call")
-
-// spent is called by the guest when its slice, or its stack, is negative. It grants the next slice, or ends the call by
-// a panic that the engine turns into the call's error.
-func (m *meter) spent() {
-	m.reserve += int64(m.fuel.Get())
-	if m.reserve < 0 || int64(m.stack.Get()) < 0 {
-		panic(errEnded)
-	}
-	if m.late = m.overdue(); m.late {
-		panic(errEnded)
-	}
-	m.grant()
-}
-
-// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts,
-// so that no call fails because the box is busy. The clock is cheaper to read, and processor time never exceeds the
-// time that has passed.
-func (m *meter) overdue() bool {
-	if !m.sliced {
-		runtime.LockOSThread() // otherwise the processor time of other threads would count
-		m.sliced, m.since, m.worked = true, time.Now(), ThreadTime()
-		return false
-	}
-	return time.Since(m.since) > m.limit && ThreadTime()-m.worked > m.limit
-}
-
-// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux; elsewhere only
-// the clock counts.
-func ThreadTime() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var u syscall.Rusage
-	if syscall.Getrusage(thread, &u) != nil {
-		return time.Since(started)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-var started = time.Now()
 
 // decode reads an answer into out, reusing its slices. An error names the rule of rules/abi/README.md, section Answer,
 // that the answer breaks: authors of modules find the rule there.

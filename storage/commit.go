@@ -21,9 +21,10 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 	return s.db.NewBatchWithSize(n)
 }
 
-// commit writes a batch to the log, calls applied as soon as the batch's place there is certain, and returns when the
-// disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
-// unknown; the process ends, and the next one reads the disk. row is the series after the batch, feed its announcement.
+// commit writes a batch to the log, calls applied as soon as the batch's place in the log is certain, and returns when
+// the disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
+// unknown, so the process ends, and the next process reads the disk. row is the row of the series after the batch; feed
+// is the number of its announcement.
 func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func()) {
 	var batch []byte
 	if s.second != nil {
@@ -150,7 +151,7 @@ type syncer struct {
 
 // round is the batches that go to the disk with one sync.
 type round struct {
-	rows []place // as the batches leave them
+	rows []place // the series' rows after their batches
 	done chan struct{}
 }
 
@@ -191,7 +192,8 @@ func (y *syncer) run() {
 	}
 }
 
-// ready takes the next round, unless it is empty or the log still rests. While the log rests, ready sets the timer.
+// ready returns the next round. It returns nil if the round is empty, or if the last sync was too recent: then it sets
+// the timer.
 func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -13,7 +13,7 @@
 //	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store of it.
 //	Dir.new    an attempt at Create or Assemble that did not finish. Worth nothing; the next one removes it.
 //
-// keys.go describes the rows, and locks.go the order of the locks.
+// rowkeys.go describes the rows, and locks.go the order of the locks.
 //
 // # The API
 //

@@ -16,8 +16,8 @@ import (
 // ErrMarkSound means that NewMark makes no new mark: the mark in place is this store's and agrees with the store.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is how old the store's last moment may be if a second copy is to prove the store: a night. A running box
-// beats; after a longer time without a beat, the branch may have sold from another disk.
+// standstill is the longest time since the store's last beat after which a second copy still proves the store: a night.
+// A running box writes a beat every few seconds. After a longer pause the branch may have sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.
@@ -146,7 +146,7 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	generation := from.generation + 1
 	err := writeNewMark(o.FS, o.MarkPath, from.said, firstSlot, generation)
-	if err == nil { // from here on the old file is an old mark
+	if err == nil { // if we crash from here on, a start refuses the old file as an old mark
 		err = setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync)
 	}
 	if err != nil {

@@ -58,7 +58,7 @@ type change struct {
 	feed  uint64
 	batch []byte
 	done  chan struct{} // nil: nobody waits
-	end   position      // set before done: where the change ends in the copy; zero: it is not there
+	end   position      // where the change ends in the copy; zero: the copy lacks it; set before done
 }
 
 // Limits of the second copy.

@@ -8,11 +8,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// An announcement gets its number before it is durable: one that arrives later may have a number below the highest.
+// An announcement gets its number before it is durable. Therefore announcements may arrive out of order, at most this
+// far.
 const reorder = 10_000
 
 // catchUp copies the changes that the store has and the log lacks, as of one moment. It ends with flush; an unfinished
-// fill is void.
+// fill does not count.
 func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r, b := db.NewSnapshot(), db.NewBatch()
@@ -111,7 +112,8 @@ func (f *filler) set(key, value []byte) error {
 	return nil
 }
 
-// full writes the gathered rows when they reach the limit: between two links, so that a segment has whole links.
+// full writes the gathered rows when they reach the limit. It is called between two links, so that no link is split
+// between segments.
 func (f *filler) full() error {
 	if f.b.Len() < f.limit {
 		return nil
@@ -156,7 +158,7 @@ func (f *filler) copyHoles() error {
 	return scan(f.r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
 		var row lostRow
 		if err := json.Unmarshal(value, &row); err != nil || row.To == 0 && row.Partial == nil {
-			return nil // a link has this row
+			return nil // copied with its link
 		}
 		return f.set(key, value)
 	})

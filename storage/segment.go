@@ -187,7 +187,7 @@ func frameAt(b []byte, offset uint64) (f frame, ok bool) {
 // logEnd is the end of a second copy, and the place where its writer continues.
 type logEnd struct {
 	store   [16]byte
-	told    copyState // with everything that can be read at the end
+	told    copyState // with all that can be read, the last segment included
 	trusted copyState // without the last segment: nothing has confirmed it
 	after   position  // where trusted ends
 	counts  uint64    // the last segment that counts; later segments are void; 0: all are void

@@ -64,8 +64,8 @@ func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin delays the first table of an attempt after failures, or the first damaged block that it reads. Pebble holds no
-// lock here.
+// begin is called when an attempt makes its first table, or reads its first damaged block. After failures it waits.
+// Pebble holds no lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
 	if strings.Contains(string(category), "flush") {
@@ -129,9 +129,9 @@ func (t *tableWrites) ended(kind int, err error) {
 	}
 }
 
-// background handles every failure of Pebble's background work. For flushes and compactions, ended was already called;
-// Pebble holds its lock now. The other work reads tables to learn their contents; when such a read fails, Pebble 2.1.7
-// repeats it at once and for ever.
+// background handles every failure of Pebble's background work. Pebble holds its lock now. For flushes and compactions,
+// ended has already been called. Any other work reads tables to learn their contents; Pebble 2.1.7 repeats a failed
+// read at once, without end.
 func (t *tableWrites) background(err error) {
 	var usage usageError
 	t.mu.Lock()

@@ -142,8 +142,8 @@ func describeVerbs(format string, n *kong.Node, path []string) {
 	}
 }
 
-// completions are the shells' scripts around the table of verbs. Each finds the verb on the line, and offers the words
-// that may follow it, or else files.
+// completions are the shells' completion scripts; the table of verbs goes between begin and end. Each script finds the
+// verb on the line, and offers the words that may follow it. If there are none, it offers files.
 var completions = map[string]struct{ begin, verb, end string }{
 	"bash": {"declare -A _dtectl_words=(", "[_%s]=\"%s\"\n", `)
 _dtectl() {

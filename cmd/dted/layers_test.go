@@ -199,7 +199,7 @@ var clocks = map[string]string{
 	"rules/cache.go":                     "the time of a file, beside those that the file system sets",
 	"rules/admission.go":                 took,
 	"rules/module.go":                    took,
-	"rules/instance.go":                  "compared with the processor's time of the thread",
+	"rules/fuel.go":                      "compared with the processor's time of the thread",
 	"storage/commit.go":                  "how long the medium rested",
 	"storage/tables.go":                  "how long the medium has failed",
 }

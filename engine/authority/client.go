@@ -111,7 +111,7 @@ type Outcome struct {
 	Response *Response // set for Accepted and Rejected, and for NotFound if MH sent it
 	// Sent is set for Unknown. True: MH may have received the document. False: MH certainly did not receive it.
 	Sent bool
-	Err  error // of Unknown: why
+	Err  error // why the result is Unknown
 }
 
 // CodeRegistered is the codigoMsg with which MH refuses a document whose code or number it already holds.

@@ -143,7 +143,7 @@ type rows []placed
 
 type placed struct {
 	order
-	line string // the cells, separated by unit
+	line string // the cells, with the character unit between them
 }
 
 // unit separates the cells of a row. Cells contain no control characters, because text removes them.

@@ -122,7 +122,7 @@ func (n *count) add(queue string, entry storage.Entry) error {
 			n.owed.Refused = text
 		}
 	}
-	if h.Period == "" || h.Until.After(n.owed.At) { // alone, or in the future: the clock was ahead
+	if h.Period == "" || h.Until.After(n.owed.At) { // deferred alone, or dated by a clock that was ahead
 		if n.open != nil && n.open.Began.Sub(h.Until) < n.law.event { // it began soon after: the same cause
 			return nil
 		}

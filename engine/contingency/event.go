@@ -81,7 +81,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	for _, o := range all {
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
-		case o.head.CreatedAt.Truncate(time.Second).After(now): // by a clock that was ahead: MH refuses a time to come
+		case o.head.CreatedAt.Truncate(time.Second).After(now): // the clock was ahead: MH refuses a time in the future
 		case record.PutOff(o.entry, c.branch.Now()):
 			// Make one event a period, if possible: the event waits for documents in doubt, for at most half of the
 			// time that the law allows, but not for documents of refused events.
@@ -382,8 +382,8 @@ func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event)
 	return c.finish(ctx, event, record.EventDone)
 }
 
-// disperse frees the documents of a refused event. MH sometimes answers that it already has some of them. All its
-// documents are queried before the next event; documents that MH lists in another event are forwarded.
+// disperse queues the documents of a refused event for another event. MH may already have some of them. Therefore each
+// document is queried before its next event; a document that MH lists in another event is forwarded.
 func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Event) error {
 	list, err := c.documents(event.Code, record.Deferred)
 	if err != nil {

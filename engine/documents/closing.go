@@ -259,7 +259,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	d.number(h)
 	estado := record.Estado(entry.State)
 	switch {
-	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // it is sold again
+	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // lost; the goods are sold again
 		estado = record.EstadoRejected
 	case estado == "": // signed, and MH has not answered: a Z never changes
 		estado = record.EstadoContingency

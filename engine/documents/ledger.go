@@ -35,7 +35,7 @@ type ledger struct {
 	changes sync.Mutex
 	touched map[uint64]struct{} // records that changed since they were read
 	lost    bool                // touched was full: some changes were dropped
-	builder map[uint64]struct{} // like touched, for the day that build reads; nil: build reads no day
+	builder map[uint64]struct{} // records that changed while build reads a day; nil: build is not reading
 }
 
 // maxTouched is the most changes kept for the next query. After more, all days are read again at their next use.
@@ -75,7 +75,7 @@ type row struct {
 	id     uint64
 	amount dte.Amount
 	group  uint16
-	hour   uint8 // of issue, El Salvador's
+	hour   uint8 // hour of issue in El Salvador
 	late   bool  // issued in contingency
 }
 

@@ -104,16 +104,17 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// queueRefusal queues the act that the branch refuses a bundle. It is the last act about the bundle.
+// queueRefusal queues the act by which the branch reports that it refuses a bundle. No other act about the bundle
+// follows.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: rollout, Rule: r.String(),
 		Digest: r.Digest, Document: r.Document, Reason: reason})
 }
 
-// ensureRule admits a bundle, unless it is in force or coming. It returns the reason for which the gate refuses the
-// bundle. An error is a fault of the store or of the box; for a bundle of the live state it may also mean that the
-// branch has left the bundle: the error stays until the centre or the branch decides otherwise.
+// ensureRule admits a bundle, unless it is in force or coming. refused is the gate's reason for refusing the bundle. An
+// error is a fault of the store or of the box. For a bundle of the live state an error may also mean that the branch
+// has left the bundle: that error stays until the centre or the branch decides otherwise.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
@@ -271,9 +272,9 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 }
 
 // leaveRollouts leaves the bundles of the last roll-out that this box began, if the centre no longer wants them. It
-// returns to the bundles that they replaced here, never to older bundles. It does so once for each roll-out, therefore
-// the director's key cannot lead a branch back step by step. A bundle that the branch cannot leave now is owed:
-// leaveRollouts tries it again, and it delays no other roll-out.
+// returns to the bundles that they replaced here, never to older bundles. It does so once for each roll-out. Therefore
+// a thief of the director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now,
+// leaveRollouts tries again later; other roll-outs do not wait for it.
 func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	owed := slices.DeleteFunc(slices.Clone(a.state.Owed), func(r takenRule) bool {

@@ -113,7 +113,7 @@ type ArchiveCheck struct {
 
 	mu     sync.Mutex // guards calls of Progress and Found, and totals.Findings
 	totals ArchiveTotals
-	owed   [][2]bool // by record and file: the listing has not shown the object yet
+	owed   [][2]bool // by record and file: true until the listing shows the object
 }
 
 // ArchiveFinding is one difference between the archive and the store.

@@ -233,7 +233,7 @@ type receipt struct{ parts []part }
 
 func (r *receipt) add(p part) { r.parts = append(r.parts, p) }
 
-// rule adds a rule unless the last part is a rule.
+// rule adds a horizontal line unless the last part is such a line.
 func (r *receipt) rule() {
 	if n := len(r.parts); n > 0 && r.parts[n-1].kind != partRule {
 		r.add(part{kind: partRule})

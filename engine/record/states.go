@@ -56,7 +56,7 @@ const (
 	QueueReport      = "report"      // Deferred: waits for a contingency event
 	QueueForward     = "forward"     // Reported: the document itself must be sent to MH
 	QueueInvalidate  = "invalidate"  // Accepted, with a signed invalidation that MH has not answered
-	QueueCorrect     = "correct"     // Rejected after the fact, until they can no longer be corrected
+	QueueCorrect     = "correct"     // Rejected after the sale: documents that can still be corrected
 	QueueDeliver     = "deliver"     // to be mailed or archived: documents and letters
 	QueueUndelivered = "undelivered" // given up, until a resend succeeds: documents and letters
 	QueuePeriod      = "period"      // the open period, and the periods that ended in the last two days
@@ -64,7 +64,7 @@ const (
 	QueueLot         = "lot"         // lots until each of their documents has its result
 	QueueRules       = "rules"       // every record of rules, for ever
 	QueueAudit       = "audit"       // every act, for ever, the newest first
-	// moved from another queue, because the next step lacks a piece, or a place in an event; see LostRecords
+	// records whose next step needs a piece that is lost, or that have no place in an event: see LostRecords
 	QueueLost = "lost"
 )
 

@@ -19,7 +19,7 @@ import (
 
 // Guard watches the bundles of a branch. A Guard is safe for concurrent use.
 type Guard struct {
-	points int // of sale, in the branch
+	points int // number of the branch's points of sale
 	wanted chan Return
 
 	mu      sync.Mutex
@@ -275,7 +275,7 @@ const (
 // failures are a bundle's evaluations since the start of the appliance.
 type failures struct {
 	used   map[int64]bool      // points of sale that the bundle has answered
-	recent map[int64][]failure // by point of sale, within failuresOf, the newest AloneHarms
+	recent map[int64][]failure // by point of sale: the newest AloneHarms within failuresOf
 }
 
 type failure struct {

@@ -39,8 +39,8 @@ func (r *Rule) checkType() error {
 	return errors.Join(append(append(faults, r.checkCreditable()...), r.checkView(wrong)...)...)
 }
 
-// subtracted are the members of resumen that are included in an amount of bundle.CreditableNames, and that no note may
-// take.
+// subtracted maps an amount of bundle.CreditableNames to the members of resumen that it includes and that a note must
+// not take.
 var subtracted = map[string][]string{"totalGravada": {"descuGravada", "totalIva"}, "totalExenta": {"descuExenta"},
 	"totalNoSuj": {"descuNoSuj"}}
 
@@ -189,8 +189,9 @@ func givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member that goes elsewhere although the layout has a place of the member's own name (one of own):
-// the document would differ from the till's request. A member that goes to receptor must be read as a person.
+// misplaces refuses a member of which the target is not a place of the member's own name (own), although the layout has
+// such a place: the document would differ from the till's request. A member that goes to receptor must be read as a
+// person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway looks for the origin itself

@@ -240,7 +240,7 @@ func valid(schema *jsonschema.Schema, document []byte) error {
 	return schema.Validate(v)
 }
 
-// find returns the operation of a request; other tells that the path has one of another method.
+// find returns the operation of a request; other reports whether the path has only operations with other methods.
 func (c *Contract) find(method, path string) (o *operation, other bool) {
 	parts := strings.Split(path, "/")
 	for _, o := range c.operations {

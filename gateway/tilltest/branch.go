@@ -246,7 +246,7 @@ type Answer struct {
 	Faults                                []Fault
 }
 
-// Fault is one of an error's.
+// Fault is one fault of an error.
 type Fault struct{ Path, Code, Message string }
 
 // Post sends a request to a path below /dte/ and reads the answer.

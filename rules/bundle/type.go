@@ -163,7 +163,7 @@ var (
 	Behaviours = []string{"withholding"}
 )
 
-// Targets of a member that are not a fact of the root.
+// Targets of a member that are not facts at the root.
 const (
 	ToNone     = "none"     // read by the gateway itself
 	ToAppendix = "apendice" // an entry of the appendix, under Label

@@ -139,7 +139,7 @@ const (
 	moveWork     = 1000   // of each value that is selected, for each way into the merge
 	pairWork     = 1      // of each pair of selected values, for each way and each loop
 	alongWork    = 4      // of each selected value for each piece of code
-	pieceWork    = 3      // of each pair of pieces of code
+	pieceWork    = 3      // of each pair of pieces of straight code
 	loopWork     = 60     // of each loop for each piece
 	reloadWork   = 300    // of each global for each call: a compiler reads all globals again after a call
 	localWork    = 10     // of each local for each piece
@@ -177,7 +177,7 @@ const (
 	maxLocals    = 1000     // of a function, its parameters included
 	maxBody      = 64 << 10 // bytes of a function; the largest of a plain Go guest has 12,000
 	maxMoves     = 100_000  // values moved where control flow merges, in a function; a plain Go guest has 11,000
-	// Globals, once for each call, in a function: 170 bytes each in the compiler; a plain Go guest has 1700
+	// globals × calls in a function, each 170 bytes in the compiler; a plain Go guest has 1700
 	maxReloads = 500_000
 	maxHeight  = 10_000 // values on the operand stack of a function
 

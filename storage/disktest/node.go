@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A page is what Linux writes back at once, a sector what a disk does not tear.
+// Linux writes back whole pages. A disk writes a sector either completely or not at all.
 const (
 	page   = 4096
 	sector = 512
@@ -145,7 +145,7 @@ func (n *node) tear(c *node, rules Rules, percent int, rng *rand.Rand) {
 			appended := rules == Ordered && at+sector > durable
 			if percent < 100 && rng.IntN(100) >= percent {
 				if appended {
-					return // a beginning survives
+					return // of appended bytes only a beginning survives
 				}
 				continue
 			}

@@ -29,8 +29,8 @@ type op struct {
 	lost  bool  // a sync of the folder failed: no later one makes it durable
 }
 
-// apply makes the change in a folder's entries. A removal removes the file that it removed then, not a later one of
-// that name.
+// apply makes the change in a folder's entries. A removal removes only the file that had the name at that time, not a
+// later file of the same name.
 func (o op) apply(entries map[string]*node) {
 	switch {
 	case o.to != nil:

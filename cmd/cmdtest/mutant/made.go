@@ -18,7 +18,7 @@ import (
 type Made struct {
 	File     string // from the root of the module
 	Line     int
-	Func     string // that holds it, with the type of its receiver; a name of a constant
+	Func     string // the function around it, with its receiver's type, or the constant
 	Operator string
 	Old, New string // what the source has there
 	at       int    // offset of Old in the file

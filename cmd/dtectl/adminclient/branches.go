@@ -204,7 +204,7 @@ func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
 	return fmt.Errorf("%d of %d branches failed: %s", len(urls), len(list), strings.Join(urls, " "))
 }
 
-// awake asks a branch for something small.
+// awake makes a small request, which shows within patience whether a branch answers.
 func awake(ctx context.Context, g *Gateway, patience time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it said nothing for %v", patience))
 	defer cancel()

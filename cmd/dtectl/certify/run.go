@@ -147,8 +147,8 @@ func (r *Runner) eventDue() bool {
 // one sends one test and notes its outcome.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
-	// The branch answers a key of an earlier run with that run's document. Therefore ordinals begin at the count, and a
-	// run uses each ordinal once.
+	// Keys are made from ordinals. For a key of an earlier run the branch returns that run's document. Therefore
+	// ordinals begin at the count of tests, and a run uses each ordinal once.
 	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
 	r.ordinals[kind] = ordinal + 1
 	if kind == invalidation {
@@ -198,8 +198,8 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	return nil
 }
 
-// unissued notes that the branch refused a request; origin is the document that it refers to, or "". Status 422 means
-// that an earlier run used the key for another request: its document is counted already, or will be.
+// unissued notes that the branch refused a request; origin is the document that the request refers to, or "". Status
+// 422 means that an earlier run used the key for another request: that run's document is counted already, or will be.
 func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return

@@ -23,8 +23,8 @@ type Ring struct {
 	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the enrolled branches of a roll-out's ring. A branch counts by its own box's report, and only by a
-// report that names this roll-out.
+// Measure counts the enrolled branches of a roll-out's ring. For a branch only a report of its own box counts, and only
+// if it names this roll-out.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64

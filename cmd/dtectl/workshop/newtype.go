@@ -409,7 +409,7 @@ var description = &abi.Description{
 	Faults:  []abi.FaultText{faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "El monto supera 92,000,000,000.00"}},
 }
 
-// evaluate is a beginning. TO SAY: each output of a line, and each amount of the summary.
+// evaluate is only a start. TO SAY: each output of a line, and each amount of the summary.
 func evaluate(in *abi.Input, out *abi.Output) {
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	var total int64

@@ -138,7 +138,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 			}
 			return c, err
 		case <-over:
-			if !l.mayComeFree() { // otherwise other requests are answered: this request waits for its turn
+			if !l.mayComeFree() { // otherwise the server answers other requests: wait
 				err = l.notReady(ctx, time.Since(began))
 			}
 		case <-ctx.Done():

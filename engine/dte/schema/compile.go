@@ -23,7 +23,7 @@ type field struct {
 	set      bool // the line output is a set
 	fallback dte.Value
 	from     *from
-	fed      bool // a member at any depth has a from
+	fed      bool // from is set for a member at any depth
 	judged   bool // from is not the fact of the field's own name: see agree
 	moved    bool // the fact of the field's own name also appears at another place
 	signed   bool // the file says that the amount may be below 0

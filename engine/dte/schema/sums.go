@@ -327,7 +327,8 @@ func (r *run) addUp() {
 	}
 }
 
-// paid returns the total at a position of an object, and for -1 the module's answer for what is paid, if it has one.
+// paid returns the total at a position of an object. For position -1 it returns the module's output of the amount paid;
+// known is false if there is no such output.
 func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
 	if output := r.filler.amounts.output; position >= 0 {
 		return r.number(object, position), true
@@ -375,8 +376,8 @@ var noStrange = []dte.Sum{{}}
 // mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
 
-// strangeSums returns the sums that the amounts outside all equations may add to a total: each is added, subtracted, or
-// only informs. They explain a difference only if one of these sums equals it.
+// strangeSums returns every sum that the amounts outside all equations can make: each amount is added, subtracted, or
+// left out. They explain a difference only if one of these sums equals it.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {

@@ -214,7 +214,7 @@ func (s *Store) Lose(key string) {
 	delete(s.objects, key)
 }
 
-// Keys are all keys under a prefix; no request.
+// Keys returns all keys under a prefix. It does not count as a request.
 func (s *Store) Keys(prefix string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -192,7 +192,7 @@ func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool,
 	return listsAny(ctx, store, fleetproto.CopyFolder+branch+"/")
 }
 
-// fetch fetches everything into a folder. whole is the piece up to which the box has declared its copy whole.
+// fetch fetches everything into a folder. The box has declared its copy complete up to the piece whole.
 func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(done, total int64)) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
 	to, err := resume(folder, c.branch, c.epoch)
@@ -215,7 +215,8 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 const unlisted = 10_000
 
 // manifest returns the objects that hold the copy, in order, up to the last piece that any object in the store names,
-// and all parts; unasked are later pieces that are not asked for, because too many are not in the store's list.
+// and all parts. unasked are the later pieces that manifest does not request, because the store's list lacks too many
+// of them.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {

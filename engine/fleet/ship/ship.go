@@ -79,7 +79,7 @@ type Shipper struct {
 
 	// Used only by Check's goroutine.
 	sound   map[string]bool // parts that were read back, by cargo.shown
-	soundOf int64           // epoch
+	soundOf int64           // the epoch of sound
 
 	mu    sync.Mutex
 	state state

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// place is the end of a change or piece in the copy. The names of files ascend.
+// place is the end of a change or piece in the copy. Later files have higher names.
 type place struct {
 	file string
 	end  int64
@@ -51,8 +51,8 @@ func (s *Shipper) recount(ctx context.Context) {
 }
 
 // Carry must be called for each change that the copy's medium has. With Sync it returns once the store has the change
-// too, or when the store is known not to get it soon. In the second case the branch goes on: until the store has its
-// sales, the loss of the box would lose them.
+// too, or when the store is known not to get it soon. In the second case the branch goes on selling, and until the
+// store answers again the loss of the box would lose these sales.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()

@@ -30,7 +30,7 @@ func Decode(t *testing.T, img image.Image) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The code fills the picture: the decoder's own search for it misses some upright ones.
+	// The code fills the picture, so no search for it is needed: the decoder's own search misses some upright codes.
 	r, err := qrcode.NewQRCodeReader().Decode(bitmap,
 		map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
 	if err != nil {

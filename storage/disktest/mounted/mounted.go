@@ -26,7 +26,7 @@ import (
 func Mount(disk *disktest.Disk, at string) (unmount func() error, err error) {
 	long, none := time.Hour, time.Duration(0)
 	root := &node{disk: disk}
-	// all changes come by this mount
+	// the kernel may cache entries for long: all changes go through this mount
 	server, err := fs.Mount(at, root, &fs.Options{EntryTimeout: &long, AttrTimeout: &none, NegativeTimeout: &none,
 		MountOptions: fuse.MountOptions{DirectMountStrict: true, DisableXAttrs: true, FsName: "disktest",
 			Name: "disktest"}})

@@ -123,7 +123,7 @@ func (p *parser) quoted() string {
 	for p.at++; p.text[p.at] != '"'; p.at++ {
 		if p.text[p.at] == '\\' {
 			plain = false
-			p.at++ // an escaped character ends no string
+			p.at++ // a quote after a backslash does not end the string
 		}
 	}
 	p.at++

@@ -43,7 +43,7 @@ func todays() Law {
 type Laws struct {
 	mu   sync.RWMutex
 	laws []Law // by their first day
-	// brought are the generations of types that a law brought.
+	// brought holds the generations of types that a law introduced.
 	brought map[generation]*schema
 }
 

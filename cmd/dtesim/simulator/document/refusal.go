@@ -9,12 +9,12 @@ type Refusal struct {
 	Notes []string
 }
 
-// NotAllowed: observed on anulardte, with a null class.
+// NotAllowed is a refusal that MH was seen to give on anulardte, with a null class.
 func NotAllowed(path string, notes ...string) *Refusal {
 	return &Refusal{Code: "007", Text: "[" + path + "] VALOR NO ES PERMITIDO", Notes: notes}
 }
 
-// miscalculated: observed, code 020; the class was seen as 14 and as 16.
+// miscalculated is a refusal that MH was seen to give, with code 020 and the class 14 or 16.
 func miscalculated(path string, notes ...string) *Refusal {
 	return &Refusal{Code: "020", Class: "16", Text: "[" + path + "] CALCULO INCORRECTO", Notes: notes}
 }

@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// Fits refuses a note or retorno that exceeds the rest of its original. l is the law of the original; before are the
-// earlier notes and retornos. A debit note adds to the rest.
+// Fits refuses a note or retorno that exceeds what remains of its original. l is the law of the original; before are
+// the earlier notes and retornos. A debit note increases what remains.
 func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal {
 	if d.Tipo == "06" {
 		return nil

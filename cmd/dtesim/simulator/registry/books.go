@@ -169,7 +169,7 @@ func (b *books) unused(d *document.Document) *document.Refusal {
 	if held == nil {
 		return nil
 	}
-	if !d.Duplicate && !document.IsEvent(d.Tipo) { // accepted while d was checked or in process
+	if !d.Duplicate && !document.IsEvent(d.Tipo) { // the other document was accepted while d was being checked
 		b.counts.Duplicates++
 	}
 	if string(held.payload) != string(d.Payload) {

@@ -12,9 +12,9 @@ import (
 // slowReturns are the activities (CAT-019) whose sales may be returned for two years; MF2's list differs from NV2's.
 var slowReturns = strings.Fields("01282 21001 21008 46482 46484 46491 47721")
 
-// origins returns the documents that a note or retorno adjusts, and checks its amounts against the rest of these
+// origins returns the documents that a note or retorno adjusts, and checks its amounts against what remains of these
 // originals (MF2 pp.26-28, 48). An original must be sealed before d was sent, and not invalidated. One lock covers this
-// check and the seal, so that two notes cannot both take the rest of one document.
+// check and the seal, so that two notes cannot both take the same remainder.
 func (b *books) origins(d *document.Document) ([]*record, *document.Refusal) {
 	var all []*record
 	for _, rel := range d.Root.Objects("documentoRelacionado") {
