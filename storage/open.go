@@ -296,8 +296,8 @@ func readAllSeries(r pebble.Reader) (map[string]Reach, error) {
 }
 
 // lastID returns the last key of a table that is keyed by growing numbers.
-func lastID(db *pebble.DB, table byte) (id uint64, err error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{table}, UpperBound: []byte{table + 1}})
+func lastID(r pebble.Reader, table byte) (id uint64, err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{table}, UpperBound: []byte{table + 1}})
 	if err != nil {
 		return 0, fmt.Errorf("reading the last row of table %d: %w", table, err)
 	}

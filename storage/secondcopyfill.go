@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -16,81 +18,67 @@ const reorder = 10_000
 // fill does not count.
 func (l *copyLog) catchUp() error {
 	db := l.c.s.db
-	r, b := db.NewSnapshot(), db.NewBatch()
-	defer func() { _ = errors.Join(b.Close(), r.Close()) }() // batch and snapshot are in memory: no data is lost
+	r := db.NewSnapshot()
+	defer func() { _ = r.Close() }() // memory only
 	// A snapshot shows changes before they are durable. This line makes them durable: the copy holds only those.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}
-	series, err := readAllSeries(r)
-	if err != nil {
+	filled, err := storeState(r)
+	if err != nil || l.state.covers(filled) {
 		return err
 	}
-	filled := l.state.clone()
-	f := &filler{r: r, b: b, limit: int(min(fillChunk, l.c.s.o.segment)), stop: l.c.stopping, reach: &l.reach,
-		put: func(rows []byte) error {
+	l.fill, l.reach = position{l.number, l.size}, l.state.clone()
+	l.add(frameFill)
+	if err := l.flush(); err != nil {
+		return err
+	}
+	f := &filler{r: r, b: db.NewBatch(), limit: int(min(fillChunk, l.c.s.o.segment)), stop: l.c.stopping,
+		reach: &l.reach, put: func(rows []byte) error {
 			l.add(frameRows, rows)
 			return l.flush()
 		}}
-	for _, name := range sortedNames(series) {
-		row := series[name]
-		from := l.state.Series[row.Sequence]
-		if from.Position == row.Position {
-			continue
-		}
-		if l.fill == (position{}) {
-			l.fill, l.reach = position{l.number, l.size}, l.state.clone()
-			l.add(frameFill)
-			if err := l.flush(); err != nil {
-				return err
-			}
-		}
-		err := scan(r, journalKey(row.Sequence, from.Position+1), journalKey(row.Sequence, row.Position+1), f.add)
-		if err != nil {
-			return fmt.Errorf("series %q: %w", name, err)
-		}
-		set(f.b, seriesKey(name), row.encode())
-		filled.Series[row.Sequence] = place{row, name}
+	defer func() { _ = f.b.Close() }() // memory only
+	for _, p := range filled.Series {
+		set(f.b, seriesKey(p.Name), p.encode())
 	}
-	if l.fill == (position{}) {
-		return nil
-	}
-	if err := f.copyHoles(); err != nil {
+	if err := errors.Join(f.between(l.state, filled), f.flush()); err != nil {
 		return err
 	}
-	err = scan(r, feedKey(l.state.Feed-min(l.state.Feed, reorder)), []byte{tableFeed + 1}, f.announce)
-	if err == nil {
-		err = f.flush()
-	}
-	if err != nil {
-		return err
-	}
-	filled.Feed = l.reach.Feed
 	l.state, l.fill = filled, position{}
 	return errors.Join(l.addJSON(frameFilled, filled), l.flush())
 }
 
-// fillBetween writes the store's links between two states of the log, and the rows of these links in their current
-// state: later segments update these rows again.
-func (f *filler) fillBetween(series map[string]Reach, from, to copyState) error {
-	for _, name := range sortedNames(series) {
-		sequence := series[name].Sequence
+// storeState returns how far a store's series and its feed go.
+func storeState(r pebble.Reader) (copyState, error) {
+	now := newCopyState()
+	series, err := readAllSeries(r)
+	for name, row := range series {
+		now.noteReached(place{row, name})
+	}
+	last, bad := lastID(r, tableFeed)
+	now.Feed = last
+	return now, errors.Join(err, bad)
+}
+
+// between writes the store's links between two states of the log, and the rows of these links in their current state.
+// It ends before flush.
+func (f *filler) between(from, to copyState) error {
+	for _, sequence := range slices.Sorted(maps.Keys(to.Series)) {
 		begin, end := from.Series[sequence], to.Series[sequence]
 		if begin.Position >= end.Position {
 			continue
 		}
 		if same, err := holdsLink(f.r, end); err != nil || !same {
-			return errors.Join(fmt.Errorf("%w: series %q", ErrDiverged, name), err)
+			return errors.Join(fmt.Errorf("%w: series %q", ErrDiverged, end.Name), err)
 		}
-		err := scan(f.r, journalKey(sequence, begin.Position+1), journalKey(sequence, end.Position+1),
-			func(key, value []byte) error {
-				return errors.Join(f.link(key, value), f.full())
-			})
+		err := scan(f.r, journalKey(sequence, begin.Position+1), journalKey(sequence, end.Position+1), f.add)
 		if err != nil {
-			return fmt.Errorf("series %q: %w", name, err)
+			return fmt.Errorf("series %q: %w", end.Name, err)
 		}
 	}
-	return errors.Join(f.copyHoles(), scan(f.r, feedKey(from.Feed-min(from.Feed, reorder)), feedKey(to.Feed+1), f.set))
+	return errors.Join(f.copyHoles(), scan(f.r, feedKey(from.Feed-min(from.Feed, reorder)), feedKey(to.Feed+1),
+		f.announce))
 }
 
 // filler turns links of the journal into the rows that they wrote.

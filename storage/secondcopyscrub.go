@@ -233,13 +233,13 @@ func (b *scrubber) mend(n uint64) error {
 	}
 	r := c.s.db.NewSnapshot()
 	defer func() { _ = r.Close() }() // memory only
-	series, err := readAllSeries(r)
+	reach, err := storeState(r)
 	if err != nil {
 		return err
 	}
-	in := uint64(0) // the first segment with rows of this mending; 0: no rows yet
+	held, in := newCopyState(), uint64(0) // in: the first segment with rows of this mending; 0: no rows yet
 	f := &filler{r: r, b: c.s.db.NewBatch(), limit: fillChunk, stop: c.stopping, whole: true,
-		put: func(rows []byte) error {
+		reach: &held, put: func(rows []byte) error {
 			return b.write(func() error {
 				in = cmp.Or(in, l.number)
 				l.add(frameRows, rows)
@@ -248,16 +248,12 @@ func (b *scrubber) mend(n uint64) error {
 		}}
 	defer func() { _ = f.b.Close() }() // memory only
 	for _, r := range list {
-		if err := f.fillBetween(series, r.From, r.To); err != nil {
+		if err := f.between(r.From, r.To); err != nil {
 			return err
 		}
 	}
 	if err := f.flush(); err != nil {
 		return err
-	}
-	reach := newCopyState()
-	for _, row := range series {
-		reach.noteReached(place{Reach: row})
 	}
 	// The segment is removed once the log has everything that the store had when the rows were read: these rows may be
 	// newer than the log.
