@@ -329,8 +329,8 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 		return behindMark, onlyIf(!behindMark, fmt.Errorf("%w: %s", ErrDiverged, w))
 	}
 	c, err := readCopy(r.o.FS, r.from.Copy)
-	if err == nil && len(c.bad) > 0 {
-		err = cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", ")))
+	if err = cmp.Or(err, unreadSegment(r.o, r.from.Copy)); err == nil && len(c.bad) > 0 {
+		err = fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", "))
 	}
 	return true, err
 }

@@ -361,8 +361,7 @@ type copyChain struct {
 	bad   []string // the parts that cannot be read
 }
 
-// readCopy finds which segments count, from the last segment backwards. After an unreadable segment it goes on with the
-// previous segment in the folder.
+// readCopy finds which segments count.
 func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	end, err := readEnd(fs, dir)
 	switch {
@@ -377,10 +376,6 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 			"%w: the first copy of the store into %s is incomplete; a folder old-… in it may hold an "+
 				"older one", ErrNoStore, dir)
 	}
-	numbers, err := segmentNumbers(fs, dir)
-	if err != nil {
-		return nil, err
-	}
 	c := &copyChain{dir: dir, store: end.store, end: end}
 	for _, n := range end.strange {
 		c.bad = append(c.bad, fmt.Sprintf("segment %d cannot be read", n))
@@ -389,30 +384,18 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	if end.counts != 0 && end.counts >= end.after.Segment {
 		at = position{Segment: end.counts}
 	}
-	for at.Segment != 0 {
-		if r, replaced := end.replaced[at.Segment]; replaced {
-			at = r.After
-			continue
-		}
-		s, err := loadSegment(fs, dir, at.Segment)
-		if err != nil || s.headless || s.head.After.Segment >= at.Segment {
-			c.bad = append(c.bad, fmt.Sprintf("segment %d: %v", at.Segment, cmp.Or(err, ErrCorrupt)))
-			i, _ := slices.BinarySearch(numbers, at.Segment)
-			if err == nil {
-				c.parts = append(c.parts, at) // only its head is bad: its frames can be read
-			}
-			if at = (position{}); i > 0 {
-				at.Segment = numbers[i-1]
-			}
-			continue
-		}
-		if s.head.Store != c.store {
-			break // another store's segment, from before this log
-		}
-		c.parts = append(c.parts, at)
-		at = s.head.After
+	list, err := chain(fs, dir, end.store, at, end.replaced)
+	if err != nil {
+		return nil, err
 	}
-	slices.Reverse(c.parts)
+	for _, s := range list {
+		if s.head == nil {
+			c.bad = append(c.bad, fmt.Sprintf("segment %d: %v", s.at.Segment, s.bad))
+		}
+		if s.head != nil || errors.Is(s.bad, ErrCorrupt) { // the frames behind a bad head can be read
+			c.parts = append(c.parts, s.at)
+		}
+	}
 	for _, n := range slices.Backward(end.strange) { // in order
 		if _, err := loadSegment(fs, dir, n); err == nil && n > end.counts {
 			c.parts = append(c.parts, position{Segment: n})

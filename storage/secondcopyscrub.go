@@ -36,7 +36,6 @@ type Scrub struct {
 type scrubber struct {
 	c    *second
 	l    *copyLog
-	one  sync.Mutex // locked while a segment is being mended
 	stop chan struct{}
 	done sync.WaitGroup
 }
@@ -72,15 +71,16 @@ func (b *scrubber) pass() bool {
 	s := b.c.s
 	var bad []string
 	found, mended, segments := uint64(0), uint64(0), uint64(0)
-	numbers, err := b.segments()
+	list, _, err := b.chain()
+	if errors.Is(err, errAway) {
+		return false
+	}
 	if err != nil {
 		bad = append(bad, err.Error())
 	}
-	for _, n := range numbers {
-		size, err := b.check(n)
-		if errors.Is(err, errAway) {
-			return false
-		}
+	for i := range list {
+		n := list[i].at.Segment
+		size, err := b.check(list, i)
 		segments++
 		if err != nil {
 			found++
@@ -101,89 +101,37 @@ func (b *scrubber) pass() bool {
 	return true
 }
 
-// view returns the segment that is being written, its size so far, and the replaced segments.
-func (b *scrubber) view() (writing, written uint64, gone map[uint64]replaced, err error) {
+// chain returns the segments that count, the last of which is being written, and the replaced ones.
+func (b *scrubber) chain() (list []countedSegment, gone map[uint64]replaced, err error) {
+	var last position
 	err = b.l.inTurn(b.stop, func() error {
-		writing, written, gone = b.l.number, b.l.size, maps.Clone(b.l.replaced)
+		last, gone = position{b.l.number, b.l.size}, maps.Clone(b.l.replaced)
 		return nil
 	})
-	return writing, written, gone, err
+	if err == nil {
+		list, err = chain(b.l.fs, b.l.dir, b.l.store, last, gone)
+	}
+	return list, gone, err
 }
 
-// numbers returns the segments that count and have a file.
-func (b *scrubber) numbers() ([]uint64, error) {
-	numbers, bad := segmentNumbers(b.l.fs, b.l.dir)
-	writing, _, gone, err := b.view()
-	return slices.DeleteFunc(numbers, func(n uint64) bool {
-		_, replaced := gone[n]
-		return replaced || n > writing
-	}), cmp.Or(bad, err)
-}
-
-// segments returns the result of numbers, and the segments that have no file although a later segment follows them.
-func (b *scrubber) segments() ([]uint64, error) {
-	list, err := b.numbers()
-	_, _, replaced, _ := b.view()
-	var from []position
-	for _, r := range replaced {
-		from = append(from, r.After)
-	}
-	for _, n := range list {
-		if head, err := readHead(b.l.fs, b.l.dir, n); err == nil {
-			from = append(from, head.After)
-		}
-	}
-	for _, at := range from {
-		if _, gone := replaced[at.Segment]; at.Segment > 0 && !gone {
-			list = append(list, at.Segment)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list), err
-}
-
-// check reads and verifies one segment, up to the place after which its content no longer counts.
-func (b *scrubber) check(n uint64) (size int, err error) {
-	s, err := readSegment(b.l.fs, b.l.dir, n)
+// check reads and verifies one segment of a chain, up to the place after which its content no longer counts.
+func (b *scrubber) check(list []countedSegment, i int) (size int, err error) {
+	at := list[i].at
+	s, err := readSegment(b.l.fs, b.l.dir, at.Segment)
 	if err != nil {
 		return 0, err
-	}
-	writing, upTo, replaced, err := b.view()
-	if err != nil {
-		return 0, err
-	}
-	counts := n == writing
-	for _, r := range replaced {
-		if r.After.Segment == n {
-			upTo, counts = r.After.Offset, true
-		}
-	}
-	var next *segmentHead
-	if !counts {
-		if next, err = b.nextHead(n); err != nil || next.After.Segment != n {
-			return len(s.bytes), nil // the next segment is bad, and is mended first
-		}
-		upTo = next.After.Offset
 	}
 	state, fill := s.head.State.clone(), s.head.Fill
-	err = s.walk(upTo, func(at uint64, f frame) error { return f.follow(&state, &fill, position{n, at}) })
-	if err == nil && next != nil && !(state.covers(next.State) && next.State.covers(state)) {
+	err = s.walk(at.Offset, func(offset uint64, f frame) error {
+		return f.follow(&state, &fill, position{at.Segment, offset})
+	})
+	if err != nil || i == len(list)-1 || list[i+1].head == nil || list[i+1].head.After != at {
+		return len(s.bytes), err
+	}
+	if next := list[i+1].head.State; !state.covers(next) || !next.covers(state) {
 		err = fmt.Errorf("%w: %s does not end where the next segment begins", ErrCorrupt, s.path)
 	}
 	return len(s.bytes), err
-}
-
-// nextHead returns the head of the next segment that has a file.
-func (b *scrubber) nextHead(n uint64) (*segmentHead, error) {
-	numbers, err := b.numbers()
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(numbers, func(m uint64) bool { return m > n })
-	if i < 0 {
-		return nil, fmt.Errorf("no segment continues segment %d", n)
-	}
-	return readHead(b.l.fs, b.l.dir, numbers[i])
 }
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
@@ -192,35 +140,32 @@ var errRoll = errors.New("it is being written; it is ended first, and mended wit
 // the start of the next one. Afterwards the log ignores the old segment.
 func (b *scrubber) mend(n uint64) error {
 	c, o, l := b.c, &b.c.s.o, b.l
-	b.one.Lock()
-	defer b.one.Unlock()
-	writing, _, gone, err := b.view()
-	if err == nil && n == writing {
-		err = cmp.Or(b.write(l.roll), errRoll)
-	}
-	if err != nil {
+	chain, gone, err := b.chain()
+	i := slices.IndexFunc(chain, func(s countedSegment) bool { return s.at.Segment == n })
+	switch {
+	case err != nil:
 		return err
+	case i < 0:
+		return fmt.Errorf("segment %d does not count any more", n)
+	case i == len(chain)-1:
+		return cmp.Or(b.write(l.roll), errRoll)
 	}
 	if err := c.use(); err != nil { // the store may have closed while the medium hung
 		return err
 	}
 	defer c.unuse()
-	next, err := b.nextHead(n)
-	if err != nil {
-		return err
-	}
 	if usage, err := o.FS.GetDiskUsage(o.SecondCopy); err == nil && usage.AvailBytes < 2*o.segment {
 		return fmt.Errorf("%d bytes are free on the medium", usage.AvailBytes)
 	}
-	now := replaced{From: newCopyState(), To: next.begin()}
-	numbers, err := b.numbers()
-	if err != nil {
-		return err
+	next := slices.IndexFunc(chain[i+1:], func(s countedSegment) bool { return s.head != nil })
+	if next < 0 {
+		return fmt.Errorf("no segment continues segment %d", n)
 	}
-	for _, m := range slices.Backward(numbers) { // from n's head or, if that head is bad, the last good head before
-		if head, err := readHead(b.l.fs, b.l.dir, m); err == nil && m <= n {
-			if now.From, now.After = head.begin(), head.After; m < n {
-				now.After = position{Segment: m}
+	now := replaced{From: newCopyState(), To: chain[i+1+next].head.begin()}
+	for ; i >= 0; i-- { // from n's head or, if that head is bad, the last good head before
+		if s := chain[i]; s.head != nil {
+			if now.From, now.After = s.head.begin(), s.head.After; s.at.Segment < n {
+				now.After = position{Segment: s.at.Segment}
 			}
 			break
 		}
@@ -266,7 +211,11 @@ func (b *scrubber) mend(n uint64) error {
 				r.In, r.Until = cmp.Or(in, l.number), l.number
 				l.replaced[k] = r
 			}
-			return l.replace(n)
+			if err := l.roll(); err != nil { // from the next head on the segment does not count
+				return err
+			}
+			l.void = append(l.void, n)
+			return l.removeVoid()
 		})
 		if err != nil || covered {
 			return err

@@ -365,6 +365,47 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	return &s.head, nil
 }
 
+// countedSegment is a segment that counts, and the place up to which it does: offset 0 is the end of its last whole frame.
+type countedSegment struct {
+	at   position
+	head *segmentHead // nil: it cannot be read, because of bad
+	bad  error
+}
+
+// chain returns the segments of a copy that count, in order. It follows their heads backwards from the last one. After
+// an unreadable head it goes on with the previous segment in the folder.
+func chain(fs vfs.FS, dir string, store [16]byte, last position, gone map[uint64]replaced) (list []countedSegment,
+	err error) {
+	numbers, err := segmentNumbers(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	for at := last; at.Segment != 0; {
+		if r, replaced := gone[at.Segment]; replaced {
+			at = r.After
+			continue
+		}
+		head, bad := readHead(fs, dir, at.Segment)
+		if bad == nil && head.After.Segment >= at.Segment {
+			head, bad = nil, ErrCorrupt
+		}
+		if bad == nil && head.Store != store {
+			break // another store's segment, from before this log
+		}
+		list = append(list, countedSegment{at, head, bad})
+		if bad == nil {
+			at = head.After
+			continue
+		}
+		i, _ := slices.BinarySearch(numbers, at.Segment)
+		if at = (position{}); i > 0 {
+			at.Segment = numbers[i-1]
+		}
+	}
+	slices.Reverse(list)
+	return list, nil
+}
+
 // walk calls fn with every frame up to an offset; 0 is the end. At the very end of the log a group may be torn, and
 // does not count; unreadable bytes anywhere else are ErrCorrupt.
 func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) error {

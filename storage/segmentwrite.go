@@ -90,7 +90,7 @@ func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLo
 // removeVoid removes the segments that the log has copied again.
 func (l *copyLog) removeVoid() error {
 	for _, n := range l.void {
-		if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil {
+		if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -259,17 +259,6 @@ func (l *copyLog) flush() error {
 
 // roll ends a segment: the head of the next segment confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
-
-// replace removes a segment whose rows have been written again: from the next head on it does not count.
-func (l *copyLog) replace(n uint64) error {
-	if err := l.roll(); err != nil {
-		return err
-	}
-	if err := l.fs.Remove(segmentPath(l.fs, l.dir, n)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return syncDir(l.fs, l.dir)
-}
 
 // readBack reads from the medium the segments that this log wrote, beginning with from.
 func (l *copyLog) readBack(from uint64) error {
