@@ -622,6 +622,13 @@ func (s *site) fetch(m *chainBox) (from storage.Sources, got ship.Fetched, err e
 	return from, got, errors.Join(m.fs.RemoveAll(folder), m.receive(dir, folder))
 }
 
+// turn sets how wrong the box's clock is. A real agent waits by the time since its start, which no clock changes; this
+// one waits by the clock, and therefore is made to look now.
+func (m *chainBox) turn(by time.Duration) {
+	m.skew.Store(int64(by))
+	m.agent.Fence().Await(time.Time{})
+}
+
 // turnClock has a box's clock go wrong for a while: it runs, or it starts with it. Then somebody sets it right, and
 // accepts it where MH cannot.
 func (s *site) turnClock() {
@@ -637,7 +644,7 @@ func (s *site) turnClock() {
 		s.wg.Wait()
 		m.fs = m.powerOff()
 	}
-	m.skew.Store(int64(by))
+	m.turn(by)
 	if restarts {
 		m.cable.set(away)
 		m.turnOn()
@@ -650,7 +657,7 @@ func (s *site) turnClock() {
 	if now := m.now(); now.After(c.ahead) {
 		c.ahead = now
 	}
-	m.skew.Store(0)
+	m.turn(0)
 	m.cable.set(plugged)
 	s.rush()
 	time.Sleep(c.upTo(time.Minute, time.Hour))
