@@ -1,6 +1,8 @@
 package page
 
 import (
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,207 +13,26 @@ import (
 	"dtegate/engine/record"
 )
 
+//go:embed words.json
+var wordsFile []byte
+
 // words are the page's texts by key: Spanish, English.
-var words = map[string][2]string{
-	"branch":      {"Sucursal", "Branch"},
-	"other":       {"English", "Español"},
-	"ambiente.00": {"Pruebas", "Test"},
-	"ambiente.01": {"Producción", "Production"},
-	"updated":     {"Hora de El Salvador", "Time in El Salvador"},
-	"refresh":     {"se actualiza sola cada 15 s", "refreshes itself every 15 s"},
+var words = table[map[string][2]string](wordsFile)
 
-	"verdict.ok":        {"Emite con normalidad", "Issuing normally"},
-	"verdict.ok.advice": {"Las cajas pueden vender. No hay nada que hacer.", "Tills can sell. Nothing needs doing."},
-	"verdict.watch":     {"Emite con normalidad", "Issuing normally"},
-	"verdict.watch.advice": {"Las cajas pueden vender. Vea abajo lo que está en amarillo: puede esperar al " +
-		"próximo día hábil.", "Tills can sell. See below what is yellow: it can wait until the next working day."},
-	"verdict.attention": {"Emite, pero algo necesita atención", "Issuing, but something needs attention"},
-	"verdict.attention.advice": {"Las cajas pueden vender. Vea abajo lo que está en rojo y avise a soporte.",
-		"Tills can sell. See below what is red, and tell central IT."},
-	"verdict.red": {"Además, vea abajo lo que está en rojo y avise a soporte.",
-		"Besides, see below what is red, and tell central IT."},
-	"verdict.contingency": {"Emite en contingencia", "Issuing in contingency"},
-	"verdict.contingency.advice": {"Las cajas pueden vender e imprimir. El equipo reportará y enviará todo a " +
-		"Hacienda por sí mismo.", "Tills can sell and print. The box will report and send everything to MH by " +
-		"itself."},
-	"verdict.unsure": {"Emite; Hacienda no respondió", "Issuing; MH did not answer"},
-	"verdict.unsure.advice": {"Las cajas pueden vender. Si Hacienda sigue sin responder, la sucursal entra " +
-		"sola en contingencia.", "Tills can sell. If MH stays silent the branch goes into contingency by itself."},
-	"verdict.late": {"Emite, pero hay un plazo vencido", "Issuing, but a deadline has passed"},
-	"verdict.late.advice": {"Las cajas pueden vender. Vea abajo qué venció y avise a impuestos.",
-		"Tills can sell. See below what is late, and tell the tax team."},
-	"verdict.rejecting": {"Hacienda rechaza lo que se emite", "MH refuses what is issued"},
-	"verdict.rejecting.advice": {"Las cajas siguen vendiendo, pero estos documentos no valen. Avise a soporte " +
-		"ahora: central puede volver a la regla anterior (dtectl rules rollback).",
-		"Tills go on selling, but these documents are not valid. Tell central IT now: it can go back to the rule " +
-			"before (dtectl rules rollback)."},
-	"verdict.stopped":  {"No emite documentos", "Not issuing documents"},
-	"verdict.password": {"Hacienda rechaza la contraseña", "MH refuses the password"},
-	"verdict.password.advice": {"Las cajas pueden vender en contingencia, pero esto no se arregla solo y " +
-		"Hacienda bloquea cuentas. Avise a soporte ahora: una contraseña nueva en el portal de Hacienda y, en " +
-		"este equipo, como root:", "Tills can sell in contingency, but this does not mend itself, and MH " +
-		"locks accounts. Tell central IT now: a new password in MH's portal and, on this box, as root:"},
-	"password.expired": {"La contraseña de la API venció.", "The password of the API has expired."},
-	"password.change":  {"Hacienda pide cambiar la contraseña de la API.", "MH wants the password of the API changed."},
-	"password.wrong": {"El usuario o la contraseña de la API no es el que Hacienda tiene.",
-		"The user or the password of the API is not the one that MH has."},
-	"stopped.rules": {"Ninguna regla vale hoy.", "No rule is valid today."},
-	"verdict.stopped.advice": {"Las cajas no pueden facturar hasta que se resuelva. Lo ya emitido está a " +
-		"salvo y se sigue enviando.", "Tills cannot invoice until this is solved. What was issued is safe and " +
-		"goes on being sent."},
+//go:embed notices.es.json
+var noticesFile []byte
 
-	"mh":                   {"Hacienda", "MH (tax authority)"},
-	"mh.up":                {"Responde", "Answers"},
-	"mh.refused":           {"Rechaza la contraseña", "Refuses the password"},
-	"mh.down":              {"No responde", "No answer"},
-	"mh.why.timeout":       {"no contesta a tiempo", "no answer in time"},
-	"mh.why.name":          {"no se encuentra su dirección (DNS)", "its name is not found (DNS)"},
-	"mh.why.fault":         {"contesta con un error", "it answers with an error"},
-	"mh.why.link":          {"no hay conexión", "no connection"},
-	"mh.unasked":           {"Sin consultar", "Not asked yet"},
-	"mh.unasked.note":      {"nadie ha vendido desde el inicio", "nobody has sold since the start"},
-	"contingency":          {"Contingencia", "Contingency"},
-	"contingency.none":     {"No", "No"},
-	"contingency.on":       {"Sí", "Yes"},
-	"contingency.declared": {"declarada por un operador", "declared by an operator"},
-	"cause.1":              {"Hacienda no está disponible.", "MH is not available."},
-	"cause.2":              {"El sistema de la sucursal no está disponible.", "The branch's system is not available."},
-	"cause.3":              {"La sucursal no tiene Internet.", "The branch has no Internet."},
-	"cause.4":              {"Falta energía eléctrica.", "There is no electric power."},
-	"cause.5":              {"Otra causa.", "Another cause."},
-	"owed":                 {"Por enviar a Hacienda", "To send to MH"},
-	"oldest":               {"desde", "since"},
-	"since":                {"desde", "since"},
+// logged maps the message of each warning and error of the log to a Spanish sentence. The Spanish page shows these
+// sentences, because people at a counter cannot read the log, which is English. A test checks that every message of the
+// sources is there.
+var logged = table[map[string]string](noticesFile)
 
-	"today": {"Documentos de hoy", "Documents today"},
-	"partial": {"Contando todavía: faltan documentos en el gráfico.",
-		"Still counting: the chart lacks documents."},
-	"none.today":            {"Hoy no se ha emitido ninguno.", "None was issued today."},
-	"chart.peak":            {"Hora con más", "Busiest hour"},
-	"chart.normal":          {"normales", "normal"},
-	"chart.contingency":     {"en contingencia", "in contingency"},
-	"chart.rejected":        {"rechazados", "rejected"},
-	"legend":                {"Según cómo se emitieron", "As they were issued"},
-	"authorisation":         {"Autorización de Hacienda", "Authorisation by MH"},
-	"authorisation.of":      {"de", "out of"},
-	"authorisation.waiting": {"en espera", "waiting"},
-	"authorisation.refused": {"rechazados", "refused"},
-	"authorisation.missing": {"Pruebas que faltan:", "Tests still missing:"},
-	"authorisation.done":    {"Hacienda recibió el mínimo de pruebas.", "MH has the minimum of tests."},
-	"authorisation.since":   {"Cuentan las pruebas desde el", "Tests count since"},
-	"authorisation.partial": {"Contando todavía.", "Still counting."},
-	"month":                 {"Lo que va de", "So far in"},
-	"month.this":            {"Este mes", "This month"},
-	"month.counting": {"Contando por primera vez desde el arranque.",
-		"Counting for the first time since the start."},
-	"month.none":         {"Este mes no se ha emitido ninguno.", "None was issued this month."},
-	"month.CONTINGENCIA": {"sin sello todavía", "without a seal yet"},
-	"month.REJECTED":     {"rechazados", "rejected"},
-	"month.INVALIDATED":  {"invalidados", "invalidated"},
-
-	"document.contingencia": {"Evento de contingencia", "Contingency event"},
-	"document.invalidacion": {"Evento de invalidación", "Invalidation event"},
-	"document.catalogues":   {"Catálogos", "Catalogues"},
-
-	"waiting": {"Pendiente", "What waits"},
-	"waiting.none": {"Nada: todo lo emitido tiene respuesta de Hacienda.",
-		"Nothing waits: MH has answered everything that was issued."},
-	"queue.settle":      {"Por resolver", "To settle"},
-	"queue.settle.note": {"enviados, sin respuesta todavía", "sent, no answer yet"},
-	"queue.report":      {"Por reportar", "To report"},
-	"queue.report.note": {"emitidos en contingencia, esperan su evento",
-		"issued in contingency, waiting for their event"},
-	"queue.event":        {"Eventos de contingencia", "Contingency events"},
-	"queue.event.note":   {"firmados, por sellar en Hacienda", "signed, to be sealed by MH"},
-	"queue.forward":      {"Por enviar", "To send"},
-	"queue.forward.note": {"reportados, esperan su lote", "reported, waiting for their lot"},
-	"queue.lost":         {"Perdidos", "Lost"},
-	"queue.lost.note": {"el almacén perdió parte de ellos: dtectl queue los nombra",
-		"the store has lost a piece of them: dtectl queue names them"},
-	"queue.lot":             {"Lotes", "Lots"},
-	"queue.lot.note":        {"enviados, Hacienda los procesa", "sent, MH is at work on them"},
-	"queue.invalidate":      {"Invalidaciones", "Invalidations"},
-	"queue.invalidate.note": {"firmadas, sin respuesta todavía", "signed, no answer yet"},
-	"queue.correct":         {"Por corregir", "To correct"},
-	"queue.correct.note": {"Hacienda los rechazó después de entregados: corríjalos desde la caja",
-		"MH refused them after they were handed over: correct them from the till"},
-	"deadlines":           {"Plazos", "Deadlines"},
-	"deadline.event":      {"Evento de contingencia", "Contingency event"},
-	"deadline.documents":  {"Documentos de contingencia", "Contingency documents"},
-	"deadline.correction": {"Evento rechazado", "Refused event"},
-	"deadline.report": {"Informe técnico a Hacienda (contingencia de más de tres días), antes del evento",
-		"Technical report to MH (contingency of more than three days), before the event"},
-	"deadline.refused": {"Documentos rechazados, con el mismo código", "Refused documents, under the same code"},
-	"refused":          {"Hacienda rechazó un evento:", "MH refused an event:"},
-
-	"rules":   {"Reglas", "Rules"},
-	"live":    {"Vigentes", "Live"},
-	"coming":  {"Por venir", "Coming"},
-	"from":    {"desde el", "from"},
-	"until":   {"hasta el", "until"},
-	"expired": {"venció el", "ended on"},
-	"rule.damaged": {"dañada en el almacén: no calcula nada; envíela otra vez (dtectl doctor)",
-		"damaged in the store: it computes nothing; push it again (dtectl doctor)"},
-	"rule.unvouched": {"sin firma válida: no calcula nada (dtectl doctor)",
-		"nobody's signature: it computes nothing (dtectl doctor)"},
-	"rule.rejects": {"Hacienda rechaza", "MH refuses"},
-	"rules.refused": {"Reglas rechazadas; la sucursal sigue sin ellas",
-		"Refused rules; the branch goes on without them"},
-	"returned": {"La sucursal volvió sola a una regla anterior:",
-		"The branch stepped back to an earlier rule by itself:"},
-
-	"deliveries": {"Entregas", "Deliveries"},
-	"mail":       {"Correo", "Mail"},
-	"archive":    {"Archivo", "Archive"},
-	"mail.trouble": {"el servidor de correo no acepta nada; se intenta otra vez",
-		"the mail server takes nothing; it is tried again"},
-	"archive.trouble": {"el archivo no acepta nada; se intenta otra vez",
-		"the archive takes nothing; it is tried again"},
-	"pending":  {"pendientes", "waiting"},
-	"off":      {"Sin configurar", "Not configured"},
-	"given.up": {"entregas abandonadas: dtectl delivery", "deliveries given up: dtectl delivery"},
-
-	"box":           {"Equipo", "Box"},
-	"copy":          {"Segunda copia", "Second copy"},
-	"copy.live":     {"Al día", "Live"},
-	"copy.stopped":  {"Detenida", "Stopped"},
-	"chain":         {"Cadena", "Chain"},
-	"chain.asked":   {"consultada", "asked"},
-	"chain.unasked": {"la central aún no responde; las ventas siguen", "the centre has not answered yet; sales go on"},
-	"chain.trouble": {"no sigue lo que la central ordena; las ventas siguen",
-		"does not do what the centre desires; sales go on"},
-	"chain.refused": {"el almacén de la cadena no acepta la cuenta de este equipo, o está lleno; las ventas " +
-		"siguen: avise a soporte", "the chain's store refuses this box's account, or is full; sales go on: tell " +
-		"central IT"},
-	"chain.unbound": {"la central no ha inscrito en este equipo, y no se emite en:",
-		"the centre has not enrolled here, and nothing is issued at:"},
-	"chain.lacks": {"la central perdió parte de la copia de esta sucursal; las ventas siguen",
-		"the centre has lost part of this branch's copy; sales go on"},
-	"chain.replaced": {"otro equipo tiene esta sucursal: aquí no se emite",
-		"another box has this branch: nothing is issued here"},
-	"disk":               {"Espacio libre", "Free space"},
-	"disk.reserve":       {"deja de emitir bajo", "stops issuing below"},
-	"clock":              {"Reloj", "Clock"},
-	"clock.note":         {"de diferencia con el de Hacienda", "apart from MH's"},
-	"expires.signing":    {"Certificado de firma", "Signing certificate"},
-	"expires.api":        {"TLS de las cajas", "TLS of the tills"},
-	"expires.ops":        {"TLS de operación", "TLS of operations"},
-	"expires.ca":         {"Autoridad TLS propia", "Own TLS authority"},
-	"engine":             {"Motor de reglas", "Rule engine"},
-	"engine.compiler":    {"Compilador", "Compiler"},
-	"engine.interpreter": {"Intérprete", "Interpreter"},
-	"version":            {"Versión", "Version"},
-	"started":            {"en marcha desde", "running since"},
-
-	"trouble":       {"Últimos avisos", "Last warnings"},
-	"detail":        {"Detalle técnico", "Technical detail"},
-	"trouble.other": {"Un aviso del equipo", "A warning of the box"},
-	"trouble.none":  {"Ninguno desde el inicio.", "None since the start."},
-	"times":         {"veces", "times"},
-	"ended":         {"terminó a las", "over at"},
-	"more":          {"Más: /status (JSON), /metrics, RUNBOOK", "More: /status (JSON), /metrics, RUNBOOK"},
-	"left":          {"faltan", "in"},
-	"overdue":       {"venció hace", "late by"},
+// table reads a table of texts. It is part of the program: tests find its faults.
+func table[T any](text []byte) (t T) {
+	if err := json.Unmarshal(text, &t); err != nil {
+		panic(err)
+	}
+	return t
 }
 
 // say returns a text of the page. For an unknown key, it returns the key's last word.
@@ -316,4 +137,31 @@ func size(bytes int64) string {
 		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 	}
 	return fmt.Sprintf("%d MiB", bytes>>20)
+}
+
+// Ends maps the log message that ends a trouble to the message of that trouble.
+var Ends = map[string]string{
+	"the disk takes the store's tables again": "the disk does not take the store's tables",
+	"out of contingency":                      "in contingency",
+	"clock is right again":                    "clock is wrong: nothing new is issued",
+	"disk has room again":                     "disk is full: nothing new is issued",
+	"second copy is live":                     "second copy is not written",
+	"the mark is as it was written again":     "the next start will refuse the mark: do not restart",
+	"sales wait for the chain's store":        "sales do not wait for the chain's store any more",
+}
+
+// notice returns what the page shows for a line of the log: the sentence of its message, and, folded, the line itself,
+// which is English.
+func notice(lang string, x Trouble) (text, raw string) {
+	raw = masked(x.Text)
+	if lang != "es" {
+		if text = x.Message; text == "" {
+			return raw, ""
+		}
+		return strings.ToUpper(text[:1]) + text[1:], raw
+	}
+	if text = logged[x.Message]; text == "" {
+		text = say(lang, "trouble.other")
+	}
+	return text, raw
 }
