@@ -319,9 +319,9 @@ type progress struct {
 	Bytes  int64            `json:"bytes"`
 	Files  map[string]int64 `json:"files"` // sizes
 
-	folder string
-	file   *os.File // the last written file; the others are synced
-	behind int      // number of objects since the note was written
+	folder  string
+	written map[string]bool // files that were written since the note was
+	behind  int             // number of objects since then
 }
 
 // noteEvery is how many objects are fetched between two notes.
@@ -353,7 +353,8 @@ func resume(folder, branch string, epoch int64) (*progress, error) {
 			}
 		}
 	}
-	if p.folder = folder; p.Files == nil {
+	p.folder, p.written = folder, make(map[string]bool)
+	if p.Files == nil {
 		p.Files = make(map[string]int64)
 	}
 	return p, nil
@@ -372,42 +373,23 @@ func (p *progress) holds(folder string) bool {
 // put writes bytes at offset in a file and discards the file's bytes after them. gap: the bytes before offset may be
 // missing; missing bytes are zero.
 func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
-	f := p.file
-	if f == nil || filepath.Base(f.Name()) != name {
-		if err := p.close(); err != nil {
-			return err
-		}
-		var err error
-		if f, err = os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY|noLink, 0o600); err != nil {
-			return err
-		}
-		p.file = f
-	}
-	info, err := f.Stat()
+	f, err := os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY|noLink, 0o600)
 	if err != nil {
 		return err
 	}
-	if info.Size() < offset && !gap {
-		return fmt.Errorf("%w: %s has no byte %d yet", fleetproto.ErrOther, name, offset)
-	}
-	p.Files[name] = offset + int64(len(body))
-	if info.Size() != offset {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Size() < offset && !gap:
+		err = fmt.Errorf("%w: %s has no byte %d yet", fleetproto.ErrOther, name, offset)
+	case info.Size() != offset:
 		err = f.Truncate(offset)
 	}
 	if err == nil {
+		p.Files[name], p.written[name] = offset+int64(len(body)), true
 		_, err = f.WriteAt(body, offset)
 	}
-	return err
-}
-
-// close syncs and closes the last written file.
-func (p *progress) close() error {
-	if p.file == nil {
-		return nil
-	}
-	err := errors.Join(p.file.Sync(), p.file.Close())
-	p.file = nil
-	return err
+	return errors.Join(err, f.Close())
 }
 
 // fetched counts an object in the folder whose last piece is piece. It notes the progress every noteEvery objects.
@@ -421,8 +403,12 @@ func (p *progress) fetched(piece int64, digest string) error {
 
 // note brings the folder to the medium, then writes the progress down.
 func (p *progress) note() error {
+	err := errors.Join(syncPath(p.folder), syncPath(filepath.Dir(filepath.Clean(p.folder))))
+	for name := range p.written {
+		err = errors.Join(err, syncPath(filepath.Join(p.folder, name)))
+	}
 	p.behind = 0
-	err := errors.Join(p.close(), syncPath(p.folder), syncPath(filepath.Dir(filepath.Clean(p.folder))))
+	clear(p.written)
 	if err != nil {
 		return fmt.Errorf("bringing the fetched copy to the disk: %w", err)
 	}

@@ -314,20 +314,20 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 	if err != nil {
 		return err
 	}
-	if err := s.noteTry(try{fleetproto.Digest(data), p.File, from, int64(len(body))}); err != nil {
+	l := &load{number: p.Number, file: p.File, offset: from, body: body, digest: fleetproto.Digest(data)}
+	if err := s.noteTry(try{l.digest, l.file, from, int64(len(body))}); err != nil {
 		return err
 	}
-	key := fleetproto.SegmentKey(p.Branch, p.Epoch, p.Number)
 	began := s.o.Now()
-	err = s.o.Store.Create(ctx, key, data)
+	err = s.o.Store.Create(ctx, fleetproto.SegmentKey(p.Branch, p.Epoch, p.Number), data)
 	s.took = s.o.Now().Sub(began)
 	if errors.Is(err, archive.ErrExists) {
-		return s.adopt(ctx, key, p)
+		return s.adopt(ctx, p)
 	}
 	if err != nil {
 		return fmt.Errorf("shipping piece %d: %w", p.Number, err)
 	}
-	return s.shipped(p, data, body)
+	return s.shipped(l)
 }
 
 // noteTry saves an attempt before it is sent: even if the copy loses these bytes, the box recognizes its own piece.
@@ -341,23 +341,18 @@ func (s *Shipper) noteTry(t try) error {
 	return s.save()
 }
 
-func (s *Shipper) adopt(ctx context.Context, key string, p fleetproto.Piece) error {
-	held, err := s.o.Store.Fetch(ctx, key, maxObject)
+func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
+	l, err := s.chest(p.Epoch).get(ctx, cargo{first: p.Number, last: p.Number})
 	if err != nil {
-		return fmt.Errorf("reading piece %d: %w", p.Number, err)
+		return fmt.Errorf("the piece of that number cannot be read, or is somebody else's: %w", err)
 	}
-	there, body, err := s.o.Chain.OpenPiece(held.Data, p.Branch, p.Epoch, 0, p.Number, fleetproto.Public(s.o.Box))
-	if err != nil {
-		return fmt.Errorf("piece %d is somebody else's: %w", p.Number, err)
+	if !slices.ContainsFunc(s.state.Tried, func(t try) bool { return t.Digest == l.digest }) {
+		own, err := section(filepath.Join(s.o.Folder, l.file), l.offset, int64(len(l.body)))
+		if err != nil || l.previous != p.Previous || !bytes.Equal(own, l.body) {
+			return s.cloned(p.Number)
+		}
 	}
-	if slices.ContainsFunc(s.state.Tried, func(t try) bool { return t.Digest == fleetproto.Digest(held.Data) }) {
-		return s.shipped(*there, held.Data, body)
-	}
-	own, err := section(filepath.Join(s.o.Folder, there.File), there.Offset, int64(len(body)))
-	if err != nil || there.Previous != p.Previous || !bytes.Equal(own, body) {
-		return s.cloned(p.Number)
-	}
-	return s.shipped(*there, held.Data, body)
+	return s.shipped(l)
 }
 
 // cloned stops this shipper for good, because another copy of the box has shipped a piece.
@@ -369,15 +364,16 @@ func (s *Shipper) cloned(number int64) error {
 	return errors.Join(fmt.Errorf("%w: piece %d", ErrCloned, number), s.save())
 }
 
-func (s *Shipper) shipped(p fleetproto.Piece, data, body []byte) error {
+// shipped notes that the store has the next piece.
+func (s *Shipper) shipped(l *load) error {
 	s.mu.Lock()
 	s.at = s.o.Now()
-	n := &s.state
-	n.Number, n.Previous, n.Tried = p.Number, fleetproto.Digest(data), nil
-	if n.File, n.Offset = p.File, p.Offset+int64(len(body)); p.Number == 1 {
-		n.First = p.File
+	n, end := &s.state, l.end()
+	n.Number, n.Previous, n.Tried, n.File, n.Offset = l.number, l.digest, nil, end.file, end.end
+	if l.number == 1 {
+		n.First = l.file
 	}
-	s.sent[p.File] = s.state.Offset
+	s.sent[l.file] = n.Offset
 	s.arrived()
 	s.mu.Unlock()
 	return s.save() // if we crash before this line, the piece is adopted
