@@ -98,8 +98,8 @@ func has(r pebble.Reader, key []byte) (bool, error) {
 // errStop ends a scan early and is not an error.
 var errStop = errors.New("stop")
 
-// scan calls fn with every row from lower up to upper. Key and value are valid during the call only.
-func scan(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error) (err error) {
+// iterate calls fn with an iterator over the rows from lower up to upper.
+func iterate(r pebble.Reader, lower, upper []byte, fn func(it *pebble.Iterator) error) (err error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return fmt.Errorf("reading rows: %w", damaged(err))
@@ -109,19 +109,24 @@ func scan(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error
 			err = fmt.Errorf("reading rows: %w", damaged(e))
 		}
 	}()
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err == nil {
-			err = fn(it.Key(), value)
+	return fn(it)
+}
+
+// scan calls fn with every row from lower up to upper. Key and value are valid during the call only.
+func scan(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error) error {
+	err := iterate(r, lower, upper, func(it *pebble.Iterator) error {
+		for ok := it.First(); ok; ok = it.Next() {
+			value, err := it.ValueAndErr()
+			if err == nil {
+				err = fn(it.Key(), value)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if errors.Is(err, errStop) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
+	return onlyIf(!errors.Is(err, errStop), err)
 }
 
 // damaged adds ErrCorrupt to the error of a read if the medium returned wrong bytes or no bytes.

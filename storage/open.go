@@ -45,14 +45,11 @@ type Store struct {
 	users  sync.WaitGroup // calls under way
 }
 
-// Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
-func Open(o Options) (*Store, error) { return open(o) }
-
 // OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process
 // may have it open. ErrNoStore, ErrInUse, ErrCorrupt.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.readOnly = true
-	return open(o)
+	return Open(o)
 }
 
 // OpenBackup opens the store inside a backup for reading. It uses only FS, Logger and Now of o.
@@ -65,7 +62,8 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 	return OpenReadOnly(o)
 }
 
-func open(o Options) (*Store, error) {
+// Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
+func Open(o Options) (*Store, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -79,7 +77,7 @@ func open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// openDamaged is open, with the storage engine's own error messages.
+// openDamaged is Open, with the storage engine's own error messages.
 func openDamaged(o Options) (*Store, error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
 	s.pending.records = make(map[Code][]chan struct{})
@@ -297,18 +295,18 @@ func readAllSeries(r pebble.Reader) (map[string]Reach, error) {
 
 // lastID returns the last key of a table that is keyed by growing numbers.
 func lastID(r pebble.Reader, table byte) (id uint64, err error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{table}, UpperBound: []byte{table + 1}})
-	if err != nil {
-		return 0, fmt.Errorf("reading the last row of table %d: %w", table, err)
-	}
-	if it.Last() {
-		if key := it.Key(); len(key) == 9 && be.Uint64(key[1:]) < math.MaxUint64 {
-			id = be.Uint64(key[1:])
-		} else {
-			err = fmt.Errorf("key %x: %w", key, ErrCorrupt)
+	err = iterate(r, []byte{table}, []byte{table + 1}, func(it *pebble.Iterator) error {
+		if !it.Last() {
+			return nil
 		}
-	}
-	return id, errors.Join(err, it.Error(), it.Close())
+		key := it.Key()
+		if len(key) != 9 || be.Uint64(key[1:]) == math.MaxUint64 {
+			return fmt.Errorf("the last key %x: %w", key, ErrCorrupt)
+		}
+		id = be.Uint64(key[1:])
+		return nil
+	})
+	return id, err
 }
 
 // Close waits for the running calls, then closes the store. Later calls return ErrClosed; it is safe to call Close

@@ -74,32 +74,25 @@ func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 	})
 }
 
-func (s *Store) parts(ids ...uint64) (lists [][]Part, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: partKey(slices.Min(ids), ""),
-		UpperBound: partKey(slices.Max(ids)+1, "")})
-	if err != nil {
-		return nil, damaged(err)
-	}
-	defer func() {
-		if e := errors.Join(it.Error(), it.Close()); e != nil {
-			err = damaged(e)
-		}
-	}()
-	lists = make([][]Part, len(ids))
-	ok := it.First()
-	for i, id := range ids {
-		if !ok || be.Uint64(it.Key()[1:]) != id {
-			ok = it.SeekGE(partKey(id, ""))
-		}
-		for ; ok && be.Uint64(it.Key()[1:]) == id; ok = it.Next() {
-			value, err := it.ValueAndErr()
-			if err != nil {
-				return nil, damaged(err)
+func (s *Store) parts(ids ...uint64) ([][]Part, error) {
+	lists := make([][]Part, len(ids))
+	err := iterate(s.db, partKey(slices.Min(ids), ""), partKey(slices.Max(ids)+1, ""), func(it *pebble.Iterator) error {
+		ok := it.First()
+		for i, id := range ids {
+			if !ok || be.Uint64(it.Key()[1:]) != id {
+				ok = it.SeekGE(partKey(id, ""))
 			}
-			lists[i] = append(lists[i], Part{Name: string(it.Key()[9:]), Data: append([]byte{}, value...)})
+			for ; ok && be.Uint64(it.Key()[1:]) == id; ok = it.Next() {
+				value, err := it.ValueAndErr()
+				if err != nil {
+					return damaged(err)
+				}
+				lists[i] = append(lists[i], Part{Name: string(it.Key()[9:]), Data: append([]byte{}, value...)})
+			}
 		}
-	}
-	return lists, nil
+		return nil
+	})
+	return lists, err
 }
 
 // Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound.
@@ -260,35 +253,29 @@ func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
 }
 
 // byID reads records through one iterator: an id next to the previous id costs one step.
-func (s *Store) byID(ids []uint64) (entries []Entry, err error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableEntry}, UpperBound: []byte{tableEntry + 1}})
-	if err != nil {
-		return nil, damaged(err)
-	}
-	defer func() {
-		if bad := errors.Join(it.Error(), it.Close()); bad != nil {
-			err = damaged(bad)
-		}
-	}()
-	entries = make([]Entry, 0, len(ids))
-	for _, id := range ids {
-		key := entryKey(id)
-		if !it.Valid() || !it.Next() || !bytes.Equal(it.Key(), key) {
-			if !it.SeekGE(key) || !bytes.Equal(it.Key(), key) {
-				continue
+func (s *Store) byID(ids []uint64) ([]Entry, error) {
+	entries := make([]Entry, 0, len(ids))
+	err := iterate(s.db, []byte{tableEntry}, []byte{tableEntry + 1}, func(it *pebble.Iterator) error {
+		for _, id := range ids {
+			key := entryKey(id)
+			if !it.Valid() || !it.Next() || !bytes.Equal(it.Key(), key) {
+				if !it.SeekGE(key) || !bytes.Equal(it.Key(), key) {
+					continue
+				}
 			}
+			row, err := it.ValueAndErr()
+			var e entryRow
+			if err == nil {
+				e, err = decodeEntry(id, row)
+			}
+			if err != nil {
+				return fmt.Errorf("record %d: %w", id, damaged(err))
+			}
+			e.Series = s.names.named(e.SequenceID)
+			s.pending.wait(e.Code)
+			entries = append(entries, e.Entry)
 		}
-		row, err := it.ValueAndErr()
-		var e entryRow
-		if err == nil {
-			e, err = decodeEntry(id, row)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("record %d: %w", id, damaged(err))
-		}
-		e.Series = s.names.named(e.SequenceID)
-		s.pending.wait(e.Code)
-		entries = append(entries, e.Entry)
-	}
-	return entries, nil
+		return nil
+	})
+	return entries, err
 }

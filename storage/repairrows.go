@@ -41,10 +41,10 @@ func (a *assembly) assemble(ctx context.Context) error {
 	if err := read(0); err != nil {
 		return err
 	}
-	if err := a.findIdentity(); err != nil {
-		return err
+	if a.id == [16]byte{} && a.marked != nil && !a.gone {
+		a.id = a.marked.Store
 	}
-	own := len(a.sources)
+	own, ownMeta := len(a.sources), a.own.meta
 	closers, err := a.others(ctx)
 	defer func() {
 		for _, c := range closers {
@@ -55,7 +55,10 @@ func (a *assembly) assemble(ctx context.Context) error {
 		return err
 	}
 	if a.id == [16]byte{} {
-		return fmt.Errorf("%w: no medium tells which store this is", ErrCorrupt)
+		return fmt.Errorf("%w: no medium tells which store this is; give its second copy or a backup", ErrCorrupt)
+	}
+	if a.marked != nil && !ownMeta && sameFamily(a.marked.Store, a.id) {
+		a.id = a.marked.Store // the mark has the present identity; the others may be from before a restoration
 	}
 	if err := errors.Join(a.checkMark(), a.db.Set(keyStore, a.id[:], pebble.NoSync)); err != nil {
 		return err

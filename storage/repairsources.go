@@ -33,30 +33,12 @@ func (m *assembly) unreadable(name string) func(what string) {
 	}
 }
 
-// findIdentity finds out the store's identity. The mark has the present identity; other files may be from before a
-// restoration.
-func (m *assembly) findIdentity() error {
-	if m.id == [16]byte{} && m.marked != nil && !m.gone {
-		m.id = m.marked.Store
+// joins reports whether a medium belongs to the store. If nothing else identifies the store, its first medium does.
+func (m *assembly) joins(id [16]byte) bool {
+	if m.id == [16]byte{} {
+		m.id = id
 	}
-	if m.id == [16]byte{} && m.from.Copy != "" {
-		if end, err := readEnd(m.o.FS, m.from.Copy); err == nil && end != nil {
-			m.id = end.store
-		}
-	}
-	for _, dir := range m.from.Backups {
-		if b, _, err := readBackup(m.o.FS, dir); err == nil && m.id == [16]byte{} {
-			_, _ = hex.Decode(m.id[:], []byte(b.Store)) // all zero: not known
-		}
-	}
-	if m.marked != nil && !m.own.meta && sameFamily(m.marked.Store, m.id) {
-		m.id = m.marked.Store
-	}
-	if m.id == [16]byte{} && !m.gone {
-		return fmt.Errorf("%w: neither the store nor its mark tells which store this is; give its second copy or a "+
-			"backup", ErrCorrupt)
-	}
-	return nil // if only the rows of a backup have the identity, backup finds it
+	return sameFamily(id, m.id)
 }
 
 // others adds the second copy and the backups to the sources, and returns their close functions. It names and skips a
@@ -70,7 +52,7 @@ func (m *assembly) others(ctx context.Context) (closers []func() error, err erro
 		case err != nil:
 			m.unreadable(name)(err.Error())
 			why = append(why, fmt.Errorf("%s: %w", name, err))
-		case !sameFamily(c.store, m.id):
+		case !m.joins(c.store):
 			m.unreadable(name)(errForeign.Error())
 			why = append(why, fmt.Errorf("%s: %w: %w", name, ErrNoStore, errForeign))
 		default:
@@ -113,7 +95,7 @@ func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	} else if raw, err := hex.DecodeString(b.Store); err == nil && len(raw) == 16 {
 		id = [16]byte(raw)
 	}
-	if !sameFamily(id, m.id) {
+	if !m.joins(id) {
 		m.unreadable(name)("it is of another store")
 		return nil, fmt.Errorf("%w: it is of another store", ErrNoStore)
 	}
