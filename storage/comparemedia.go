@@ -432,9 +432,6 @@ var (
 // continues, nil when a new log must begin.
 func (c *second) examine(id [16]byte) (*logEnd, error) {
 	o := &c.s.o
-	if _, err := o.FS.Stat(o.SecondCopy); err != nil {
-		return nil, nil // no folder, or making the folder will return the error
-	}
 	end, w, err := lookAtCopy(o, c.s.db, o.SecondCopy, id)
 	switch {
 	case end == nil && errors.Is(err, ErrCorrupt):

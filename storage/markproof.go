@@ -226,10 +226,6 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
 		return nil
 	}
-	if _, err := o.FS.Stat(second); err != nil {
-		p.doubt("the second copy is not there: %v", err)
-		return nil
-	}
 	end, w, err := lookAtCopy(o, db, second, j.id)
 	switch {
 	case errors.Is(err, errForeign):

@@ -311,10 +311,10 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 	}
 	end, w, err := lookAtCopy(r.o, db, r.from.Copy, j.id)
 	switch {
-	case end == nil && (err == nil || errors.Is(absentOr(err), ErrNoStore)), errors.Is(err, errForeign):
+	case end == nil && err == nil, errors.Is(err, errForeign):
 		return behindMark, nil
 	case end == nil && !errors.Is(err, ErrCorrupt):
-		return false, absentOr(err)
+		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	case err != nil:
 		return false, err
 	case w == nil && len(end.strange) > 0:

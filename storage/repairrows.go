@@ -347,14 +347,6 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	return upper
 }
 
-// absentOr returns ErrNoStore for a folder that does not exist, and ErrUnreadable for a medium that cannot be read.
-func absentOr(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w (%w)", ErrNoStore, err)
-	}
-	return fmt.Errorf("%w: %w", ErrUnreadable, err)
-}
-
 // copyChain is a second copy that is being read.
 type copyChain struct {
 	dir   string
@@ -369,7 +361,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	end, err := readEnd(fs, dir)
 	switch {
 	case err != nil && !errors.Is(err, ErrCorrupt):
-		return nil, absentOr(err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	case err != nil:
 		return nil, err
 	case end == nil:

@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"math"
+	"os"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -202,7 +203,7 @@ type logEnd struct {
 func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil || len(numbers) == 0 {
-		return nil, err
+		return nil, onlyIf(!errors.Is(err, os.ErrNotExist), err)
 	}
 	e := &logEnd{last: numbers[len(numbers)-1]}
 	found := false

@@ -350,15 +350,11 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 // half times the store's size.
 func (c *second) roomFor() error {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
+	need := 2 * c.s.db.Metrics().DiskSpaceUsage()
 	usage, err := fs.GetDiskUsage(dir)
-	if err != nil {
-		return nil // the medium itself will return the error
-	}
-	m := c.s.db.Metrics()
-	need := 2 * m.DiskSpaceUsage()
-	names, err := fs.List(dir)
-	if err != nil || usage.AvailBytes >= need {
-		return err
+	names, bad := fs.List(dir)
+	if err != nil || bad != nil || usage.AvailBytes >= need {
+		return nil // the first write will return the medium's error
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, "old-") {
