@@ -232,7 +232,8 @@ func forbidden(format string, args ...any) error {
 	return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 }
 
-// invalidable returns an error if the time is over or a note, return or later credit depends on it (MF2 pp.9-17).
+// invalidable returns an error if the time to invalidate the document is over, or if a note, return or later credit
+// depends on the document (MF2 pp.9-17).
 func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
 	if end := window(rule, o.head); !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))

@@ -216,8 +216,8 @@ type draft struct {
 	form    string
 	period  *contingency.Period // the contingency in which the sale is issued
 	cause   int64               // CAT-005
-	motive  string              // of cause 5
-	reason  string              // of the contingency form, in words for people
+	motive  string              // text for cause 5
+	reason  string              // why the document is in contingency form, for people
 	draws   []record.Draw       // the sale's draws on the counters of its origin
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool

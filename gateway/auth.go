@@ -288,7 +288,7 @@ type Limits struct {
 // Wrong tokens from one address: wrongBurst at once, then one a second. A good token from there is still accepted.
 const wrongBurst = 60
 
-// Requests that need no token (/docs, /openapi.json, a PDF link): one network's limits, a second and at once.
+// Requests that need no token (/docs, /openapi.json, a PDF link): how many one network may make, a second and at once.
 const (
 	strangersRate  = 5
 	strangersBurst = 40

@@ -20,7 +20,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Names of the bundles that a branch needs: a folder a generation.
+// Names of the bundles that a branch needs: one folder for each generation.
 var Names = []string{
 	"catalogues",
 	"dte01/v1", "dte01/v2", "dte03/v3", "dte03/v4", "dte05/v3", "dte05/v4", "dte06/v3", "dte06/v4", "dte07/v1",

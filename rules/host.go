@@ -68,7 +68,7 @@ type Host struct {
 var (
 	// ErrModule means that this host cannot run a module; the message names the reason.
 	ErrModule = errors.New("not a rule module")
-	// ErrTrap means that a call failed: a trap, a limit reached, or an answer that makes no sense.
+	// ErrTrap means that a call failed: a trap, a limit reached, or a malformed answer.
 	ErrTrap = errors.New("the rule module failed")
 	// ErrFuel is the ErrTrap of a call that used more fuel than its bundle declares.
 	ErrFuel = fmt.Errorf("%w: out of fuel", ErrTrap)

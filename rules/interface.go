@@ -74,7 +74,7 @@ func (s signature) is(o signature) bool {
 const (
 	wasi         = "wasi_snapshot_preview1"
 	maxSaid      = 512 // bytes kept of a guest's output
-	maxPieces    = 8   // of one fd_write
+	maxPieces    = 8   // pieces of one fd_write
 	maxRandom    = 256 // bytes of one random_get
 	errnoSuccess = 0
 	errnoBadf    = 8

@@ -310,7 +310,7 @@ func checkFile(ctx context.Context, fs vfs.FS, path, sum string, p *meter) error
 
 func digestOf(ctx context.Context, in io.Reader, out io.Writer, p *meter) (string, error) {
 	h := sha256.New()
-	to := io.MultiWriter(h, out) // a vfs.File may alter what it wrote
+	to := io.MultiWriter(h, out) // h first: a vfs.File may alter the bytes that it writes
 	for {
 		n, err := io.CopyN(to, in, copyChunk)
 		p.add(n)

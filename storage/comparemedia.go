@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A Head is the common form for how far the series of a store got, for every medium. Only Relate compares two heads,
-// and only Plan decides where a series continues.
+// A Head says how far the series of a store got, in the same form for every medium. Only Relate compares two heads, and
+// only Plan decides where a series continues.
 
 // Head is how far each series of a store got, as one medium knows it.
 type Head struct {
@@ -174,7 +174,7 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 // the box exists, the store's owner gives no number; the store itself continues. See Assemble and Settle.
 type Witness struct {
 	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
-	Path     string `json:"path"`   // outside of the box: its own words
+	Path     string `json:"path"`   // for a Witness outside of the box, its words
 	Outside  bool   `json:"outside,omitempty"`
 	Diverged bool   `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
 	Series   []Lead `json:"series"`

@@ -139,7 +139,7 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
 // Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark
-// may be the only rest of a lost store, and its numbers must not be used again.
+// may be all that is left of a lost store, and its numbers must not be used again.
 //
 // A crash in the middle leaves no store; Create can then be repeated.
 func Create(o Options) error {

@@ -22,7 +22,7 @@ import (
 // order. It reports unreadable pieces, and continues.
 type rowSource struct {
 	name string
-	own  bool // of the store itself
+	own  bool // a source of the store itself, not of another medium
 	rows func(ctx context.Context, row func(key, value []byte) error, bad func(what string)) error
 }
 
@@ -110,7 +110,7 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		return nil
 	}
 	defer func() { _ = r.Close() }() // the table was only read
-	// A search after damage goes from key table to key table, up to the last.
+	// scan reads up to the end of the key table, because the search for the next readable row may pass any key.
 	scan := func(from []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {
@@ -175,7 +175,7 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 	}
 	var record []byte
 	begun, damaged := false, false
-	strange, over := false, false // since the last chunk: bytes of no chunk; the log's end, or an earlier log
+	strange, over := false, false // seen since the last chunk: bytes of no chunk; the end of the log or an earlier log
 	for at := 0; at+logHeader <= len(text); {
 		end := min((at/logBlock+1)*logBlock, len(text))
 		if end-at < logHeader {

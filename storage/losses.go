@@ -157,8 +157,8 @@ func (l Loss) to() (n uint64) {
 // Possible returns the series that may have begun since a time.
 type Possible func(since time.Time) []string
 
-// owed compares a store with every source that knows more of its history. behind are the box's media that do; mark is
-// nil when the mark cannot be read. It returns nil if nothing is owed.
+// owed compares a store with every source that knows more of its history. behind are the media of the box that know
+// more; mark is nil if the mark cannot be read. It returns nil if nothing is owed.
 func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possible Possible) (*Owed, error) {
 	witnesses, err := readJSON[[]Witness](r, keyBehind)
 	if err != nil {

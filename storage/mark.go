@@ -189,7 +189,7 @@ func (m *mark) close() error {
 	return m.file.close()
 }
 
-// proofTries is how often the mark is read in one proof: a read that meets two writes sees neither slot whole.
+// proofTries is how often the mark is read in one proof: during two writes, a read may find both slots torn.
 const proofTries = 3
 
 // ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A running

@@ -324,7 +324,7 @@ const (
 	MarkUnreadable = "unreadable" // neither slot is complete, or the medium cannot read it
 	MarkForeign    = "foreign"    // another store's
 	MarkOld        = "old"        // this store's, but old: the store knows a newer mark
-	MarkLater      = "later"      // of a store that was restored from this store: this store is the older store
+	MarkLater      = "later"      // the mark of a store that was restored from this store: this store is older
 	MarkAhead      = "ahead"      // this store's, with numbers that the store lacks
 )
 

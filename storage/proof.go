@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// The statements of a store's rows about its records, as hashes of 8 bytes: comparing two rows needs no look-up.
+// Kinds of statements that rows make about a record. A statement is a hash of 8 bytes: comparing two rows needs no
+// look-up. The names up to saysLost list the two rows that make the same statement.
 const (
 	saysFirst   byte       = iota // an entry and its first link
 	saysLatest                    // an entry and its latest link
@@ -77,7 +78,7 @@ type detail struct {
 
 func newFacts() *facts { return &facts{chunks: make(map[uint64]*[4096]fact)} }
 
-// of returns the place of a record.
+// of returns the fact of a record, to read or change it.
 func (f *facts) of(id uint64) *fact {
 	chunk := f.chunks[id/4096]
 	if chunk == nil {

@@ -411,7 +411,7 @@ func (a *assembly) finish() error {
 		a.said.Lacking = nil
 		return nil
 	}
-	// A mark that was made after the loss of the former one bounds no number.
+	// A mark that was made after the loss of the former one does not bound the numbers.
 	a.row.MarkLost = a.row.MarkLost || was != nil && was.MarkLost
 	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
 	for _, s := range a.said.Sources {

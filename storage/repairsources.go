@@ -183,8 +183,9 @@ func (h *histories) begin() {
 		make(map[uint32]bool), 0
 }
 
-// end must be called after the rows. It returns the names of the series with another history on the medium. With such a
-// series, no link of the medium counts unless another medium confirms it: the ids may belong to other records here.
+// end must be called after the rows. It returns the names of the series with another history on the medium. If there is
+// such a series, none of the medium's links counts unless another medium confirms it: the same ids may belong to other
+// records on this medium.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))

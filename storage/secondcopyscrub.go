@@ -26,7 +26,7 @@ const (
 // Scrub is the result of scrubbing. Found and Mended count segments since the copy was begun.
 type Scrub struct {
 	Last     time.Time `json:"last"`     // end of the last complete pass; zero: there was none
-	Segments uint64    `json:"segments"` // of that pass
+	Segments uint64    `json:"segments"` // segments read in that pass
 	Found    uint64    `json:"found"`
 	Mended   uint64    `json:"mended"`
 	Bad      []string  `json:"bad,omitempty"` // segments that are damaged and could not be repaired, with reasons

@@ -504,8 +504,9 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	}
 }
 
-// frames calls fn with every whole frame and skips other bytes. bad is the number of skipped bytes, behind those of
-// them after the last whole frame. At the end of the log a group may be torn, as in walk: its rest counts in behind.
+// frames calls fn with every whole frame and skips other bytes. bad is the number of skipped bytes; behind is the
+// number of skipped bytes after the last whole frame. At the end of the log a group may be torn, as in walk: its rest
+// counts in behind.
 func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
 	at, group := uint64(0), uint64(0)
 	for at < uint64(len(s.bytes)) {

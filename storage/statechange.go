@@ -217,7 +217,7 @@ func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 }
 
 // join must be called for each record that joins a queue, as soon as the tables show the record. A record that leaves a
-// queue makes nothing due earlier.
+// queue does not make another record due earlier.
 func (q *queueStarts) join(due *Due) {
 	if due == nil {
 		return

@@ -173,7 +173,7 @@ func (t *tableWrites) err() error {
 	return nil
 }
 
-// close ends all waits of sleep.
+// close ends all waits of begin.
 func (t *tableWrites) close() { close(t.closing) }
 
 // tableLists returns the files in which Pebble lists its tables; nil when there is no trace of a store.

@@ -129,8 +129,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 	return end, nil
 }
 
-// live asks until the appliance knows the token, but no more often than the number most. A new token is known within a
-// second.
+// live asks until the appliance knows the token, at most most times. A new token is known within a second.
 func live(ctx context.Context, o *certify.Options, most int) error {
 	for tries := 1; ; tries++ {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL+"/dte/information", nil)

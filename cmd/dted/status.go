@@ -54,7 +54,7 @@ func (s *status) ready() error {
 		return err
 	}
 	fault := s.gate.Check()
-	for _, p := range s.cfg.PointsOfSale() { // one that may be numbered is enough
+	for _, p := range s.cfg.PointsOfSale() { // one point of sale that may number sales is enough
 		err := health.CheckPoint(s.fleet, p, s.cfg.Now())
 		if err == nil {
 			return fault

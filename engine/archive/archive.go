@@ -291,8 +291,8 @@ var (
 // a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
-// kinds maps the codes with a misleading HTTP status: from full stores that do not answer 507, and 400s that concern
-// only one attempt, such as bytes damaged in transit.
+// kinds maps the error codes with a misleading HTTP status: those of full stores that do not answer 507, and those of
+// 400s that concern only one attempt, for example because bytes were damaged in transit.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,

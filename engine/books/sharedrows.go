@@ -70,7 +70,7 @@ type dayKey struct {
 	// apart is a type of operation that is never in a row with other types: 3, 12 or 13. Taxed (1) and exempt (2)
 	// together are mixed (4, p. 9).
 	apart int
-	// part is above 0 for a further row, if the sum with the earlier documents would be too wide for a column.
+	// part is 0 for the first row; the next row begins when a sum would be too wide for a column.
 	part int
 }
 

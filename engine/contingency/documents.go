@@ -30,7 +30,7 @@ type document struct {
 // code returns the document's codigoGeneracion.
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp reports whether the normal form alone was sent: MH may seal it however late.
+// mayTurnUp reports whether the normal form alone was sent: MH may still seal it much later.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
 // newlyCorrected reports whether the last correction was not sent yet: MH may have accepted an earlier form.
@@ -102,7 +102,8 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 }
 
 // eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
-// reports whether it did something. A record about which MH does not answer delays no other record, unless MH is away.
+// reports whether it did something. A record about which MH does not answer does not delay other records, unless MH is
+// away.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
 	due, err := record.Due(c.branch.Store, queue, c.branch.Now(), 100)

@@ -93,7 +93,7 @@ func (c *Contingency) Run(ctx context.Context) {
 }
 
 // drain works off the backlog as far as possible: results of lots first, then events, then documents. It stops if MH is
-// away; any other failure of a step delays no other step. It returns the time until the next work may be due.
+// away; any other failure of a step does not delay other steps. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents,
 		c.forwardDocuments, c.branch.Documents.ExpireCorrections}

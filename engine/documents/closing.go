@@ -356,7 +356,8 @@ const (
 )
 
 // closingKind returns the kind under which a closing counts a document; "" means that no sum includes it. A note or a
-// return has an effect on the sum that includes its origin. With an error it takes a sale for the origin.
+// return has an effect on the sum that includes its origin. If the origin cannot be read, closingKind returns an error,
+// and the kind for the origin of a sale.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

@@ -35,7 +35,7 @@ type NumberGuard struct {
 	series  prometheus.Gauge
 }
 
-// NewNumberGuard returns a guard with the holds that earlier runs stored: a restart ends no hold.
+// NewNumberGuard returns a guard with the holds that earlier runs stored: a restart does not end a hold.
 func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
 	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,

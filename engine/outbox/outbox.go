@@ -277,7 +277,7 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 			if ctx.Err() != nil {
 				return nil
 			}
-			defer func() { // a record that breaks the printer, or another part, stops no other record
+			defer func() { // a record that breaks the printer, or another part, does not stop other records
 				if v := recover(); v != nil {
 					err = box.o.Lost.SetAside(ctx, entry, fmt.Errorf("delivering it: panic: %v\n%s", v, debug.Stack()))
 				}

@@ -47,7 +47,7 @@ func (p *Printer) book(b *Book) []*sheet.Page {
 	c := &sheet.Canvas{Fonts: p.fonts, W: bookW, H: bookH, Left: bookMargin, Width: bookW - 2*bookMargin,
 		Bottom: bookH - bookMargin}
 	l := &letterhead{p, new(View), c}
-	c.Head = func() { // of every folio
+	c.Head = func() { // the head of every folio
 		folio := fmt.Sprintf("Folio %d", b.Folio+len(c.Pages)-1)
 		c.Text(c.Left, bookMargin+10, p.fonts.Clean(b.Title), sheet.Strong(11, p.ink))
 		c.Text(c.Left+c.Width-p.fonts.Width(folio, 8, true), bookMargin+10, folio, sheet.Strong(8, sheet.Black))

@@ -18,7 +18,7 @@ const (
 
 var (
 	body  = sheet.Plain(8, sheet.Black)
-	cells = sheet.Plain(7.4, sheet.Black) // of tables
+	cells = sheet.Plain(7.4, sheet.Black) // texts of tables
 	small = sheet.Plain(7, sheet.Grey)
 	micro = sheet.Plain(6.2, sheet.Grey)
 )

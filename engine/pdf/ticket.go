@@ -319,7 +319,7 @@ func full(texts []string) []string {
 type Slip struct {
 	Title, Issuer string
 	Made          time.Time
-	Trial         bool // of the authority's test system
+	Trial         bool // a slip of the authority's test system
 	Head          Fields
 	Blocks        []Block // a block without rows is left out
 	Total         Field

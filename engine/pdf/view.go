@@ -19,7 +19,7 @@ type View struct {
 	Kind           string // a document, or an event
 	Title, Version string
 	Code, Control  string
-	Trial          bool // of the authority's test system
+	Trial          bool // a document of the authority's test system
 	State          State
 	Note           []string
 	Codes          Fields // the codes that identify the document

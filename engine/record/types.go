@@ -35,7 +35,7 @@ func Learn(learned ...*bundle.Type) error {
 	}
 }
 
-// Forget removes a type of which no document exists.
+// Forget removes a type that no document has.
 func Forget(document string) {
 	next := maps.Clone(types())
 	delete(next, document)

@@ -295,7 +295,7 @@ func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(
 
 // Background work is done in slices, and gives way to the tills while they sell.
 const (
-	paceSlice  = 2 * time.Millisecond   // of processor time
+	paceSlice  = 2 * time.Millisecond   // processor time of a slice
 	paceBusy   = 100 * time.Millisecond // how long after a sale the tills count as busy
 	paceAtMost = 500 * time.Millisecond // longest rest after a piece that cannot be divided, such as a compilation
 )

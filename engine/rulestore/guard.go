@@ -40,10 +40,10 @@ type Return struct{ Digest, Reason string }
 // Verdict is MH's decision about a document or an event.
 type Verdict struct {
 	Rule     record.RuleRef
-	Point    int64 // of sale
+	Point    int64 // point of sale
 	Accepted bool
-	Cause    string // of a refusal: CauseRule, CauseRequest or CauseUnclear
-	Shape    Shape  // of a refused sale
+	Cause    string // for a refusal: CauseRule, CauseRequest or CauseUnclear
+	Shape    Shape  // for a refused sale
 	At       time.Time
 	// Past: the decision was made before the appliance started. It is counted, but causes no return to an older rule.
 	Past bool

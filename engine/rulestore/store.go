@@ -235,7 +235,7 @@ func (s *Store) learn() {
 	}
 }
 
-// restore reads the records. An unreadable record is kept as unreadable and hides no other record.
+// restore reads the records. An unreadable record is kept as unreadable and does not hide other records.
 func (s *Store) restore() error {
 	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
 	if err != nil {

@@ -189,9 +189,8 @@ func givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member of which the target is not a place of the member's own name (own), although the layout has
-// such a place: the document would differ from the till's request. A member that goes to receptor must be read as a
-// person.
+// misplaces refuses a member that goes to another place although the layout has a place with the member's own name
+// (own): the document would differ from the till's request. A member that goes to receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway looks for the origin itself

@@ -19,7 +19,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Contract is a parsed OpenAPI document and what was seen of it. It is safe for concurrent use.
+// Contract is a parsed OpenAPI document, and a record of the exchanges so far. It is safe for concurrent use.
 type Contract struct {
 	operations []*operation
 
@@ -46,7 +46,7 @@ type parameter struct {
 
 type answer struct {
 	content map[string]*jsonschema.Schema // by media type; nil: bytes
-	headers []string                      // that must be there
+	headers []string                      // required headers
 	seen    int
 }
 
@@ -84,8 +84,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// maxSeen is how many exchanges of one operation and status are looked at: a test that sells for minutes must not be
-// slowed down.
+// maxSeen is how many exchanges of one operation and status are checked: a test that sells for minutes must not become
+// slow.
 const maxSeen = 1000
 
 // Check checks one exchange against the contract.
@@ -139,12 +139,11 @@ func (c *Contract) Check(req *http.Request, sent []byte, resp *http.Response, go
 	}
 }
 
-// english matches words, each followed by another, that no Spanish text has.
+// english matches pairs of English words that no Spanish text has.
 var english = regexp.MustCompile(
 	`(?i)\b(the|is|are|was|not|must|should|cannot|with|from|and|failed|invalid|required|expected|unexpected|unknown|missing|refused|closed|connection|reading|writing|timeout|no such)\b `)
 
-// foreign reports an answer whose texts are not for a cashier. A name or value that the request had is in quotes, or is
-// left out.
+// foreign reports an answer with a message that a cashier cannot read: in English, or empty.
 func foreign(got []byte, fault func(string, ...any)) {
 	var said struct {
 		Message string
@@ -192,7 +191,7 @@ func (o *operation) check(req *http.Request, sent []byte, fault func(string, ...
 	for name, values := range query {
 		p := o.query[name]
 		if p == nil {
-			if len(o.query) > 0 { // one that has none ignores them
+			if len(o.query) > 0 { // an operation without parameters ignores the query
 				fault("takes the parameter %s", name)
 			}
 			continue
@@ -270,8 +269,8 @@ func (c *Contract) Faults() []string {
 	return slices.Sorted(maps.Keys(c.faults))
 }
 
-// Unseen returns the documented answers that no exchange had, as "operation status"; the operations alone when only
-// successes are asked for.
+// Unseen returns the documented answers that no exchange had, as "operation status"; if only successes are wanted, as
+// "operation".
 func (c *Contract) Unseen(successes bool) (unseen []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

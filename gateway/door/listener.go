@@ -299,7 +299,7 @@ func AddressOf(a net.Addr) netip.Addr {
 
 // NetworkOf returns the name under which a request without a good token is counted: the IPv4 address, or the IPv6 /64
 // network, because one host can use every address of such a network. Requests with a good token are not counted,
-// therefore this stops no till.
+// therefore tills are not affected.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
 	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {

@@ -226,7 +226,7 @@ const (
 	isInteger
 	isFlag
 	isObject
-	isList  // of objects
+	isList  // a list of objects
 	isTexts // a list of texts
 )
 

@@ -30,7 +30,7 @@ type board struct {
 	Reason        string
 	Order         string // the commands that central IT must run; empty: none
 	Facts         []fact
-	Total         string // of today
+	Total         string // today's total
 	Documents     []fact
 	Month         string // the month's name; "" while the month is counted
 	MonthLines    []fact

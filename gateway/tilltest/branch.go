@@ -40,7 +40,7 @@ import (
 
 const (
 	nit = "06141804941035"
-	// Token is the till's.
+	// Token is the till's token.
 	Token = "the token of the till in this test"
 )
 
@@ -108,7 +108,7 @@ var tillContract = sync.OnceValues(func() (*apitest.Contract, error) {
 	return apitest.Parse(text)
 })
 
-// TypesIssued are the types of a branch that does not say what it issues.
+// TypesIssued are the types that a branch issues by default.
 func TypesIssued() []*bundle.Type {
 	return slices.DeleteFunc(plugins.Types(), func(t *bundle.Type) bool {
 		return !slices.Contains(plugins.Issued(), t.Document)
@@ -218,7 +218,7 @@ func listen(t testing.TB) net.Listener {
 // Now is the branch's time, and MH's.
 func (b *Branch) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
-// Set sets the clock of both to a time.
+// Set sets the clocks of the branch and of MH to a time.
 func (b *Branch) Set(now time.Time) { b.ahead.Store(int64(time.Until(now))) }
 
 func issuer(ambiente string) record.Issuer {

@@ -88,7 +88,7 @@ func names(r Request) []string {
 	return list
 }
 
-// Spoil changes a request n times by chance.
+// Spoil makes n random changes to a request.
 func (c *chance) Spoil(r Request, n int) {
 	for range n {
 		all := spots(r, nil)

@@ -13,14 +13,14 @@ type Request = map[string]any
 // Generator makes random requests. The same seed and the same answers give the same requests.
 type Generator struct {
 	*chance
-	// Day is today, yyyy-mm-dd. Returns tells that the generation of the day has withholding vouchers and returns.
+	// Day is today, yyyy-mm-dd. Returns: the day's generation of schemas has withholding vouchers and returns.
 	Day     string
 	Returns bool
 
 	credits, invoices, purchases []*Issued // what notes and returns may refer to
 }
 
-// Issued is a document that MH has sealed, with what was asked of it.
+// Issued is a document that MH has sealed, with the request for it.
 type Issued struct {
 	Code    string
 	Tipo    string

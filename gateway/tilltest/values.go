@@ -23,7 +23,8 @@ func (c *chance) digits(n int) string {
 	return string(b)
 }
 
-// number is a decimal with a bounded number of decimals, of the magnitudes and the ties on which arithmetic stumbles.
+// number is a decimal with a bounded number of decimals. Its magnitude, or an exact half, often reveals errors of
+// arithmetic.
 func (c *chance) number(decimals int) json.Number {
 	whole := pick(c, 0, 0, 1, 2, 3, 9, 10, 99, 999, c.rng.IntN(2000))
 	fraction := pick(c, "0", "5", "005", "015", "125", "33333333", "66666667", "99999999", "00000001", "00500000",

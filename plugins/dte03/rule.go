@@ -46,7 +46,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 	base := s.Gravada - s.DescuGravada
 	percent := func(param int) int64 {
-		n, _ := sdk.Cents(base, in.Params[param], sdk.One) // rates are below one: within the base
+		n, _ := sdk.Cents(base, in.Params[param], sdk.One) // no overflow: rates are below one
 		return n
 	}
 	s.Taxes[sdk.TaxIVA] = percent(ivaRate)
@@ -68,9 +68,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !ok {
 		return
 	}
-	// montoTotalOperacion: MF2 p.47 prints it net of the retention (697.50 + 90.68 − 6.98 = 781.20) for DTE 2.0; the
-	// documents of the generation before left retention out of it, and its overlay takes operacionBruta. totalPagar is
-	// the same.
+	// montoTotalOperacion: for DTE 2.0 the retention is subtracted (MF2 p.47: 697.50 + 90.68 − 6.98 = 781.20). In the
+	// previous generation it was not: its overlay uses operacionBruta. totalPagar is the same in both.
 	operation := pay - s.NoGravado
 	toPay := max(0, pay)
 	if !sdk.Payments(in, out, toPay) {

@@ -17,7 +17,7 @@ const (
 	cotransRate
 )
 
-// Faults behind those of a sale.
+// Faults after those of a sale.
 const (
 	faultNoGravado = sdk.FaultNothing + 1 + iota
 	faultMixed
@@ -57,9 +57,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		}
 	}
 	if s.Named>>sdk.TaxExport&1 == 0 {
-		// The rate is below one: the tax is within the base.
+		// No overflow: the rate is below one.
 		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One)
-	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a discount on both would have no one base
+	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a global discount on lines of both taxes would have two bases
 		out.Faults = append(out.Faults, abi.Fault{Code: faultMixed, Line: -1, Column: -1})
 		return
 	}

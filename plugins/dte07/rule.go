@@ -27,7 +27,7 @@ const (
 	codeC9
 )
 
-// Faults: indexes of the description's.
+// Faults: indexes into the description's Faults.
 const (
 	faultNotPositive = iota
 	faultCents
@@ -84,11 +84,11 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if len(out.Faults) > 0 {
 		return
 	}
-	iva, _ := sdk.Cents(base, in.Params[ivaRate], sdk.One) // below the base; informative
+	iva, _ := sdk.Cents(base, in.Params[ivaRate], sdk.One) // no overflow: a rate below one; informative
 	out.Summary = append(out.Summary, base, iva, withheld)
 }
 
-// check returns what is wrong with a line, and the column that it is in; -1 when nothing is.
+// check returns the fault of a line and the fault's column, or -1 if the line has no fault.
 func check(row, params []int64) (fault, column int) {
 	amount, withheld := row[colMonto], row[colRetenido]
 	switch {

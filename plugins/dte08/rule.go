@@ -22,10 +22,10 @@ const (
 	outputs
 )
 
-// others are the taxes of the documents that are told beside what they sold, as indexes of sdk.ExportTaxes.
+// others are the taxes of the columns from colTax on, as indexes into sdk.ExportTaxes.
 var others = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
 
-// Faults: indexes of the description's.
+// Faults: indexes into the description's Faults.
 const (
 	faultEmpty = iota
 	faultPerception
@@ -52,7 +52,7 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate adds up a liquidation (MF2 p.43; ME fields 43-60). What comes to less than zero is told as zero.
+// evaluate adds up a liquidation (MF2 p.43; ME fields 43-60). A total below zero is written as zero.
 func evaluate(in *abi.Input, out *abi.Output) {
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	var sums [columns]int64
@@ -102,7 +102,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 
 const ivaRate = 0
 
-// summary closes the document. sums are in cents.
+// summary computes the totals of the document. sums are in cents.
 func summary(in *abi.Input, out *abi.Output, sums *[columns]int64, named int64) {
 	var all int64
 	ok := true
@@ -116,7 +116,7 @@ func summary(in *abi.Input, out *abi.Output, sums *[columns]int64, named int64) 
 	}
 	sold := max(0, all)
 	all = sold
-	iva, _ := sdk.Cents(sums[colGravada], in.Params[ivaRate], sdk.One) // a rate below one: within the sum
+	iva, _ := sdk.Cents(sums[colGravada], in.Params[ivaRate], sdk.One) // no overflow: a rate below one
 	var taxes [sdk.TaxExport + 1]int64
 	taxes[sdk.TaxIVA] = max(0, iva)
 	for i, tax := range others {

@@ -19,7 +19,7 @@ const (
 	colComision
 )
 
-// Faults: indexes of the description's.
+// Faults: indexes into the description's Faults.
 const (
 	faultOne = iota
 	faultAmount
@@ -48,7 +48,8 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate computes the liquidation (ME fields 45-56): the VAT is in what was sold, and the perception is of the rest.
+// evaluate computes the liquidation (ME fields 45-56): sales include VAT, and the perception is a share of the net
+// sales.
 func evaluate(in *abi.Input, out *abi.Output) {
 	refuse := func(code, column int) {
 		out.Faults = append(out.Faults, abi.Fault{Code: code, Line: 0, Column: column})
@@ -70,7 +71,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		return
 	}
 	subTotal := value - exempt
-	net, _ := sdk.Cents(subTotal, sdk.One, sdk.One+in.Params[ivaRate]) // below the subtotal
+	net, _ := sdk.Cents(subTotal, sdk.One, sdk.One+in.Params[ivaRate]) // no overflow: below the subtotal
 	perceived, _ := sdk.Cents(net, in.Params[perciRate], sdk.One)
 	tax, _ := sdk.Cents(commission, in.Params[ivaRate], sdk.One)
 	paid := value - perceived - commission - tax

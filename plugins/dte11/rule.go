@@ -12,16 +12,16 @@ const (
 	cotransRate
 )
 
-// Scalars behind those of a sale.
+// Scalars after those of a sale.
 const (
 	scaSeguro = sdk.ScaPercepcion + 1 + iota
 	scaFlete
 )
 
-// faultCarriage is behind those of a sale.
+// faultCarriage comes after the faults of a sale.
 const faultCarriage = sdk.FaultNothing + 1
 
-// description of the export invoice. Its VAT is 0 % (C3): prices are without any.
+// description of the export invoice. Its VAT is 0 % (C3): prices include none.
 var description = &abi.Description{
 	Name: "dte11",
 	Params: []abi.Param{{Name: "fovialRate", Unit: "USD per gallon"},
@@ -47,7 +47,8 @@ func columns() []abi.Field {
 var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
 	Default: 1 << sdk.TaxExport, TaxBit: []int{sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
 
-// evaluate computes an export invoice (MF2 pp.29-36, 45; ME fields 62-70: insurance and freight are in the operation).
+// evaluate computes an export invoice (MF2 pp.29-36, 45; ME fields 62-70: the operation includes insurance and
+// freight).
 func evaluate(in *abi.Input, out *abi.Output) {
 	seguro, flete := sdk.Optional(in.Scalars[scaSeguro]), sdk.Optional(in.Scalars[scaFlete])
 	for i, n := range [...]int64{seguro, flete} {

@@ -9,7 +9,7 @@ import (
 // Params, in the order of the description.
 const rentaRate = 0
 
-// columns and outputs of a line: sdk.Priced reads the first three and answers both.
+// columns and outputs of a line: sdk.Priced reads the first three columns and writes both outputs.
 const columns, outputs = 4, 2
 
 // Scalars, in the order of the description.
@@ -19,7 +19,7 @@ const (
 	scaPagos
 )
 
-// Faults: indexes of the description's, behind those of sdk.Priced.
+// Faults: indexes into the description's Faults, after those of sdk.Priced.
 const (
 	faultGlobalDiscount = sdk.FaultOverflow + 1 + iota
 	faultCents
@@ -39,7 +39,7 @@ var description = &abi.Description{
 		{Name: "cantidad", Kind: "amount", Required: true},
 		{Name: "precioUni", Kind: "amount", Required: true},
 		{Name: "montoDescu", Kind: "amount"},
-		// Every line is a purchase: the word is checked, so that a misspelt one is told, and means nothing.
+		// Every line is a purchase, whatever the word. It is checked only so that a misspelt word is refused.
 		{Name: "tipoImpuesto", Kind: "enum", Values: []string{"", "GRAVADO", "SUJETO_EXCLUIDO", "EXENTO", "NO_SUJETO"}},
 	},
 	LineOutputs: sdk.Amounts("montoDescu", "compra"),
@@ -56,7 +56,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 }
 
-// summary closes the document. total is in cents, discounts those of the lines.
+// summary computes the totals of the document. total is in cents; discounts is the sum of the lines' discounts.
 func summary(in *abi.Input, out *abi.Output, total, discounts int64) {
 	refuse := func(code, scalar int) {
 		out.Faults = append(out.Faults, abi.Fault{Code: code, Line: -1, Column: scalar})
@@ -78,7 +78,7 @@ func summary(in *abi.Input, out *abi.Output, total, discounts int64) {
 	subTotal := total - descu
 	var renta int64
 	if sdk.Flag(in.Scalars[scaRenta]) { // art. 156 of the tax code: on the amount of the operation
-		renta, _ = sdk.Cents(subTotal, in.Params[rentaRate], sdk.One) // a rate below one: within the subtotal
+		renta, _ = sdk.Cents(subTotal, in.Params[rentaRate], sdk.One) // no overflow: a rate below one
 	}
 	pay := subTotal - renta
 	if sum := in.Scalars[scaPagos]; sum != abi.Absent && sum != pay {

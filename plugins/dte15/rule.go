@@ -8,11 +8,11 @@ import (
 
 const (
 	columns, outputs = 4, 2
-	colTipo          = 3 // of a donation, CAT-026
-	money            = 1 // its value
+	colTipo          = 3 // the kind of donation, CAT-026
+	money            = 1 // the value of colTipo for money
 )
 
-// faultPayments is behind those of sdk.Priced.
+// faultPayments comes after the faults of sdk.Priced.
 const faultPayments = sdk.FaultOverflow + 1
 
 // description of the donation voucher. The donee issues it, and nothing is sold.
@@ -37,7 +37,8 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). Payments are of its money alone.
+// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). Payments cover only the donated
+// money.
 func evaluate(in *abi.Input, out *abi.Output) {
 	total, _, ok := sdk.Priced(in, out, columns, outputs)
 	if !ok {

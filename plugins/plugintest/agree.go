@@ -20,10 +20,10 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Agree compares a rule with everything that can contradict it, on seeded random documents. Native, compiled and
-// interpreted, it answers the same integers; the filled document passes its schema; the independent Python arithmetic
-// finds nothing (when the oracle folder lies beside the checkout); totals, VAT, retention and perception are the exact
-// fractions', exact halves included. DTE_SOAK=1 makes it 5,000 documents.
+// Agree compares a rule with everything that can contradict it, on seeded random documents. The rule gives the same
+// integers native, compiled and interpreted; the filled document passes its schema; the independent Python arithmetic
+// finds nothing (if the oracle folder lies beside the checkout); totals, VAT, retention and perception equal exact
+// fractions, also at exact halves. With DTE_SOAK=1 it compares 5,000 documents.
 func Agree(t *testing.T, name string, d *abi.Description, evaluate Evaluate) {
 	documents := 150
 	if os.Getenv("DTE_SOAK") != "" {
@@ -108,8 +108,8 @@ func retentions(t *testing.T, i int, d *abi.Description, c *Case, out *abi.Outpu
 }
 
 // Recalc runs the independent Python arithmetic over all documents of a folder at once, when the oracle folder lies
-// beside the checkout. cents lets a total be a cent off its lines (MF2 p.54), as happens in returns, whose totals add
-// up with those of earlier ones.
+// beside the checkout. cents lets a total differ by a cent from its lines (MF2 p.54). Totals of returns do: they are
+// rounded together with the totals of earlier returns.
 func Recalc(t *testing.T, dir string, documents int, cents bool) {
 	t.Helper()
 	script := filepath.Join(Root(t), "..", "shared", "mh", "tools", "recalc.py")

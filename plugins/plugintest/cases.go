@@ -13,14 +13,15 @@ import (
 // Evaluate is a rule called natively.
 type Evaluate func(in *abi.Input, out *abi.Output)
 
-// Case is one random document: what the module sees, and facts that say the same.
+// Case is one random document: the module's input, and the same document as facts.
 type Case struct {
 	In    abi.Input
 	Facts dte.Value
 }
 
 // Random makes a document that the rule accepts: 1 to most lines with 8 decimals, discounts, exempt and non-subject
-// lines, taxes by the gallon, charges outside the tax base, global discounts, retention. Every fourth is of exact halves.
+// lines, taxes by the gallon, charges outside the tax base, global discounts, retention. Every fourth document has
+// exact halves.
 func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluate, most int) Case {
 	g := generator{Rand: rng, d: d, params: params, ties: rng.IntN(4) == 0}
 	c := Case{In: abi.Input{Params: params, Scalars: make([]int64, len(d.Scalars)), N: 1 + rng.IntN(most)}}
@@ -47,9 +48,9 @@ func Random(rng *rand.Rand, d *abi.Description, params []int64, evaluate Evaluat
 		if n := out.Summary[slices.Index(d.Summary, total)] / cent; n > 0 && rng.IntN(3) == 0 {
 			discount := rng.Int64N(n)
 			if g.ties {
-				discount -= discount % 113 // the VAT inside is whole cents: the rest is as near to a half as before
+				discount -= discount % 113 // the VAT inside the discount is whole cents: halves stay halves
 			}
-			g.set(&c.In, scalar, discount*cent) // not all of it: the previous generation wants a rest above zero
+			g.set(&c.In, scalar, discount*cent) // less than the total, as the previous generation requires
 		}
 	}
 	switch rng.IntN(4) {
@@ -68,10 +69,10 @@ type generator struct {
 	*rand.Rand
 	d      *abi.Description
 	params []int64
-	ties   bool // of exact halves
+	ties   bool // amounts are exact halves
 }
 
-// param is a parameter of the bundle, or otherwise when the rule has none of that name.
+// param returns a parameter of the bundle, or the value otherwise if the rule has no parameter of that name.
 func (g generator) param(name string, otherwise int64) int64 {
 	if i := slices.IndexFunc(g.d.Params, func(p abi.Param) bool { return p.Name == name }); i >= 0 {
 		return g.params[i]
@@ -79,7 +80,7 @@ func (g generator) param(name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// note tells whether the rule computes notes: their lines name an original.
+// note reports whether the rule computes notes, which name the type of an original.
 func (g generator) note() bool {
 	return slices.ContainsFunc(g.d.Scalars, func(f abi.Field) bool { return f.Name == "origen.tipoDte" })
 }
@@ -135,7 +136,7 @@ func (g generator) line(i int) []int64 {
 		put("tipoItem", 4)
 		put("uniMedida", 99)
 		put("codTributo", 1+g.Int64N(4))
-	case kind == 2: // fuel; enough of it for an amount
+	case kind == 2: // fuel; the amount must not round to zero
 		quantity, price = quantity+dte.Scale, price+dte.Scale
 		put("uniMedida", 22)
 		set := g.d.Columns[slices.IndexFunc(g.d.Columns, func(f abi.Field) bool { return f.Name == "tributos" })].Values
@@ -159,7 +160,7 @@ func (g generator) line(i int) []int64 {
 	return row
 }
 
-// facts says in the facts' words what in says.
+// facts returns the input in the form of facts.
 func (g generator) facts(in *abi.Input) dte.Value {
 	var lines []dte.Value
 	for i := range in.N {

@@ -28,7 +28,7 @@ type Golden struct {
 	Faults   []Refusal       `json:"faults,omitempty"`
 }
 
-// Refusal is one thing that is wrong with a request, by the path of the fact.
+// Refusal is one fault of a request, with the path of its fact.
 type Refusal struct {
 	Path string `json:"path"`
 	Code string `json:"code"`
@@ -125,7 +125,7 @@ func Issue(r *rules.Rule, filler *schema.Filler, facts dte.Value, options schema
 	return b, refusals(faults)
 }
 
-// computed is a module's answer as the filler takes it.
+// computed is a module's answer in the filler's form.
 func computed(in *abi.Input, out *abi.Output) *schema.Computed {
 	c := &schema.Computed{N: in.N, Lines: out.Lines, Summary: out.Summary}
 	for _, x := range out.Taxes {

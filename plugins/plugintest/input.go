@@ -55,7 +55,7 @@ func at(v dte.Value, path string) []dte.Value {
 	return found
 }
 
-// encode is the integer of a field; that of a list is the sum of its amounts.
+// encode returns the integer of a field; for a list, the sum of its amounts.
 func encode(f abi.Field, values []dte.Value) (int64, error) {
 	values = slices.DeleteFunc(values, func(v dte.Value) bool { return !v.Exists() || v.IsNull() })
 	if len(values) == 0 {

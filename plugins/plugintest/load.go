@@ -27,7 +27,7 @@ func Load(t testing.TB, name, engine string) (*rules.Rule, *schema.Filler) {
 	return r, Filler(t, r)
 }
 
-// Host is the process's, which holds what Load loaded. Do not close it.
+// Host returns the process's host, in which Load loads the rules. Do not close it.
 func Host(t testing.TB, engine string) *rules.Host {
 	t.Helper()
 	shared.Lock()

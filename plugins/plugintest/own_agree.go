@@ -22,8 +22,8 @@ type Document struct {
 	Out           *abi.Output
 }
 
-// AgreeOn compares a rule of its own shape with everything that can contradict it, as Agree does for sales: random
-// makes the facts of a document that the rule must accept, check says what else must hold of the answer.
+// AgreeOn does for a rule that is not a sale's what Agree does for sales. random makes the facts of a document that the
+// rule must accept; check makes further checks of the answer.
 func AgreeOn(t *testing.T, name string, d *abi.Description, evaluate Evaluate, random func(*rand.Rand) dte.Value, check func(*testing.T, *Document)) {
 	documents := 150
 	if os.Getenv("DTE_SOAK") != "" {

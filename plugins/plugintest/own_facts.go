@@ -49,8 +49,8 @@ func Examples(t *testing.T, pattern string) map[string]dte.Value {
 	return all
 }
 
-// FactsOf derives the facts that a document was filled from: values that the overlay moved go back to where they came
-// from, and values that it made are taken out.
+// FactsOf derives the facts that a document was filled from: values that the overlay moved return to their places, and
+// values that it made are removed.
 func FactsOf(t testing.TB, overlay []byte, document dte.Value) dte.Value {
 	t.Helper()
 	var o struct {

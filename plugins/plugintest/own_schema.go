@@ -30,7 +30,7 @@ func Refusals(t *testing.T, f *schema.Filler, facts dte.Value, changes map[strin
 	}
 }
 
-// Merge changes facts: objects member by member; of a list, the first item by the only item of the change.
+// Merge changes facts: objects member by member; in a list, the only item of the change changes the first item.
 func Merge(facts, change dte.Value) dte.Value {
 	switch {
 	case change.Kind() == dte.KindObject && facts.Kind() == dte.KindObject:

@@ -62,7 +62,7 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lock.Close() // and with it the lock
+	defer lock.Close() // which also releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +81,12 @@ func Parts(t testing.TB, name string) (map[string][]byte, bundle.Manifest) {
 	return parts, m
 }
 
-// Made is what a module is made of, beside its own folder; TestVersions checks that.
+// Made lists the sources of every module besides its own folder; TestVersions checks the list.
 var Made = []string{"plugins/sdk", "rules/abi"}
 
-// current reports whether a test process compiled the module, by this toolchain, after the last change of what it is
-// made of: to ask the toolchain takes a tenth of a second of processor time, in each test process and for each module.
-// Such a module and its lock bear the time at which the compilation began.
+// current reports whether a test process compiled the module, by this toolchain, after the last change of its sources.
+// Asking the toolchain would take a tenth of a second of processor time, in each test process and for each module. A
+// compiled module and its lock have the time at which the compilation began.
 func current(root, module, wasm string, lock *os.File) bool {
 	code, err := os.ReadFile(wasm)
 	if err != nil || !bytes.Contains(code, []byte(runtime.Version())) {
@@ -113,8 +113,8 @@ var bundles sync.Map // what Bundle made, by name
 
 // Bundle builds a plugin and signs it, once a process.
 //
-// Its version is that of the manifest with the last two numbers 1.0, so that a new version of a shipped bundle changes no test that
-// pushes an older or a newer one.
+// Its version is that of the manifest with the last two numbers 1.0, so that a new version of a shipped bundle does not
+// change tests that push an older or a newer version.
 func Bundle(t testing.TB, name string) []byte {
 	t.Helper()
 	if b, ok := bundles.Load(name); ok {

@@ -135,7 +135,7 @@ func (e *exact) line(line int) {
 	}
 }
 
-// totals are what the summary must say, in its order; nil for what is not recomputed.
+// totals are the expected amounts of the summary, in its order; nil for an amount that is not recomputed.
 func (e *exact) totals() []*big.Rat {
 	taxed, exempt, free := e.round(&e.sums[0], 2), e.round(&e.sums[1], 2), e.round(&e.sums[2], 2)
 	subtotal := new(big.Rat).Add(taxed, new(big.Rat).Add(exempt, free))
@@ -154,9 +154,9 @@ func (e *exact) totals() []*big.Rat {
 	return list
 }
 
-// halfUp rounds to decimals, half away from zero; tie tells that the number was an exact half.
+// halfUp rounds to decimals, half away from zero; tie reports whether the number was an exact half.
 func halfUp(exact *big.Rat, decimals int) (n *big.Rat, tie bool) {
-	n, _ = new(big.Rat).SetString(exact.FloatString(decimals)) // which rounds halves away from zero
+	n, _ = new(big.Rat).SetString(exact.FloatString(decimals)) // FloatString rounds halves away from zero
 	unit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(decimals)), nil)
 	twice := new(big.Rat).Mul(new(big.Rat).Sub(exact, n), new(big.Rat).SetInt(unit.Lsh(unit, 1)))
 	return n, twice.Abs(twice).Cmp(big.NewRat(1, 1)) == 0

@@ -5,14 +5,14 @@ import (
 	"dtegate/rules/abi"
 )
 
-// origin is what the whole of the origin says, in 1e-8.
+// origin holds the amounts of the whole original document, in 1e-8.
 type origin struct {
 	params       []int64
-	net          int64        // by which a price with VAT is divided
+	net          int64        // 1 + the rate of VAT: a price with VAT ÷ net is the price without
 	total, descu [kinds]int64 // in cents
 	devuelto     [kinds]int64
 	iva, renta   withheld
-	vat          withheld // the VAT that the origin's prices include: shared out as a withheld tax is
+	vat          withheld // the VAT that the origin's prices include; returns share it like a withheld tax
 	invoice      bool     // a consumer invoice; else an excluded-subject invoice
 }
 
@@ -34,7 +34,7 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 			o.vat.all = said
 		}
 	}
-	// Art. 162 of the tax code: of the price without VAT; art. 156: of what was paid for the services.
+	// Art. 162 of the tax code: a share of the price without VAT; art. 156: a share of the price of the services.
 	if o.invoice && sdk.Flag(in.Scalars[scaRetenIva]) {
 		o.iva = withhold(o.total[gravada]-o.descu[gravada], in.Params[ivaReteRate], o.net)
 	}
@@ -44,10 +44,11 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 	return o, true
 }
 
-// vatOf is the VAT of this event's taxed amount, in cents: the origin's VAT on everything that has come back by now,
-// less its VAT on what had come back before. Together the returns give back what was charged, to the cent. Each return
-// must stay within a cent of lines, the sum of its own lines (MF2 p.54). The last cent of the base can take it a tenth
-// of a cent further: vatOf moves most, the VAT of the line with the most VAT, by as much; a line has its own tolerance.
+// vatOf is the VAT of this event's taxed amount, in cents: the origin's VAT on all goods returned so far, less its VAT
+// on the goods returned before this event. Together the returns give back the charged VAT to the cent. The VAT of a
+// return must stay within a cent of lines, the sum of its own lines (MF2 p.54). With the last cent of the base it can
+// be a tenth of a cent farther away. Then vatOf changes most, the VAT of the line with the most VAT, by the excess: a
+// line has a tolerance of its own.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -59,17 +60,17 @@ func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	return shared
 }
 
-// withheld shares out a tax that was withheld from the whole of the origin.
+// withheld divides a tax that was withheld from the whole origin among its returns.
 type withheld struct{ all, end, rate, net int64 }
 
 func withhold(end, rate, net int64) withheld {
-	all, _ := sdk.Cents(end, rate, net) // a rate below one: within the base
+	all, _ := sdk.Cents(end, rate, net) // no overflow: a rate below one
 	return withheld{all, end, rate, net}
 }
 
-// upTo is the tax, in cents, of the origin's first so many dollars. Taken as a difference between two places it sums
-// to exactly what was withheld, however the origin comes back. The last cent of the base ends it: the origin's total
-// is rounded, its lines are not.
+// upTo is the tax, in cents, on the first part of the origin, up to the amount base. The tax on any part is a
+// difference of two such values. Therefore all parts together have exactly the withheld tax, in whatever order they
+// return. From the last cent of the base on it is the whole tax: the origin's total is rounded, its lines are not.
 func (w *withheld) upTo(base int64) int64 {
 	if base >= w.end-cent {
 		return w.all
@@ -78,8 +79,8 @@ func (w *withheld) upTo(base int64) int64 {
 	return min(tax, w.all)
 }
 
-// line computes one returned line. Each of its values is a difference of what the line has given back after and before
-// this event, so that any sequence of returns sums to exactly what the origin has.
+// line computes one returned line. Each of its values is the total returned of the line after this event, less the
+// total before it. Therefore any sequence of returns adds up to exactly the origin's values.
 func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column int) {
 	now, before, all := row[colCantidad], sdk.Optional(row[colDevuelta]), row[colOrigen]
 	if now <= 0 {
@@ -102,18 +103,18 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 		case quantity == all:
 			return whole
 		}
-		n, _ := sdk.MulDiv(whole, quantity, all) // at most the whole
+		n, _ := sdk.MulDiv(whole, quantity, all) // cannot overflow: at most whole
 		return n
 	}
 	back := func(whole int64) int64 { return part(whole, before+now) - part(whole, before) }
 
 	start := sdk.Optional(row[colAcumulado])
 	start, end := start-o.share(kind, start), start+amount-o.share(kind, start+amount)
-	paid := end - start // for the line, after its share of the global discount
+	paid := end - start // paid for the line, after its share of the global discount
 	result[outMonto+kind] = back(paid)
 	result[outDescuento] = back(sdk.Optional(row[colDescuento]) + amount - paid)
 	if row[colCodTributo] != 0 && result[outDescuento] != 0 {
-		return 0, faultTaxDiscount, colCodTributo // MF2 p.45 wants it as the line's discount, p.33 no discount on a tax
+		return 0, faultTaxDiscount, colCodTributo // MF2 p.45 requires a line discount, p.33 forbids it on a tax
 	}
 	result[outNoGravado] = back(sdk.Optional(row[colNoGravado]))
 	switch kind {
@@ -127,8 +128,8 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	if result[outTributos] = row[colTributos]; row[colTributos] == 0 { // almost every line
 		return kind, -1, -1
 	}
-	// Taxes of CAT-015 section 1 are outside the VAT's base: 59 is of the price without VAT, before the global
-	// discount, as on the invoice; the others are by the unit.
+	// Taxes of CAT-015 section 1 are outside the VAT's base: 59 is a share of the price without VAT, before the global
+	// discount, as on the invoice; the others are amounts for each unit.
 	for i, t := range [...]struct{ of, rate, by int64 }{{amount, o.params[turismoRate], o.net},
 		{all, o.params[salidaAmount], sdk.One},
 		{all, o.params[fovialRate], sdk.One}, {all, o.params[cotransRate], sdk.One}} {
@@ -145,7 +146,8 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	return kind, -1, -1
 }
 
-// kind is what a line of the origin is, and its amount; ok is false when the origin's figures contradict each other.
+// kind returns the kind of a line of the origin and its amount; ok is false if the origin's amounts contradict each
+// other.
 func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	kind = gravada
 	if !o.invoice {
@@ -167,23 +169,23 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 		amount > 0 && start > o.total[kind]+cent-amount {
 		return 0, 0, false
 	}
-	// MF2 p.54 lets a line's amount be a cent off.
+	// MF2 p.54 allows a line's amount to differ by a cent.
 	return kind, amount, (gross-descu-amount) <= cent && (gross-descu-amount) >= -cent
 }
 
-// share is what the global discount takes of the first so many dollars of a kind, to 8 decimals.
+// share is the part of the global discount that falls on the first amounts of a kind, up to of, to 8 decimals.
 func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0
 	}
-	n, _ := sdk.MulDiv(o.descu[kind], of, o.total[kind]) // the discount is at most the total: at most of
+	n, _ := sdk.MulDiv(o.descu[kind], of, o.total[kind]) // no overflow: the discount is at most the total
 	return n
 }
 
-// rounded turns the sums of the lines into cents, as the difference between what has come back after and before this
-// event: cents that each event rounded up by itself would give back more than the origin has. Together the totals
-// stay within MH's tolerance of a cent (MF2 p.54) from what the lines of this event alone add up to. It is false when
-// more has come back than the origin has.
+// rounded rounds the sums of the lines to cents: each is the rounded sum returned after this event, less the rounded
+// sum before it. If each event rounded its own sums, the events together could return more than the origin has. All
+// totals together stay within MH's tolerance of a cent (MF2 p.54) from the sums of this event's own lines. It is false
+// if more was returned than the origin has.
 func (o *origin) rounded(sums *[kinds]int64) bool {
 	var off int64
 	for k := range sums {

@@ -19,7 +19,7 @@ const (
 	cotransRate
 )
 
-// What a line of the origin is: the order of the four amounts wherever they stand side by side.
+// Kinds of lines of the origin, in the order in which the four amounts are always listed.
 const (
 	noSuj = iota
 	exenta
@@ -67,7 +67,7 @@ const (
 	outTributos
 )
 
-// Faults: indexes of the description's.
+// Faults: indexes into the description's Faults.
 const (
 	faultQuantity = iota
 	faultOver
@@ -107,8 +107,8 @@ var description = &abi.Description{
 		{Name: "ventaNoSujOrigen", Kind: "amount"}, {Name: "ventaExentaOrigen", Kind: "amount"},
 		{Name: "ventaGravadaOrigen", Kind: "amount"}, {Name: "compraOrigen", Kind: "amount"},
 		{Name: "noGravadoOrigen", Kind: "amount"},
-		// The sum of the same amount over the origin's lines before this one: what is withheld or discounted as a whole
-		// is then shared out without a cent too many.
+		// The sum of the same amount over the preceding lines of the origin. With it, a tax or discount on the whole
+		// origin is divided among the lines without a cent too many.
 		{Name: "acumuladoOrigen", Kind: "amount"},
 		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},
@@ -146,8 +146,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	var sums [kinds]int64
 	var taxes [4]int64
 	var named, noGravado, iva, rete, renta, back int64
-	most := new(int64) // the VAT of the line that has most of it
-	charges := false   // a line outside the tax base is among them
+	most := new(int64) // the VAT of the line with the most VAT
+	charges := false   // there is a line outside the tax base
 	columns, outputs := len(description.Columns), len(description.LineOutputs)
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -165,7 +165,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
 			return
 		}
-		// Each is a part of the line's amount: no overflow when the amounts add up.
+		// No overflow: each is a part of the line's amount, and the amounts add up.
 		iva += result[outIva]
 		if result[outIva] > *most {
 			most = &result[outIva]
@@ -176,7 +176,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		back |= result[outMonto+kind]
 		charges = charges || result[outNoGravado] != 0
 	}
-	if charges && back == 0 { // MF2 p.29: such a line needs another one above zero
+	if charges && back == 0 { // MF2 p.29: such a line requires another line above zero
 		out.Faults = append(out.Faults, abi.Fault{Code: faultNothing, Line: -1, Column: -1})
 	}
 	if len(out.Faults) > 0 {
@@ -209,7 +209,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		operation, rete, renta, noGravado, max(0, pay), 0, vat, min(0, pay))
 }
 
-// add is a+b; ok stays false once it is.
+// add is a+b; the result ok is false if ok was false or the sum overflows.
 func add(ok bool, a, b int64) (int64, bool) {
 	sum, fits := sdk.Add(a, b)
 	return sum, ok && fits

@@ -6,7 +6,8 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Layout says how a rule reads lines: the number of its columns and outputs, and how a price turns into a base.
+// Layout describes how a rule reads lines: the number of its columns and outputs, and how it gets a tax base from a
+// price.
 type Layout struct {
 	Columns, Outputs int
 	// TaxBit maps bit i of ColTributos to an index of Taxes.
@@ -15,7 +16,7 @@ type Layout struct {
 	Net int64
 	// Default is the set of taxes that every taxed line bears: 20 on 03 to 06, C3 on an export; none on 01.
 	Default int64
-	// Levies are taxes of the rule's own beside those of Taxes.
+	// Levies are further taxes of this rule, in addition to Taxes.
 	Levies []Levy
 	// NoDiscounts is for documents without global discounts, whose scalars have none.
 	NoDiscounts bool
@@ -24,25 +25,26 @@ type Layout struct {
 // Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once a document.
 type Levy struct {
 	Tax      int   // index in the description's Taxes, len(Taxes) or more and below MaxTaxes
-	Of       int   // the line's column, ColCantidad for so much a unit; OfAmount: its amount
+	Of       int   // column of the line: ColCantidad for a levy on each unit; OfAmount: the line's amount
 	Rate, By int64 // in 1e-8; By is One, or Layout.Net for a share of the price without VAT
 }
 
-// OfAmount is a levy on the amount of a line, its discount taken off.
+// OfAmount is a levy on the amount of a line, after its discount.
 const OfAmount = -1
 
-// Zeroed is out.Lines before it is computed: n zeros, in one stroke.
+// Zeroed returns n zeros, in the memory of lines if it is large enough: out.Lines before it is computed.
 func Zeroed(lines []int64, n int) []int64 {
 	lines = slices.Grow(lines[:0], n)[:n]
 	clear(lines)
 	return lines
 }
 
-// Lines computes every line of a sale and its totals. What is wrong goes to out.Faults, and it is false.
+// Lines computes every line of a sale and its totals. If there is a fault, Lines appends it to out.Faults and returns
+// false.
 //
-// The loop is the cost of a rule: each turn and each branch that is taken costs a guest a check of its limit. So
-// it computes in one go what almost every line is: taxed, cantidad × precioUni − montoDescu (MF2 p.45: the discount is
-// the line's), of an ordinary size. It leaves every other to odd.
+// The loop determines the cost of a rule: in each turn and at each taken branch a guest checks its limit. Therefore the
+// loop itself computes only plain lines, as almost all are: taxed, cantidad × precioUni − montoDescu (MF2 p.45: the
+// discount is the whole line's), of an ordinary size. It leaves every other line to odd.
 func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	out.Lines = Zeroed(out.Lines, in.N*l.Outputs)
 	rows, results := in.Lines, out.Lines
@@ -60,7 +62,7 @@ func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 			continue
 		}
 		result[OutGravada], result[OutDescuento] = amount, descu
-		named := l.Default & (-amount >> 63) // none on an amount of zero
+		named := l.Default & (-amount >> 63) // an amount of zero bears no tax
 		result[OutTributos] = named
 		s.Named |= named
 		s.sold |= amount
@@ -73,8 +75,8 @@ func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	return len(out.Faults) == 0 && s.total(l, in, out)
 }
 
-// odd is a line that is not plain: exempt, with taxes or charges of its own, very large, or wrong. It is false when the
-// totals overflow.
+// odd computes a line that is not plain: exempt, with taxes or charges of its own, very large, or wrong. It returns
+// false if the totals overflow.
 //
 //go:noinline
 func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, out *abi.Output,
@@ -101,8 +103,9 @@ func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTr
 	return true
 }
 
-// Priced computes lines from their first three columns: quantity, price and discount. It answers the discount and the
-// amount, the first two outputs, and returns the sums of both. Its faults are the first four of SaleFaults.
+// Priced computes lines from their first three columns: quantity, price and discount. It writes the first two outputs,
+// the discount and the amount, and returns the sum of the amounts and the sum of the discounts. Its faults are the
+// first four of SaleFaults.
 func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int64, ok bool) {
 	out.Lines = Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -125,7 +128,7 @@ func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int6
 	return sum, off, len(out.Faults) == 0
 }
 
-// priced is quantity × price − less (MF2 p.45: the discount is the line's), or a fault with its column.
+// priced is quantity × price − less (MF2 p.45: the discount is the whole line's), or a fault with its column.
 func priced(quantity, price, less int64) (amount int64, fault, column int) {
 	switch {
 	case quantity <= 0:
@@ -172,7 +175,7 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 		}
 	}
 	if row[ColCodTributo] != 0 && named&^(1<<TaxIVA) != 0 {
-		return FaultTaxLine, ColTributos // MF2 p.34: of a tax only the VAT
+		return FaultTaxLine, ColTributos // MF2 p.34: a line that is a tax bears only VAT
 	}
 	if row[ColImpuesto] == Gravado {
 		if amount > 0 {
@@ -186,7 +189,7 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	}
 	result[OutTributos] = named
 	s.Named |= named
-	// The tax on lodging is on the price without VAT.
+	// The tax on lodging is a share of the price without VAT.
 	for _, t := range [...]Levy{{TaxTurismo, OfAmount, r.Turismo, l.Net}, {TaxSalida, ColCantidad, r.Salida, One},
 		{TaxFovial, ColCantidad, r.Fovial, One}, {TaxCotrans, ColCantidad, r.Cotrans, One}} {
 		if !s.levy(&t, named, row, amount) {
@@ -201,8 +204,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults are the taxes that a taxed line bears by itself. An export bears no VAT, and a line that is a tax bears no
-// other tax (MF2 pp.32-34).
+// defaults are the taxes that a taxed line bears without naming them. An export bears no VAT, and a line that is a tax
+// bears no other tax (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:
@@ -213,7 +216,7 @@ func (l *Layout) defaults(named int64, isTax bool) int64 {
 	return l.Default
 }
 
-// levy adds a tax of a line that names it; false: it overflows.
+// levy adds a tax if the line names it; it returns false if the sum overflows.
 func (s *Sale) levy(t *Levy, named int64, row *[ColTributos + 1]int64, amount int64) bool {
 	if named>>t.Tax&1 == 0 {
 		return true
@@ -233,7 +236,7 @@ func (s *Sale) overflows(out *abi.Output, line int) bool {
 	return false
 }
 
-// Optional is an amount that may be absent: then it is 0.
+// Optional returns an amount that may be absent; 0 if it is.
 func Optional(n int64) int64 {
 	if n == abi.Absent {
 		return 0

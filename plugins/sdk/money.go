@@ -8,7 +8,7 @@ import (
 const (
 	// One is 1.00 in the unit of every amount, 1e-8.
 	One = 100_000_000
-	// Max is the largest amount, in 1e-8: 92,000,000,000.00. Beyond it int64 is near.
+	// Max is the largest amount, in 1e-8: 92,000,000,000.00. The limit of int64 is not far beyond.
 	Max = 92_000_000_000 * One
 	// Cent is 0.01.
 	Cent = One / 100
@@ -17,7 +17,7 @@ const (
 // MulDiv is a×b÷c with c > 0, half away from zero, through 128 bits; ok is false when the result is beyond Max.
 func MulDiv(a, b, c int64) (result int64, ok bool) {
 	x, y, d := magnitude(a), magnitude(b), uint64(c)
-	if !fits(x, y) && b%Cent == 0 && c%Cent == 0 { // most rates: the same fraction, of smaller numbers
+	if !fits(x, y) && b%Cent == 0 && c%Cent == 0 { // as in most rates: reduce the fraction
 		y, d = y/Cent, d/Cent
 	}
 	var quotient uint64
@@ -35,11 +35,11 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 	return int64(quotient), true
 }
 
-// fits tells that x×y is below 2⁶³.
+// fits reports whether x×y is below 2⁶³.
 func fits(x, y uint64) bool { return bits.LeadingZeros64(x)+bits.LeadingZeros64(y) > 64 }
 
-// wide is x×y÷d, half-up. Apart, because 128 bits are a hundred instructions in WebAssembly, and their division is a
-// loop.
+// wide is x×y÷d, half-up. It is a function of its own, because 128 bits take a hundred instructions in WebAssembly, and
+// their division is a loop.
 //
 //go:noinline
 func wide(x, y, d uint64) (quotient uint64, ok bool) {
@@ -52,10 +52,10 @@ func wide(x, y, d uint64) (quotient uint64, ok bool) {
 	return quotient, true
 }
 
-// Shares puts a×b÷c of one output of every line on another, to 8 decimals half away from zero, and returns their sum.
-// b÷c is at most one: neither it nor the sum is beyond Max when the sum of the first is not.
+// Shares sets the output to of every line to a×b÷c, where a is the output from, to 8 decimals half away from zero. It
+// returns the sum. b÷c is at most one: if the sum of from does not exceed Max, no result does.
 func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
-	most := uint64(math.MaxInt64-c) / uint64(b|1) // of what one machine word can multiply
+	most := uint64(math.MaxInt64-c) / uint64(b|1) // the most that one machine word can multiply
 	for at := 0; at < len(lines); at += outputs {
 		row := lines[at : at+outputs]
 		n := int64((uint64(row[from])*uint64(b) + uint64(c/2)) / uint64(c))
@@ -68,8 +68,8 @@ func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	return sum
 }
 
-// Cents is a×b÷c rounded once, to cents, half away from zero: rounding to 8 decimals first could round twice. c is at
-// most 9e12 (90,000.00).
+// Cents is a×b÷c rounded to cents, half away from zero. It rounds once; a result of MulDiv would be rounded a second
+// time. c is at most 9e12 (90,000.00).
 func Cents(a, b, c int64) (int64, bool) {
 	n, ok := MulDiv(a, b, c*Cent)
 	if !ok || n > Max/Cent || n < -Max/Cent {
@@ -78,7 +78,7 @@ func Cents(a, b, c int64) (int64, bool) {
 	return n * Cent, true
 }
 
-// LessPart is a − b×p÷q rounded once, to cents, half away from zero, for a and b not negative and p below q.
+// LessPart is a − b×p÷q rounded once, to cents, half away from zero. a and b are not negative, and p is below q.
 func LessPart(a, b, p, q int64) int64 {
 	if b == 0 {
 		return Round2(a)
@@ -107,8 +107,8 @@ func Times(a, b int64) (product int64, ok bool) {
 	return MulDiv(a, b, One)
 }
 
-// times is Times of amounts whose product is well below Max: of (ah+al)×(bh+bl) with ah and bh whole, only al×bl needs
-// rounding, and nothing needs 128 bits. ok is false for any others, negative ones among them.
+// times is Times for amounts whose product is well below Max: of (ah+al)×(bh+bl), with whole numbers ah and bh, only
+// al×bl needs rounding, and 64 bits suffice. ok is false for any other amounts, also for negative amounts.
 func times(a, b int64) (product int64, ok bool) {
 	x, y := uint64(a), uint64(b)
 	ah, bh := x/One, y/One

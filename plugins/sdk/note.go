@@ -24,13 +24,13 @@ const (
 	NoteOrigen
 )
 
-// Faults of a note, behind those of a sale.
+// Faults of a note, after those of a sale.
 const (
 	FaultOrigin = FaultNothing + 1 + iota
 	FaultNoGravadoNote
 )
 
-// Line outputs of a note, behind those of a sale.
+// Line outputs of a note, after those of a sale.
 const (
 	OutIvaPerci = OutTributos + 1 + iota
 	OutIvaRete
@@ -62,8 +62,8 @@ func NoteDescription(name string) *abi.Description {
 var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1, TaxBit: TaxBits, Net: One,
 	Default: 1 << TaxIVA, NoDiscounts: true}
 
-// Note computes a credit or debit note (MF2 pp.47-48): what is sold back, or added, at the original's net prices, with
-// its taxes. Both notes have the same arithmetic; the document's type determines who pays.
+// Note computes a credit or debit note (MF2 pp.47-48): the goods given back, or added, at the original's net prices,
+// with taxes. Both notes have the same arithmetic; the document's type determines who pays.
 func Note(in *abi.Input, out *abi.Output) {
 	if in.Params[noteOrigin01+in.Scalars[NoteOrigen]] != One {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultOrigin, Line: -1, Column: NoteOrigen})
@@ -76,7 +76,7 @@ func Note(in *abi.Input, out *abi.Output) {
 	if in.Params[noteNoGravado] != One && s.takesNoGravado(in, out) {
 		return
 	}
-	s.Taxes[TaxIVA], _ = Cents(s.Gravada, in.Params[noteIVA], One) // rates are below one: within the base
+	s.Taxes[TaxIVA], _ = Cents(s.Gravada, in.Params[noteIVA], One) // no overflow: rates are below one
 	var rete, perci int64
 	retains, perceives := Flag(in.Scalars[NoteRetencion]), Flag(in.Scalars[NotePercepcion])
 	switch {
@@ -94,22 +94,23 @@ func Note(in *abi.Input, out *abi.Output) {
 	if !ok {
 		return
 	}
-	// montoTotalOperacion is before retention and perception, in both generations (MF2 p.48: 90.00 + 11.70 = 101.70,
-	// with 0.90 retained).
+	// montoTotalOperacion does not include retention or perception, in both generations (MF2 p.48: 90.00 + 11.70 =
+	// 101.70, with 0.90 retained).
 	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.TotalDescu, perci, rete,
 		s.SubTotal+taxes, s.NoGravado, max(0, pay))
 	s.AppendTaxes(out)
 }
 
-// noteShare puts a rate of each taxed line on the line, to 8 decimals, and gives that of the total, to cents.
+// noteShare sets an output of each line to a share of its taxed amount, to 8 decimals. It returns the share of the
+// total, in cents.
 func noteShare(out *abi.Output, total, rate int64, output int) int64 {
 	Shares(out.Lines, noteLayout.Outputs, OutGravada, output, rate, One)
 	share, _ := Cents(total, rate, One)
 	return share
 }
 
-// takesNoGravado refuses charges beside the tax base where the document has no place for them: leaving them out would
-// change what is paid.
+// takesNoGravado refuses charges outside the tax base if the document has no place for them: leaving them out would
+// change the amount to pay.
 func (s *Sale) takesNoGravado(in *abi.Input, out *abi.Output) bool {
 	for i := range in.N {
 		if out.Lines[i*noteLayout.Outputs+OutNoGravado] != 0 {

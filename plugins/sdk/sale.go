@@ -6,7 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Columns that every sale with items takes, in this order; a rule may add its own behind them.
+// Columns that every sale with items takes, in this order; a rule may add its own after them.
 const (
 	ColCantidad = iota
 	ColPrecio
@@ -128,7 +128,7 @@ func SaleFaults() []abi.FaultText {
 	}
 }
 
-// Line outputs of a sale, in this order; a rule may add its own behind them.
+// Line outputs of a sale, in this order; a rule may add its own after them.
 const (
 	OutNoSuj = iota
 	OutExenta
@@ -145,7 +145,7 @@ func SaleOutputs() []abi.Field {
 		abi.Field{Name: "tributos", Kind: "set"})
 }
 
-// SaleSummary names the amounts of a sale's summary, and a rule's own behind them: see Sale.Append.
+// SaleSummary names the amounts of a sale's summary, and a rule's own after them: see Sale.Append.
 func SaleSummary(own ...string) []string {
 	return append([]string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta",
 		"descuGravada", "porcentajeDescuento", "totalDescu", "subTotal"}, own...)

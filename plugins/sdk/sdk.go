@@ -1,13 +1,14 @@
-// Package sdk is what a rule's author links: the module's entry points, exact money, and what sales have in common.
+// Package sdk is the library for authors of rules: the module's entry points, exact money, and the common parts of
+// sales.
 //
-// A rule is plain Go: a Description of what goes in and comes out, and a function that fills an Output from an Input.
-// init hands both to Register; tests call the function natively. Amounts are int64 in 1e-8 units.
+// A rule is plain Go: a Description of its inputs and outputs, and a function that fills an Output from an Input. init
+// passes both to Register; tests call the function natively. Amounts are int64 in 1e-8 units.
 //
-//	Times MulDiv Cents Round2 LessPart Shares Add   exact arithmetic: half away from zero, and told when too large
-//	Zeroed Optional                                 the rows of an answer before they are computed; what may be absent
-//	Priced                                          lines of a quantity, a price and what is taken off (14, 15)
+//	Times MulDiv Cents Round2 LessPart Shares Add   exact arithmetic: half away from zero; reports overflow
+//	Zeroed Optional                                 the rows of an answer before they are computed; optional amounts
+//	Priced                                          lines of a quantity, a price and a discount (14, 15)
 //	Sale and Layout, SaleColumns …                  lines, taxes and discounts of a sale (01, 03, 04, 11)
-//	Note                                            a credit or debit note, whole (05, 06)
+//	Note                                            a whole credit or debit note (05, 06)
 package sdk
 
 import (
@@ -16,9 +17,9 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Evaluate computes one document. It appends to out, whose slices come empty: a row of outputs for each line, every
-// summary amount, the taxes that there are; or faults, and then amounts do not matter. in and out are good for the
-// call only, and nothing may be kept between calls.
+// Evaluate computes one document. The slices of out are empty at first. Evaluate appends a row of outputs for each
+// line, every summary amount and the taxes that apply; or it appends faults, and then the amounts do not count. in and
+// out are valid only during the call, and nothing may be kept between calls.
 type Evaluate func(in *abi.Input, out *abi.Output)
 
 var (
@@ -36,8 +37,8 @@ func Register(d *abi.Description, e Evaluate) {
 	}
 }
 
-// answer runs the rule over an input of so many bytes and writes the answer over it; -1 for an input that makes no
-// sense.
+// answer runs the rule on an input of length bytes, overwrites the input with the answer and returns the answer's
+// length; -1 if the input is malformed.
 func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	if !read(message, length, in) {
 		return -1
@@ -53,12 +54,11 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	return write(message, out, width)
 }
 
-// A message is a header of four words and then integers (ABI.md), so the buffer is one of integers: what is read lies
-// in it, and nothing is decoded.
+// A message is a header of four words, then integers (ABI.md). The buffer is a slice of integers: in's slices point
+// into it, and nothing is decoded.
 const headerWords = 4
 
-// read lays in over a message of so many bytes: its slices are the message's own. It is false for one that makes no
-// sense.
+// read makes in's slices point into a message of length bytes. It returns false if the message is malformed.
 func read(message []int64, length int, in *abi.Input) bool {
 	if length < 8*headerWords || length > 8*len(message) || message[0] != abi.Magic|abi.Version<<32 {
 		return false
@@ -75,7 +75,7 @@ func read(message []int64, length int, in *abi.Input) bool {
 	return true
 }
 
-// write puts an answer over a message and returns its length in bytes, or -1 when it does not fit.
+// write overwrites a message with an answer and returns the answer's length in bytes, or -1 if the answer does not fit.
 func write(message []int64, out *abi.Output, lineOutputs int) int {
 	faults := out.Faults[:min(len(out.Faults), abi.MaxFaults)]
 	words := headerWords + len(out.Lines) + len(out.Summary) + 2*len(out.Taxes) + 2*len(faults)
@@ -103,10 +103,10 @@ func write(message []int64, out *abi.Output, lineOutputs int) int {
 	return 8 * words
 }
 
-// pair is two 32-bit integers in a word, the first one below.
+// pair returns two 32-bit integers in one word, the first in the lower half.
 func pair(low, high int) int64 { return int64(uint32(low)) | int64(high)<<32 }
 
-// JSON encodes a description. By hand: encoding/json would be half of a guest's size.
+// JSON encodes a description. It does not use encoding/json, which would be half of a guest's size.
 func JSON(d *abi.Description) []byte {
 	b := append([]byte(`{"abi":`), strconv.Itoa(abi.Version)...)
 	b = append(b, `,"name":`...)

@@ -6,21 +6,21 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Sale is what the lines and the global discounts of a sale add up to, in 1e-8.
+// Sale holds the sums of a sale's lines and global discounts, in 1e-8.
 type Sale struct {
 	NoSuj, Exenta, Gravada                int64 // totals of the lines, in cents
 	DescuNoSuj, DescuExenta, DescuGravada int64
 	SubTotalVentas, SubTotal              int64
 	Percent, TotalDescu                   int64
 	NoGravado                             int64
-	Taxes                                 [MaxTaxes]int64 // section 1, in cents; the IVA is the rule's
+	Taxes                                 [MaxTaxes]int64 // CAT-015 section 1, in cents; the rule sets the IVA
 	Named                                 int64           // set of the taxes that lines name
 
 	sums        [3]int64 // of the lines, by ColImpuesto
-	descu, sold int64    // discounts of the lines; not zero when anything is sold
+	descu, sold int64    // sum of the lines' discounts; not zero if a line has an amount
 }
 
-// total rounds what the lines add up to and applies the global discounts.
+// total rounds the sums of the lines and applies the global discounts.
 func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	if s.NoGravado != 0 && s.sold == 0 {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultNothing, Line: -1, Column: -1})
@@ -28,7 +28,7 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	}
 	s.Gravada, s.Exenta, s.NoSuj = Round2(s.sums[Gravado]), Round2(s.sums[Exento]), Round2(s.sums[NoSujeto])
 	s.NoGravado = Round2(s.NoGravado)
-	if s.Named>>1 != 0 { // any but the IVA
+	if s.Named>>1 != 0 { // a tax other than the IVA
 		for i := range s.Taxes {
 			s.Taxes[i] = Round2(s.Taxes[i])
 		}
@@ -75,15 +75,15 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 			out.Faults = append(out.Faults, abi.Fault{Code: FaultCents, Line: -1, Column: ScaDescuGravada + i})
 		}
 	}
-	// Each is at most its total: no overflow when the totals add up.
+	// No overflow: each is at most its total, and the totals add up.
 	return s.DescuGravada + s.DescuExenta + s.DescuNoSuj, len(out.Faults) == 0
 }
 
-// small reports whether any twelve of the amounts add up without overflow. They are or'ed together; none is negative.
+// small reports whether any sum of twelve of the amounts fits. amounts is their bitwise or; none is negative.
 func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 
-// Close adds taxes, perception and retention to the subtotal, in cents: pay is totalPagar before its floor of zero. A
-// rule may change Taxes before Close: for a levy with a floor, or with a free quantity.
+// Close adds taxes, perception and retention to the subtotal, in cents: pay is totalPagar, but may be below zero. A
+// rule may change Taxes before Close, for a levy with a minimum or with a free quantity.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
 	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
@@ -110,7 +110,7 @@ func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok b
 	return taxes, pay, ok
 }
 
-// Payments refuses payments that do not add up to the amount to pay, when they name amounts.
+// Payments refuses payments with amounts that do not add up to the amount to pay.
 func Payments(in *abi.Input, out *abi.Output, pay int64) bool {
 	if sum := in.Scalars[ScaPagos]; sum != abi.Absent && sum != pay {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultPayments, Line: -1, Column: ScaPagos})
@@ -119,7 +119,7 @@ func Payments(in *abi.Input, out *abi.Output, pay int64) bool {
 	return true
 }
 
-// Append answers the summary of SaleSummary, with a rule's own amounts behind it, and the taxes.
+// Append writes the summary of SaleSummary, the rule's own amounts after it, and the taxes.
 func (s *Sale) Append(out *abi.Output, own ...int64) {
 	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta,
 		s.DescuGravada, s.Percent, s.TotalDescu, s.SubTotal)

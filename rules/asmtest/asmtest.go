@@ -74,13 +74,13 @@ type Module struct {
 	Imports   []Import
 	Functions []Function
 	Globals   [][]byte // type, mutable, initial expression with its end
-	Pages     int      // of memory
+	Pages     int      // pages of memory
 	NoMemory  bool
 	Table     []int // functions in the table
 	Tables    int   // further tables, each of 100,000 items
 	Start     int   // 1 + the function that starts the module
 	Data      map[int]string
-	Exports   [][]byte // further ones: see Name
+	Exports   [][]byte // further exports: see Name
 	Custom    []byte   // content of a custom section, with its name
 }
 
@@ -158,10 +158,10 @@ func section(id byte, items [][]byte) []byte {
 // Type is the type of a function, or of a block.
 func Type(params, results []byte) []byte { return Join([]byte{0x60}, vec(params), vec(results)) }
 
-// vec is bytes behind their count.
+// vec is a count and then the bytes.
 func vec(b []byte) []byte { return Join(Unsigned(len(b)), b) }
 
-// Vector is items behind their count.
+// Vector is a count and then the items.
 func Vector(items ...[]byte) []byte {
 	return Join(append([][]byte{Unsigned(len(items))}, items...)...)
 }
@@ -172,7 +172,7 @@ func Join(parts ...[]byte) []byte { return slices.Concat(parts...) }
 // Name is a string as modules encode it.
 func Name(s string) []byte { return vec([]byte(s)) }
 
-// Op is an instruction with indexes, or bytes, behind it.
+// Op is an instruction, and then its indexes or bytes.
 func Op(op byte, immediates ...int) []byte {
 	b := []byte{op}
 	for _, n := range immediates {

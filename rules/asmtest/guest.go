@@ -11,14 +11,14 @@ const (
 	Buffer
 	Evaluate
 	Initialize
-	Further // functions added behind
+	Further // functions added after these
 )
 
 // BufferAt is where the message buffer of a Guest lies.
 const BufferAt = 1 << 16
 
-// Guest makes a rule module out of the code of its entry points. A nil entry point is a good one, except Evaluate,
-// which traps.
+// Guest makes a rule module out of the code of its entry points. For a nil entry point it uses a correct one, but a nil
+// Evaluate traps.
 func Guest(description string, buffer, evaluate, initialize []byte) Module {
 	if description == "" {
 		description = Description

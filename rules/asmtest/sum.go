@@ -4,7 +4,7 @@ package asmtest
 // cantidad to ventaGravada and adds them up. Tests exchange its pieces for bad ones.
 type Sum struct {
 	Before []byte // runs first
-	Check  []byte // returns −1 for a message that makes no sense; local 1 becomes the number of lines
+	Check  []byte // returns −1 for a malformed message; local 1 becomes the number of lines
 	Add    []byte // adds local 4 to local 3
 	Line   int    // added to the line that an overflow names
 }

@@ -93,7 +93,7 @@ var CreditableNames = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 // Invalidation defines until when a document may be invalidated, and how.
 type Invalidation struct {
 	Months        int    `json:"months,omitempty"`      // from the seal
-	BusinessDay   int    `json:"businessDay,omitempty"` // of the month after the seal
+	BusinessDay   int    `json:"businessDay,omitempty"` // business day of the month after the seal
 	SameDate      bool   `json:"sameDate,omitempty"`    // fecEmi of the event is that of the document
 	NoReplacement bool   `json:"noReplacement,omitempty"`
 	Source        string `json:"source"`
@@ -112,7 +112,7 @@ type Form struct {
 	Related string `json:"related"`
 	// ReceptorError: a missing required member of the receptor has its own error code (SPEC section 7).
 	ReceptorError bool                       `json:"receptorError"`
-	Does          []string                   `json:"does"` // of Behaviours
+	Does          []string                   `json:"does"` // names from Behaviours
 	Members       []Member                   `json:"members"`
 	Examples      map[string]json.RawMessage `json:"examples"`
 }
@@ -120,8 +120,8 @@ type Form struct {
 // Member is one member of a request: its name, the fact that it becomes, and the permitted values.
 type Member struct {
 	Name      string          `json:"name"`
-	Use       string          `json:"use"`   // of Groups
-	Shape     string          `json:"shape"` // of Shapes, default text
+	Use       string          `json:"use"`   // a name from Groups
+	Shape     string          `json:"shape"` // a name from Shapes, default text
 	Due       []string        `json:"due"`   // of a group: its required members
 	Extra     []Member        `json:"extra"` // of a group: more members; of sale and items: more members of each item
 	Required  bool            `json:"required"`

@@ -71,7 +71,7 @@ func Param(name, value string) Change {
 	}
 }
 
-// Recompiled replaces the module by another one that does the same: a custom section tells them apart.
+// Recompiled replaces the module by an equivalent module, which differs only in a custom section.
 func Recompiled(mark string) Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
 		section := append([]byte{byte(len(mark))}, mark...)
@@ -79,7 +79,8 @@ func Recompiled(mark string) Change {
 	}
 }
 
-// Rebuilt replaces the module by one that differs also for a cache of compiled code: a text of the Go runtime changes.
+// Rebuilt replaces the module by an equivalent module that differs even for a cache of compiled code: in a text of the
+// Go runtime.
 func Rebuilt(mark byte) Change {
 	return func(parts map[string][]byte, _ *bundle.Manifest) {
 		text := []byte("invalid memory address or nil pointer dereference")
@@ -125,11 +126,11 @@ var (
 // lines of the golden case of Small.
 const lines = 7
 
-// constantAt is where the answer of Constant lies: behind the description, in front of the buffer.
+// constantAt is where the answer of Constant lies: between the description and the buffer.
 const constantAt = 48 << 10
 
-// Constant is Small with a guest that answers every other sale with one output, whatever the sale is: the real module's
-// answer to the sale of a test, at a thousandth of the size.
+// Constant is Small with a guest that gives all sales but the golden case's the same answer: the real module's answer
+// to the sale of a test, at a thousandth of the size.
 func Constant(t testing.TB, name string, out *abi.Output) Change {
 	t.Helper()
 	r, _ := plugintest.Load(t, name, "compiler")
@@ -140,8 +141,8 @@ func Constant(t testing.TB, name string, out *abi.Output) Change {
 }
 
 // Small replaces the module by a guest of a few hundred bytes with the description of the plugin's. The guest refuses a
-// sale of seven lines, its one golden case; for another number of lines it runs the code. So it passes every step of an
-// activation.
+// sale of seven lines, its one golden case; for another number of lines it runs the code. Therefore the bundle passes
+// every step of an activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	return small(t, name, code, nil)

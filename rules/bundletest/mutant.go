@@ -31,8 +31,8 @@ func NewMutator(t testing.TB, data []byte) *Mutator {
 	return m
 }
 
-// Mutant is a bundle as somebody without a key can change it: bytes, the JSON of its signed manifest and of what that
-// holds, or the entries of its archive. If it is not an archive, only bytes are changed.
+// Mutant is a bundle that somebody without a key has changed: its bytes, the JSON of its signed manifest or inside it,
+// or the entries of its archive. If the bundle is not an archive, only bytes are changed.
 func (m *Mutator) Mutant(t testing.TB, r *rand.Rand) []byte {
 	t.Helper()
 	if len(m.entries) == 0 || r.IntN(6) == 0 {
@@ -73,8 +73,8 @@ func bend(data []byte, r *rand.Rand) []byte {
 	return data
 }
 
-// canonicalArchive writes entries with the date and flags of a bundle, so that only the mutation differs; or, unlike a
-// bundle, each a little different. The compressor's level is free.
+// canonicalArchive writes entries with the date and flags of a bundle, so that only the mutation differs; or else with
+// one other difference in each entry. The compressor's level is random.
 func (m *Mutator) canonicalArchive(t testing.TB, list []Entry, alike bool, r *rand.Rand) []byte {
 	t.Helper()
 	var out bytes.Buffer

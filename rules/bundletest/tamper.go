@@ -73,5 +73,5 @@ func Tampered(t testing.TB, data []byte, change func(signed string) string) []by
 	return Archive(t, list)
 }
 
-// Payload appends to a signed manifest what a reader that ignores case takes for another payload.
+// Payload appends another payload to a signed manifest, under a name that only a reader that ignores case recognises.
 func Payload(signed string) string { return signed[:len(signed)-1] + `,"Payload":"AAAA"}` }

@@ -132,19 +132,19 @@ type work int
 const (
 	maxWork = 15_000_000_000
 
-	typeWork     = 10_000 // of each type
-	functionWork = 20_000 // of each function
-	valueWork    = 3000   // of each parameter and result of a type, a function or a call
-	stepWork     = 1000   // of each instruction
-	moveWork     = 1000   // of each value that is selected, for each way into the merge
-	pairWork     = 1      // of each pair of selected values, for each way and each loop
-	alongWork    = 4      // of each selected value for each piece of code
-	pieceWork    = 3      // of each pair of pieces of straight code
-	loopWork     = 60     // of each loop for each piece
-	reloadWork   = 300    // of each global for each call: a compiler reads all globals again after a call
-	localWork    = 10     // of each local for each piece
-	heightWork   = 5      // of each value on the operand stack for each piece
-	accessWork   = 80     // of each memory access for each piece: a compiler remembers the checked bounds
+	typeWork     = 10_000 // for each type
+	functionWork = 20_000 // for each function
+	valueWork    = 3000   // for each parameter and result of a type, a function or a call
+	stepWork     = 1000   // for each instruction
+	moveWork     = 1000   // for each value that is selected, for each way into the merge
+	pairWork     = 1      // for each pair of selected values, for each way and each loop
+	alongWork    = 4      // for each selected value for each piece of code
+	pieceWork    = 3      // for each pair of pieces of straight code
+	loopWork     = 60     // for each loop for each piece
+	reloadWork   = 300    // for each global for each call: a compiler reads all globals again after a call
+	localWork    = 10     // for each local for each piece
+	heightWork   = 5      // for each value on the operand stack for each piece
+	accessWork   = 80     // for each memory access for each piece: a compiler remembers the checked bounds
 )
 
 // function adds the work of one function, and refuses the module if the sum exceeds the limit. The sum for a module of
@@ -172,7 +172,7 @@ const (
 	maxTable     = 65_536 // items of the only table
 	maxGlobals   = 1000
 	maxExports   = 1000
-	maxSegments  = 100_000  // of the table, of the memory
+	maxSegments  = 100_000  // segments of the table, and of the memory
 	maxElements  = 100_000  // items of all segments of the table
 	maxLocals    = 1000     // of a function, its parameters included
 	maxBody      = 64 << 10 // bytes of a function; the largest of a plain Go guest has 12,000

@@ -247,7 +247,7 @@ func (m *module) code(body []byte) ([]byte, error) {
 type insertion struct {
 	at, instead int
 	kind        int
-	region      int // of a charge
+	region      int // the region that a charge pays for
 	index       int // of the function that is called or referred to; −1: a call through the table
 }
 

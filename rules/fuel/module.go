@@ -46,7 +46,7 @@ type module struct {
 	globals   int   // metering adds two after them
 	start     int   // 1 + the function that starts the module
 	bodies    []*scan
-	work      work // of compiling it
+	work      work // estimate for compiling the module
 }
 
 func parse(wasm []byte) (*module, error) {

@@ -29,8 +29,8 @@ type scan struct {
 	widest       int // parameters and results of a call
 	passed       int // parameters and results of all calls
 	called       int // calls, including those that metering adds
-	accesses     int // of memory
-	pieces       int // of straight code, between two branches or labels
+	accesses     int // memory accesses
+	pieces       int // pieces of straight code, between two branches or labels
 	merged       int // values that are selected where control flow merges
 	moved        int // values that a compiler considers for a merge, once for each way into the merge
 	squared      int // square of the number of considered values, for each way

@@ -7,24 +7,24 @@
 // was not synced:
 //
 //	Ordered       ext4 with data=ordered. Changes of folders reach the disk in the order in which they were made: a cut
-//	              keeps a beginning of them. Every sync, of whatever file, takes all earlier ones with it. What is appended
-//	              to a file survives as a beginning.
+//	              keeps a beginning of them. Every sync, of any file, makes all earlier changes durable. Of appended bytes
+//	              a beginning survives.
 //	CreationOnly  Of the unsynced changes of folders, any new entry may or may not survive; no removal does. Pebble's own
 //	              MemFS has these rules.
-//	Strict        POSIX promises no more: of the unsynced changes of folders any may survive, each for itself, whatever
-//	              their order. Only a sync of the folder makes its entries durable; a sync of a file does not. A rename is
-//	              one change, so that a file never loses both of its names. Any sector of 512 bytes that was written and
-//	              not synced may survive for itself; the sectors between read as zeros.
+//	Strict        POSIX promises no more: each unsynced change of a folder may survive or not, in any combination. Only a
+//	              sync of the folder makes its entries durable; a sync of a file does not. A rename is one change, so that
+//	              a file never loses both of its names. Each sector of 512 bytes that was written and not synced may
+//	              survive or not; the sectors between read as zeros.
 //
 // # Failed syncs
 //
 // A sync that fails, by OnSync, leaves its pages clean, as Linux does: they can still be read, every later sync
 // succeeds and leaves them out, and the next power cut, or Evict, shows what is on the medium. A page that is written
-// again is dirty again. A change of a folder whose sync failed is never durable any more; it survives by chance.
+// again is dirty again. A change of a folder whose sync failed never becomes durable; it survives by chance.
 //
 // # Rot
 //
-// Flip turns a bit over, on the medium and in memory.
+// Flip inverts a bit, on the medium and in memory.
 package disktest
 
 import (
@@ -81,7 +81,8 @@ func (d *Disk) OnSync(fn func(path string) error) {
 	d.onSync = fn
 }
 
-// FailSyncs fails the first n syncs of the paths that match, and says afterwards how many it has failed.
+// FailSyncs fails the first n syncs of the paths that match, and returns a function that returns how many it has
+// failed.
 func (d *Disk) FailSyncs(n int, err error, match func(path string) bool) (failed func() int) {
 	var mu sync.Mutex
 	count := 0

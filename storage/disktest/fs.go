@@ -171,7 +171,7 @@ func (*Disk) PathJoin(elem ...string) string { return path.Join(elem...) }
 // PathDir implements vfs.FS.
 func (*Disk) PathDir(p string) string { return path.Dir(p) }
 
-// GetDiskUsage implements vfs.FS: what SetUsage said; without that the disk has no size.
+// GetDiskUsage implements vfs.FS: it returns what SetUsage set, and otherwise an error.
 func (d *Disk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

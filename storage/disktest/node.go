@@ -24,7 +24,7 @@ type node struct {
 // content is copied when it is written, not when a disk is copied: most files of a store are never written again.
 type content struct {
 	b      []byte
-	shared bool // with another file: not to be written
+	shared bool // another file has the same bytes: copy them before writing
 }
 
 // share returns the same bytes for another file.
@@ -72,13 +72,14 @@ func (n *node) truncate(length int) {
 			delete(n.dirty, i)
 		}
 	}
-	clear(n.data.b[length:cap(n.data.b)]) // what is appended later lies behind zeros
+	clear(n.data.b[length:cap(n.data.b)]) // a later write beyond the end must find zeros here
 	if length > 0 {
 		n.dirty[(length-1)/page] = struct{}{}
 	}
 }
 
-// write brings the dirty pages to the medium. Clean pages there do not change: one whose sync failed is old, or zeros.
+// write brings the dirty pages to the medium. Clean pages on the medium do not change: a page whose sync failed is
+// still old there, or zeros.
 func (n *node) write() {
 	if n.entries != nil {
 		return
@@ -127,7 +128,7 @@ func (n *node) crash(rules Rules, percent int, rng *rand.Rand, kept map[*node]ma
 	if !altered {
 		entries = n.durable
 	}
-	for _, name := range slices.Sorted(maps.Keys(entries)) { // in order: the same seed, the same disk
+	for _, name := range slices.Sorted(maps.Keys(entries)) { // sorted: the same seed gives the same disk
 		c.entries[name] = entries[name].crash(rules, percent, rng, kept, copies)
 	}
 	c.durable = maps.Clone(c.entries)

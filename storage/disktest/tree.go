@@ -256,7 +256,7 @@ func (t *tree) settle(synced *node) {
 	})
 }
 
-// lose is a failed sync: what it had to write counts as written, and is not.
+// lose is a failed sync: its changes count as written, but are not on the medium.
 func (t *tree) lose(synced *node) {
 	clear(synced.dirty)
 	for i := range t.ops {

@@ -142,7 +142,7 @@ func (b *Box) Config() string { return b.At("dted.toml") }
 // At is the path of a file of the box.
 func (b *Box) At(name string) string { return filepath.Join(b.Dir, name) }
 
-// Write puts a file that nobody else may read.
+// Write writes a file that only its owner may read.
 func (b *Box) Write(name string, data []byte) {
 	b.t.Helper()
 	b.must(os.WriteFile(b.At(name), data, 0o600))

@@ -144,7 +144,7 @@ func (b *Browser) call(method string, params, result any) {
 	}
 }
 
-// Open shows a page on a screen so many points wide, in a colour scheme.
+// Open shows a page on a screen of a width in points, in a colour scheme.
 func (b *Browser) Open(url string, wide int, scheme string) {
 	b.t.Helper()
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": wide, "height": 800, "deviceScaleFactor": 1,

@@ -75,8 +75,8 @@ func (m *Made) Apply(root string) (map[string][]byte, error) {
 }
 
 // Make returns the mutants of a folder and of those below it, by file and place. It leaves out packages for tests, the
-// simulated authority, examples and generated code, and within the code log calls, and locks, because only the race
-// detector notices a missing lock.
+// simulated authority, examples and generated code, and, within the code, log calls and locks: only the race detector
+// notices a missing lock.
 func Make(root, folder string) (list []*Made, err error) {
 	err = filepath.WalkDir(filepath.Join(root, folder), func(file string, d os.DirEntry, err error) error {
 		switch name := d.Name(); {

@@ -19,9 +19,9 @@
 //
 // "make seeded" plays them, "make seeded PART=3/8" an eighth, the soak all.
 //
-// The patch is what git diff prints, or less: the name of a file behind "---", then its lines, each behind '-' (taken
-// out), '+' (put in) or a space (stays). "@@" begins another place of the file. Numbers of lines do not count: the
-// lines that are taken out or stay must be in the file, once.
+// The patch is what git diff prints, or less: "---" and the name of a file, then its lines, each after '-' (removed),
+// '+' (added) or a space (unchanged). "@@" begins another place of the file. Line numbers do not count: the removed and
+// unchanged lines must be in the file exactly once.
 //
 // Besides, Make makes mutants of the source by rule. "make mutants" plays a choice of them (Made.Play) and prints how
 // many the suite noticed. Those that nobody noticed are judged by people, in cmd/cmdtest/mutant/testdata/judged.txt, or

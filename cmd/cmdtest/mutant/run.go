@@ -27,7 +27,7 @@ func (m *Mutant) Run(ctx context.Context, root, temp string) (said string, err e
 	if err != nil {
 		return "", err
 	}
-	// Vet's opinion and the debugger's tables would take two thirds of the time.
+	// Vet and debug information would take two thirds of the time.
 	args := slices.Concat([]string{"test", "-vet", "off", "-ldflags", "-s -w", "-timeout", "10m", "-run",
 		pattern(m.Test)}, m.Flags, []string{"./" + m.Package})
 	c := exec.CommandContext(ctx, "go", args...)

@@ -69,7 +69,7 @@ var (
 	electronic = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 )
 
-// vary makes a sale times as large, dates it, and has it name other documents. A line of one unit gets another price
+// vary multiplies a sale by times, dates it, and makes it name other documents. A line of one unit gets another price
 // instead: a charge, a service or a sum of money is always one unit.
 func vary(sale tree, rng *rand.Rand, times int, day string) {
 	grows := "cantidad"

@@ -99,8 +99,8 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {
 		return signer, err
 	}
-	// Every secret of the demo is random: a leaked folder opens no other. MH wants letters, digits and other characters
-	// in the password of its API.
+	// Every secret of the demo is random: the secrets of a leaked folder open nothing else. MH wants letters, digits
+	// and other characters in the password of its API.
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {

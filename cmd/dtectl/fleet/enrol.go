@@ -141,8 +141,9 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		if w.again {
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
-		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment: the box gets
-		// the next epoch too, which no box finds behind a missing one. Somebody else may have written the status.
+		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment. Then the box
+		// gets that epoch and the next: boxes do not find an enrolment after a missing one. Somebody else may have
+		// written the status.
 		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
 		free := errors.Is(given, archive.ErrNotFound)
 		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {

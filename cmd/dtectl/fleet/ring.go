@@ -32,7 +32,7 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		ordered = v.Version
 	}
 	for _, b := range s.Branches {
-		lost := b.Enrolment == nil && b.LostEpoch > 0 // of whatever group it was
+		lost := b.Enrolment == nil && b.LostEpoch > 0 // lost, whatever its group
 		if !lost && (b.Enrolment == nil || b.Group() != group) || !r.InRing(b.Name) {
 			continue
 		}
@@ -99,7 +99,7 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	case r.Held:
 		return "it is held: dtectl fleet resume, or back"
 	case m.Boxes == 0:
-		return "" // a ring without a box proves nothing, and delays no branch
+		return "" // a ring without a box proves nothing, and does not delay a branch
 	case len(m.Doubtful) > 0:
 		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept",
 			strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))

@@ -31,7 +31,7 @@ import (
 // Gate refuses new documents while the box is not fit: its store is damaged or cannot be written, its disk has no room,
 // or its clock is wrong. Work on issued documents continues. The sale, /readyz and the status page ask the same gate.
 type Gate struct {
-	health    func() error // of the store
+	health    func() error // the store's health
 	disk      *disk
 	clock     *clock.Clock
 	authority string            // MH's address, which is asked for the time

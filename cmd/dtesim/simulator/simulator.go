@@ -46,7 +46,7 @@ type Options struct {
 	Logger *slog.Logger // default slog.Default()
 }
 
-// Simulator is a simulated tax authority. All methods may be called at once. A part knows only the parts above it.
+// Simulator is a simulated tax authority. It is safe for concurrent use. A part knows only the parts above it.
 type Simulator struct {
 	options   Options
 	hostility *hostility.Hostility // what goes wrong on request

@@ -1,5 +1,5 @@
-// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory, so that the
-// quirks of one make do not pass for S3.
+// Package archivetest runs real S3 servers for tests: versitygw, over a folder, and gofakes3, in memory, so that tests
+// do not take the quirks of one server for S3.
 package archivetest
 
 import (

@@ -114,7 +114,7 @@ func New(o Options) *Link {
 	}
 	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true,
 		Protocols: new(http.Protocols)}
-	// A connection carries one request at a time: a lost packet of one sale delays no other sale
+	// A connection carries one request at a time: a lost packet of one sale does not delay other sales
 	l.transport.Protocols.SetHTTP1(true)
 	return l
 }

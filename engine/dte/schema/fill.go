@@ -23,7 +23,7 @@ type run struct {
 	forms []byte // texts that the overlay's forms made
 
 	faults        []dte.Fault
-	limit         int              // of faults
+	limit         int              // largest number of faults
 	document      bool             // set by Check: paths are paths of the document, not of the facts
 	index         [maxArrays]int32 // current index of each "[]" above the current place
 	leavePayments bool             // see FillOptions

@@ -342,7 +342,7 @@ func present(v dte.Value, steps []step) bool {
 // Place describes a place of the layout.
 type Place struct {
 	Fact   string        // the fact at this place
-	List   *dte.CodeList // of its codes; nil: no list
+	List   *dte.CodeList // the list of its codes; nil: no list
 	Number bool
 }
 

@@ -144,7 +144,7 @@ func (s *schema) checkFixed(path string) error {
 
 // Requirements lists what a layout must have before the box signs documents with it.
 type Requirements struct {
-	Version int    // of identificacion
+	Version int    // identificacion.version
 	Kind    string // the member of identificacion that names the type; "": none
 	Type    string // the value of Kind
 	// Facts are the paths of facts that must have a place; "a|b": a or b must have a place.

@@ -29,8 +29,8 @@ type entry struct {
 	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
 	schema                           dte.Value
 
-	conditional bool // of drops: the layout lacks the keyword at this place; drop the keyword from the conditions
-	used        bool // of drops
+	conditional bool // for a drop: the layout lacks the keyword at this place; drop the keyword from the conditions
+	used        bool // the drop has met its keyword
 }
 
 func newEntry(e dte.Value) entry {

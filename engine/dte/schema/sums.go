@@ -338,7 +338,7 @@ func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
 	return 0, false
 }
 
-// addMoney adds what a donation's lines give in money (CAT-026): goods and services are not paid.
+// addMoney adds the amounts of a donation's lines of money (CAT-026): donated goods and services are not paid.
 func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	a := &r.filler.amounts
 	for i := range lines.count {

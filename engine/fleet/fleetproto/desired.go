@@ -122,7 +122,7 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over returns s with the bundles of below added, except those for a document and generation of which s has a bundle.
+// Over returns s and the bundles of below, except those whose document and generation s already has a bundle for.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {

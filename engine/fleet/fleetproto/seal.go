@@ -68,7 +68,7 @@ func (p address) String() string {
 }
 
 // Signed is a payload that is signed. It is only written and read for a chain and an address. The tags of its members
-// say what each may be, see bound; the method check, where it has one, says what else is wrong with it.
+// state the permitted values (see bound). A method check, if the payload has one, finds its other faults.
 type Signed interface{ at() (*Head, address) }
 
 // Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds: a long reason

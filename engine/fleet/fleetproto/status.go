@@ -309,7 +309,7 @@ func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
 	return nil
 }
 
-// oneLine returns a text as one line of at most so many characters.
+// oneLine returns a text as one line of limited length.
 func oneLine(text string, most int) string {
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -81,7 +81,7 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 	window := m.Validity[g.Ambiente]
 	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document,
 		Schema: m.Schema, From: window.From}, false}
-	// it may come again
+	// the bundle may be admitted again
 	g.list = slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest && h.cancelled })
 	for _, h := range g.list {
 		if h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "" {

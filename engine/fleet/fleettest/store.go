@@ -29,7 +29,7 @@ const (
 	Stale          // a Get returns the state before the last write: the previous object, or nothing
 )
 
-// Faults are all of them.
+// Faults lists all faults.
 var Faults = []Fault{Lost, Failed, Happened, Repeated, Stale}
 
 func (f Fault) String() string {
@@ -53,7 +53,7 @@ type Store struct {
 	Fault func(Request) Fault
 	// Hidden are keys that a List leaves out; nil: none.
 	Hidden func(key string) bool
-	// Seen is told of each request with its outcome, one after the other; nil: nobody.
+	// Seen is called with each request and its outcome, one at a time; nil: no call.
 	Seen     func(Request, error)
 	watching sync.Mutex
 	now      func() time.Time
@@ -74,7 +74,7 @@ func New(now func() time.Time) *Store {
 	return &Store{now: now, objects: make(map[string]object)}
 }
 
-// request runs one with its fault; do is called with the lock held.
+// request runs a request with the fault that s.Fault gives it; do is called with the lock held.
 func (s *Store) request(ctx context.Context, verb, key string, size int, do func(Fault) (int, error)) error {
 	s.mu.Lock()
 	s.requests++
@@ -197,7 +197,7 @@ func (s *Store) Requests() int {
 	return s.requests
 }
 
-// Held returns the object under a key, nil for none; it is no request.
+// Held returns the object under a key, nil if there is none. It does not count as a request.
 func (s *Store) Held(key string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Store) Held(key string) []byte {
 	return nil
 }
 
-// Lose removes an object, which no request can do: a store that forgets.
+// Lose removes an object, as a faulty store may; no request can remove one.
 func (s *Store) Lose(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -175,7 +175,7 @@ type rollUp struct {
 	lost  []Span          // pieces that neither the store nor the second copy has
 
 	open fleetproto.Piece
-	body []byte // of open
+	body []byte // bytes of the open part
 }
 
 // span joins the pieces of a span. Pieces that the store does not return are taken from the second copy.

@@ -17,24 +17,26 @@ import (
 type Options struct {
 	// Params are the module's parameters in the order of its description, in 1e-8; default 1.00 each.
 	Params []int64
-	// Documents are sales that the module must accept. Without any, only invented ones are tried, which it may refuse.
-	// Params may be left out of them.
+	// Documents are sales that the module must accept; their Params may be missing. Without Documents, only invented
+	// sales are tried, which the module may refuse.
 	Documents []abi.Input
-	// Calls is the number of calls over which its memory must not grow, after twice as many; default 10,000.
+	// Calls is the number of calls during which the module's memory must not grow, after twice as many calls; default
+	// 10,000.
 	Calls int
-	// Fuel is the budget of a call, default that of rules.Options; so is CacheDir.
+	// Fuel is the budget of a call. Fuel and CacheDir have the defaults of rules.Options.
 	Fuel     int64
 	CacheDir string
 }
 
-// Finding is something that a module does not do as it should.
+// Finding is a fault of a module.
 type Finding struct{ Check, Text string }
 
-// Report is what an examination found.
+// Report is the result of an examination.
 type Report struct {
 	Description *abi.Description
 	Findings    []Finding
-	// Fuel is the most that a call used, one of 2,000 lines included. A manifest declares ten times that.
+	// Fuel is the most fuel that a call used; the calls include one of 2,000 lines. A manifest should declare ten times
+	// as much.
 	Fuel int64
 }
 

@@ -41,7 +41,7 @@ func (x *examination) takes(ctx context.Context) error {
 	return nil
 }
 
-// determinism: the same bytes and the same fuel in both engines, and the same bytes whatever was asked before.
+// determinism: the same bytes and the same fuel in both engines, and the same bytes whatever the earlier calls were.
 func (x *examination) determinism(ctx context.Context) error {
 	var probes []*rules.Probe
 	for _, m := range x.engines {
@@ -181,7 +181,7 @@ func (x *examination) liars(ctx context.Context) error {
 	for _, lie := range lies(good, in.N) {
 		if _, _, err := x.send(p, lie.message, lie.length); !errors.Is(err, rules.ErrRefused) {
 			x.find("%s: it should answer a negative length: %v", lie.name, err)
-			if err != nil { // the instance is spent
+			if err != nil { // the instance cannot be used any more
 				_ = p.Close(ctx)
 				if p, err = x.engines[0].Probe(ctx); err != nil {
 					return err
@@ -232,7 +232,7 @@ func lies(good []byte, lines int) []lie {
 	}
 }
 
-// tooManyLines is a message of 2001 lines, right in all else.
+// tooManyLines is a message of 2001 lines, otherwise correct.
 func tooManyLines(good []byte) lie {
 	b := bytes.Clone(good[:32+8*(binary.LittleEndian.Uint32(good[8:])+binary.LittleEndian.Uint32(good[12:]))])
 	columns := binary.LittleEndian.Uint32(good[16:])
@@ -240,8 +240,8 @@ func tooManyLines(good []byte) lie {
 	return lie{fmt.Sprintf("%d lines", abi.MaxLines+1), append(b, make([]byte, 8*columns*(abi.MaxLines+1))...), -1}
 }
 
-// growth: once it has warmed up, neither its memory nor its fuel grows from call to call. A guest that collects its
-// garbage has twice as many calls to reach its usual size.
+// growth: once the module has warmed up, neither its memory nor its fuel grows from call to call. A guest that collects
+// its garbage has twice as many calls to reach its usual size.
 func (x *examination) growth(ctx context.Context) error {
 	in := slices.Concat(x.documents, x.made)[0]
 	message := abi.AppendInput(nil, &in)

@@ -70,7 +70,7 @@ func extreme(rng *rand.Rand, d *abi.Description, in abi.Input) abi.Input {
 	return in
 }
 
-// maxAmount is near the largest amount, 92,233,720,368.54: two of them do not fit.
+// maxAmount is near the largest amount, 92,233,720,368.54: the sum of two such amounts does not fit.
 const maxAmount = 9_200_000_000_000_000_000
 
 // repeated is a document with its lines repeated up to n.

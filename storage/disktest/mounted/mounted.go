@@ -1,5 +1,5 @@
-// Package mounted puts a disk of disktest under programs as they are: a folder of this machine whose files the kernel
-// asks the disk for, by FUSE. What a program did not sync is forgotten by Disk.Crash, as a power cut does.
+// Package mounted mounts a disk of disktest as a folder of this machine, by FUSE: unchanged programs can use the disk.
+// What a program did not sync is forgotten by Disk.Crash, as a power cut does.
 //
 // A write reaches the disk when the program makes it, not later: the kernel keeps no pages. Owners, modes and times are
 // not kept.

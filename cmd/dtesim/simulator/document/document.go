@@ -72,8 +72,8 @@ type Document struct {
 	Turn      int64           // number of the reception among all receptions and seals
 	Done      time.Time       // when MH has processed it: at once, or when its lot is done
 	Duplicate bool            // its arrival was counted as a duplicate
-	Previous  bool            // of the generation before DTE 2.0
-	law       Law             // that applies to the document
+	Previous  bool            // the generation is the one before DTE 2.0
+	law       Law             // the law that applies to the document
 	laws      *Laws           // all laws
 	Habits    Habits          // MH's habits
 	taxpayers map[string]bool // NITs that MH knows; empty: any

@@ -41,7 +41,7 @@ const (
 // form is one row of forms.
 type form struct {
 	file     string
-	previous bool // of the generation before DTE 2.0
+	previous bool // the generation is the one before DTE 2.0
 	checks   []func(*Document) *Refusal
 }
 

@@ -13,7 +13,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/document"
 )
 
-// Hostility is what the network and MH's servers do to clients. All methods may be called at once.
+// Hostility is what the network and MH's servers do to clients. It is safe for concurrent use.
 type Hostility struct {
 	clock  func() time.Time // the caller's clock
 	ahead  atomic.Int64     // Chaos.ClockMS, in nanoseconds

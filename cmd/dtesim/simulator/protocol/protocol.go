@@ -12,7 +12,7 @@ import (
 	"dtegate/cmd/dtesim/simulator/registry"
 )
 
-// Protocol is MH's side of the wire: one handler for each of its services. All methods may be called at once.
+// Protocol is MH's side of the wire: one handler for each of its services. It is safe for concurrent use.
 type Protocol struct {
 	*hostility.Hostility
 	reader   *document.Reader

@@ -15,13 +15,13 @@ import (
 	"dtegate/cmd/dtesim/simulator/hostility"
 )
 
-// Registry keeps what MH has received. All methods may be called at once. They call the hostility while they hold mu;
-// the hostility never calls the registry.
+// Registry keeps what MH has received. It is safe for concurrent use. Its methods call the hostility while they hold
+// mu; the hostility never calls the registry.
 type Registry struct {
 	reader    *document.Reader
 	hostility *hostility.Hostility
 	log       *slog.Logger
-	mostLots  int // of cyclic billing, see simulator.Options
+	mostLots  int // most lots of cyclic billing, see simulator.Options
 
 	mu    sync.Mutex
 	books *books   // guarded by mu

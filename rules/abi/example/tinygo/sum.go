@@ -4,7 +4,7 @@
 //
 //	tinygo build -target wasm-unknown -opt 2 -panic trap -o sum.wasm sum.go
 //
-// It is a few KiB, where a plain Go guest is 1.9 MiB. A panic is a trap: it costs the instance.
+// It has a few KiB; a plain Go guest has 1.9 MiB. A panic is a trap, after which the host discards the instance.
 package main
 
 import "unsafe"
