@@ -688,6 +688,29 @@ func TestForged_Aimed(t *testing.T) {
 			raise(a, one, sold...)
 		}},
 		"a layout without totals": {"dte01/v2", func(a *rogueAnswer) { a.hide("resumen") }},
+		"a layout without the totals of its lines": {"dte01/v2", func(a *rogueAnswer) {
+			for _, name := range append([]string{"totalNoSuj", "totalExenta", "totalNoGravado"}, sold[:4]...) {
+				a.hide("resumen." + name)
+			}
+			raise(a, one, "totalPagar")
+		}},
+		"a purchase without the total of its lines": {"dte14/v2", func(a *rogueAnswer) {
+			for _, name := range []string{"totalCompra", "subTotal", "montoTotalOperacion"} {
+				a.hide("resumen." + name)
+			}
+			raise(a, one, "totalPagar")
+		}},
+		"a layout without what its prices make": {"dte01/v2", func(a *rogueAnswer) {
+			for _, name := range []string{"ventaNoSuj", "ventaExenta", "ventaGravada"} {
+				a.hide("cuerpoDocumento[]." + name)
+			}
+			raise(a, one, sold...)
+		}},
+		"a total under another name, by another answer": {"dte07/v1", func(a *rogueAnswer) {
+			a.summary["shown"] = a.summary["totalIvaRetenido"]
+			raise(a, one, "totalIvaRetenido")
+			a.from("resumen.totalIVAretenido", `"amount":"shown"`)
+		}},
 		"more withheld than was said": {"dte07/v2", func(a *rogueAnswer) {
 			withheld, _ := a.facts.Get("cuerpoDocumento").Index(0).Get("ivaRetenido").Amount()
 			a.column("ivaRetenido")[0] = int64(withheld + one)

@@ -193,8 +193,18 @@ func (f *Filler) Meets(q Requirements) error {
 }
 
 // checkAnswers refuses a layout that shows another amount than the module's answer of that name. The box keeps accounts
-// by the module's answer: the total, and the amounts that a document deducts from another.
+// by the module's answer: the total, and the amounts that a document deducts from another. It also refuses a layout that
+// the box could add up only in part; a layout without any of MH's known amounts cannot be added up at all.
 func (f *Filler) checkAnswers() error {
+	a := &f.amounts
+	makes := func(e equation) bool { return e.total == a.total }
+	switch {
+	case a.alone != "":
+		return fmt.Errorf("schema of %s: the layout lacks the amounts that it is compared with", a.alone)
+	case len(a.said) > 0 && !slices.ContainsFunc(a.equations, makes) && !slices.ContainsFunc(a.settled, makes) &&
+		!slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == a.total }):
+		return fmt.Errorf("schema: no amounts of the layout make the total, %s", f.total)
+	}
 	for i := range f.fields {
 		x := &f.fields[i]
 		amount, ofResumen := strings.CutPrefix(x.document, summaryName+".")

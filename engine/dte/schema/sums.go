@@ -66,6 +66,7 @@ type arithmetic struct {
 	said                      []given
 	sold                      []int
 	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal without a place in the layout
+	alone                     string         // an amount that the layout shows without what it is compared with
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
 	carriage                  []given        // amounts of resumen that are not a sum of lines
@@ -133,6 +134,18 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.sums = append(a.sums, [2]int{total, column})
 		}
 	}
+	for _, s := range sumOf {
+		total, column := position(resumen, s[0]), position(line, s[1])
+		if total >= 0 && !slices.ContainsFunc(a.sums, func(x [2]int) bool { return x[0] == total }) {
+			a.alone = summaryName + "." + s[0]
+		}
+		if column >= 0 && !slices.ContainsFunc(a.sums, func(x [2]int) bool { return x[1] == column }) {
+			a.alone = linesName + "." + s[1]
+		}
+	}
+	if a.price >= 0 && len(a.sold) == 0 {
+		a.alone = linesName + ".precioUni"
+	}
 	whole := line >= 0 && (resumen >= 0 || body >= 0)
 	for _, name := range saidOfLine {
 		i := position(line, name)
@@ -175,10 +188,13 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		a.line = c.fields[line].first
 	}
 	if resumen >= 0 {
+		members := c.fields[c.fields[resumen].first:][:c.fields[resumen].members]
+		if a.total < 0 && a.output >= 0 { // a generation may show the total under another name
+			a.total = slices.IndexFunc(members, func(x field) bool { return x.from != nil && x.from.amount == a.output })
+		}
 		known := slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides,
 			[]string{c.overlay.total})
-		f := &c.fields[resumen]
-		for i, x := range c.fields[f.first : f.first+f.members] {
+		for i, x := range members {
 			if x.types&(typeNumber|typeInteger) == 0 {
 				continue
 			}
