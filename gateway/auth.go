@@ -252,8 +252,7 @@ func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	}
 }
 
-// isPreflight reports whether a request is a browser's preflight. A request with a body is not a preflight: it goes to
-// received.
+// isPreflight reports whether a request is a browser's preflight. A request with a body is not: it goes to received.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header
 	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&

@@ -16,8 +16,7 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// closing answers GET /dte/cierre: the Z of a day if the day is closed, else the X of this moment, as JSON or as a
-// ticket.
+// closing answers GET /dte/cierre: the Z of a closed day, else the X of this moment, as JSON or as a ticket.
 func (g *Gateway) closing(c *call) error {
 	q := &c.query
 	date := g.closingDay(q)

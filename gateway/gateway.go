@@ -83,8 +83,7 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
-	// Types returns the document type that POST /dte/<path> issues, nil if no type has this path. Default: all known
-	// types.
+	// Types returns the document type that POST /dte/<path> issues, nil if there is none. Default: all known types.
 	Types func(path string) *bundle.Type
 	// Issued returns the document types (CAT-002) that the branch issues today. The contract shows these types.
 	// Default: all known types.

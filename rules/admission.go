@@ -16,7 +16,7 @@ var ErrVersion = errors.New("the version is not above the floor")
 // Check holds the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys. A misspelt name is then reported at the
+	// Named requires that the signatures call their keys by the names in Keys. A misspelt name is then found at the
 	// push.
 	Named bool
 	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if there is

@@ -136,8 +136,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return err
 }
 
-// room is the runtime of one module. Each module has its own, so that no module can disturb another's compiler or
-// runtime.
+// room is the runtime of one module. Each module has its own, so that modules cannot disturb each other.
 type room struct {
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache // nil: nothing is kept

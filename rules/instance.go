@@ -108,8 +108,7 @@ func (i *instance) describe() ([]byte, error) {
 	return text, nil
 }
 
-// call runs dte_evaluate on in, within a budget, and checks every size in the answer. It returns the fuel that was
-// used.
+// call runs dte_evaluate on in, within a budget, and checks every size in the answer. It returns the used fuel.
 func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
 	d := i.code.description
 	i.message = abi.AppendInput(i.message[:0], in)

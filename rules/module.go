@@ -57,8 +57,7 @@ func (m *Module) Fuel() int64 { return m.fuel }
 // Peak returns the most fuel that a call has used, in units of package fuel.
 func (m *Module) Peak() int64 { return m.peak.Load() }
 
-// Close frees the module, unless another module shares its code. Calls in progress finish, later calls fail with
-// ErrClosed.
+// Close frees the module, unless another module shares its code. Calls in progress finish; later calls get ErrClosed.
 func (m *Module) Close(ctx context.Context) error {
 	if m.closed.Swap(true) {
 		return nil
@@ -369,8 +368,7 @@ func (c *code) put(ctx context.Context, i *instance, good bool) {
 // machine code, the engine's data, and an instance. Therefore a module that is not called is unloaded. Its description
 // stays, and so do its compressed bytes (0.7 MB). The next call loads it from the cache, in some 70 ms.
 
-// unloads reports whether idle modules are unloaded. Without a cache the next sale would wait a second for the
-// compiler.
+// unloads reports whether idle modules are unloaded. Without a cache, compiling would delay the next sale by a second.
 func (h *Host) unloads() bool { return h.options.UnloadAfter > 0 && h.cache != nil }
 
 // unloadIfIdle unloads the module if it was not called since the last check. Otherwise it checks again later.

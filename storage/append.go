@@ -274,8 +274,7 @@ type turn struct {
 	ended    bool            // over is closed
 }
 
-// take gives the next number: after the last number in the line or, in a new line, after the stored number that read
-// returns.
+// take gives the next number: after the last number in the line or, in a new line, after the number that read returns.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -168,8 +168,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked *
 	return marked, err
 }
 
-// flush writes the store's tables. Pebble repeats a failing flush for ever; therefore ErrTables ends the wait, and so
-// does ctx.
+// flush writes the store's tables. Pebble repeats a failing flush for ever; therefore ErrTables or ctx ends the wait.
 func (s *Store) flush(ctx context.Context) error {
 	flushed, err := s.db.AsyncFlush()
 	if err != nil {

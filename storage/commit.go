@@ -197,7 +197,7 @@ func (y *syncer) run() {
 	}
 }
 
-// ready returns the next round. It returns nil if the round is empty, or if the last sync was too recent: then it sets
+// ready returns the next round. It returns nil if the round is empty, or if the last sync is too recent: then it sets
 // the timer.
 func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	y.mu.Lock()

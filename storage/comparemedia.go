@@ -18,8 +18,7 @@ import (
 type Head struct {
 	Store  [16]byte         // zero: the medium names no store
 	Series map[string]Reach // by name
-	// Numbers: the medium knows numbers only, like the mark, a status of the box, MH and the archive. It may lag behind
-	// the store.
+	// Numbers: the medium knows numbers only, like the mark, a status of the box, MH and the archive. It may lag.
 	Numbers bool
 	// Slack is how many numbers may have been given after the last number that the medium knows.
 	Slack uint64

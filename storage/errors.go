@@ -120,8 +120,7 @@ func explained(err error, list []explanation) error {
 	return nil
 }
 
-// Explain adds to an error of a damaged store the file concerned and the remedy, in one line. It returns other errors
-// unchanged.
+// Explain adds to an error of a damaged store the file and the remedy, in one line. It returns other errors unchanged.
 func Explain(err error) error {
 	var said *damagedError
 	if errors.As(err, &said) || !errors.Is(damaged(err), ErrCorrupt) {

@@ -309,8 +309,7 @@ func lastID(r pebble.Reader, table byte) (id uint64, err error) {
 	return id, err
 }
 
-// Close waits for the running calls, then closes the store. Later calls return ErrClosed; it is safe to call Close
-// again.
+// Close waits for the running calls, then closes the store. Later calls return ErrClosed. Close may be called again.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -402,8 +401,7 @@ func (s *Store) sound() error {
 
 func (s *Store) secondsSince(start time.Time) float64 { return s.o.Now().Sub(start).Seconds() }
 
-// latestChange returns the time of the latest change of any record, by the box's clock at that time; zero for an empty
-// store.
+// latestChange returns when a record last changed, by the box's clock at that time; zero for an empty store.
 func latestChange(r pebble.Reader) (latest time.Time, err error) {
 	series, err := readAllSeries(r)
 	for name, row := range series {

@@ -94,8 +94,7 @@ func (o *Options) damagedDir(at int64) string {
 	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
 }
 
-// assembly replaces an old store with a new one that it fills from all media, in steps. A crash may interrupt it
-// anywhere.
+// assembly replaces an old store with a new one, filled from all media, in steps. A crash may interrupt it anywhere.
 type assembly struct {
 	o      *Options
 	from   Sources

@@ -81,8 +81,8 @@ func (a *assembly) assemble(ctx context.Context) error {
 	return a.finish()
 }
 
-// journals adds the journals and the meta rows of a medium. It returns whether the medium has another history of some
-// series.
+// journals adds the journals and the meta rows of a medium. It returns whether the medium's history of some series
+// differs.
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	a.begin()
 	err = s.rows(ctx, func(key, value []byte) error {

@@ -152,8 +152,8 @@ func leadsTo(key, value []byte) (id uint64, ok bool) {
 	return 0, false
 }
 
-// prefixEnd returns the first key after all keys that begin with prefix. No prefix is all 0xff: a table's byte is below
-// tableEnd.
+// prefixEnd returns the first key after all keys that begin with prefix. A prefix is never all 0xff: its table's byte
+// is smaller.
 func prefixEnd(prefix []byte) []byte {
 	b := append([]byte(nil), prefix...)
 	for i := len(b) - 1; ; i-- {

@@ -10,8 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// An announcement gets its number before it is durable. Therefore announcements may arrive out of order, at most this
-// far.
+// An announcement gets its number before it is durable. Therefore announcements may be out of order, at most this far.
 const reorder = 10_000
 
 // catchUp copies the changes that the store has and the log lacks, as of one moment. It ends with flush; an unfinished

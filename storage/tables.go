@@ -416,8 +416,8 @@ func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 // every start. Reads of this length from a table are always whole blocks.
 const largeBlock = 32 << 10
 
-// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), as Pebble writes them: CRC-32C, masked as
-// in LevelDB.
+// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), in Pebble's form: CRC-32C, masked as in
+// LevelDB.
 func wholeBlock(p []byte) bool {
 	sum := crc32.Checksum(p[:len(p)-4], castagnoli)
 	return binary.LittleEndian.Uint32(p[len(p)-4:]) == (sum>>15|sum<<17)+0xa282ead8

@@ -59,8 +59,7 @@ func becomeAccount(path string, command *kong.Context) error {
 	return nil
 }
 
-// toBranches reports whether a verb goes to the branches of a list: the files that the list names are the operator's as
-// well.
+// toBranches reports whether a verb goes to the branches of a list: the files in the list are also the operator's.
 func toBranches(command *kong.Context) bool {
 	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
 		return f.Name == "branches" && f.Target.String() != ""

@@ -239,7 +239,7 @@ func lateResults(of *documents.Register, branch int64) func(context.Context, uin
 	}
 }
 
-// admit returns nil if a new document may be issued. The first document waits a moment for the answers of MH and the
+// admit returns nil if a new document may be issued. The first document waits briefly for answers of MH and the
 // archive.
 func (d *daemon) admit(at records.Point) error {
 	d.witness.await()

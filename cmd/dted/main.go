@@ -83,8 +83,7 @@ func withoutNilError(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// recentMost is how many different warnings and errors are remembered; recentLong is how many bytes of each text are
-// kept.
+// recentMost is how many different warnings and errors are remembered; recentLong is the most bytes kept of a text.
 const (
 	recentMost = 10
 	recentLong = 300

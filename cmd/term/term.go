@@ -1,8 +1,7 @@
 // Package term writes text for people. Text from outside (customers' names, operators' reasons, MH's words, anything in
 // a record or an answer) may hold characters that move a terminal's cursor, clear it, or turn the direction of reading.
 // Two layers make them visible. Fprintf does so in each argument, even line breaks and tabs: only the format sets the
-// layout. The Writer does so in all that it writes, except line breaks and tabs: text that bypasses Fprintf is checked
-// too.
+// layout. The Writer does so in all that it writes, except line breaks and tabs: text that bypasses Fprintf is checked.
 package term
 
 import (

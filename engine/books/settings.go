@@ -17,8 +17,7 @@ type Settings struct {
 	// resumen.json; annex2 also puts them into annex 2 as negative rows. Annex 2 accepts negative amounts "únicamente
 	// para los documentos anulados/invalidados" (p. 10), and its list of types (p. 8) has no 18.
 	Returns string `toml:"returns" json:"returns" one:"summary annex2"`
-	// DayHyphens (false) writes the codes of annex 2 with hyphens. The other annexes of sales have codes without
-	// hyphens.
+	// DayHyphens (false) writes the codes of annex 2 with hyphens. Other annexes of sales omit the hyphens.
 	DayHyphens bool `toml:"day_hyphens" json:"day_hyphens"`
 	// CancelledHyphens (true) writes the control number and the code of invalidated documents with hyphens: column A
 	// says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).

@@ -241,8 +241,7 @@ type Options struct {
 	// Responsible answers for the events; MH requires a name and an identity document (schema of the event).
 	Responsible record.Person
 	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. They
-	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only a name or a route that is not found means
-	// cause 3.
+	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only an unknown name or route means cause 3.
 	Internet []string
 	// Hurry, for demonstrations and tests, divides the times of the contingency; default 1.
 	Hurry int

@@ -71,8 +71,7 @@ type ClosingPayment struct {
 }
 
 // ClosingNet is the day without its refused and invalidated documents: sales (01, 03) and debit notes, less credit
-// notes and returns of sales. Purchases (14, less their returns) and VAT withheld from others (07) are not part of the
-// total.
+// notes and returns of sales. Purchases (14, less their returns) and VAT withheld from others (07) are not included.
 type ClosingNet struct {
 	Sales     string `json:"ventas"`
 	Debits    string `json:"notasDebito"`

@@ -98,7 +98,7 @@ func FormatNRC(s string) string {
 	return s
 }
 
-// FormatPhone writes a telephone number of El Salvador as people do: 2222-2222, or +503 2222-2222 if it has the country
+// FormatPhone writes a telephone number of El Salvador as people do: 2222-2222, or +503 2222-2222 with its country
 // code.
 func FormatPhone(s string) string {
 	switch d := Digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {

@@ -282,7 +282,7 @@ func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
 	return best
 }
 
-// admissionOrder is the order in which kinds of bundles are admitted: the golden cases of documents and events need the
+// admissionOrder is the order in which kinds of bundles are admitted: cases of documents and events need the
 // catalogues.
 var admissionOrder = []string{"catalogue", "document", "event"}
 

@@ -16,8 +16,8 @@ import (
 // backup that is older than the form.
 const FormArchived = "archived"
 
-// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero means never sent,
-// or unknown.
+// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero: never sent, or
+// unknown.
 func (h *Head) CorrectionSent(n int) time.Time {
 	if n < 1 || n > len(h.Corrections) {
 		return time.Time{}

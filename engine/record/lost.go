@@ -157,8 +157,8 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 	return nil
 }
 
-// Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether the record
-// was there.
+// Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether there was
+// one.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {

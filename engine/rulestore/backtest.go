@@ -249,8 +249,7 @@ func (t *BacktestTotals) add(list []Difference) {
 	}
 }
 
-// eachDocument reads the wanted documents of a period, in the order of their ids. Between two documents it gives way to
-// sales.
+// eachDocument reads the wanted documents of a period by id. Between two documents it gives way to sales.
 func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)

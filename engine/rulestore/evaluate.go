@@ -72,8 +72,7 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	return ev, nil, nil
 }
 
-// Remake is Make for a caller that needs the document alone: the faults are those of the facts, of the module and of
-// the layout.
+// Remake is Make for a caller that needs the document alone: the faults are those of facts, module and layout.
 func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	ev, faults, err := r.Make(ctx, facts, o)
 	if ev == nil {

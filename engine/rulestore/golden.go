@@ -32,8 +32,7 @@ type goldenFault struct {
 	Code string `json:"code"`
 }
 
-// Golden returns a function for rules.Check that runs a golden case of a bundle. Only one goroutine at a time may call
-// it.
+// Golden returns a function for rules.Check that runs a golden case. Only one goroutine at a time may call it.
 func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) error {
 	remade := Remade(catalogues)
 	return func(ctx context.Context, r *rules.Rule, data []byte) error {

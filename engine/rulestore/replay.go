@@ -29,8 +29,7 @@ type replayer struct {
 	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
 }
 
-// Replay computes one stored document again, with its own bundle. Errors: the store's ErrNotFound, or another error of
-// the store.
+// Replay computes one stored document again, with its own bundle. Errors: ErrNotFound, or others of the store.
 func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
@@ -215,8 +214,7 @@ type MadePage struct {
 	// Next is After of the next page, 0 on the last page. An empty page need not be the last: a page ends after
 	// pageLook records.
 	Next uint64 `json:"next"`
-	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain to be
-	// read.
+	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain.
 	Looked int    `json:"looked"`
 	Of     uint64 `json:"of"`
 }

@@ -17,8 +17,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrNoCatalogue means that the rules have no catalogue bundle with MH's code lists. Without it no layout can be
-// checked.
+// ErrNoCatalogue means that the rules have no catalogue bundle with MH's code lists. Layouts cannot be checked without
+// it.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
 // LinesName is the name of a sale's member that holds the lines.
@@ -166,8 +166,7 @@ func (r *Rule) Suspend() { r.suspended.Store(true) }
 // Suspended reports whether sales use the previous rule instead.
 func (r *Rule) Suspended() bool { return r.suspended.Load() }
 
-// HoldsOn reports whether a day (yyyy-mm-dd) is within the bundle's own first and last day in an ambiente, both
-// inclusive.
+// HoldsOn reports whether a day (yyyy-mm-dd) is within the bundle's own dates in an ambiente, both days inclusive.
 func (r *Rule) HoldsOn(ambiente, day string) bool {
 	w, there := r.validity[ambiente]
 	return there && w.From <= day && (w.Until == "" || day <= w.Until)

@@ -223,8 +223,7 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return back, err
 }
 
-// issued reports whether a document of a type was ever numbered here. If not, another bundle may describe the type
-// otherwise.
+// issued reports whether a document of a type was ever numbered here. If not, another bundle may redescribe the type.
 func (s *Store) issued(document string) bool {
 	series, err := s.o.Store.LastNumbers()
 	maps.DeleteFunc(series, func(name string, _ uint64) bool {

@@ -46,7 +46,7 @@ type Options struct {
 	// is admitted with a warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
-	// OnFailure decides, by the kind of failure, what happens to a sale if its rule fails: Valid (default), Any or
+	// OnFailure decides, by the kind of failure, what happens to a sale whose rule fails: Valid (default), Any or
 	// Refuse.
 	OnFailure map[string]string
 	// Points is how many points of sale the branch has, default 1. Returned is called after each automatic return is

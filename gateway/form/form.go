@@ -62,8 +62,7 @@ type Filled struct {
 	entries []string // members that became the first entries of the appendix
 }
 
-// Fill turns a request into facts. Its faults name paths of the request. codes maps a till's own payment codes to
-// CAT-017.
+// Fill turns a request into facts. Its faults name the request's paths. codes maps a till's payment codes to CAT-017.
 func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	d := &Filled{form: form, body: body}
 	if body.Kind() != dte.KindObject {

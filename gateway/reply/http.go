@@ -53,8 +53,7 @@ func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	return v, nil
 }
 
-// syntax returns the problem of a body that is not strict JSON. Its fault names the line and the column, both counted
-// from 1.
+// syntax returns the problem of a body that is not strict JSON. Its fault names line and column, both counted from 1.
 func syntax(err error, body []byte) *problem.Problem {
 	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
 		Message: "El cuerpo no es JSON válido"}

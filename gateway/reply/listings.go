@@ -88,8 +88,7 @@ func CodeLists(c *dte.Catalogues) []byte {
 	})
 }
 
-// CodeList returns the answer of GET /dte/catalogos/:catalogo: the codes of one catalogue, in order. version is MH's
-// edition.
+// CodeList returns the answer of GET /dte/catalogos/:catalogo: a catalogue's codes, in order. version is MH's edition.
 func CodeList(version string, l *dte.CodeList) []byte {
 	return success("catalogo", l.ID, "nombre", l.Name, "version", version, "valores", func(b []byte) []byte {
 		return array(b, slices.Sorted(maps.Keys(l.Texts)), func(b []byte, code string) []byte {

@@ -47,8 +47,7 @@ func columns() []abi.Field {
 var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
 	Default: 1 << sdk.TaxExport, TaxBit: []int{sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
 
-// evaluate computes an export invoice (MF2 pp.29-36, 45; ME fields 62-70: the operation includes insurance and
-// freight).
+// evaluate computes an export invoice (MF2 pp.29-36, 45; ME fields 62-70: with insurance and freight).
 func evaluate(in *abi.Input, out *abi.Output) {
 	seguro, flete := sdk.Optional(in.Scalars[scaSeguro]), sdk.Optional(in.Scalars[scaFlete])
 	for i, n := range [...]int64{seguro, flete} {

@@ -37,8 +37,7 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). Payments cover only the donated
-// money.
+// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). Only donated money is paid.
 func evaluate(in *abi.Input, out *abi.Output) {
 	total, _, ok := sdk.Priced(in, out, columns, outputs)
 	if !ok {

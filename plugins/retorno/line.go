@@ -146,8 +146,7 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	return kind, -1, -1
 }
 
-// kind returns the kind of a line of the origin and its amount; ok is false if the origin's amounts contradict each
-// other.
+// kind returns the kind and amount of a line of the origin; ok is false if the origin's amounts contradict each other.
 func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	kind = gravada
 	if !o.invoice {

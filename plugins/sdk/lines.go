@@ -6,8 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Layout describes how a rule reads lines: the number of its columns and outputs, and how it gets a tax base from a
-// price.
+// Layout describes how a rule reads lines: its numbers of columns and outputs, and how it gets a tax base from a price.
 type Layout struct {
 	Columns, Outputs int
 	// TaxBit maps bit i of ColTributos to an index of Taxes.
@@ -39,7 +38,7 @@ func Zeroed(lines []int64, n int) []int64 {
 	return lines
 }
 
-// Lines computes every line of a sale and its totals. If there is a fault, Lines appends it to out.Faults and returns
+// Lines computes every line of a sale and its totals. If there are faults, it appends them to out.Faults and returns
 // false.
 //
 // The loop determines the cost of a rule: in each turn and at each taken branch a guest checks its limit. Therefore the

@@ -1,5 +1,4 @@
-// Package sdk is the library for authors of rules: the module's entry points, exact money, and the common parts of
-// sales.
+// Package sdk is the library for authors of rules: the module's entry points, exact money, common parts of sales.
 //
 // A rule is plain Go: a Description of its inputs and outputs, and a function that fills an Output from an Input. init
 // passes both to Register; tests call the function natively. Amounts are int64 in 1e-8 units.

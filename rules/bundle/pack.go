@@ -149,8 +149,7 @@ func assemble(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plainName reports whether a part's name is a path inside the bundle that every system and every terminal shows in the
-// same way.
+// plainName reports whether a part's name is a path inside the bundle that all systems and terminals show alike.
 func plainName(name string) bool {
 	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) &&
 		!strings.Contains(name, `\`) &&

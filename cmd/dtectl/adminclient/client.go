@@ -92,8 +92,7 @@ func (g *Gateway) readToken(file string) error {
 	return nil
 }
 
-// Send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a bundle that is refused) are
-// errors.
+// Send makes a request; the caller closes the answer. Statuses other than 200 and 422 (a refused bundle) are errors.
 func (g *Gateway) Send(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Response,
 	error) {
 	if query == nil {
@@ -178,8 +177,7 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// Follow sends a request that is answered with a stream. It calls each with every line except the last, and returns the
-// last line.
+// Follow sends a request that is answered with a stream. It calls each with every line but the last, which it returns.
 func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Values, body []byte,
 	each func(*adminapi.Line) error) (*adminapi.Line, error) {
 	resp, err := g.Send(ctx, method, path, query, body)

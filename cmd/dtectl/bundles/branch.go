@@ -71,8 +71,7 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	})
 }
 
-// push sends bundles to a branch in their order and stops at the first failure; the error names the bundles that were
-// not sent.
+// push sends bundles to a branch in order and stops at the first failure; the error names the bundles not sent.
 func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []bundleFile, query url.Values) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()

@@ -1,5 +1,4 @@
-// Package bundles has the verbs of dtectl rules: they make, sign and try rule bundles, and have branches accept the
-// bundles.
+// Package bundles has the verbs of dtectl rules: they make, sign and try rule bundles, and send them to branches.
 package bundles
 
 import (

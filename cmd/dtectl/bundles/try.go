@@ -27,8 +27,7 @@ type tryCommand struct {
 	Type  string   `placeholder:"01" help:"Type of the sale; default: of the first bundle that computes one."`
 }
 
-// Run computes and shows what the bundles would make on a day. Nothing is sent to the branch, numbered, signed or
-// stored.
+// Run shows the documents that the bundles would make on a day. Nothing is sent, numbered, signed or stored.
 func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 	bundles, document, err := c.bundles(cfg)
 	if err != nil {

@@ -180,8 +180,7 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space:
 </body></html>
 `))
 
-// WritePage writes the report as a page of HTML, in Spanish, for printing. issuer and nit are the issuer's name and
-// NIT.
+// WritePage writes the report as an HTML page in Spanish, for printing. issuer and nit are the issuer's name and NIT.
 func (p *Report) WritePage(w io.Writer, issuer, nit string) error {
 	err := page.Execute(w, struct {
 		Report          *Report

@@ -77,8 +77,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// insist repeats a request until an answer is final. All tries with one key make one sale, even across a restart of the
-// branch.
+// insist repeats a request until an answer is final. All tries with one key make one sale, even if the branch restarts.
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)

@@ -28,8 +28,7 @@ type Audit struct {
 	JSON  bool `help:"Write one JSON array."`
 }
 
-// Run shows the newest acts, the newest first. It asks the appliance if the appliance runs, and otherwise reads the
-// store.
+// Run shows the newest acts, the newest first. It asks the running appliance, or else reads the store.
 func (c *Audit) Run(ctx context.Context, cfg *config.Config) error {
 	acts, err := readActs(ctx, cfg, c.Limit)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package disk holds the verbs of dtectl that read or write a store and its media: fsck, backup, recover, clock
-// and audit.
+// Package disk has dtectl's verbs that read or write a store and its media: fsck, backup, recover, clock and audit.
 package disk
 
 import (

@@ -173,8 +173,7 @@ func (d *doctor) stopped(s *storage.Store) {
 	}
 }
 
-// rulesSoon is how far doctor looks ahead: it warns of a rule that ends without a successor, and lists the rules that
-// begin.
+// rulesSoon is how far doctor looks ahead: it warns of rules that end without a successor, and lists rules that begin.
 const rulesSoon = 45 * 24 * time.Hour
 
 // inForce judges a rule's place on the shelf: in force today, coming soon, or ending without a successor.

@@ -96,8 +96,7 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses two branches with one point of sale, also one that was closed this year: both would number the same
-// series.
+// disjoint refuses a point of sale, even a closed one of this year, in two branches: both would number one series.
 func disjoint(s *Survey, chosen []waiting) error {
 	given := make(map[fleetproto.Point]string)
 	for _, v := range s.Groups {

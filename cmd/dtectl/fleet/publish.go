@@ -177,8 +177,7 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 }
 
 // succeed refuses what each branch would refuse: a bundle older than the bundle that it replaces (a branch's version
-// floor), a document's bundle with fewer golden cases, and a type that harms stored documents. It prints what a type
-// changes.
+// floor), a document's bundle with fewer golden cases, and a type that harms stored documents. It prints type changes.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	for _, r := range state.Rules {

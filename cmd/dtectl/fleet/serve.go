@@ -212,8 +212,7 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// mostGuesses is how many wrong passwords one network may send in a minute. After that, even the right password is
-// refused.
+// mostGuesses is how many wrong passwords a network may send in a minute. After that, even the right one is refused.
 const mostGuesses = 10
 
 func (s *site) read(ctx context.Context) {

@@ -26,8 +26,7 @@ type Branch struct {
 	// Stranger is the report of a box that waits to take the enrolled box's place.
 	Stranger *fleetproto.Status
 	Former   int64 // epoch of a replaced box that still runs; 0: none does
-	// Seen is when the status was written: by the store's clock, or by the box's clock if that is earlier. Zero: no
-	// status.
+	// Seen is when the status was written: by the store's or the box's clock, whichever is earlier. Zero: no status.
 	Seen time.Time
 	// LostEpoch is an epoch whose enrolment the centre saw and the store has lost since; 0: none.
 	LostEpoch int64
@@ -261,8 +260,7 @@ func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) (
 	return list, err
 }
 
-// branch reads a branch's statuses and assigns them to its boxes. An error is the store's; a bad object is a concern of
-// the branch.
+// branch reads a branch's statuses and assigns them to its boxes. An error is the store's; a bad object is a concern.
 func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Branch, err error) {
 	b = &Branch{Name: name}
 	var box []fleetproto.Key
@@ -370,8 +368,7 @@ func (s *Surveyor) newest(branches []*Branch) {
 	}
 }
 
-// maxAhead is how many versions a box may be ahead of the store. A larger number is not believed: nobody published so
-// much.
+// maxAhead is how many versions a box may be ahead of the store. A larger number is false: nobody published so many.
 const maxAhead = 16
 
 // compareVersions finds the versions that a box or this centre holds and the store lacks.

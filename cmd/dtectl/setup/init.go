@@ -203,8 +203,7 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	return nil
 }
 
-// DoubtPassword returns why the contents of a file are probably not the password of MH's API; nil if they have its
-// form.
+// DoubtPassword returns why the contents of a file are probably not MH's API password; nil if they have its form.
 func DoubtPassword(file, password string) error {
 	if err := authority.CheckPassword(password); err != nil {
 		return fmt.Errorf("authority.password_file: %s does not look like the password of MH's API, which has 13 to "+

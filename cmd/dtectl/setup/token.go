@@ -15,8 +15,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Token is dtectl token. The running appliance applies and records a change within a second; the verb needs no admin
-// token.
+// Token is dtectl token. The running appliance applies and records a change within a second. No admin token is needed.
 type Token struct {
 	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
 	List   tokenList   `cmd:"" help:"List the tokens."`

@@ -62,8 +62,7 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	return w, nil
 }
 
-// dated holds the catalogues of a checkout from a day on: plugins/catalogues, or those of a coming day in a folder
-// below it.
+// dated holds the catalogues of a checkout from a day on: plugins/catalogues, or a future day's in a folder below.
 type dated struct {
 	lists    *dte.Catalogues
 	validity map[string]bundle.Window

@@ -78,8 +78,7 @@ func readAs[T any](name, file string, parse func([]byte) (T, error)) (v T, err e
 	return v, err
 }
 
-// readOrMake reads a key of the box, or makes it and writes its file if there is none. A file that cannot be read stays
-// as it is.
+// readOrMake reads a key of the box, or makes it and writes its file if there is none. An unreadable file stays.
 func readOrMake[T any](file string, read func() (T, error), make func() (T, []byte, error)) (k T, made bool,
 	err error) {
 	if k, err = read(); !errors.Is(err, fs.ErrNotExist) {

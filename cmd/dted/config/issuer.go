@@ -13,8 +13,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Seller returns the taxpayer's data under the names of MH's schemas; each generation of schemas uses the members that
-// it defines.
+// Seller returns the taxpayer's data under MH's names; each generation of schemas uses the members that it defines.
 func (c *Config) Seller() record.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {

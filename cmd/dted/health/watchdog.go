@@ -66,8 +66,8 @@ type Pulse struct {
 	every time.Duration
 }
 
-// NewPulse returns the pulse of a store. The pulse reports commits to systemd, and writes the gate's trusted time to
-// the store.
+// NewPulse returns the pulse of a store, which reports commits to systemd and writes the gate's trusted time to the
+// store.
 func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
 	return Pulse{beat: func() error { return store.Beat(g.clock.Trusted()) }, ready: ready, tell: s.tell,

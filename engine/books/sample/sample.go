@@ -21,8 +21,7 @@ type Column struct{ Letter, Name string }
 //go:embed sample.json
 var made []byte
 
-// Files are the month's files in the manual's order. They are part of the program: a fault in them is found by the
-// tests.
+// Files are the month's files in the manual's order. They are part of the program: tests find their faults.
 func Files() (list []File) {
 	if err := json.Unmarshal(made, &list); err != nil {
 		panic(err)

@@ -79,8 +79,7 @@ func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// leaveEmpty makes the slot of a field without a value null if the schema requires the member and allows null; absent
-// otherwise.
+// leaveEmpty makes a slot without a value null if the schema requires the member and allows null; otherwise absent.
 func (r *run) leaveEmpty(f *field, si int32) {
 	r.slots[si] = slot{}
 	if f.required && f.types&typeNull != 0 {

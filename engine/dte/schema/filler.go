@@ -133,8 +133,7 @@ func (f *Filler) Numbers() int { return f.numbers }
 // has it, the value is null if the schema allows null and requires the member. Facts that the schema does not name are
 // used by the module only.
 //
-// Without an answer (c is nil) Fill checks the facts, but no value that depends on the module; the bytes then mean
-// nothing.
+// Without an answer (c is nil) Fill checks the facts, but no value that depends on the module; ignore the bytes then.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
@@ -237,8 +236,7 @@ type Computed struct {
 	Taxes   []TaxAmount
 }
 
-// NamedOutputs returns the amounts that an overlay names. With them a layout can be compiled without running its
-// module.
+// NamedOutputs returns the amounts that an overlay names. They suffice to compile a layout without running its module.
 func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	o, err := parseOverlay(overlay)
 	if err != nil {

@@ -114,7 +114,7 @@ func bare(name string) string {
 	return name
 }
 
-// describe describes the permitted values: "un texto de 1 a 250 caracteres". It does not mention that the value may be
+// describe describes the permitted values: "un texto de 1 a 250 caracteres". It does not say that the value may be
 // missing.
 func (x *schema) describe(document string) string {
 	var parts []string

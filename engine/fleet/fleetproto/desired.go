@@ -293,7 +293,7 @@ type Settings struct {
 	Kind string `json:"kind"` // "settings"
 	// Closed are days on which the shop is closed, "2026-12-25", in addition to the box's own.
 	Closed []string `json:"closed,omitempty" is:"day?" most:"500"`
-	// Footer is the last line of printed documents, Greeting the line after the salutation of mails: each at most 200
+	// Footer is the last line of printed documents, Greeting the line after a mail's salutation: each at most 200
 	// characters.
 	Footer   string `json:"print_footer,omitempty" most:"200"`
 	Greeting string `json:"mail_greeting,omitempty" most:"200"`

@@ -192,8 +192,7 @@ const (
 	maxCount = 1_000_000_000_000
 )
 
-// forms are the forms of a text that the tag is names. After a form, a question mark means that the text may be
-// missing.
+// forms are the forms of a text that the tag is names. A question mark after a form means that the text may be missing.
 var forms = map[string]func(string) error{
 	"act": oneOf(ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
 		ActReplaced),

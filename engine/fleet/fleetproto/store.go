@@ -95,8 +95,7 @@ func BoxKey(branch string, epoch int64) string {
 	return BoxesFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
 
-// StatusKey returns the key of the status that a branch's box writes in an epoch. A box that is not enrolled yet uses
-// epoch 0.
+// StatusKey returns the key of the status that a branch's box writes in an epoch. A box not yet enrolled uses epoch 0.
 func StatusKey(branch string, epoch int64) string {
 	return StatusFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }

@@ -215,8 +215,7 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 const unlisted = 10_000
 
 // manifest returns the objects that hold the copy, in order, up to the last piece that any object in the store names,
-// and all parts. unasked are the later pieces that manifest does not request, because the store's list lacks too many
-// of them.
+// and all parts. unasked are the later pieces that manifest does not request, because the store's list lacks too many.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {

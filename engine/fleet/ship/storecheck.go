@@ -15,8 +15,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is the pause between two looks at the date: a new day begins a new check. The first look is an hour after
-// the start.
+// lookAgain is the pause between two looks at the date: a new day begins a new check. The first look is after an hour.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
