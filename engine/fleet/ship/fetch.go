@@ -90,16 +90,25 @@ func spans(list []Span) string {
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, epoch int64, folder string, show func(done, total int64),
 ) (Fetched, error) {
-	shipped, stray, err := boxes(ctx, store, chain, director, branch, epoch)
+	all, err := boxes(ctx, store, chain, director, branch, epoch)
 	if err != nil {
 		return Fetched{}, err
+	}
+	var shipped []chest
+	var why []error
+	for _, c := range all {
+		if c.why == nil {
+			shipped = append(shipped, c)
+		} else {
+			why = append(why, c.why)
+		}
 	}
 	at := len(shipped) - 1
 	switch {
 	case at >= 0 && (epoch == 0 || shipped[at].epoch == epoch):
-	case len(stray.why) > 0:
+	case len(why) > 0:
 		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has "+
-			"enrolled: %w", ErrNothing, errors.Join(stray.why...))
+			"enrolled: %w", ErrNothing, errors.Join(why...))
 	case epoch != 0:
 		return Fetched{}, fmt.Errorf("%w of the box of epoch %d", ErrNothing, epoch)
 	default:
@@ -115,35 +124,25 @@ func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 		}
 	}
 	got, err := shipped[at].fetch(ctx, folder, whole, show)
-	got.Older, got.Newer, got.Whole = epochs(shipped[:at]), epochs(shipped[at+1:]), whole > 0
-	for _, e := range stray.shipped {
-		if e > got.Epoch {
-			got.Newer = append(got.Newer, e)
+	got.Whole = whole > 0
+	for _, c := range all {
+		switch {
+		case c.epoch > got.Epoch:
+			got.Newer = append(got.Newer, c.epoch)
+		case c.epoch < got.Epoch && c.why == nil:
+			got.Older = append(got.Older, c.epoch)
 		}
 	}
 	return got, err
 }
 
-func epochs(of []chest) (list []int64) {
-	for _, c := range of {
-		list = append(list, c.epoch)
-	}
-	return list
-}
-
-// strays are epochs whose enrolment is lost or invalid.
-type strays struct {
-	shipped []int64 // epochs whose boxes shipped something
-	why     []error
-}
-
 // boxes returns a branch's boxes that shipped something, ascending, up to an epoch; 0: all.
 func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
-	branch string, until int64) (list []chest, stray strays, err error) {
+	branch string, until int64) (list []chest, err error) {
 	last := int64(0)
 	for e, err := range store.List(ctx, fleetproto.BoxesFolder+branch+"/") {
 		if err != nil {
-			return nil, stray, fmt.Errorf("listing the branch's boxes: %w", err)
+			return nil, fmt.Errorf("listing the branch's boxes: %w", err)
 		}
 		n, ok := fleetproto.NumberOf(e.Key)
 		if ok && e.Key == fleetproto.BoxKey(branch, n) && n-last <= patience { // nobody gave an epoch far behind
@@ -155,36 +154,33 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch))
 		if err != nil {
-			return nil, stray, err
+			return nil, err
 		}
 		held, err := store.Fetch(ctx, fleetproto.BoxKey(branch, epoch), fleetproto.MaxJWS)
 		if err != nil && !disproved(err) {
-			return nil, stray, fmt.Errorf("reading epoch %d: %w", epoch, err)
+			return nil, fmt.Errorf("reading epoch %d: %w", epoch, err)
 		}
 		var e *fleetproto.Enrolment
 		if err == nil {
 			e, err = c.chain.OpenEnrolment(held.Data, director, branch, epoch)
 		}
 		if err != nil {
-			if there {
-				stray.shipped, stray.why = append(stray.shipped, epoch), append(stray.why,
-					fmt.Errorf("epoch %d: %w", epoch, err))
-			}
-			continue
+			c.why = fmt.Errorf("epoch %d: %w", epoch, err)
+		} else {
+			c.box, last = e.BoxKeyOf(), max(last, epoch)
 		}
-		c.box, last = e.BoxKeyOf(), max(last, epoch)
-		if !there {
+		if !there && err == nil {
 			status, err := c.status(ctx)
 			if err != nil {
-				return nil, stray, err
+				return nil, err
 			}
-			if status == nil || status.Copy == nil || status.Copy.Segment == 0 {
-				continue
-			}
+			there = status != nil && status.Copy != nil && status.Copy.Segment > 0
 		}
-		list = append(list, c)
+		if there {
+			list = append(list, c)
+		}
 	}
-	return list, stray, nil
+	return list, nil
 }
 
 // HasCopy reports whether a store has anything that a box of a branch shipped.

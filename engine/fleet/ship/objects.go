@@ -23,6 +23,7 @@ type chest struct {
 	branch string
 	epoch  int64
 	box    fleetproto.Key
+	why    error // why the box's enrolment is lost or invalid, and nothing of the chest can be used; nil: it is valid
 }
 
 // Limits of a fetch.

@@ -426,7 +426,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 
 // chest returns everything that this box has shipped in an epoch.
 func (s *Shipper) chest(epoch int64) chest {
-	return chest{s.o.Store, s.o.Chain, s.o.Branch, epoch, fleetproto.Public(s.o.Box)}
+	return chest{store: s.o.Store, chain: s.o.Chain, branch: s.o.Branch, epoch: epoch, box: fleetproto.Public(s.o.Box)}
 }
 
 func (s *Shipper) save() error {
