@@ -58,7 +58,10 @@ func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err != nil {
 		return nil, fmt.Errorf("backing up to %s: %w", dir, err)
 	}
-	s.noteBackup(b.Taken)
+	_ = s.do("noting a backup", func() error { // of a store that closes: the backup is good all the same
+		s.o.dieOn(setJSON(s.db, keyBackup, b.Taken, pebble.Sync), "noting a backup")
+		return nil
+	})
 	return b, nil
 }
 
@@ -127,11 +130,8 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err := syncDir(fs, aside); err != nil {
 		return nil, err
 	}
-	if err := fs.Rename(aside, dir); err != nil {
-		return nil, err
-	}
 	p.finish()
-	return b, syncDir(fs, fs.PathDir(dir))
+	return b, renameSynced(fs, aside, dir)
 }
 
 // checkpoint makes a checkpoint, and returns the mark's earlier numbers.
@@ -424,18 +424,6 @@ func (m *meter) finish() {
 func (m *meter) tell() {
 	if m.report != nil && m.total > 0 {
 		m.report(min(m.done, m.total), m.total)
-	}
-}
-
-// noteBackup stores when the latest backup was taken, so that its age is known after a restart. A read-only store does
-// not store the time; its backup is good all the same.
-func (s *Store) noteBackup(taken time.Time) {
-	if s.o.readOnly || s.enter() != nil {
-		return
-	}
-	defer s.leave()
-	if err := setJSON(s.db, keyBackup, taken.UTC(), pebble.Sync); err != nil {
-		s.o.die("noting a backup: %v", err)
 	}
 }
 

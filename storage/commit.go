@@ -30,13 +30,9 @@ func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func())
 	if s.second != nil {
 		batch = bytes.Clone(b.Repr())
 	}
-	if err := b.Commit(pebble.NoSync); err != nil {
-		s.o.die("writing batch: %v", err)
-	}
+	s.o.dieOn(b.Commit(pebble.NoSync), "writing batch")
 	applied()
-	if err := b.Close(); err != nil {
-		s.o.die("closing batch: %v", err)
-	}
+	s.o.dieOn(b.Close(), "closing batch")
 	at := place{*row, s.names.named(row.Sequence)}
 	s.syncer.wait(at)
 	if s.second != nil {
@@ -256,10 +252,8 @@ func (s *Store) Beat(at time.Time) error {
 		}
 		start := s.o.Now()
 		b := s.db.NewBatch()
-		if err := errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyMark, s.mark.row(), nil),
-			b.Commit(pebble.Sync)); err != nil {
-			s.o.die("writing heartbeat: %v", err)
-		}
+		s.o.dieOn(errors.Join(setJSON(b, keyBeat, at.UTC(), nil), setJSON(b, keyMark, s.mark.row(), nil),
+			b.Commit(pebble.Sync)), "writing heartbeat")
 		s.metrics.sync.Observe(s.secondsSince(start))
 		return nil
 	})

@@ -268,9 +268,7 @@ func (s *Store) hold(w Witness) {
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
 	s.behind.Store(&list)
 	if s.damage.err() == nil {
-		if err := s.replaceWitnesses(same, &w); err != nil {
-			s.o.die("noting that a medium knows more: %v", err)
-		}
+		s.o.dieOn(s.replaceWitnesses(same, &w), "noting that a medium knows more")
 	}
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }

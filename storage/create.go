@@ -78,6 +78,13 @@ func (o *Options) die(format string, args ...any) {
 	o.exit(1)
 }
 
+// dieOn is die for the error of a write; without an error it does nothing.
+func (o *Options) dieOn(err error, format string, args ...any) {
+	if err != nil {
+		o.die("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	tables := cmp.Or(o.tables, newTableWrites(o))
@@ -186,10 +193,7 @@ func create(o *Options) error {
 		return err
 	}
 	// Write the mark first: with only a mark, Create can be repeated; with only a store, Open fails.
-	if err := o.FS.Rename(aside, o.Dir); err != nil {
-		return err
-	}
-	return syncDir(o.FS, o.FS.PathDir(o.Dir))
+	return renameSynced(o.FS, aside, o.Dir)
 }
 
 // fill opens the new store twice: the log of the very first Open still has the old format.
@@ -249,4 +253,12 @@ func syncDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// renameSynced renames a file or a folder, durably, within its parent folder.
+func renameSynced(fs vfs.FS, from, to string) error {
+	if err := fs.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(fs, fs.PathDir(to))
 }

@@ -368,18 +368,14 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	if err := b.Commit(pebble.Sync); err != nil {
-		s.o.die("settling the store: %v", err)
-	}
+	s.o.dieOn(b.Commit(pebble.Sync), "settling the store")
 	// If we crash from here on, the mark is of the same family, and Settle repeats every step.
 	s.mark.renew(id, series)
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	b = s.db.NewBatch()
-	if err := errors.Join(b.Delete(keyRestored, nil), setWitnesses(b, s.db, inBox, nil, nil),
-		b.Commit(pebble.Sync)); err != nil {
-		s.o.die("settling the store: %v", err)
-	}
+	s.o.dieOn(errors.Join(b.Delete(keyRestored, nil), setWitnesses(b, s.db, inBox, nil, nil), b.Commit(pebble.Sync)),
+		"settling the store")
 	s.behind.Store(nil)
 	s.restored.Store(nil)
 	return nil

@@ -173,9 +173,7 @@ func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	for name, row := range series {
 		m.raise(place{row, name})
 	}
-	if err := m.file.write(markHead(store, m.known)); err != nil {
-		m.o.die("writing mark %s: %v", m.o.MarkPath, err)
-	}
+	m.o.dieOn(m.file.write(markHead(store, m.known)), "writing mark %s", m.o.MarkPath)
 	m.said = maps.Clone(m.known)
 }
 

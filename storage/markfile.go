@@ -86,13 +86,14 @@ func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) 
 	content := make([]byte, 2*slot)
 	copy(content[slotAt(slot, generation):], b)
 	aside := path + ".new"
-	if err := writeSynced(fs, aside, content); err != nil {
+	err := writeSynced(fs, aside, content)
+	if err == nil {
+		err = renameSynced(fs, aside, path)
+	}
+	if err != nil {
 		return fmt.Errorf("creating mark: %w", err)
 	}
-	if err := fs.Rename(aside, path); err != nil {
-		return fmt.Errorf("creating mark: %w", err)
-	}
-	return syncDir(fs, fs.PathDir(path))
+	return nil
 }
 
 // openMarkFile opens and reads a mark; write: to write it too.
@@ -171,16 +172,12 @@ func (m *markFile) grow(h *Head, generation uint64) error {
 	if err := writeNewMark(m.fs, m.path, h, m.slot, generation); err != nil {
 		return err
 	}
-	f, err := m.fs.OpenReadWrite(m.path, vfs.WriteCategoryUnspecified)
+	next, err := openMarkFile(m.fs, m.path, true)
 	if err != nil {
 		return err
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
 	old := m.f
-	m.f, m.slot = f, int(info.Size()/2)
+	m.f, m.slot = next.f, next.slot
 	return old.Close()
 }
 

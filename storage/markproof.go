@@ -153,10 +153,7 @@ func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 		return err
 	}
 	// If the medium accepts no more writes, the file stays: the store knows that it is old.
-	if err = o.FS.Rename(from.Path, from.Path+".moved"); err == nil {
-		err = syncDir(o.FS, o.FS.PathDir(from.Path))
-	}
-	if err != nil {
+	if err = renameSynced(o.FS, from.Path, from.Path+".moved"); err != nil {
 		o.Logger.Warn("the old mark stays where it was; the store no longer accepts it", "path", from.Path,
 			"error", err)
 	}
@@ -283,10 +280,10 @@ func setMarkAside(o *Options, kind string) (string, error) {
 		return "", nil
 	}
 	aside := o.MarkPath + "." + kind + "-" + o.Now().UTC().Format("20060102T150405.000000000Z")
-	if err := o.FS.Rename(o.MarkPath, aside); err != nil {
+	if err := renameSynced(o.FS, o.MarkPath, aside); err != nil {
 		return "", fmt.Errorf("setting the old mark aside: %w", err)
 	}
-	return aside, syncDir(o.FS, o.FS.PathDir(o.MarkPath))
+	return aside, nil
 }
 
 // markRow is the store's note about its mark: the mark's generation and its path. A mark of a lower generation, or of
@@ -309,11 +306,8 @@ func (m *mark) row() markRow { return markRow{m.file.generation.Load(), m.o.Mark
 
 // noteMark writes the row, unsynced: if a crash loses it, the older row is still right, only less precise.
 func (s *Store) noteMark() {
-	if s.damage.err() != nil {
-		return
-	}
-	if err := setJSON(s.db, keyMark, s.mark.row(), pebble.NoSync); err != nil {
-		s.o.die("noting the mark: %v", err)
+	if s.damage.err() == nil {
+		s.o.dieOn(setJSON(s.db, keyMark, s.mark.row(), pebble.NoSync), "noting the mark")
 	}
 }
 

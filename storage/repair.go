@@ -191,9 +191,9 @@ func (r *assembly) run(ctx context.Context) error {
 	}
 	// 2. Complete. If we crash from here on, the next call finds the new store, or begins again from the old one.
 	if r.gone {
-		return errors.Join(fs.Rename(aside, r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
+		return renameSynced(fs, aside, r.o.Dir)
 	}
-	if err := errors.Join(fs.Rename(aside, r.o.repairedDir()), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
+	if err := renameSynced(fs, aside, r.o.repairedDir()); err != nil {
 		return err
 	}
 	// 3. In place.
@@ -201,16 +201,10 @@ func (r *assembly) run(ctx context.Context) error {
 		return err
 	}
 	r.own = nil
-	if err := errors.Join(fs.Rename(r.o.Dir, r.said.Damaged), syncDir(fs, fs.PathDir(r.o.Dir))); err != nil {
+	if err := renameSynced(fs, r.o.Dir, r.said.Damaged); err != nil {
 		return err
 	}
-	return r.place()
-}
-
-// place gives the new store its name.
-func (r *assembly) place() error {
-	fs := r.o.FS
-	return errors.Join(fs.Rename(r.o.repairedDir(), r.o.Dir), syncDir(fs, fs.PathDir(r.o.Dir)))
+	return renameSynced(fs, r.o.repairedDir(), r.o.Dir)
 }
 
 // resume finishes an Assemble that was interrupted between its last two steps.
@@ -236,7 +230,7 @@ func (r *assembly) resume() error {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	return r.place()
+	return renameSynced(r.o.FS, r.o.repairedDir(), r.o.Dir)
 }
 
 // owe finds out what must be settled before the new store gives numbers.

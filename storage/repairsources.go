@@ -340,9 +340,7 @@ func (s *Store) Unrecorded() ([]RepairRecord, error) {
 // Recorded removes the repairs that Unrecorded returned: the trail has them.
 func (s *Store) Recorded() error {
 	return s.do("dropping the record of a repair", func() error {
-		if err := s.db.Delete(keyRepairs, pebble.Sync); err != nil {
-			s.o.die("dropping the record of a repair: %v", err)
-		}
+		s.o.dieOn(s.db.Delete(keyRepairs, pebble.Sync), "dropping the record of a repair")
 		return nil
 	})
 }

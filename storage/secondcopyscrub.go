@@ -261,7 +261,5 @@ func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
 	defer c.mu.Unlock()
 	c.scrub = Scrub{Last: c.s.o.Now(), Segments: segments, Found: c.scrub.Found + found, Mended: c.scrub.Mended +
 		mended, Bad: bad}
-	if err := setJSON(c.s.db, keyScrub, c.scrub, pebble.NoSync); err != nil {
-		c.s.o.die("noting a scrub: %v", err)
-	}
+	c.s.o.dieOn(setJSON(c.s.db, keyScrub, c.scrub, pebble.NoSync), "noting a scrub")
 }

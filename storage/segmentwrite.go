@@ -127,9 +127,7 @@ func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 		}
 	}
 	row.Store, row.Last = store, last+1
-	if err := setJSON(c.s.db, keySegments, row, pebble.Sync); err != nil {
-		c.s.o.die("noting the number of a segment: %v", err)
-	}
+	c.s.o.dieOn(setJSON(c.s.db, keySegments, row, pebble.Sync), "noting the number of a segment")
 	return row.Last, nil
 }
 
