@@ -379,7 +379,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	if end.counts != 0 && end.counts >= end.after.Segment {
 		at = position{Segment: end.counts}
 	}
-	list, err := chain(fs, dir, end.store, at, end.replaced)
+	list, err := chain(fs, dir, end.store, 0, at, end.replaced)
 	if err != nil {
 		return nil, err
 	}

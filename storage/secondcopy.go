@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -362,22 +363,19 @@ func (c *second) take() ([]*change, error) {
 // write copies each change that is the next of its series and releases its caller. It puts the rest back into the
 // queue: their predecessors were committed earlier and will arrive.
 func (c *second) write(l *copyLog, list []*change) error {
-	var written []*change
-	for moved := true; moved; {
-		moved = false
-		var rest []*change
-		for _, n := range list {
-			switch p := l.state.Series[n.at.Sequence].Position; {
-			case n.at.Position <= p: // a fill has copied it
-				written, moved = append(written, n), true
-			case n.at.Position == p+1:
-				l.addChange(n)
-				written, moved = append(written, n), true
-			default:
-				rest = append(rest, n)
-			}
+	slices.SortFunc(list, func(a, b *change) int {
+		return cmp.Or(cmp.Compare(a.at.Sequence, b.at.Sequence), cmp.Compare(a.at.Position, b.at.Position))
+	})
+	var written, rest []*change
+	for _, n := range list {
+		switch p := l.state.Series[n.at.Sequence].Position; {
+		case n.at.Position > p+1:
+			rest = append(rest, n)
+			continue
+		case n.at.Position == p+1: // otherwise a fill has copied it
+			l.addChange(n)
 		}
-		list = rest
+		written = append(written, n)
 	}
 	err := l.flush()
 	for _, n := range written {
@@ -389,13 +387,13 @@ func (c *second) write(l *copyLog, list []*change) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil || c.mode != copyLive {
-		release(list)
+		release(rest)
 		return cmp.Or(err, errSlow)
 	}
-	for _, n := range list {
+	for _, n := range rest {
 		c.queued += len(n.batch)
 	}
-	c.queue = append(list, c.queue...)
+	c.queue = append(rest, c.queue...)
 	return nil
 }
 

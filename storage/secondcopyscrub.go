@@ -80,7 +80,7 @@ func (b *scrubber) pass() bool {
 	}
 	for i := range list {
 		n := list[i].at.Segment
-		size, err := b.check(list, i)
+		size, err := checkCounted(b.l.fs, b.l.dir, list, i)
 		segments++
 		if err != nil {
 			found++
@@ -109,29 +109,9 @@ func (b *scrubber) chain() (list []countedSegment, gone map[uint64]replaced, err
 		return nil
 	})
 	if err == nil {
-		list, err = chain(b.l.fs, b.l.dir, b.l.store, last, gone)
+		list, err = chain(b.l.fs, b.l.dir, b.l.store, 0, last, gone)
 	}
 	return list, gone, err
-}
-
-// check reads and verifies one segment of a chain, up to the place after which its content no longer counts.
-func (b *scrubber) check(list []countedSegment, i int) (size int, err error) {
-	at := list[i].at
-	s, err := readSegment(b.l.fs, b.l.dir, at.Segment)
-	if err != nil {
-		return 0, err
-	}
-	state, fill := s.head.State.clone(), s.head.Fill
-	err = s.walk(at.Offset, func(offset uint64, f frame) error {
-		return f.follow(&state, &fill, position{at.Segment, offset})
-	})
-	if err != nil || i == len(list)-1 || list[i+1].head == nil || list[i+1].head.After != at {
-		return len(s.bytes), err
-	}
-	if next := list[i+1].head.State; !state.covers(next) || !next.covers(state) {
-		err = fmt.Errorf("%w: %s does not end where the next segment begins", ErrCorrupt, s.path)
-	}
-	return len(s.bytes), err
 }
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")

@@ -373,15 +373,15 @@ type countedSegment struct {
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order. It follows their heads backwards from the last one. After
-// an unreadable head it goes on with the previous segment in the folder.
-func chain(fs vfs.FS, dir string, store [16]byte, last position, gone map[uint64]replaced) (list []countedSegment,
-	err error) {
+// chain returns the segments of a copy that count, in order, from one number on. It follows their heads backwards from
+// the last one. After an unreadable head it goes on with the previous segment in the folder.
+func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
+	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil {
 		return nil, err
 	}
-	for at := last; at.Segment != 0; {
+	for at := last; at.Segment >= max(from, 1); {
 		if r, replaced := gone[at.Segment]; replaced {
 			at = r.After
 			continue
@@ -405,6 +405,26 @@ func chain(fs vfs.FS, dir string, store [16]byte, last position, gone map[uint64
 	}
 	slices.Reverse(list)
 	return list, nil
+}
+
+// checkCounted reads and verifies one segment of a chain, up to the place after which its content no longer counts.
+func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int, err error) {
+	at := list[i].at
+	s, err := readSegment(fs, dir, at.Segment)
+	if err != nil {
+		return 0, err
+	}
+	state, fill := s.head.State.clone(), s.head.Fill
+	err = s.walk(at.Offset, func(offset uint64, f frame) error {
+		return f.follow(&state, &fill, position{at.Segment, offset})
+	})
+	if err != nil || i == len(list)-1 || list[i+1].head == nil || list[i+1].head.After != at {
+		return len(s.bytes), err
+	}
+	if next := list[i+1].head.State; !state.covers(next) || !next.covers(state) {
+		err = fmt.Errorf("%w: %s does not end where the next segment begins", ErrCorrupt, s.path)
+	}
+	return len(s.bytes), err
 }
 
 // walk calls fn with every frame up to an offset; 0 is the end. At the very end of the log a group may be torn, and

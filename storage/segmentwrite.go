@@ -34,7 +34,6 @@ type copyLog struct {
 	failed error // a write or sync of this segment failed: its content on the medium is unknown
 
 	void     []uint64            // segments that do not count once this log has caught up
-	sizes    map[uint64]uint64   // of the segments that this log has finished
 	replaced map[uint64]replaced // see segmentHead
 }
 
@@ -49,7 +48,7 @@ func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLo
 	o := &c.s.o
 	fs, dir := o.FS, o.SecondCopy
 	l := &copyLog{turn: make(chan struct{}, 1), c: c, fs: fs, dir: dir, store: store, number: least,
-		state: newCopyState(), sizes: make(map[uint64]uint64), replaced: make(map[uint64]replaced)}
+		state: newCopyState(), replaced: make(map[uint64]replaced)}
 	if err := makeParents(fs, fs.PathJoin(dir, "segment")); err != nil {
 		return nil, err
 	}
@@ -180,7 +179,6 @@ func deviceOf(fs vfs.FS, path string) (vfs.DeviceID, error) {
 // begin makes the next segment.
 func (l *copyLog) begin(after position) error {
 	if l.f != nil {
-		l.sizes[l.number] = l.size
 		if err := l.f.Close(); err != nil {
 			l.f, l.failed = nil, err
 			return err
@@ -260,21 +258,16 @@ func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
 
 // readBack reads from the medium the segments that this log wrote, beginning with from.
 func (l *copyLog) readBack(from uint64) error {
-	for n := from; n <= l.number; n++ {
-		size, ended := l.sizes[n]
-		if !ended {
-			size = l.size
-		}
-		s, err := readSegment(l.fs, l.dir, n)
+	list, err := chain(l.fs, l.dir, l.store, from, position{l.number, l.size}, l.replaced)
+	for i := range list {
 		if err == nil {
-			err = s.walk(size, func(uint64, frame) error { return nil })
-		}
-		if err != nil {
-			l.failed = fmt.Errorf("reading back what was written: %w", err)
-			return l.failed
+			_, err = checkCounted(l.fs, l.dir, list, i)
 		}
 	}
-	return nil
+	if err != nil {
+		l.failed = fmt.Errorf("reading back what was written: %w", err)
+	}
+	return l.failed
 }
 
 // close ends the log. If no write failed, a last head confirms the written bytes: they need not be copied again.
