@@ -52,8 +52,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 		f.db, f.close, f.whole, f.blind, f.meta = db, db.Close, logless == nil, false, true
 		nothing := func(_, _ []byte) error { return nil }
 		err := scanPast(db, []byte{tableMeta}, []byte{tableJournal}, nothing, func(blindSpot) {
-			f.whole, f.meta = false,
-				false
+			f.whole, f.meta = false, false
 		})
 		if err != nil {
 			return nil, errors.Join(err, f.close())

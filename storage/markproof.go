@@ -205,8 +205,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		p.doubt("the last moment that the store knows is %v ago: was this disk in the box since?",
 			now.Sub(p.Last).Round(time.Hour))
 	case p.Last.Sub(now) > standstill:
-		p.doubt("the box's clock is %v before the last moment that the store knows",
-			p.Last.Sub(now).Round(time.Hour))
+		p.doubt("the box's clock is %v before the last moment that the store knows", p.Last.Sub(now).Round(time.Hour))
 	}
 	return nil
 }
@@ -399,8 +398,7 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 	case j.restored != nil || len(j.behind) > 0: // the mark may have higher numbers, or a former identity
 		return is(MarkSound, "it is this store's")
 	case lineOf(newest) != lineOf(j.row.Generation) && j.row != (markRow{}):
-		return is(MarkOld, "it is old, this store has got a new mark since: it does not know the last "+
-			"numbers")
+		return is(MarkOld, "it is old, this store has got a new mark since: it does not know the last numbers")
 	case slices.Contains(j.former, store):
 		return is(MarkOld, "it is of store %x, this store before it was restored: it does not know the last "+
 			"numbers", store)
