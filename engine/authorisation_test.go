@@ -16,10 +16,10 @@ import (
 func TestAuthorisation(t *testing.T) { inBubble(t, authorise) }
 
 func authorise(b *box) {
-	old := documents.NewTally(b.engine.documents, 1, b.now)
+	old := documents.NewTally(b.engine.Documents(), 1, b.now)
 	look := func(want map[string]documents.Sealed) {
 		b.t.Helper()
-		for _, tally := range []*documents.Tally{old, documents.NewTally(b.engine.documents, 1,
+		for _, tally := range []*documents.Tally{old, documents.NewTally(b.engine.Documents(), 1,
 			b.now)} {
 			got, err := tally.Count(context.Background())
 			if err != nil || got.Partial || got.Since != dte.Date(b.now().AddDate(0, 0, 1-documents.TestDays)) ||

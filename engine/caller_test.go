@@ -23,16 +23,16 @@ func TestResend_Elsewhere(t *testing.T) {
 		c.TokenID, c.From, c.MailsOthers = 42, "192.0.2.7", false
 		ctx := context.Background()
 		for _, to := range []string{"eva@example.com", "ana@example.com.evil.com", "Ana@examplé.com"} {
-			if _, err := b.engine.outbox.Resend(ctx, codeOf(r), to, c); err == nil {
+			if _, err := b.engine.Outbox().Resend(ctx, codeOf(r), to, c); err == nil {
 				t.Errorf("mailed to %s", to)
 			}
 		}
-		_, err := b.engine.outbox.Resend(ctx, codeOf(r), "eva@example.com", c)
+		_, err := b.engine.Outbox().Resend(ctx, codeOf(r), "eva@example.com", c)
 		refused(t, err, refusal.CodePermission, "")
-		_, err = b.engine.outbox.Resend(ctx, codeOf(nobody), "eva@example.com", c)
+		_, err = b.engine.Outbox().Resend(ctx, codeOf(nobody), "eva@example.com", c)
 		refused(t, err, refusal.CodePermission, "")
 		for _, to := range []string{"", "ana@example.com", "ANA@Example.com"} {
-			if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), to, c); err != nil ||
+			if resent, err := b.engine.Outbox().Resend(ctx, codeOf(r), to, c); err != nil ||
 				resent.To != "ana@example.com" {
 				t.Errorf("%q: %+v %v", to, resent, err)
 			}
@@ -42,7 +42,7 @@ func TestResend_Elsewhere(t *testing.T) {
 		}
 		c.MailsOthers = true
 		p.set(func() { p.replies["gone@example.com"] = 550 })
-		if _, err := b.engine.outbox.Resend(ctx, codeOf(r), "gone@example.com", c); err != nil {
+		if _, err := b.engine.Outbox().Resend(ctx, codeOf(r), "gone@example.com", c); err != nil {
 			t.Fatal(err)
 		}
 		if want := []Act{{TokenID: 42, From: "192.0.2.7", What: ActMail, Code: codeOf(r),
@@ -92,17 +92,17 @@ func TestCaller_OwnTypes(t *testing.T) {
 	} {
 		for document, r := range issued {
 			may := slices.Contains(c.reads, document)
-			_, err := w.engine.documents.Document(t.Context(), codeOf(r), c.caller)
+			_, err := w.engine.Documents().Document(t.Context(), codeOf(r), c.caller)
 			if (err == nil) != may {
 				t.Errorf("%v reads %s: %v", c.caller.Permissions, document, err)
 			}
 			if err != nil {
 				refused(t, err, refusal.CodePermission, "")
 			}
-			if _, err := w.engine.outbox.Archivo(t.Context(), codeOf(r), c.caller); (err == nil) != may {
+			if _, err := w.engine.Outbox().Archivo(t.Context(), codeOf(r), c.caller); (err == nil) != may {
 				t.Errorf("%v reads the file of %s: %v", c.caller.Permissions, document, err)
 			}
-			infos, err := w.engine.documents.Infos(t.Context(), []dte.Code{codeOf(r)}, c.caller)
+			infos, err := w.engine.Documents().Infos(t.Context(), []dte.Code{codeOf(r)}, c.caller)
 			if err != nil || infos[0].Found != may {
 				t.Errorf("%v looks %s up: %+v %v", c.caller.Permissions, document, infos, err)
 			}

@@ -102,7 +102,7 @@ func TestCause_Declared(t *testing.T) {
 		b.issue(sale("before", 100))
 		declare := func(cause int64, reason string) {
 			t.Helper()
-			if err := b.engine.contingency.Declare(ctx, cause, reason); err != nil {
+			if err := b.engine.Contingency().Declare(ctx, cause, reason); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,7 +129,7 @@ func TestCause_Declared(t *testing.T) {
 		if got := b.sim.Received(); got.Documents != 1 || got.Events != 0 {
 			t.Errorf("in contingency MH received %+v", got)
 		}
-		if err := b.engine.contingency.Lift(ctx); err != nil {
+		if err := b.engine.Contingency().Lift(ctx); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second) // MH has answered for a while
@@ -152,14 +152,14 @@ func TestCause_DeclaredInOutage(t *testing.T) {
 		b.issue(sale("before", 100))
 		b.cable.set(refusing)
 		b.marked(b.issue(sale("a", 200)), "1", "")
-		if err := b.engine.contingency.Declare(context.Background(), 4, "Sin energía"); err != nil {
+		if err := b.engine.Contingency().Declare(context.Background(), 4, "Sin energía"); err != nil {
 			t.Fatal(err)
 		}
 		b.marked(b.issue(sale("b", 300)), "4", "")
 		b.cable.set(plugged)
 		time.Sleep(time.Hour)
 		b.marked(b.issue(sale("c", 400)), "4", "")
-		if err := b.engine.contingency.Lift(context.Background()); err != nil {
+		if err := b.engine.Contingency().Lift(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 		b.drained()
@@ -176,17 +176,17 @@ func TestCause_Refused(t *testing.T) {
 			reason string
 			path   string
 		}{{0, "x", "cause"}, {6, "x", "cause"}, {5, "", "reason"}, {1, string(make([]rune, 501)), "reason"}} {
-			err := b.engine.contingency.Declare(context.Background(), c.cause, c.reason)
+			err := b.engine.Contingency().Declare(context.Background(), c.cause, c.reason)
 			if !errors.As(err, &e) || e.Code != refusal.CodeValidation || len(e.Faults) != 1 ||
 				e.Faults[0].Path != c.path {
 				t.Errorf("cause %d, reason of %d: %v", c.cause, len(c.reason), err)
 			}
 		}
-		if err := b.engine.contingency.Lift(context.Background()); !errors.As(err, &e) ||
+		if err := b.engine.Contingency().Lift(context.Background()); !errors.As(err, &e) ||
 			e.Code != refusal.CodeNoContingency {
 			t.Errorf("lifting nothing: %v", err)
 		}
-		if b.engine.contingency.Current() != nil {
+		if b.engine.Contingency().Current() != nil {
 			t.Error("the branch is in contingency")
 		}
 	})

@@ -388,7 +388,7 @@ func (s *site) check(numbers map[string]string) {
 		if x.lost {
 			continue
 		}
-		r, err := x.by.engine.documents.Document(context.Background(), codeOf(x.view), x.by.caller())
+		r, err := x.by.engine.Documents().Document(context.Background(), codeOf(x.view), x.by.caller())
 		if err != nil {
 			t.Errorf("P2: %s: %v", key, err)
 			continue

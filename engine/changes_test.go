@@ -19,7 +19,7 @@ func (b *box) changes(after uint64) []documents.Late {
 	cancel()
 	var all []documents.Late
 	for {
-		list, next, err := b.engine.documents.Changes(now, after, testCaller(1))
+		list, next, err := b.engine.Documents().Changes(now, after, testCaller(1))
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestChanges_Wait(t *testing.T) {
 			go func() {
 				c := testCaller(1)
 				c.Point.BranchID += int64(branch)
-				list, _, err := b.engine.documents.Changes(ctx, 0, c)
+				list, _, err := b.engine.Documents().Changes(ctx, 0, c)
 				if err != nil {
 					b.t.Error(err)
 				}

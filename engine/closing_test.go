@@ -106,7 +106,7 @@ func TestCloseDay_Unanswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if x, err := w.engine.documents.Closing(context.Background(), dte.Date(start), true, 1, testCaller(1),
+	if x, err := w.engine.Documents().Closing(context.Background(), dte.Date(start), true, 1, testCaller(1),
 		w.now()); err != nil || x.Net != z.Net || x.Groups[0].Estado != record.EstadoProcessed {
 		t.Errorf("%+v, %v", x, err)
 	}

@@ -45,7 +45,7 @@ func saturday(b *box) {
 	b.crash()
 	time.Sleep(time.Hour)
 	b.cable.set(plugged)
-	for b.engine.contingency.Current() != nil {
+	for b.engine.Contingency().Current() != nil {
 		time.Sleep(time.Second)
 	}
 	if o := b.engine.CountBacklog(); time.Until(o.EventDeadline).Round(time.Minute) != 24*time.Hour {
@@ -116,7 +116,7 @@ func TestContingency_RefusedIsNoOutage(t *testing.T) {
 		if r := b.issue(sale("refused", 100)); r.Estado != record.EstadoRejected {
 			t.Errorf("a refusal makes %s", r.Estado)
 		}
-		if b.engine.contingency.Current() != nil {
+		if b.engine.Contingency().Current() != nil {
 			t.Error("a refusal is taken for an outage")
 		}
 	})
@@ -143,7 +143,7 @@ func TestContingency_Resumed(t *testing.T) {
 				time.Sleep(c.calm)
 				b.cable.set(refusing)
 				b.issue(sale("second", 200))
-				p := b.engine.contingency.Current()
+				p := b.engine.Contingency().Current()
 				if p == nil || p.Resumed != c.resumed || p.Began.Before(ended) != (c.resumed > 0) {
 					t.Errorf("%v after the end of a contingency, at %v, trouble makes %+v", c.calm, ended, p)
 				}

@@ -375,7 +375,7 @@ func TestInvalidate_DebitRace(t *testing.T) {
 	if got != 95*int64(dte.Scale) || sent.Invalidations != 0 {
 		t.Errorf("%d are credited, MH received %+v", got, sent)
 	}
-	r, err := w.engine.documents.Document(ctx, codeOf(debit), testCaller(1))
+	r, err := w.engine.Documents().Document(ctx, codeOf(debit), testCaller(1))
 	if err != nil || r.Invalidation != nil || r.Estado != record.EstadoProcessed {
 		t.Errorf("the debit note: %+v, %v", r, err)
 	}
@@ -481,7 +481,7 @@ func TestClosing_NoteOnWithholding(t *testing.T) {
 	sold := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
 	net := func(groups, credits int) string {
 		t.Helper()
-		x, err := w.engine.documents.Closing(t.Context(), dte.Date(start), true, 1, testCaller(1), w.now())
+		x, err := w.engine.Documents().Closing(t.Context(), dte.Date(start), true, 1, testCaller(1), w.now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,17 +25,17 @@ func TestDeliver_Again(t *testing.T) {
 		ctx := context.Background()
 		p.set(func() { p.replies = map[string]int{"gone@example.com": 550, "other@example.com": 550} })
 		one, two := b.issue(saleTo("a", "gone@example.com")), b.issue(saleTo("b", "gone@example.com"))
-		if resent, err := b.engine.outbox.Resend(ctx, codeOf(one), "other@example.com", testCaller(1)); err != nil ||
+		if resent, err := b.engine.Outbox().Resend(ctx, codeOf(one), "other@example.com", testCaller(1)); err != nil ||
 			resent.Sent {
 			t.Fatalf("%+v %v", resent, err)
 		}
 		time.Sleep(time.Minute)
-		list, err := b.engine.outbox.GivenUp(2)
+		list, err := b.engine.Outbox().GivenUp(2)
 		if u := b.undelivered(); err != nil || u.GivenUp != 3 || len(u.Failures) != 3 || len(list) != 2 {
 			t.Fatalf("%+v, %+v %v", u, list, err)
 		}
 		// Nothing has changed: it comes back, under the same names.
-		if n := b.settled(b.engine.outbox.Retry(ctx, codeOf(one), false)); n != 2 {
+		if n := b.settled(b.engine.Outbox().Retry(ctx, codeOf(one), false)); n != 2 {
 			t.Errorf("%d retried", n)
 		}
 		time.Sleep(time.Minute)
@@ -43,7 +43,7 @@ func TestDeliver_Again(t *testing.T) {
 			t.Fatalf("%+v", u)
 		}
 		p.set(func() { p.replies = nil })
-		if n := b.settled(b.engine.outbox.Retry(ctx, codeOf(one), false)); n != 2 {
+		if n := b.settled(b.engine.Outbox().Retry(ctx, codeOf(one), false)); n != 2 {
 			t.Errorf("%d retried", n)
 		}
 		b.crash()
@@ -55,13 +55,13 @@ func TestDeliver_Again(t *testing.T) {
 		if len(ids) != 2 || b.undelivered().GivenUp != 1 {
 			t.Fatalf("mailed %v, %+v", ids, b.undelivered())
 		}
-		if n := b.settled(b.engine.outbox.Retry(ctx, codeOf(one), false)); n != 0 {
+		if n := b.settled(b.engine.Outbox().Retry(ctx, codeOf(one), false)); n != 0 {
 			t.Errorf("%d retried of what was delivered", n)
 		}
-		if n := b.settled(b.engine.outbox.Forget(ctx, codeOf(two))); n != 1 || b.undelivered().GivenUp != 0 {
+		if n := b.settled(b.engine.Outbox().Forget(ctx, codeOf(two))); n != 1 || b.undelivered().GivenUp != 0 {
 			t.Errorf("%d forgotten, %+v", n, b.undelivered())
 		}
-		if n := b.settled(b.engine.outbox.Forget(ctx, codeOf(two))); n != 0 {
+		if n := b.settled(b.engine.Outbox().Forget(ctx, codeOf(two))); n != 0 {
 			t.Errorf("%d forgotten again", n)
 		}
 		b.crash()
@@ -69,7 +69,7 @@ func TestDeliver_Again(t *testing.T) {
 		if u := b.undelivered(); u.GivenUp != 0 || len(p.of(two.Code)) != 0 {
 			t.Errorf("%+v, mailed %d times", u, len(p.of(two.Code)))
 		}
-		_, err = b.engine.outbox.Retry(ctx, codeOf(&record.View{Code: "00000000-0000-4000-8000-000000000000"}), true)
+		_, err = b.engine.Outbox().Retry(ctx, codeOf(&record.View{Code: "00000000-0000-4000-8000-000000000000"}), true)
 		refused(t, err, refusal.CodeNotFound, "")
 		b.audit()
 	})
@@ -82,12 +82,12 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		ctx := context.Background()
 		p.set(func() { p.replies["gone@example.com"] = 550 })
 		r := b.issue(saleTo("a", ""))
-		if resent, err := b.engine.outbox.Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil ||
+		if resent, err := b.engine.Outbox().Resend(ctx, codeOf(r), "gone@example.com", testCaller(1)); err != nil ||
 			resent.Sent || !resent.Refused {
 			t.Fatalf("%+v %v", resent, err)
 		}
 		time.Sleep(time.Minute)
-		if n := b.settled(b.engine.outbox.Forget(ctx, codeOf(r))); n != 1 || b.undelivered().GivenUp != 0 {
+		if n := b.settled(b.engine.Outbox().Forget(ctx, codeOf(r))); n != 1 || b.undelivered().GivenUp != 0 {
 			t.Errorf("%d forgotten, %+v", n, b.undelivered())
 		}
 		printed := shelf.get(r.PDFURL)
@@ -107,14 +107,14 @@ func TestDeliver_AgainArchive(t *testing.T) {
 		if _, err := b.engine.move(ctx, entry, storage.Change{To: entry.State}, h); err != nil {
 			t.Fatal(err)
 		}
-		if n := b.settled(b.engine.outbox.Retry(ctx, codeOf(r), false)); n != 0 {
+		if n := b.settled(b.engine.Outbox().Retry(ctx, codeOf(r), false)); n != 0 {
 			t.Errorf("%d retried of what was archived", n)
 		}
-		if n := b.settled(b.engine.outbox.Retry(ctx, codeOf(r), true)); n != 1 {
+		if n := b.settled(b.engine.Outbox().Retry(ctx, codeOf(r), true)); n != 1 {
 			t.Errorf("%d retried", n)
 		}
 		time.Sleep(time.Minute)
-		file, err := b.engine.outbox.Archivo(ctx, codeOf(r), testCaller(1))
+		file, err := b.engine.Outbox().Archivo(ctx, codeOf(r), testCaller(1))
 		if err != nil || string(shelf.get(r.JSONURL)) != string(file) ||
 			string(shelf.get(r.PDFURL)) == string(printed) || b.undelivered().GivenUp != 0 {
 			t.Errorf("%v, the archive holds %.50s and %.50s, %+v", err, shelf.get(r.JSONURL), shelf.get(r.PDFURL),
@@ -129,14 +129,14 @@ func TestDeliver_AgainCutShort(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		for name, settle := range map[string]func(context.Context, dte.Code) (int, error){
 			"retry": func(ctx context.Context, code dte.Code) (int, error) {
-				return b.engine.outbox.Retry(ctx, code,
+				return b.engine.Outbox().Retry(ctx, code,
 					false)
 			},
-			"forget": b.engine.outbox.Forget,
+			"forget": b.engine.Outbox().Forget,
 		} {
 			p.set(func() { p.replies = map[string]int{"gone@example.com": 550, "other@example.com": 550} })
 			r := b.issue(saleTo(name, "gone@example.com"))
-			if resent, err := b.engine.outbox.Resend(context.Background(), codeOf(r), "other@example.com",
+			if resent, err := b.engine.Outbox().Resend(context.Background(), codeOf(r), "other@example.com",
 				testCaller(1)); err != nil || resent.Sent {
 				t.Fatalf("%+v %v", resent, err)
 			}

@@ -184,7 +184,7 @@ func TestArchiveCheck_Read(t *testing.T) {
 			var found []outbox.ArchiveFinding
 			check := &outbox.ArchiveCheck{Read: c.read, Progress: func(_, _ int64) error { return nil },
 				Found: func(f outbox.ArchiveFinding) error { found = append(found, f); return nil }}
-			totals, err := b.engine.outbox.CheckArchive(context.Background(), check)
+			totals, err := b.engine.Outbox().CheckArchive(context.Background(), check)
 			if err != nil || totals.Documents != 2 || totals.Objects != 4 || len(found) != c.want ||
 				c.want == 1 && (found[0].Kind != outbox.ArchiveAltered || found[0].Key != r.JSONURL) {
 				t.Errorf("%s: %+v, %+v, %v", c.name, found, totals, err)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -24,10 +25,10 @@ func TestPrinted_Shares(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.engine.outbox = outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer},
-		Documents: outbox.Documents{Document: w.engine.documents.Document, View: w.engine.documents.View},
-		Store:     w.store, Issuer: w.engine.issuer,
-		Logger: quiet, Now: w.now, Rand: w.engine.o.Rand, GiveWay: func() func() { return nil }})
+	box := outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer},
+		Documents: outbox.Documents{Document: w.engine.Documents().Document, View: w.engine.Documents().View},
+		Store:     w.store, Issuer: testIssuer(),
+		Logger: quiet, Now: w.now, Rand: rand.Reader, GiveWay: func() func() { return nil }})
 	r := w.issued(sale("", 100), record.EstadoProcessed)
 	code, err := dte.ParseCode(r.Code)
 	if err != nil {
@@ -35,33 +36,33 @@ func TestPrinted_Shares(t *testing.T) {
 	}
 	ctx, hog := context.Background(), testCaller(1)
 	hog.TokenID = 77
-	printing := w.engine.outbox.Printing()
+	printing := box.Printing()
 	leave, err := printing.Enter(ctx, hog.TokenID) // a document of 2,000 lines is being laid out
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, who := range []int64{78, outbox.LinkHolders, fairqueue.House} {
-		if _, err := w.engine.outbox.Print(ctx, who, outbox.Printable(r), pdf.Letter, false); err != nil {
+		if _, err := box.Print(ctx, who, outbox.Printable(r), pdf.Letter, false); err != nil {
 			t.Errorf("%d beside it: %v", who, err)
 		}
 	}
 	w.clock.set(w.now().Add(time.Minute)) // which took a minute
 	leave()
 	var refused *refusal.Error
-	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) ||
+	if _, err := box.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) ||
 		refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
 		t.Errorf("beyond its allowance: %v", err)
 	}
 	// It is refused before its document is read.
-	if _, err := w.engine.outbox.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) ||
+	if _, err := box.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) ||
 		refused.Code != refusal.CodeBusy {
 		t.Errorf("beyond its allowance, of a document that there is not: %v", err)
 	}
-	if _, err := w.engine.outbox.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {
+	if _, err := box.Printed(ctx, code, testCaller(1), "ticket80", false); err != nil {
 		t.Errorf("another till: %v", err)
 	}
 	w.clock.set(w.now().Add(refused.RetryAfter))
-	if _, err := w.engine.outbox.Printed(ctx, code, hog, "ticket80", false); err != nil {
+	if _, err := box.Printed(ctx, code, hog, "ticket80", false); err != nil {
 		t.Errorf("after its wait: %v", err)
 	}
 }

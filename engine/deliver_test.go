@@ -126,7 +126,7 @@ func TestDeliver_GivenUp(t *testing.T) {
 			"given up") {
 			t.Fatalf("after six days: %+v", u)
 		}
-		resent, err := b.engine.outbox.Resend(context.Background(), codeOf(r), "other@example.com", testCaller(1))
+		resent, err := b.engine.Outbox().Resend(context.Background(), codeOf(r), "other@example.com", testCaller(1))
 		if err != nil || !resent.Sent || resent.To != "other@example.com" {
 			t.Fatalf("%+v %v", resent, err)
 		}
@@ -206,29 +206,29 @@ func TestDeliver_Resend(t *testing.T) {
 	withMail(t, func(b *box, p *postOffice) {
 		ctx := context.Background()
 		nobody := b.issue(saleTo("a", ""))
-		_, err := b.engine.outbox.Resend(ctx, codeOf(nobody), "", testCaller(1))
+		_, err := b.engine.Outbox().Resend(ctx, codeOf(nobody), "", testCaller(1))
 		refused(t, err, refusal.CodeNoRecipient, "")
-		_, err = b.engine.outbox.Resend(ctx, codeOf(nobody), "a@example.com\r\nBcc: b@example.com", testCaller(1))
+		_, err = b.engine.Outbox().Resend(ctx, codeOf(nobody), "a@example.com\r\nBcc: b@example.com", testCaller(1))
 		refused(t, err, refusal.CodeValidation, "email")
 		other := testCaller(1)
 		other.Point.BranchID++
-		_, err = b.engine.outbox.Resend(ctx, codeOf(nobody), "a@example.com", other)
+		_, err = b.engine.Outbox().Resend(ctx, codeOf(nobody), "a@example.com", other)
 		refused(t, err, refusal.CodeNotFound, "")
 		b.chaos(simulator.Chaos{Reject: 1})
 		rejected := b.issue(saleTo("b", "ana@example.com"))
-		_, err = b.engine.outbox.Resend(ctx, codeOf(rejected), "", testCaller(1))
+		_, err = b.engine.Outbox().Resend(ctx, codeOf(rejected), "", testCaller(1))
 		refused(t, err, refusal.CodeNotProcessed, "")
 
 		r := b.issue(saleTo("c", "ana@example.com"))
 		time.Sleep(time.Second)
-		resent, err := b.engine.outbox.Resend(ctx, codeOf(r), "", testCaller(1))
+		resent, err := b.engine.Outbox().Resend(ctx, codeOf(r), "", testCaller(1))
 		if err != nil || !resent.Sent || resent.To != "ana@example.com" || len(p.of(r.Code)) != 2 ||
 			p.of(r.Code)[0].id == p.of(r.Code)[1].id {
 			t.Fatalf("%+v %v %+v", resent, err, p.of(r.Code))
 		}
 		// The server is away: the till is told at once, and the outbox tries again.
 		p.set(func() { p.down = true })
-		resent, err = b.engine.outbox.Resend(ctx, codeOf(r), "eva@example.com", testCaller(1))
+		resent, err = b.engine.Outbox().Resend(ctx, codeOf(r), "eva@example.com", testCaller(1))
 		if err != nil || resent.Sent || resent.Refused {
 			t.Fatalf("%+v %v", resent, err)
 		}
@@ -336,22 +336,22 @@ func TestDeliver_Archive(t *testing.T) {
 			t.Errorf("with the store down: %+v", u)
 		}
 		b.showsDelivery(u)
-		if link, err := b.engine.outbox.Link(context.Background(), codeOf(r), testCaller(1), "letter",
+		if link, err := b.engine.Outbox().Link(context.Background(), codeOf(r), testCaller(1), "letter",
 			time.Minute); err != nil || link != "" {
 			t.Errorf("a link to what is not there: %s %v", link, err)
 		}
 		b.crash()
 		shelf.answering(0)
 		time.Sleep(outbox.PauseMost + time.Second)
-		file, err := b.engine.outbox.Archivo(context.Background(), codeOf(r), testCaller(1))
+		file, err := b.engine.Outbox().Archivo(context.Background(), codeOf(r), testCaller(1))
 		if err != nil || string(shelf.get(r.JSONURL)) != string(file) {
 			t.Errorf("%s holds %.100s, %v", r.JSONURL, shelf.get(r.JSONURL), err)
 		}
-		printed, err := b.engine.outbox.Printed(context.Background(), codeOf(r), testCaller(1), "letter", false)
+		printed, err := b.engine.Outbox().Printed(context.Background(), codeOf(r), testCaller(1), "letter", false)
 		if err != nil || string(shelf.get(r.PDFURL)) != string(printed) {
 			t.Errorf("%s does not hold the PDF: %v", r.PDFURL, err)
 		}
-		link, err := b.engine.outbox.Link(context.Background(), codeOf(r), testCaller(1), "letter", time.Minute)
+		link, err := b.engine.Outbox().Link(context.Background(), codeOf(r), testCaller(1), "letter", time.Minute)
 		if err != nil || !strings.HasPrefix(link, "http://s3.example/documentos/"+r.PDFURL+"?") {
 			t.Errorf("the link is %s, %v", link, err)
 		}

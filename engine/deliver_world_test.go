@@ -329,7 +329,7 @@ func saleTo(key, address string) Request {
 // delivery returns the deliveries that are owed now.
 func (b *box) undelivered() outbox.Undelivered {
 	b.t.Helper()
-	o, err := b.engine.countOwed()
+	o, err := owedBy(b.engine)
 	if err != nil {
 		b.t.Fatal(err)
 	}

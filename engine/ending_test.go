@@ -65,7 +65,7 @@ func TestRun_EndsAnywhere(t *testing.T) {
 			b.cable.set(plugged)
 			run(endingAfter(n))
 			hour()
-			o, err := b.engine.countOwed()
+			o, err := owedBy(b.engine)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestRun_EndsAnywhere(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 			run(endingAfter(n))
 			hour()
-			if o, err = b.engine.countOwed(); err != nil {
+			if o, err = owedBy(b.engine); err != nil {
 				t.Fatal(err)
 			}
 			for queue, waiting := range o.Waiting {

@@ -153,6 +153,7 @@ type box struct {
 	every    time.Duration
 	delivery outbox.Delivery
 	book     *rulestore.Book // instead of the common one
+	patience time.Duration   // Options.Patience
 	second   string          // the folder of the second copy; empty: none
 	opened   func() error    // called when the store is open; nil: nobody
 	heard    func(string)    // told of the date of each answer of MH; nil: nobody
@@ -234,7 +235,7 @@ func (b *box) tryStart() (err error) {
 	b.engine, err = New(Options{Store: b.store, Signer: sign.New(common(b.t).key), Authority: client,
 		Rules:  cmp.Or(b.book, common(b.t).book),
 		Issuer: testIssuer(), Logger: b.log, Now: b.now, Reachable: b.link.Ready(),
-		DoubtFor: b.doubtFor, Contingency: b.policy, RecoverEvery: cmp.Or(b.every,
+		DoubtFor: b.doubtFor, Patience: b.patience, Contingency: b.policy, RecoverEvery: cmp.Or(b.every,
 			time.Minute), Delivery: b.delivery})
 	if err != nil {
 		b.link.Close()
@@ -319,18 +320,28 @@ func (b *box) issue(req Request) *record.View {
 
 func (b *box) document(code string) *record.View {
 	b.t.Helper()
-	r, err := b.engine.documents.Document(context.Background(), codeOf(&record.View{Code: code}), testCaller(1))
+	r, err := b.engine.Documents().Document(context.Background(), codeOf(&record.View{Code: code}), testCaller(1))
 	if err != nil {
 		b.t.Fatalf("%s: %v", code, err)
 	}
 	return r
 }
 
+// owedBy counts what a branch has to do now; CountBacklog may be two seconds old.
+func owedBy(e *Engine) (*Backlog, error) {
+	toMH, err := e.Contingency().CountBacklog()
+	if err != nil {
+		return nil, err
+	}
+	o := &Backlog{Backlog: *toMH}
+	return o, e.Outbox().CountUndelivered(&o.Delivery)
+}
+
 // audit checks what must hold when everything is sent: nothing is owed, each document is the one that MH holds, and MH
 // saw no breach.
 func (b *box) audit() {
 	b.t.Helper()
-	owed, err := b.engine.countOwed()
+	owed, err := owedBy(b.engine)
 	if err != nil {
 		b.t.Fatal(err)
 	}

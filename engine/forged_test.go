@@ -129,7 +129,7 @@ func TestForged_Amounts(t *testing.T) {
 			&honest.Out))); a.State != rulestore.Live {
 			t.Fatalf("%+v", a)
 		}
-		w.engine.shelf, w.engine.rules = c.shelf, c.shelf.Book
+		w.adopt(c.shelf)
 		v, err := w.engine.Issue(context.Background(), sale("", 1130))
 		var refused *refusal.Error
 		switch {

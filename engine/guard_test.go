@@ -40,8 +40,8 @@ func TestGuard_OneTill(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.points = 2
+	w.change = func(o *Options) { o.PassCodes = true } // else the counter refuses him
 	s := w.shelf(shipped(t))
-	w.engine.o.PassCodes = true // else the counter refuses him
 	a := push(t, s, edition(t, "2.1.1"))
 	for i := range 50 {
 		if r := w.at(1, 1130+i, 1+i%7, stranger); r.Estado != record.EstadoRejected ||

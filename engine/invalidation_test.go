@@ -113,7 +113,7 @@ func TestInvalidate_Wire(t *testing.T) {
 	w.wire.sever()
 	_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
 	refused(t, err, refusal.CodeUnavailable, "")
-	if got, err := w.engine.documents.Document(ctx, codeOf(r), testCaller(1)); err != nil || got.Invalidation != nil {
+	if got, err := w.engine.Documents().Document(ctx, codeOf(r), testCaller(1)); err != nil || got.Invalidation != nil {
 		t.Fatalf("an invalidation that was not sent stays: %+v %v", got, err)
 	}
 	w.wire.mend()
@@ -125,7 +125,7 @@ func TestInvalidate_Wire(t *testing.T) {
 	if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	got, err := w.engine.documents.Document(ctx, codeOf(r), testCaller(1))
+	got, err := w.engine.Documents().Document(ctx, codeOf(r), testCaller(1))
 	if err != nil || got.Estado != record.EstadoInvalidated || w.sim.Received().Invalidations != 1 {
 		t.Fatalf("%+v %v, MH has %+v", got, err, w.sim.Received())
 	}

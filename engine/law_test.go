@@ -37,7 +37,7 @@ func TestContingency_OtherLaw(t *testing.T) {
 			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
 		}
 		b.cable.set(plugged)
-		for b.engine.contingency.Current() != nil {
+		for b.engine.Contingency().Current() != nil {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(3 * time.Second) // what is owed is counted anew

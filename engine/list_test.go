@@ -66,7 +66,7 @@ func wholly() documents.Filter {
 
 func (w *world) list(f documents.Filter) *documents.Listing {
 	w.t.Helper()
-	l, err := w.engine.documents.List(context.Background(), f, testCaller(1))
+	l, err := w.engine.Documents().List(context.Background(), f, testCaller(1))
 	if err != nil {
 		w.t.Fatalf("%+v: %v", f, err)
 	}
@@ -221,7 +221,7 @@ func TestList_Stranger(t *testing.T) {
 	defer w.close()
 	stranger := testCaller(1)
 	stranger.Point.BranchID++
-	l, err := w.engine.documents.List(context.Background(), wholly(), stranger)
+	l, err := w.engine.Documents().List(context.Background(), wholly(), stranger)
 	if err != nil || len(l.Lines) != 0 || l.Next != 0 || len(l.Totals) != 0 {
 		t.Fatalf("another branch sees %+v %v", l, err)
 	}
@@ -264,7 +264,7 @@ func TestList_ClockAhead(t *testing.T) {
 		if !reflect.DeepEqual(l.Totals, want) || len(l.Lines) != 1 || l.Lines[0].Date != at {
 			t.Errorf("%s: %+v, want %v", at, l, want)
 		}
-		today, err := w.engine.documents.Today(t.Context(), w.now())
+		today, err := w.engine.Documents().Today(t.Context(), w.now())
 		if err != nil || today.Documents["01"] != 2*sales {
 			t.Errorf("%s: %d documents are counted, want %d: %v", at, today.Documents["01"], 2*sales, err)
 		}

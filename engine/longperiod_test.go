@@ -37,7 +37,7 @@ func (b *box) outageOf(d time.Duration, name string) {
 
 func (b *box) plugIn() {
 	b.cable.set(plugged)
-	for b.engine.contingency.Current() != nil {
+	for b.engine.Contingency().Current() != nil {
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -63,7 +63,7 @@ func TestLongPeriod(t *testing.T) {
 		if at := b.reportAt(); !about(at, needed) {
 			b.t.Errorf("after a crash the report is due at %v, not %v", at, needed)
 		}
-		if r, err := b.engine.contingency.TechnicalReport(context.Background()); err != nil || r.Needed ||
+		if r, err := b.engine.Contingency().TechnicalReport(context.Background()); err != nil || r.Needed ||
 			!about(r.NeededFrom, needed) {
 			b.t.Errorf("before the third day ends: %+v %v", r, err)
 		}
@@ -78,7 +78,7 @@ func TestLongPeriod(t *testing.T) {
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("MH has the event, and the report is due at %v", at)
 		}
-		if _, err := b.engine.contingency.TechnicalReport(context.Background()); err != contingency.ErrNone {
+		if _, err := b.engine.Contingency().TechnicalReport(context.Background()); err != contingency.ErrNone {
 			b.t.Errorf("a report of nothing: %v", err)
 		}
 		time.Sleep(time.Hour)
@@ -97,7 +97,7 @@ func TestLongPeriod(t *testing.T) {
 func TestLongPeriod_Noted(t *testing.T) {
 	inBubble(t, func(b *box) {
 		ctx := context.Background()
-		if err := b.engine.contingency.NoteTechnicalReport(ctx, "DGII-1"); err != contingency.ErrNone {
+		if err := b.engine.Contingency().NoteTechnicalReport(ctx, "DGII-1"); err != contingency.ErrNone {
 			b.t.Errorf("without a contingency: %v", err)
 		}
 		b.cable.set(refusing)
@@ -106,7 +106,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
 		}
 		time.Sleep(73 * time.Hour)
-		r, err := b.engine.contingency.TechnicalReport(ctx)
+		r, err := b.engine.Contingency().TechnicalReport(ctx)
 		if err != nil || !r.Needed || !r.Ended.IsZero() || len(r.Periods) != 1 || r.Noted != nil {
 			b.t.Fatalf("%+v %v", r, err)
 		}
@@ -116,11 +116,11 @@ func TestLongPeriod_Noted(t *testing.T) {
 			b.t.Errorf("the report counts %+v, not %+v", r.Documents, want)
 		}
 		for _, wrong := range []string{"", string(make([]byte, 201))} {
-			if err := b.engine.contingency.NoteTechnicalReport(ctx, wrong); err == nil {
+			if err := b.engine.Contingency().NoteTechnicalReport(ctx, wrong); err == nil {
 				b.t.Errorf("a reference of %d characters is taken", len(wrong))
 			}
 		}
-		if err := b.engine.contingency.NoteTechnicalReport(ctx, "DGII-1"); err != nil {
+		if err := b.engine.Contingency().NoteTechnicalReport(ctx, "DGII-1"); err != nil {
 			b.t.Fatal(err)
 		}
 		if at := b.reportAt(); !at.IsZero() {
@@ -130,7 +130,7 @@ func TestLongPeriod_Noted(t *testing.T) {
 		if at := b.reportAt(); !at.IsZero() {
 			b.t.Errorf("after a crash the report is due at %v", at)
 		}
-		if r, err := b.engine.contingency.TechnicalReport(ctx); err != nil || r.Noted == nil ||
+		if r, err := b.engine.Contingency().TechnicalReport(ctx); err != nil || r.Noted == nil ||
 			r.Noted.Reference != "DGII-1" {
 			b.t.Errorf("%+v %v", r, err)
 		}

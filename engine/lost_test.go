@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ var losses = map[string]func(b *box, p *postOffice, archive *bucket) (early rows
 		for i := range 2 {
 			r := b.issue(saleTo(fmt.Sprint("mailed ", i), "cliente@example.com"))
 			go func() {
-				_, _ = b.engine.outbox.Resend(context.Background(), codeOf(r), "otro@example.com", testCaller(1))
+				_, _ = b.engine.Outbox().Resend(context.Background(), codeOf(r), "otro@example.com", testCaller(1))
 			}()
 		}
 		time.Sleep(10 * time.Second)
@@ -367,7 +368,7 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 	}
 	held := maps.Collect(b.sim.Accepted())
 	for _, code := range sold {
-		r, err := b.engine.documents.Document(ctx, dte.Code(code), testCaller(1))
+		r, err := b.engine.Documents().Document(ctx, dte.Code(code), testCaller(1))
 		if code == lost.entry.Code {
 			if err != nil && !shown {
 				b.t.Errorf("it is not shown: %v", err)
@@ -411,7 +412,7 @@ func (b *box) goesOn(lost piece, sold []storage.Code) {
 		again.Estado != record.EstadoInvalidated {
 		b.t.Errorf("an invalidation after it: %v", err)
 	}
-	if _, err := b.engine.documents.List(ctx, documents.Filter{From: "2026-11-01", To: "2026-11-30", Limit: 500},
+	if _, err := b.engine.Documents().List(ctx, documents.Filter{From: "2026-11-01", To: "2026-11-30", Limit: 500},
 		testCaller(1)); err != nil {
 		b.t.Errorf("the list: %v", err)
 	}
@@ -446,7 +447,7 @@ func TestLost_Unreadable(t *testing.T) {
 		record.QueueDeliver:    record.Accepted} {
 		t.Run(queue, func(t *testing.T) {
 			withMail(t, func(b *box, _ *postOffice) {
-				code, err := dte.NewCode(b.engine.o.Rand)
+				code, err := dte.NewCode(rand.Reader)
 				if err == nil {
 					_, err = b.store.Append(context.Background(), storage.Keys{Series: "00/rot"},
 						storage.Draft{Code: storage.Code(code), State: state,

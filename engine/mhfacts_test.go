@@ -17,7 +17,7 @@ func TestPolicy_LoginCodes(t *testing.T) {
 		inBubble(t, func(b *box) {
 			b.chaos(simulator.Chaos{LoginCode: code})
 			r := b.issue(sale("refused", 100))
-			if p := b.engine.contingency.Current(); r.Estado != record.EstadoContingency || p == nil || p.Cause != 2 {
+			if p := b.engine.Contingency().Current(); r.Estado != record.EstadoContingency || p == nil || p.Cause != 2 {
 				t.Errorf("code %d: a sale is %s in %+v", code, r.Estado, p)
 			}
 			time.Sleep(time.Hour)

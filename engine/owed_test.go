@@ -50,7 +50,7 @@ func (b *box) showsDelivery(u outbox.Undelivered) {
 func (b *box) until(what string, is func(*Backlog) bool) time.Time {
 	b.t.Helper()
 	for range 3600 {
-		if o, err := b.engine.countOwed(); err != nil {
+		if o, err := owedBy(b.engine); err != nil {
 			b.t.Fatal(err)
 		} else if is(o) {
 			return time.Now()
@@ -80,15 +80,15 @@ func TestOwed(t *testing.T) {
 		time.Sleep(time.Hour)
 		unix := func(at time.Time) float64 { return float64(at.Unix()) }
 		oldest := unix(first.CreatedAt)
-		if p := b.engine.contingency.Current(); p == nil || !about(p.Began, began) || !about(first.CreatedAt, began) {
+		if p := b.engine.Contingency().Current(); p == nil || !about(p.Began, began) || !about(first.CreatedAt, began) {
 			b.t.Errorf("%+v of a sale at %v, begun at %v", p, first.CreatedAt, began)
 		}
 		b.shows("in contingency", map[string]float64{"dte_contingency_active": 1,
-			"dte_contingency_since_timestamp_seconds": unix(b.engine.contingency.Current().Began),
+			"dte_contingency_since_timestamp_seconds": unix(b.engine.Contingency().Current().Began),
 			"dte_queue_records/report":                3, "dte_queue_oldest_timestamp_seconds": oldest})
 
 		b.cable.set(plugged)
-		for b.engine.contingency.Current() != nil {
+		for b.engine.Contingency().Current() != nil {
 			time.Sleep(time.Second)
 		}
 		ended := time.Now()

@@ -48,7 +48,7 @@ func (b *box) drained() {
 				waiting += n
 			}
 		}
-		if waiting == 0 && b.engine.contingency.Current() == nil {
+		if waiting == 0 && b.engine.Contingency().Current() == nil {
 			return
 		}
 	}
@@ -120,7 +120,9 @@ func TestPolicy_Silence(t *testing.T) {
 func TestPolicy_Patience(t *testing.T) {
 	inBubble(t, func(b *box) {
 		b.chaos(simulator.Chaos{})
-		b.engine.o.Patience = 5 * time.Second
+		b.close()
+		b.patience = 5 * time.Second
+		b.start()
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{Silence: true})
 		own := sale("its own", 300)
@@ -213,8 +215,8 @@ func TestPolicy_OneDocument(t *testing.T) {
 		b.issue(sale("before", 100))
 		b.chaos(simulator.Chaos{ServerErrors: 3, Only: "documents"})
 		r := b.issue(sale("unlucky", 200))
-		if r.Estado != record.EstadoContingency || b.engine.contingency.Current() != nil {
-			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.contingency.Current())
+		if r.Estado != record.EstadoContingency || b.engine.Contingency().Current() != nil {
+			t.Errorf("it is %s, the branch in %+v", r.Estado, b.engine.Contingency().Current())
 		}
 		if next := b.issue(sale("next", 300)); next.Estado != record.EstadoProcessed {
 			t.Errorf("the next sale is %s", next.Estado)
@@ -250,7 +252,7 @@ func TestPolicy_Probes(t *testing.T) {
 		hour("MH away")
 		b.cable.set(plugged)
 		b.drained()
-		if err := b.engine.contingency.Declare(context.Background(), 2, "Mantenimiento"); err != nil {
+		if err := b.engine.Contingency().Declare(context.Background(), 2, "Mantenimiento"); err != nil {
 			t.Fatal(err)
 		}
 		hour("declared, MH there")

@@ -89,7 +89,7 @@ func TestTransmit_Repeated(t *testing.T) {
 				if r.Estado != want {
 					t.Errorf("it is %s, want %s", r.Estado, want)
 				}
-				if b.engine.numberGuard.Behind() != nil {
+				if b.engine.NumberGuard().Behind() != nil {
 					t.Error("its own code is taken for another document's number")
 				}
 				b.close()

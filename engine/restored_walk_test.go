@@ -135,7 +135,7 @@ func (w *walk) play(name string) {
 		o = w.originals("first")
 	}
 	w.at(w.pass)
-	engine := w.engine
+	e := w.engine
 	w.chaos(c.chaos)
 	if !c.online {
 		w.cable.set(refusing)
@@ -154,7 +154,7 @@ func (w *walk) play(name string) {
 		if !w.alive(time.Minute) {
 			return
 		}
-		if r, err := engine.Issue(context.Background(), req); err == nil {
+		if r, err := e.Issue(context.Background(), req); err == nil {
 			list = append(list, r)
 		}
 	}
@@ -170,15 +170,15 @@ func (w *walk) play(name string) {
 	w.chaos(simulator.Chaos{})
 	for i, r := range list {
 		code := codeOf(r)
-		if now, err := engine.documents.Document(context.Background(), code, testCaller(1)); c.correct && err == nil &&
+		if now, err := e.Documents().Document(context.Background(), code, testCaller(1)); c.correct && err == nil &&
 			now.Estado == record.EstadoRejected {
 			fixed := saleTo("", fmt.Sprintf("customer%d@example.com", i))
 			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(item(1, "2", "7")))
-			_, _ = engine.Correct(context.Background(), code, fixed)
+			_, _ = e.Correct(context.Background(), code, fixed)
 			w.corrected[r.Code] = true
 		}
 		if c.invalidate && i == 0 {
-			_, _ = engine.Invalidate(context.Background(), invalidation(r, 2, ""))
+			_, _ = e.Invalidate(context.Background(), invalidation(r, 2, ""))
 		}
 	}
 	w.alive(time.Hour)
@@ -218,7 +218,7 @@ func (w *walk) restore() {
 // printed and mailed. Documents issued after the backup are not in the store.
 func (w *walk) settled() {
 	w.t.Helper()
-	owed, err := w.engine.countOwed()
+	owed, err := owedBy(w.engine)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -239,14 +239,14 @@ func (w *walk) settled() {
 			return nil
 		}
 		code := dte.Code(entry.Code)
-		r, err := w.engine.documents.Document(context.Background(), code, testCaller(1))
+		r, err := w.engine.Documents().Document(context.Background(), code, testCaller(1))
 		if err != nil {
 			w.t.Errorf("reading %s: %v", code, err)
 			return nil
 		}
 		if r.Estado == record.EstadoRejected {
 			// has no printed version
-		} else if _, err := w.engine.outbox.Print(context.Background(), 0, outbox.Printable(r), pdf.Letter,
+		} else if _, err := w.engine.Outbox().Print(context.Background(), 0, outbox.Printable(r), pdf.Letter,
 			false); err != nil {
 			w.t.Errorf("printing %s: %v", code, err)
 		}

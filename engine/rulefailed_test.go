@@ -41,7 +41,7 @@ func TestRuleFailed(t *testing.T) {
 			if err := s.Load(t.Context(), all); err != nil {
 				t.Fatal(err)
 			}
-			w.engine.shelf, w.engine.rules = s, s.Book
+			w.adopt(s)
 			code := bundletest.Trap
 			if c.code == 'f' {
 				code = bundletest.Loop

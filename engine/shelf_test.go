@@ -172,7 +172,7 @@ func TestShelf_MidnightUnderLoad(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	w.wire.sever() // MH plays no part
-	w.engine.issuer.Ambiente = "01"
+	w.change = func(o *Options) { o.Issuer.Ambiente = "01" }
 	first := shipped(t)
 	next := [][]byte{first["dte01/v2"], plugintest.Bundle(t, "dte03/v4")}
 	delete(first, "dte01/v2")

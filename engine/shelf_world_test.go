@@ -17,8 +17,16 @@ func (w *world) shelf(shipped map[string][]byte) *rulestore.Store {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.engine.shelf, w.engine.rules = s, s.Book
+	w.adopt(s)
 	return s
+}
+
+// adopt has the branch compute by a shelf.
+func (w *world) adopt(s *rulestore.Store) {
+	w.t.Helper()
+	if err := w.remake(s); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func (w *world) openShelf(shipped map[string][]byte) (*rulestore.Store, error) {
@@ -37,7 +45,7 @@ func (w *world) shelfOptions() rulestore.Options {
 	return rulestore.Options{Store: w.store, Host: plugintest.Host(w.t, "compiler"),
 		Interpreter: plugintest.Host(w.t, "interpreter"), Keys: bundle.Keys{Pinned: pinned},
 		Box:      w.box,
-		Ambiente: w.engine.issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}
+		Ambiente: w.options(nil).Issuer.Ambiente, Logger: log, Now: w.now, Points: w.points, Returned: w.returned}
 }
 
 // shipped are the bundles that the tests of a shelf start with.

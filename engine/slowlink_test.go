@@ -84,8 +84,8 @@ func TestSlowLink_Sales(t *testing.T) {
 					})
 				}
 				wg.Wait()
-				if b.engine.contingency.Current() != nil {
-					b.t.Errorf("the branch is in %+v", b.engine.contingency.Current())
+				if b.engine.Contingency().Current() != nil {
+					b.t.Errorf("the branch is in %+v", b.engine.Contingency().Current())
 				}
 				p50, p99 := quantiles(took)
 				b.t.Logf("%d sales took %v at the median, %v at p99", len(took), p50, p99)
@@ -141,7 +141,7 @@ func TestSlowLink_Property(t *testing.T) {
 			for i := range 10 {
 				if r := sell(fmt.Sprint("then ", i)); r.Estado != record.EstadoProcessed {
 					b.t.Fatalf("behind %v, %v, %v a sale is %s, the branch in %+v", path.OneWay, path.Name,
-						path.Connect, r.Estado, b.engine.contingency.Current())
+						path.Connect, r.Estado, b.engine.Contingency().Current())
 				}
 				time.Sleep(time.Duration(chance.Int64N(int64(2 * time.Minute))))
 			}

@@ -90,7 +90,7 @@ func (b *box) step(hostility simulator.Chaos, poisoned bool, k int64) (crashed b
 	}
 	time.Sleep(time.Hour)
 	b.cable.set(plugged)
-	for b.engine.contingency.Current() != nil {
+	for b.engine.Contingency().Current() != nil {
 		time.Sleep(time.Second)
 	}
 	if hostility.LotMS = 8_000; poisoned {
@@ -165,7 +165,7 @@ func (b *box) drains(codes []string, but string) {
 		return
 	}
 	synctest.Wait()
-	owed, err := b.engine.countOwed()
+	owed, err := owedBy(b.engine)
 	if err != nil {
 		b.t.Fatal(err)
 	}

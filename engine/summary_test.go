@@ -34,8 +34,8 @@ func TestTally(t *testing.T) {
 	day := time.Date(2027, 3, 1, 0, 0, 0, 0, dte.Zone)
 	look := func(date string, n int, want map[int]documents.Hour) {
 		t.Helper()
-		for _, counter := range []*documents.Register{w.engine.documents,
-			documents.New(w.store, nil, w.engine.issuer, nil)} {
+		for _, counter := range []*documents.Register{w.engine.Documents(),
+			documents.New(w.store, nil, testIssuer(), nil)} {
 			got, err := counter.Today(t.Context(), w.now())
 			if err != nil || got.Partial || got.Date != date || got.Documents["01"] != n {
 				t.Fatalf("%+v %v", got, err)

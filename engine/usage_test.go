@@ -42,7 +42,7 @@ func TestUsage(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		count(2, b.issue(sale2(2)))
 		b.crash()
-		before := b.engine.documents.StoredBefore(b.engine.now())
+		before := b.engine.Documents().StoredBefore(b.engine.now())
 		count(2, b.issue(sale2(2))) // after the start: the caller has counted it already
 		counted[dte.Date(b.engine.now())][2] /= 2
 		for day, want := range counted {

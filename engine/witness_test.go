@@ -92,11 +92,11 @@ func TestWitness_Archive(t *testing.T) {
 		points := []record.Point{testCaller(1).Point}
 		ask := func() error {
 			b.t.Helper()
-			if err := b.engine.numberGuard.AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour),
+			if err := b.engine.NumberGuard().AskArchive(context.Background(), points, time.Now().Add(-72*time.Hour),
 				time.Now()); err != nil {
 				b.t.Fatal(err)
 			}
-			return b.engine.numberGuard.Behind()
+			return b.engine.NumberGuard().Behind()
 		}
 		if err := ask(); err != nil {
 			b.t.Errorf("the store knows all: %v", err)
@@ -129,7 +129,7 @@ func TestWitness_Archive(t *testing.T) {
 		_, err = b.engine.Issue(context.Background(), sale("4", 300))
 		refused(b.t, err, refusal.CodeStoreBehind, "")
 		shelf.answering(503)
-		if err := b.engine.numberGuard.AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
+		if err := b.engine.NumberGuard().AskArchive(context.Background(), points, time.Now(), time.Now()); err == nil {
 			b.t.Error("an archive that does not answer knows nothing more")
 		}
 		shelf.answering(0)

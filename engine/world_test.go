@@ -111,6 +111,9 @@ type world struct {
 	returned func(rulestore.StepBack)
 	// storeAt, if set, is where the store lies; else it is in memory.
 	storeAt *storage.Options
+	// change, if set, changes the options of each engine.
+	change func(*Options)
+	mh     *authority.Client
 }
 
 // wire is the cable between the branch and the authority: it can be cut, and calls back around each request.
@@ -244,16 +247,28 @@ func (w *world) start(seen vfs.FS) (err error) {
 // client starts the engine over a way to MH.
 func (w *world) client(way http.RoundTripper, url string) (err error) {
 	w.wire = &wire{under: way}
-	client := authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "00",
+	w.mh = authority.New(authority.Options{BaseURL: url, NIT: testNIT, Password: "secreto-mh.2026", Ambiente: "00",
 		UserAgent: "test",
 		Now:       func() time.Time { return w.now() }, Transport: w.wire, AnswerTimeout: 5 * time.Second})
-	w.engine, err = New(Options{Store: w.store, Signer: sign.New(common(w.t).key), Authority: client,
-		Rules:  common(w.t).book,
-		Issuer: testIssuer(), Logger: quiet, Now: func() time.Time { return w.now() }})
-	if err != nil {
-		return err
+	return w.remake(nil)
+}
+
+// remake makes another engine in the same process, with a shelf or, without one, the common rules.
+func (w *world) remake(shelf *rulestore.Store) (err error) {
+	w.engine, err = New(w.options(shelf))
+	return err
+}
+
+func (w *world) options(shelf *rulestore.Store) Options {
+	o := Options{Store: w.store, Signer: sign.New(common(w.t).key), Authority: w.mh, Shelf: shelf, Issuer: testIssuer(),
+		Logger: quiet, Now: func() time.Time { return w.now() }}
+	if shelf == nil {
+		o.Rules = common(w.t).book
 	}
-	return nil
+	if w.change != nil {
+		w.change(&o)
+	}
+	return o
 }
 
 // close ends the branch and checks its store.
