@@ -16,7 +16,7 @@ func TestUsage(t *testing.T) {
 		ctx := context.Background()
 		counted := make(map[string]map[int64]int64)
 		count := func(token int64, r *record.View) *record.View {
-			day := dte.Date(b.engine.now())
+			day := dte.Date(b.now())
 			if counted[day] == nil {
 				counted[day] = make(map[int64]int64)
 			}
@@ -26,9 +26,9 @@ func TestUsage(t *testing.T) {
 		list := late(b, 1) // today: refused, to be corrected
 		count(1, list[0])
 		for i, key := range []string{"a", "b", "a", "a"} {
-			before := counted[dte.Date(b.engine.now())][1]
+			before := counted[dte.Date(b.now())][1]
 			count(1, b.issue(sale(key, 100)))
-			if added := counted[dte.Date(b.engine.now())][1] - before; (added > 0) != (i < 2) {
+			if added := counted[dte.Date(b.now())][1] - before; (added > 0) != (i < 2) {
 				t.Errorf("sale %d has %d bytes stored", i+1, added)
 			}
 		}
@@ -42,9 +42,9 @@ func TestUsage(t *testing.T) {
 		time.Sleep(23 * time.Hour)
 		count(2, b.issue(sale2(2)))
 		b.crash()
-		before := b.engine.Documents().StoredBefore(b.engine.now())
+		before := b.engine.Documents().StoredBefore(b.now())
 		count(2, b.issue(sale2(2))) // after the start: the caller has counted it already
-		counted[dte.Date(b.engine.now())][2] /= 2
+		counted[dte.Date(b.now())][2] /= 2
 		for day, want := range counted {
 			got, err := before(ctx, day)
 			if err != nil || len(got) != len(want) || got[1] != want[1] || got[2] != want[2] || want[1]+want[2] == 0 {
