@@ -56,7 +56,7 @@ func changing(t *testing.T) *world {
 }
 
 // turn sets the clock to a day of the new rate.
-func (w *world) turn() {
+func (w *world) turnDay() {
 	w.clock.set(time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC))
 	if err := w.engine.shelf.Refresh(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -82,7 +82,7 @@ func TestRate_GivenBack(t *testing.T) {
 	defer w.close()
 	sold := w.issued(invoice("i", item(1, "1", "6.95")), record.EstadoProcessed)
 	charged := w.issued(voucher("v", item(1, "4", "25")), record.EstadoProcessed)
-	w.turn()
+	w.turnDay()
 
 	later := w.issued(voucher("later", item(1, "4", "25")), record.EstadoProcessed)
 	if tax := numbers(t, later, "resumen", "tributos").Index(0); amount(tax, "valor").Fixed2() != "15.00" ||
@@ -133,7 +133,7 @@ func TestRate_Pieces(t *testing.T) {
 		sales, units = append(sales, w.issued(invoice(fmt.Sprint("sale ", i), lines...), record.EstadoProcessed)),
 			append(units, n)
 	}
-	w.turn()
+	w.turnDay()
 	for i, sold := range sales {
 		var total, iva dte.Amount
 		for piece := range 3 {
@@ -217,7 +217,7 @@ func TestRate_Corrected(t *testing.T) {
 		bundletest.Trap))); a.State != rulestore.Live {
 		t.Fatalf("%+v", a)
 	}
-	w.turn()
+	w.turnDay()
 	r, err := w.engine.Correct(t.Context(), codeOf(sold), sale("", 1130))
 	if err != nil {
 		t.Fatal(err)

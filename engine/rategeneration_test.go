@@ -57,7 +57,7 @@ func TestRate_NewGeneration(t *testing.T) {
 			if v := text(t, charged, "identificacion", "version"); v != "3" {
 				t.Fatalf("the original is of generation %s", v)
 			}
-			w.turn()
+			w.turnDay()
 			later := w.issued(voucher("later", item(1, "4", "25")), record.EstadoProcessed)
 			if tax := numbers(t, later, "resumen", "tributos").Index(0); amount(tax, "valor").Fixed2() != "15.00" {
 				t.Errorf("a voucher of the day has %s", tax.Append(nil))
@@ -104,7 +104,7 @@ func TestRate_NewGenerationFails(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	w.turn()
+	w.turnDay()
 	r, err := w.engine.Issue(t.Context(), sale("", 1130))
 	var refused *refusal.Error
 	if !errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed {

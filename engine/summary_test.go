@@ -81,7 +81,7 @@ func TestToday_Large(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := w.engine.documents
+	r := w.engine.Documents()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, err := r.Today(over, w.now()); err != nil || !got.Partial || got.Hours != [24]documents.Hour{} {
