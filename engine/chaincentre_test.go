@@ -9,14 +9,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-func (c *chain) put(key string, data []byte) {
+func (c *network) put(key string, data []byte) {
 	if err := c.store.Create(context.Background(), key, data); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
 // publish orders the next version of a catalogue: for all, for a ring, or back to the previous version for all.
-func (c *chain) publish() {
+func (c *network) publish() {
 	c.order(func(d *fleetwire.Desired) {
 		if d.Rollout != nil && c.rand.IntN(2) == 0 { // back, or to all
 			if c.rand.IntN(2) == 0 {
@@ -37,7 +37,7 @@ func (c *chain) publish() {
 }
 
 // rule puts the next version of the catalogue into the store.
-func (c *chain) rule() fleetwire.Rule {
+func (c *network) rule() fleetwire.Rule {
 	c.version++
 	m := bundle.Manifest{Name: "catalogos", Version: fmt.Sprintf("1.0.%d", c.version), Kind: "catalogue",
 		Document: "catalogos", Validity: map[string]bundle.Window{"00": {From: "2026-01-01"}}}
@@ -55,7 +55,7 @@ func (c *chain) rule() fleetwire.Rule {
 }
 
 // order signs the next version of the desired state.
-func (c *chain) order(alter func(*fleetwire.Desired)) {
+func (c *network) order(alter func(*fleetwire.Desired)) {
 	d := fleetwire.Desired{Group: chainGroup, Version: 1, By: "ana"}
 	if c.last != nil {
 		d = *c.last

@@ -12,8 +12,8 @@ import (
 )
 
 // drill is a chain without random faults.
-func drill(t *testing.T, begin time.Time, fn func(*chain, *site)) {
-	inChain(t, 1, begin, func(c *chain) {
+func drill(t *testing.T, begin time.Time, fn func(*network, *site)) {
+	inChain(t, 1, begin, func(c *network) {
 		for _, s := range c.sites {
 			s.box.line.mend()
 		}
@@ -56,7 +56,7 @@ func (s *site) another(old *chainBox) *chainBox {
 // The old box returns in the middle of a sale: the sale ends with the number that it has, of a series in which nobody
 // else gives numbers, and is its last one.
 func TestChainDrill_ComesBack(t *testing.T) {
-	drill(t, monday, func(c *chain, s *site) {
+	drill(t, monday, func(c *network, s *site) {
 		old := s.box
 		first := s.sold(old)
 		time.Sleep(time.Minute)
@@ -98,7 +98,7 @@ func TestChainDrill_ComesBack(t *testing.T) {
 func TestChainDrill_January(t *testing.T) {
 	for name, on := range map[string]bool{"it runs": true, "it starts": false} {
 		t.Run(name, func(t *testing.T) {
-			drill(t, newYear.Add(-3*time.Hour), func(c *chain, s *site) {
+			drill(t, newYear.Add(-3*time.Hour), func(c *network, s *site) {
 				old := s.box
 				s.sold(old)
 				time.Sleep(time.Minute)
@@ -130,7 +130,7 @@ func TestChainDrill_January(t *testing.T) {
 func TestChainDrill_Race(t *testing.T) {
 	for name, order := range map[string][2]int{"in order": {0, 1}, "against it": {1, 0}} {
 		t.Run(name, func(t *testing.T) {
-			drill(t, monday, func(c *chain, s *site) {
+			drill(t, monday, func(c *network, s *site) {
 				old := s.box
 				s.sold(old)
 				time.Sleep(time.Minute)
@@ -159,7 +159,7 @@ func TestChainDrill_Race(t *testing.T) {
 func TestChainDrill_LastPieceLost(t *testing.T) {
 	for name, kind := range map[string]int{"its mark lives": markLives, "nothing lives": nothing} {
 		t.Run(name, func(t *testing.T) {
-			drill(t, monday, func(c *chain, s *site) {
+			drill(t, monday, func(c *network, s *site) {
 				old := s.box
 				numbers := make(map[string]bool)
 				for range 3 {
@@ -188,7 +188,7 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 func TestChainDrill_WrongClock(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"ahead": 50 * time.Minute, "behind": -50 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			drill(t, newYear.Add(-20*time.Minute), func(c *chain, s *site) {
+			drill(t, newYear.Add(-20*time.Minute), func(c *network, s *site) {
 				old := s.box
 				s.sold(old)
 				time.Sleep(time.Minute)
@@ -217,7 +217,7 @@ func TestChainDrill_WrongClock(t *testing.T) {
 }
 
 // codeAt returns the code of the document that MH holds under a number.
-func codeAt(t testing.TB, c *chain, number string) string {
+func codeAt(t testing.TB, c *network, number string) string {
 	t.Helper()
 	for code, a := range c.sim.Accepted() {
 		if strings.HasSuffix(numberOf(a.Document), number) {
@@ -229,7 +229,7 @@ func codeAt(t testing.TB, c *chain, number string) string {
 }
 
 // unique fails if MH saw a number or a code twice, or any other breach.
-func (c *chain) unique() {
+func (c *network) unique() {
 	c.t.Helper()
 	for _, breach := range c.sim.Audit() {
 		c.t.Errorf("MH saw: %s", breach)

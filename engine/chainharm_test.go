@@ -34,7 +34,7 @@ type image struct {
 }
 
 // tell logs a step; DTE_LOG shows it.
-func (c *chain) tell(format string, args ...any) {
+func (c *network) tell(format string, args ...any) {
 	if os.Getenv("DTE_LOG") != "" {
 		c.t.Logf("%v "+format, append([]any{time.Now().Format(time.DateTime)}, args...)...)
 	}
@@ -582,7 +582,7 @@ func (s *site) losePieces() {
 }
 
 // some are up to three keys under a prefix.
-func (c *chain) some(prefix string) (keys []string) {
+func (c *network) some(prefix string) (keys []string) {
 	all := c.store.Keys(prefix)
 	for range min(len(all), 1+c.rand.IntN(3)) {
 		keys = append(keys, all[c.rand.IntN(len(all))])

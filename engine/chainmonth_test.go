@@ -46,9 +46,9 @@ var (
 	chainDirectors             = []fleetwire.Key{fleetwire.Public(chainDirector)}
 )
 
-// chain is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the
+// network is a centre, its store, MH, and branches whose boxes crash, die, are replaced, come back, and lose the
 // connection to either.
-type chain struct {
+type network struct {
 	t     testing.TB
 	rand  *rand.Rand
 	rules disktest.Rules
@@ -86,7 +86,7 @@ func (p *chainPlayed) add(o chainPlayed) {
 
 // site is a branch: its box, its former boxes that are still alive, and the answers to its tills.
 type site struct {
-	chain *chain
+	chain *network
 	name  string
 	index int
 	box   *chainBox
@@ -144,7 +144,7 @@ func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPla
 	if seed%3 == 0 {
 		begin = newYear.Add(-length / 2)
 	}
-	inChain(t, seed, begin, func(c *chain) {
+	inChain(t, seed, begin, func(c *network) {
 		for end := time.Now().Add(length); time.Now().Before(end); {
 			c.step()
 		}
@@ -165,7 +165,7 @@ func playChain(t *testing.T, seed uint64, length time.Duration) (played chainPla
 var newYear = time.Date(2027, 1, 1, 6, 0, 0, 0, time.UTC)
 
 // inChain runs a test with a chain in fake time.
-func inChain(t *testing.T, seed uint64, begin time.Time, fn func(*chain)) {
+func inChain(t *testing.T, seed uint64, begin time.Time, fn func(*network)) {
 	common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
@@ -175,9 +175,9 @@ func inChain(t *testing.T, seed uint64, begin time.Time, fn func(*chain)) {
 	})
 }
 
-func newChain(t *testing.T, seed uint64) *chain {
+func newChain(t *testing.T, seed uint64) *network {
 	t.Helper()
-	c := &chain{t: t, rand: rand.New(rand.NewPCG(seed, 22)), rules: disktest.AllRules[seed%3],
+	c := &network{t: t, rand: rand.New(rand.NewPCG(seed, 22)), rules: disktest.AllRules[seed%3],
 		store: fleettest.New(time.Now), keys: bundle.Keys{Pinned: []bundle.Key{fleetwire.Public(chainAuthor)}}}
 	c.sim = simulator.New(simulator.Options{Seed: seed, Now: time.Now, Logger: quiet,
 		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: common(t).key.Public()}}})
@@ -199,7 +199,7 @@ func newChain(t *testing.T, seed uint64) *chain {
 }
 
 // end ends every box, also where a test has failed in the middle.
-func (c *chain) end() {
+func (c *network) end() {
 	for _, m := range c.boxes {
 		if m.stopAll != nil {
 			m.powerOff()
@@ -208,7 +208,7 @@ func (c *chain) end() {
 	}
 }
 
-func (c *chain) chaos(x simulator.Chaos) {
+func (c *network) chaos(x simulator.Chaos) {
 	x.LotMS = 120_000
 	if err := c.sim.Chaos(x); err != nil {
 		c.t.Fatal(err)
@@ -216,11 +216,11 @@ func (c *chain) chaos(x simulator.Chaos) {
 }
 
 // upTo returns a random time; each order of magnitude is equally likely.
-func (c *chain) upTo(least, most time.Duration) time.Duration {
+func (c *network) upTo(least, most time.Duration) time.Duration {
 	return time.Duration(float64(least) * math.Pow(float64(most)/float64(least), c.rand.Float64()))
 }
 
-func (c *chain) step() {
+func (c *network) step() {
 	s := c.sites[c.rand.IntN(len(c.sites))]
 	n := c.rand.IntN(30)
 	c.tell("%s: step %d", s.name, n)
@@ -264,7 +264,7 @@ func (c *chain) step() {
 }
 
 // meanwhile sells during an outage; the whole power may fail in it.
-func (c *chain) meanwhile(s *site, long time.Duration) {
+func (c *network) meanwhile(s *site, long time.Duration) {
 	for left := long; left > 0; {
 		s.rush()
 		part := min(left, c.upTo(10*time.Minute, 24*time.Hour))
@@ -280,7 +280,7 @@ func (c *chain) meanwhile(s *site, long time.Duration) {
 }
 
 // calm mends every connection.
-func (c *chain) calm() {
+func (c *network) calm() {
 	c.chaos(simulator.Chaos{})
 	for _, s := range c.sites {
 		s.putBack()
@@ -341,7 +341,7 @@ func (s *site) sell(m *chainBox) {
 }
 
 // check compares every sale with its box's record and MH's document, and every branch with the desired state.
-func (c *chain) check() {
+func (c *network) check() {
 	c.t.Helper()
 	numbers := make(map[string]string) // by year and number, the document that MH holds
 	for code, a := range c.sim.Accepted() {
