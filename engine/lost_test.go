@@ -175,13 +175,13 @@ func (b *box) pieces(early rows) (list []piece) {
 			return nil
 		}
 		seen[kind] = true
-		list = append(list, piece{entry, entryRow})
+		list = append(list, piece{entry: entry, name: entryRow})
 		if old := early[entry.ID]; old != nil && !bytes.Equal(old, now[entry.ID]) {
-			list = append(list, piece{entry, oldRow})
+			list = append(list, piece{entry: entry, name: oldRow})
 		}
 		parts, err := b.store.Parts(entry.Code)
 		for _, part := range parts {
-			list = append(list, piece{entry, part.Name})
+			list = append(list, piece{entry: entry, name: part.Name})
 		}
 		return err
 	})
