@@ -76,7 +76,7 @@ func TestChainDrill_ComesBack(t *testing.T) {
 		s.wg.Go(func() { during = s.sold(old) })
 		time.Sleep(2 * time.Second)
 		old.line.set(plugged)
-		time.Sleep(6 * time.Minute)
+		time.Sleep(11 * time.Minute)
 		s.wg.Wait()
 		c.chaos(simulator.Chaos{})
 		if during == "" || during <= late || !strings.Contains(during, "P001") {
@@ -200,7 +200,7 @@ func TestChainDrill_WrongClock(t *testing.T) {
 				m.anyClock = true
 				m.turnOn()
 				s.sold(m)
-				time.Sleep(6 * time.Minute)
+				time.Sleep(11 * time.Minute)
 				s.turnedAway(old)
 				c.publish()
 				time.Sleep(2 * time.Hour)
