@@ -94,6 +94,7 @@ type Shipper struct {
 // state records how much of the copy is in the store. It is saved before and after each piece. A lost state is rebuilt
 // from the store.
 type state struct {
+	Of       string `json:"of"` // the chain, the branch and the box's key
 	Epoch    int64  `json:"epoch"`
 	Number   int64  `json:"number"`
 	Previous string `json:"previous,omitempty"`
@@ -126,8 +127,9 @@ func New(o Options) (*Shipper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
 	}
-	if json.Unmarshal(b, &s.state) != nil {
-		s.state = state{} // find searches the store for the last piece
+	of := fmt.Sprint(o.Chain, o.Branch, fleetproto.EncodeKey(fleetproto.Public(o.Box).Public))
+	if json.Unmarshal(b, &s.state) != nil || s.state.Of != of {
+		s.state = state{Of: of} // find searches the store for the last piece
 	}
 	s.sent[s.state.File] = s.state.Offset
 	if s.state.Cloned {
@@ -385,7 +387,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	c := s.chest(epoch)
-	n := state{Epoch: epoch}
+	n := state{Of: s.state.Of, Epoch: epoch}
 	_, end, _, err := c.lastPart(ctx)
 	if err != nil {
 		return err

@@ -219,6 +219,11 @@ func TestShip_Cloned(t *testing.T) {
 	if clone.cloned != 2 {
 		t.Error("the next start has forgotten it")
 	}
+	// Under a key of its own and enrolled again, the copy of the disk is another box.
+	clone.start(other, 2)
+	if clone.steps(); clone.cloned != 2 || w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) == nil {
+		t.Errorf("the box with another key is stopped for good: told %d times", clone.cloned)
+	}
 }
 
 // TestShip_ClonedBehind: the chain's store was put back, and a copy of the box ships under the lost numbers. The copy
