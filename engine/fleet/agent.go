@@ -269,17 +269,9 @@ func find(list []Bundle, digest string) *Bundle {
 	return nil
 }
 
-// inPlace returns another bundle of a rule's generation that is in force; without such a bundle, the coming bundle;
-// otherwise nil.
-func inPlace(list []Bundle, r fleetproto.Rule) (best *Bundle) {
-	for i := range list {
-		b := &list[i]
-		same := b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
-		if same && b.Digest != r.Digest && b.inForce() && (best == nil || best.Where == Coming && b.Where == Live) {
-			best = b
-		}
-	}
-	return best
+// named reports whether a list of rules has a bundle.
+func named(list []fleetproto.Rule, digest string) bool {
+	return slices.ContainsFunc(list, func(r fleetproto.Rule) bool { return r.Digest == digest })
 }
 
 // admissionOrder is the order in which kinds of bundles are admitted: cases of documents and events need the
@@ -312,6 +304,7 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 // refused version blocks nothing: readDesired reads the versions after it, at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
+	before := taken
 	signer, now := a.state.Signer, a.o.Now()
 	var last *fleetproto.Desired
 	var data []byte
@@ -341,7 +334,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		if !signed { // a later version may name its digest
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
-		if linked = linked && d != nil && d.Follows(seen) == nil; signed && !linked && !d.Mended(taken) {
+		if linked = linked && d != nil && d.Follows(seen) == nil; signed && !linked && !d.Mended(taken) && !d.Mended(before) {
 			err = fmt.Errorf("%w: it follows another version %d than the one that this box verified (%.12s)",
 				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}

@@ -112,7 +112,7 @@ func TestAgent_Back(t *testing.T) {
 	w.live(third) // it is wanted again
 	w.pass(20 * time.Minute)
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "live catalogos 1.0.1", "live catalogos 1.0.2",
-		"withdrawn catalogos 1.0.2")
+		"withdrawn catalogos 1.0.2", "live catalogos 1.0.2")
 	if got := w.where(third); got != "live" {
 		t.Error(got)
 	}

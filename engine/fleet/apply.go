@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (a *Agent) reconcile(ctx context.Context) {
 		return
 	}
 	// The bundles of the live state come first: a roll-out replaces them.
-	seen, left, live := a.watchShelf(d), a.leaveRollouts(ctx, d), a.takeLive(ctx, d)
+	seen, left, live := a.watchShelf(d), a.leaveUnwanted(ctx, d), a.takeLive(ctx, d)
 	if left == nil || errors.Is(left, errOwed) { // otherwise the bundles that the next roll-out replaces are unknown
 		left = errors.Join(left, a.beginRollout(d, now))
 	}
@@ -75,7 +76,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	replaced := func(r fleetproto.Rule) bool {
 		return t.of(d.Rollout) && !t.Stage.Failed() &&
-			slices.ContainsFunc(t.Rules, func(o takenRule) bool { return r.SameGeneration(o.Rule) })
+			slices.ContainsFunc(t.Rules, r.SameGeneration)
 	}
 	var faults []error
 	for _, r := range slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind) {
@@ -96,7 +97,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 			continue
 		}
 		faults = append(faults, a.change(func(s *state) {
-			clear(s.Refused) // the reasons of earlier versions
+			maps.DeleteFunc(s.Refused, func(_ string, before refusal) bool { return before.Version != d.Version })
 			s.Refused[r.Digest] = refusal{d.Version, refused}
 			a.queueRefusal(s, d, r, "", refused)
 		}))
@@ -107,6 +108,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 // queueRefusal queues the act by which the branch reports that it refuses a bundle. No further act about it follows.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
+	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
 	a.queueAct(s, fleetproto.Act{What: fleetproto.ActRefused, Version: d.Version, Rollout: rollout, Rule: r.String(),
 		Digest: r.Digest, Document: r.Document, Reason: reason})
 }
@@ -119,6 +121,8 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
+		case b.Where == Coming && rollout != "": // the box may have lost its state since it admitted the bundle
+			return "", a.take(r, rollout)
 		case b.inForce():
 			return "", nil
 		case b.Where == Spare:
@@ -127,6 +131,9 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			// The bundle was cancelled before its first day: it goes through the gate again.
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants the bundle again. If we crash after the step, the next look finds the bundle in force.
+			if err := a.take(r, rollout); err != nil {
+				return "", err
+			}
 			if err := a.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
 				return "", fmt.Errorf("going on with %s %s: %w", b.Name, b.Version, err)
 			}
@@ -150,11 +157,8 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if refused := differs(file, r); refused != "" {
 		return refused, nil
 	}
-	if _, told := a.state.Told[r.Digest]; !told {
-		// From here on the agent reports every change of the bundle.
-		if err := a.change(func(s *state) { s.Told[r.Digest] = "" }); err != nil {
-			return "", err
-		}
+	if err := a.take(r, rollout); err != nil {
+		return "", err
 	}
 	o := order(d, rollout)
 	o.AmountsChange, o.FewerCases = r.AmountsChange || rollout == "", r.FewerCases || rollout == ""
@@ -184,8 +188,46 @@ func differs(file []byte, r fleetproto.Rule) string {
 	return ""
 }
 
-// beginRollout begins a roll-out if the branch is in its ring. It records the bundles that the roll-out will replace
-// before any bundle is replaced.
+// take notes what a bundle replaces here, before it replaces it. From then on the agent reports every change of the
+// bundle.
+func (a *Agent) take(r fleetproto.Rule, rollout string) error {
+	return a.change(func(s *state) {
+		s.Told[r.Digest] = s.Told[r.Digest]
+		if slices.ContainsFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest }) {
+			return
+		}
+		t := tookRule{Rule: r, Rollout: rollout}
+		for _, b := range a.o.Rules.Bundles() {
+			same := b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
+			if same && b.Digest != r.Digest && b.inForce() {
+				t.Before = append(t.Before, b)
+			}
+		}
+		s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool {
+			at := slices.IndexFunc(t.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
+			if at < 0 || !o.Owed {
+				return false
+			}
+			t.Before = append(slices.Delete(t.Before, at, at+1), o.Before...) // nobody wants to return to that bundle
+			return true
+		})
+		s.Took = append(s.Took, t)
+	})
+}
+
+// returnsTo returns the replaced bundle that would be in force on a day; nil: there is none.
+func (r *tookRule) returnsTo(day string) (best *Bundle) {
+	for i := range r.Before {
+		b := &r.Before[i]
+		if b.From <= day && (best == nil || cmp.Or(strings.Compare(b.From, best.From),
+			bundle.Compare(b.Version, best.Version)) > 0) {
+			best = b
+		}
+	}
+	return best
+}
+
+// beginRollout begins a roll-out if the branch is in its ring.
 func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	r := d.Rollout
 	if r == nil || !r.Takes(a.o.Branch, now) || a.state.Taken.of(r) {
@@ -194,21 +236,15 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	shelf := a.o.Rules.Bundles()
 	t := &taken{Rollout: r.Name, State: r.State, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
-		if b := find(shelf, rule.Digest); b != nil && b.Where == Live {
-			continue // the branch got the bundle in another way: the roll-out may not take it back
+		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
+			continue // the branch has, or gets, the bundle in another way: the roll-out may not take it back
 		}
 		if l := a.owedBefore(d, shelf, rule); l != nil {
 			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, l)
 		}
-		replaced := inPlace(shelf, rule)
-		for _, owed := range a.state.Owed {
-			if replaced != nil && owed.Rule.Digest == replaced.Digest { // nobody wants to return to that bundle
-				replaced = owed.Replaced
-			}
-		}
-		t.Rules = append(t.Rules, takenRule{Rule: rule, Replaced: replaced})
+		t.Rules = append(t.Rules, rule)
 	}
-	slices.SortStableFunc(t.Rules, func(a, b takenRule) int { return byKind(a.Rule, b.Rule) })
+	slices.SortStableFunc(t.Rules, byKind)
 	return a.change(func(s *state) { s.Taken = t })
 }
 
@@ -231,14 +267,14 @@ func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetprot
 // branch leaves the bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
+	if t.of(d.Rollout) && t.Stage == fleetproto.StageRefused { // a hold keeps nothing that was refused
+		return a.undoRollout(ctx, d, t)
+	}
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
 		return nil
 	}
-	if t.Stage == fleetproto.StageRefused {
-		return a.undoRollout(ctx, d, t)
-	}
 	for _, r := range t.Rules {
-		refused, err := a.ensureRule(ctx, d, r.Rule, t.Rollout)
+		refused, err := a.ensureRule(ctx, d, r, t.Rollout)
 		if err != nil {
 			return err
 		}
@@ -247,7 +283,7 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 		}
 		err = a.change(func(s *state) {
 			s.Taken.Stage, s.Taken.Since, s.Taken.Reason = fleetproto.StageRefused, a.o.Now().UTC(), refused
-			a.queueRefusal(s, d, r.Rule, t.Rollout, refused)
+			a.queueRefusal(s, d, r, t.Rollout, refused)
 		})
 		if err != nil {
 			return err
@@ -260,56 +296,50 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 // undoRollout leaves all bundles of a roll-out that the branch refused.
 func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
 	var faults []error
-	for _, r := range t.Rules {
+	for _, r := range a.state.Took {
 		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
-		if b != nil && b.Where == Live && r.Replaced == nil {
-			continue // no earlier bundle exists: this bundle stays
+		if !t.has(r.Rule.Digest) || b != nil && b.Where == Live && r.returnsTo(dte.Date(a.o.Now())) == nil {
+			continue // it is not the roll-out's, or no earlier bundle exists: this bundle stays
 		}
-		faults = append(faults, a.stepBack(ctx, d, t.Rollout, r))
+		faults = append(faults, a.stepBack(ctx, d, r))
 	}
 	return errors.Join(faults...)
 }
 
-// leaveRollouts leaves the bundles of the last roll-out that this box began, if the centre no longer wants them. It
-// returns to the bundles that they replaced here, never to older bundles. It does so once for each roll-out. Therefore
-// a thief of the director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now,
-// leaveRollouts tries again later; other roll-outs do not wait for it.
-func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error {
+// leaveUnwanted leaves the bundles that this box took and the centre no longer wants. It returns to the bundles that
+// they replaced here, never to older bundles. It does so once for each bundle, and no further than one bundle behind
+// the live state: a thief of the director's key cannot lead a branch back step by step. If the branch cannot leave a
+// bundle now, leaveUnwanted tries again later; no roll-out waits for it.
+func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
-	owed := slices.DeleteFunc(slices.Clone(a.state.Owed), func(r takenRule) bool {
-		wanted := func(o fleetproto.Rule) bool { return o.Digest == r.Rule.Digest }
-		if slices.ContainsFunc(d.Live.Rules, wanted) || d.Rollout != nil && slices.ContainsFunc(d.Rollout.State.Rules,
-			wanted) {
-			return true
-		}
-		err := a.stepBack(ctx, d, "", r)
-		faults = append(faults, err)
-		return err == nil
-	})
-	t := a.state.Taken
+	var took []tookRule
 	over := false
-	if t != nil && !t.of(d.Rollout) {
-		for _, r := range t.Rules {
-			at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
-			if at >= 0 && (d.Live.Rules[at].Digest == r.Rule.Digest || r.Replaced == nil ||
-				d.Live.Rules[at].Digest != r.Replaced.Digest) {
-				continue // every branch runs the bundle now, or takeLive brings a newer bundle
+	for _, r := range a.state.Took {
+		at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
+		switch {
+		case named(d.Live.Rules, r.Rule.Digest):
+			took = slices.DeleteFunc(took, func(o tookRule) bool { return o.Rule.SameGeneration(r.Rule) })
+		case a.state.Taken.of(d.Rollout) && named(d.Rollout.State.Rules, r.Rule.Digest):
+		case at < 0 && r.Rollout == "": // the live state brought the bundle, and says nothing about it any more
+		case at >= 0 && !slices.ContainsFunc(r.Before,
+			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle
+		default:
+			over = over || a.state.Taken.has(r.Rule.Digest)
+			err := a.stepBack(ctx, d, r)
+			if err == nil {
+				continue
 			}
-			over = true
-			if err := a.stepBack(ctx, d, t.Rollout, r); err != nil {
-				faults, owed = append(faults, err), append(owed, r)
-			}
+			faults, r.Owed = append(faults, err), true
 		}
+		took = append(took, r)
 	}
-	if over || len(owed) != len(a.state.Owed) {
-		err := a.change(func(s *state) {
-			if s.Owed = owed; over { // without over, the centre may still take the roll-out back
-				s.Taken = nil
-			}
-		})
-		if err != nil {
-			return err
+	err := a.change(func(s *state) {
+		if s.Took = took; over { // without over, the centre may still take the roll-out back
+			s.Taken = nil
 		}
+	})
+	if err != nil {
+		return err
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("%w: %w", errOwed, err)
@@ -320,21 +350,21 @@ func (a *Agent) leaveRollouts(ctx context.Context, d *fleetproto.Desired) error 
 // errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle of a roll-out and puts the replaced bundle in force again. If the bundle is still coming, or
-// replaced no bundle because its type of document was new, stepBack only takes it off.
-func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, rollout string, r takenRule) error {
-	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
+// stepBack leaves a bundle and puts the bundle in force again that would be in force without it. If the bundle is still
+// coming, or replaced no bundle because its type of document was new, stepBack only takes it off.
+func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule) error {
+	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), r.returnsTo(dte.Date(a.o.Now()))
 	switch {
 	case b == nil || !b.inForce():
 		return nil
-	case b.Where == Coming || r.Replaced == nil:
-		if err := a.o.Rules.Cancel(ctx, *b, order(d, rollout)); err != nil {
+	case b.Where == Coming || to == nil:
+		if err := a.o.Rules.Cancel(ctx, *b, order(d, r.Rollout)); err != nil {
 			return fmt.Errorf("cancelling %s %s: %w", b.Name, b.Version, err)
 		}
 		return nil
 	}
-	if err := a.o.Rules.StepBack(ctx, *r.Replaced, order(d, rollout)); err != nil {
-		return fmt.Errorf("going back to %s %s: %w", r.Replaced.Name, r.Replaced.Version, err)
+	if err := a.o.Rules.StepBack(ctx, *to, order(d, r.Rollout)); err != nil {
+		return fmt.Errorf("going back to %s %s: %w", to.Name, to.Version, err)
 	}
 	return nil
 }
@@ -419,9 +449,7 @@ func (t *taken) of(r *fleetproto.Rollout) bool {
 	return t != nil && r != nil && t.Rollout == r.Name && reflect.DeepEqual(t.State, r.State)
 }
 
-func (t *taken) has(digest string) bool {
-	return t != nil && slices.ContainsFunc(t.Rules, func(r takenRule) bool { return r.Rule.Digest == digest })
-}
+func (t *taken) has(digest string) bool { return t != nil && named(t.Rules, digest) }
 
 // stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final.
 func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
@@ -433,9 +461,9 @@ func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 	}
 	stage = fleetproto.StageLive
 	for _, r := range t.Rules {
-		b := find(shelf, r.Rule.Digest)
+		b := find(shelf, r.Digest)
 		switch {
-		case b == nil || b.Where == Unsound:
+		case b == nil || b.Where == Unsound || b.Where == Retired && b.Off == OffCentre: // an earlier order took it off
 			return fleetproto.StageWaiting, ""
 		case b.Where == Retired && b.Off == OffItself:
 			return fleetproto.StageReturned, b.Reason

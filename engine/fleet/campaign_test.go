@@ -242,7 +242,10 @@ func (c *campaign) publish(memory bool) {
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(c.kept)) {
-			if c.store.Held(key) == nil || !strings.HasPrefix(key, fleetproto.DesiredRoot) {
+			held := c.store.Held(key)
+			// Once the trouble is over, the store's owner has deleted what the director did not sign.
+			foreign := c.calm && c.ordered[fleetproto.Digest(held)] == ""
+			if held == nil || foreign || !strings.HasPrefix(key, fleetproto.DesiredRoot) {
 				c.put(key, c.kept[key])
 			}
 		}

@@ -98,7 +98,9 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		}
 	}
 	err := a.change(func(s *state) {
-		s.Enrolled = next
+		if s.Enrolled = next; next.Own != before.Own {
+			s.Sequence = 0 // recall reads the last status of this epoch
+		}
 		if next.Over && !before.Over {
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}

@@ -97,8 +97,8 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// recall is for a box without state. It reads the branch's last status for the numbers at which its acts and its
-// statuses continue, and trusts nothing else in that status.
+// recall is for a box that begins an epoch or lost its state. It reads the branch's last status for the numbers at
+// which its acts and its statuses continue, and trusts nothing else in that status.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {

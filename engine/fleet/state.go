@@ -20,8 +20,10 @@ import (
 // written before any effect: a version before the version has an effect, an act before the act is sent, a number before
 // its use, the replaced bundle before the new bundle is admitted.
 type state struct {
-	Branch string `json:"branch"`
-	Group  string `json:"group"`
+	Branch string           `json:"branch"`
+	Chain  fleetproto.Chain `json:"chain"`
+	Key    string           `json:"key"` // the box's public key
+	Group  string           `json:"group"`
 
 	// The latest verified version of the desired state. It is the floor: the next version must contain its digest.
 	Version int64  `json:"version"`
@@ -42,8 +44,9 @@ type state struct {
 
 	// Taken is the last roll-out that this box began.
 	Taken *taken `json:"taken,omitempty"`
-	// Owed are bundles that the centre no longer wants but that the branch could not leave yet.
-	Owed []takenRule `json:"owed,omitempty"`
+	// Took are the bundles that the branch admitted by order, the oldest first, with what they replaced here. A bundle
+	// that the centre no longer wants stays in the list until the branch has left it.
+	Took []tookRule `json:"took,omitempty"`
 	// Told maps the digest of each bundle that the agent admitted to the last act about the bundle; "" for an admission
 	// that has not ended.
 	Told map[string]string `json:"told"`
@@ -70,16 +73,20 @@ type enrolled struct {
 type taken struct {
 	Rollout string           `json:"rollout"`
 	State   fleetproto.State `json:"state"` // of the roll-out
-	Rules   []takenRule      `json:"rules,omitempty"`
-	Stage   fleetproto.Stage `json:"stage"`
-	Since   time.Time        `json:"since"`
-	Reason  string           `json:"reason,omitempty"`
+	// Rules are its bundles that the branch did not have before.
+	Rules  []fleetproto.Rule `json:"rules,omitempty"`
+	Stage  fleetproto.Stage  `json:"stage"`
+	Since  time.Time         `json:"since"`
+	Reason string            `json:"reason,omitempty"`
 }
 
-// takenRule is a bundle of a roll-out. Replaced is the bundle of its generation that was in force before, or nil.
-type takenRule struct {
-	Rule     fleetproto.Rule `json:"rule"`
-	Replaced *Bundle         `json:"replaced,omitempty"`
+// tookRule is a bundle and the roll-out that brought it; "": the live state did. Before are the bundles of its
+// generation that were in force or coming until then.
+type tookRule struct {
+	Rule    fleetproto.Rule `json:"rule"`
+	Rollout string          `json:"rollout,omitempty"`
+	Before  []Bundle        `json:"before,omitempty"`
+	Owed    bool            `json:"owed,omitempty"` // the branch could not leave it yet
 }
 
 type refusal struct {
@@ -101,12 +108,16 @@ func (a *Agent) loadState() error {
 		a.saved = string(text)
 	}
 	s := &a.state
-	if s.Branch != a.o.Branch {
-		*s = state{Branch: a.o.Branch}
+	if s.Branch != a.o.Branch || s.Chain != a.o.Chain { // a test chain enrols nobody in production
+		*s = state{Branch: a.o.Branch, Chain: a.o.Chain}
+	}
+	// The director enrolled the key: a copy of the disk that got another key may not number.
+	if key := fleetproto.EncodeKey(a.public()); s.Key != key {
+		s.Key, s.Enrolled, s.Sequence = key, enrolled{}, 0
 	}
 	// The orders of another group say nothing about what this branch took in the group before.
 	if s.Group != a.o.Group {
-		s.Group, s.Version, s.Digest, s.Desired, s.Taken, s.Owed = a.o.Group, 0, "", nil, nil, nil
+		s.Group, s.Version, s.Digest, s.Desired, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil
 		clear(s.Refused)
 	}
 	// A version signed by a key that is no longer pinned has no effect; the floor stays.

@@ -1,0 +1,216 @@
+package fleet_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
+	"dtegate/rules/bundle"
+)
+
+// cutAt cuts the power once the state holds a text; it reports whether that happened.
+func (w *world) cutAt(text string) (cut bool) {
+	defer func() {
+		w.disk.Commit = nil
+		if r := recover(); r != nil {
+			cut = r == powerCut{}
+		}
+	}()
+	w.disk.Commit = func(_ string, done bool) {
+		if held, _ := w.disk.Load(); done && strings.Contains(string(held), text) {
+			panic(powerCut{})
+		}
+	}
+	w.pass(5 * time.Minute)
+	return false
+}
+
+// refuse makes the gate refuse each bundle of these names.
+func (w *world) refuse(names ...string) {
+	w.gate.Refuse = func(b *bundle.Bundle) string {
+		if slices.Contains(names, b.Manifest.Name) {
+			return "case 3 differs"
+		}
+		return ""
+	}
+}
+
+// TestAgent_BackPairs: a branch goes back to what the centre desired before, however it came to the bundle that it
+// leaves: as a correction of a law that waits for its day, without a roll-out, or after a roll-out that was taken back.
+func TestAgent_BackPairs(t *testing.T) {
+	const law = "2026-12-01"
+	for name, c := range map[string]struct {
+		from          string // first day of the second and the third version
+		rollouts      []int  // versions that come by a roll-out, which the centre then takes as the live state
+		tried         bool   // the fourth version is rolled out and taken back
+		before, after time.Duration
+		want          int // the version in force at the end
+	}{
+		"a correction of a law, before its day":      {from: law, rollouts: []int{1, 2}, after: 9 * 24 * time.Hour, want: 1},
+		"a correction of a law, after its day":       {from: law, rollouts: []int{1, 2}, before: 9 * 24 * time.Hour, want: 1},
+		"a branch that was silent for the roll-outs": {want: 1},
+		"another roll-out was taken back before":     {rollouts: []int{1, 2}, tried: true, want: 1},
+	} {
+		w := newWorld(t)
+		w.enrol(1, w.box, director)
+		var rules []fleetproto.Rule
+		for i, version := range []string{"1.0.0", "1.0.1", "1.0.2", "1.0.3"} {
+			from := "2026-01-01"
+			if i > 0 && c.from != "" {
+				from = c.from
+			}
+			rules = append(rules, w.rule("a", version, from))
+		}
+		w.live(rules[0])
+		w.start()
+		for i := range 3 {
+			if slices.Contains(c.rollouts, i) {
+				w.rollout("r", rules[i])
+				w.pass(5 * time.Minute)
+			}
+			w.live(rules[i])
+			w.pass(5 * time.Minute)
+		}
+		if c.tried {
+			w.rollout("r", rules[3])
+			w.pass(5 * time.Minute)
+			w.live(rules[2])
+			w.pass(5 * time.Minute)
+		}
+		w.pass(c.before)
+		w.live(rules[1])
+		w.pass(10*time.Minute + c.after)
+		if s := w.status(); w.where(rules[c.want]) != "live" || s.Desired.Trouble != "" {
+			t.Errorf("%s: %s, %s, %s: %s", name, w.where(rules[0]), w.where(rules[1]), w.where(rules[2]), s.Desired.Trouble)
+		}
+	}
+}
+
+// TestAgent_LawAgain: a law that every branch has, published once more together with a bundle that the branch refuses,
+// stays where it is.
+func TestAgent_LawAgain(t *testing.T) {
+	w := newWorld(t)
+	first, law, bad := w.rule("a", "1.0.0"), w.rule("a", "2.0.0", "2026-12-01"), w.rule("b", "1.0.0")
+	w.refuse("b")
+	w.live(first)
+	w.start()
+	w.pass(5 * time.Minute)
+	w.live(law)
+	w.pass(5 * time.Minute)
+	w.rollout("r4", law, bad)
+	w.pass(9 * 24 * time.Hour)
+	if w.where(law) != "live" || w.stage() != fleetproto.StageRefused {
+		t.Errorf("%s, %s", w.where(law), w.stage())
+	}
+	same(t, "changes", w.gate.Changes, "admit a 1.0.0", "admit a 2.0.0")
+}
+
+// TestAgent_RefusedThenHeld: a roll-out that the branch refused is left, also where the power fails before and the
+// centre holds the roll-out because of this refusal.
+func TestAgent_RefusedThenHeld(t *testing.T) {
+	w := newWorld(t)
+	a, b := w.rule("a", "1.0.0"), w.rule("b", "1.0.0")
+	w.live(a, b)
+	w.start()
+	w.pass(5 * time.Minute)
+	w.refuse("b")
+	w.rollout("r2", w.rule("a", "1.0.1"), w.rule("b", "1.0.1"))
+	if !w.cutAt(`"stage":"refused"`) {
+		t.Fatal("the power did not fail")
+	}
+	w.publish(func(d *fleetproto.Desired) {
+		held := *d.Rollout
+		held.Held, d.Rollout = true, &held
+	})
+	w.start()
+	if w.pass(10 * time.Minute); w.where(a) != "live" {
+		t.Errorf("the stage is %s, and a bundle of the roll-out is in force", w.stage())
+	}
+}
+
+// TestAgent_AgainThenCut: a bundle that was taken back and is rolled out again is not refused because the power failed.
+func TestAgent_AgainThenCut(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("a", "1.0.0"), w.rule("a", "1.0.1")
+	w.live(first)
+	w.start()
+	w.rollout("r2", second)
+	w.pass(5 * time.Minute)
+	w.live(first)
+	w.pass(5 * time.Minute)
+	w.rollout("r4", second)
+	if !w.cutAt(`"rollout":"r4"`) {
+		t.Fatal("the power did not fail")
+	}
+	w.start()
+	if w.pass(10 * time.Minute); w.stage() != fleetproto.StageLive || w.where(second) != "live" {
+		t.Errorf("%s, %s", w.stage(), w.where(second))
+	}
+}
+
+// TestAgent_TwoRefused: two bundles of one version that the branch refuses are tried once each.
+func TestAgent_TwoRefused(t *testing.T) {
+	w := newWorld(t)
+	w.refuse("a", "b")
+	w.live(w.rule("a", "1.0.0"), w.rule("b", "1.0.0"))
+	w.start()
+	w.pass(2 * time.Hour)
+	if len(w.ordered) != 2 {
+		t.Errorf("%d admissions", len(w.ordered))
+	}
+	same(t, "acts", w.acts(), "refused a 1.0.0", "refused b 1.0.0")
+}
+
+// TestAgent_OtherIdentity: an enrolment is worth nothing for another key, as a copy of the disk gets it, nor in another
+// chain or ambiente. The box waits to be enrolled.
+func TestAgent_OtherIdentity(t *testing.T) {
+	for name, alter := range map[string]func(*fleet.Options){
+		"another key":      func(o *fleet.Options) { o.Box = signer("box", 8) },
+		"another ambiente": func(o *fleet.Options) { o.Chain.Ambiente = "01" },
+		"another chain":    func(o *fleet.Options) { o.Chain.Name = "otra" },
+	} {
+		w := newWorld(t)
+		w.enrol(1, w.box, director)
+		w.live(w.rule("a", "1.0.0"))
+		w.start()
+		w.pass(5 * time.Minute)
+		o := w.options()
+		alter(o)
+		var err error
+		if w.agent, err = fleet.New(*o); err != nil {
+			t.Fatal(err)
+		}
+		before := w.agent.Fence().Standing()
+		w.pass(time.Hour)
+		after, err := o.Chain.OpenStatus(w.store.Held(fleetproto.StatusKey("centro", 0)), "centro", 0, public(o.Box))
+		if err != nil || before.Epoch > 0 || after.Epoch > 0 || w.agent.Fence().Standing().Numbers(points[0]) {
+			t.Errorf("%s: %+v, then %+v, %v", name, before, after, err)
+		}
+	}
+}
+
+// TestAgent_StatusAfterLoss: a box that lost its state, and does not get its enrolment at the first attempt, goes on
+// with the numbers of its statuses.
+func TestAgent_StatusAfterLoss(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.start()
+	w.pass(3 * time.Hour)
+	before := w.status().Sequence
+	w.disk = &fleettest.File{}
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if strings.HasPrefix(r.Key, fleetproto.BoxesFolder) {
+			w.store.Fault = nil
+			return fleettest.Failed
+		}
+		return fleettest.None
+	}
+	w.start()
+	if w.pass(20 * time.Minute); w.status().Sequence <= before {
+		t.Errorf("status %d follows %d", w.status().Sequence, before)
+	}
+}
