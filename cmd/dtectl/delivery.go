@@ -86,7 +86,7 @@ func (c *deliveryList) Run(ctx context.Context, top *adminclient.Options) error 
 
 type deliveryRetry struct {
 	Codes []string `arg:"" optional:"" help:"codigoGeneracion of each document."`
-	All   bool     `help:"What list shows."`
+	All   bool     `help:"All that list shows."`
 	adminclient.Flags
 }
 

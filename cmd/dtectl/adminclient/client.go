@@ -34,7 +34,7 @@ import (
 type Flags struct {
 	Gateway   string `help:"The operators' address of an appliance, https://host:port; default: of the configuration."`
 	TokenFile string `type:"existingfile" help:"File with its admin token; default: of the configuration."`
-	Pin       string `help:"Fingerprint, as of dtectl tls show; default: what the system trusts." placeholder:"HEX"`
+	Pin       string `help:"Fingerprint from dtectl tls show; default: what the system trusts." placeholder:"HEX"`
 }
 
 // Gateway is an appliance's admin API.

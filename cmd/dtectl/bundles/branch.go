@@ -278,7 +278,7 @@ func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, act str
 }
 
 type acknowledgeCommand struct {
-	Reason string `required:"" help:"Why it is well, for the branch's record."`
+	Reason string `required:"" help:"Why the return is right, for the branch's record."`
 	adminclient.BranchFlags
 }
 

@@ -26,7 +26,7 @@ import (
 type Command struct {
 	Dir   string   `default:"var/demo" env:"DTED_DEMO_DIR" type:"path" help:"The demo's folder, made on first use."`
 	Day   string   `placeholder:"yyyy-mm-dd" help:"Begin on a later day; there is no way back to an earlier one."`
-	Law   []string `type:"existingfile" placeholder:"FILE" help:"Bundles that the simulated authority takes for law."`
+	Law   []string `type:"existingfile" placeholder:"FILE" help:"Bundles that are the simulated authority's law."`
 	Chain bool     `help:"Three branches of a chain, on an object store."`
 	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }

@@ -30,7 +30,7 @@ type Recover struct {
 	DryRun     bool     `help:"Show what would be done and lost, and change nothing."`
 	AcceptLoss []string `help:"Numbers that are lost: \"M001P001 01: 17-19\", or none." sep:"none" placeholder:"LOSS"`
 	Ask        bool     `help:"Ask MH for at most 100 of the lost documents, over the network."`
-	Reason     string   `help:"For the journal."`
+	Reason     string   `help:"Why, for the journal."`
 }
 
 // Exit codes of recover.

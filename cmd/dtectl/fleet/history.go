@@ -17,7 +17,7 @@ import (
 // Log is dtectl fleet log.
 type Log struct {
 	JSON     bool     `help:"Write one JSON array."`
-	Since    Moment   `help:"From when on; default: the last 7 days." placeholder:"T"`
+	Since    Moment   `help:"Since this time; default: the last 7 days." placeholder:"T"`
 	Branches []string `arg:"" optional:"" help:"Only these branches; default: all, and what was published."`
 }
 

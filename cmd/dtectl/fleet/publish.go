@@ -23,7 +23,7 @@ import (
 type Publish struct {
 	Files       []string      `arg:"" type:"existingfile" help:"Signed bundles, at most one settings file."`
 	Group       string        `required:"" help:"Group of branches, as their fleet.group has it."`
-	Pilots      []string      `help:"Branches that apply it first; alone, without --share." placeholder:"A,B"`
+	Pilots      []string      `help:"Branches that apply it first; without --share only these." placeholder:"A,B"`
 	Share       *Percent      `help:"Percentage in the first ring; default 5, or 0 with --pilots." placeholder:"5"`
 	NotBefore   Moment        `help:"No branch applies it before this time." placeholder:"T"`
 	Soak        time.Duration `default:"1h" help:"How long a ring is watched before the next one opens."`

@@ -137,7 +137,7 @@ func (c *Roll) say(group, text string) {
 
 // Hold is dtectl fleet hold.
 type Hold struct {
-	Group  string `help:"Group; may be left out where there is one."`
+	Group  string `help:"Group; may be omitted if there is only one."`
 	Reason string `help:"Why, for the log."`
 }
 

@@ -28,7 +28,7 @@ import (
 
 // Serve is dtectl fleet serve.
 type Serve struct {
-	Listen       string   `default:"127.0.0.1:8090" help:"Address; others than this machine's need TLS and a password."`
+	Listen       string   `default:"127.0.0.1:8090" help:"Address; needs TLS and a password unless it is local."`
 	Certificate  string   `type:"existingfile" help:"TLS certificate, PEM."`
 	Key          string   `type:"existingfile" help:"Its private key, PEM."`
 	Names        []string `help:"More host names that a proxy may ask for." placeholder:"A,B"`
