@@ -25,7 +25,7 @@ type instance struct {
 	memory   api.Memory
 	meter    meter
 	evaluate api.Function
-	context  context.Context // holds around
+	context  context.Context // carries around to the host's functions
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
 	size     uint32 // length of the message buffer

@@ -51,7 +51,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 		return Entry{}, err
 	}
 
-	// The journal belongs to the series.
+	// The journal is that of the series: lock the series.
 	series := lockOfSeries(e.Series)
 	if err := held.add(ctx, series); err != nil {
 		return Entry{}, err

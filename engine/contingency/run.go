@@ -150,7 +150,7 @@ var ErrAway = errors.New("MH did not answer")
 type Branch struct {
 	Documents Documents
 	Store     *storage.Store
-	Lost      *record.LostRecords // of Store
+	Lost      *record.LostRecords // the lost records of Store
 	Signer    *sign.Signer
 	Sender    *authority.Sender
 	Rules     func() *rulestore.Book // in force

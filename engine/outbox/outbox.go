@@ -52,7 +52,7 @@ type Options struct {
 	Delivery  Delivery
 	Documents Documents
 	Store     *storage.Store
-	Lost      *record.LostRecords // of Store
+	Lost      *record.LostRecords // the lost records of Store
 	Issuer    record.Issuer
 	Logger    *slog.Logger
 	Now       func() time.Time

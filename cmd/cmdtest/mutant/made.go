@@ -193,7 +193,7 @@ func (w *maker) function(typ *ast.FuncType, body *ast.BlockStmt) {
 	})
 }
 
-// told: the call writes a log, a text or an error's text, or holds a lock.
+// told reports whether a call writes a log, a text or an error's text, or holds a lock.
 func told(c *ast.CallExpr) bool {
 	s, ok := c.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -232,7 +232,7 @@ func (w *maker) binary(n *ast.BinaryExpr) {
 		twin.other.String(), 1), w.source(n.Y))
 }
 
-// isText: a string is part of the sum.
+// isText reports whether a sum contains a string.
 func isText(e ast.Expr) bool {
 	if b, ok := e.(*ast.BinaryExpr); ok {
 		return isText(b.X) || isText(b.Y)
