@@ -339,18 +339,12 @@ func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 
 // missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
 func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) {
-	ends := make(map[string]Lead)
+	ends, all := make(map[string]Lead), maps.Clone(series)
 	for _, k := range known {
-		ends[k.Series] = k
+		ends[k.Series], all[k.Series] = k, series[k.Series]
 	}
-	names := slices.Sorted(maps.Keys(series))
-	for _, k := range known {
-		if _, ok := series[k.Series]; !ok {
-			names = append(names, k.Series)
-		}
-	}
-	for _, name := range names {
-		row := series[name]
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		row := all[name]
 		m := Missing{Series: name, Partial: g.numbers(row.Sequence)}
 		for _, from := range slices.Sorted(maps.Keys(g.at[row.Sequence])) {
 			hole := g.at[row.Sequence][from]

@@ -72,8 +72,9 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll takes each series from other, if other is at least as far in it.
-func (s copyState) noteAll(other copyState) {
+// noteAll takes each series and the feed from other, if other is at least as far in it.
+func (s *copyState) noteAll(other copyState) {
+	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
 		if p.Position >= s.Series[p.Sequence].Position {
 			s.noteReached(p)
@@ -243,7 +244,6 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 			continue // an unfinished fill: the log ends before it
 		}
 		e.told.noteAll(state)
-		e.told.Feed = max(e.told.Feed, state.Feed)
 		if e.counts = numbers[i]; e.after.Segment != e.counts {
 			e.unread += behind
 		}
@@ -491,10 +491,8 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 		if json.Unmarshal(f.Payload, &filled) != nil {
 			return ErrCorrupt
 		}
-		for _, p := range filled.Series {
-			state.noteReached(p)
-		}
-		state.Feed, *fill = max(state.Feed, filled.Feed), position{}
+		state.noteAll(filled)
+		*fill = position{}
 	}
 	return nil
 }
