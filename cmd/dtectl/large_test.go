@@ -58,15 +58,15 @@ func newLarge(t *testing.T) *large {
 		l.dir = t.TempDir()
 	}
 	l.prepare()
-	templates := l.templates()
-	l.row("size of one document, as its rows hold it", float64(templates[0].bytes())/1024, 0, "KiB")
+	originals := l.originals()
+	l.row("size of one document, as its rows hold it", float64(originals[0].bytes())/1024, 0, "KiB")
 	const fitting = 3 // the store while it compacts, and its backup
-	if free := int(l.free()); free < fitting*l.n*templates[0].bytes() {
-		l.n = free / fitting / templates[0].bytes()
+	if free := int(l.free()); free < fitting*l.n*originals[0].bytes() {
+		l.n = free / fitting / originals[0].bytes()
 		t.Logf("%s free: only %d documents", term.Bytes(int64(free)), l.n)
 	}
 	l.row("documents stored one by one before", float64(l.n), 0, "")
-	l.fill(templates)
+	l.fill(originals)
 	l.row("disk a document", float64(l.used(l.cfg.Data))/float64(l.n)/1024, 0, "KiB")
 	return l
 }

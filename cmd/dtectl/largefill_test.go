@@ -31,13 +31,13 @@ func saleLines(n int) string {
 		strings.Join(items, ",") + `],"condicionOperacion":1}`
 }
 
-// template is a real document, as the store keeps it.
-type template struct {
+// copied is a real document to copy, as the store keeps it.
+type copied struct {
 	settled storage.Entry
 	parts   []storage.Part
 }
 
-func (p *template) bytes() int {
+func (p *copied) bytes() int {
 	n := 2*len(p.settled.Head) + 700 // rows of journal, code, key
 	for _, part := range p.parts {
 		n += len(part.Data)
@@ -45,8 +45,8 @@ func (p *template) bytes() int {
 	return n
 }
 
-// templates sells a few times, with ten lines and with three, and reads what the store then holds.
-func (l *large) templates() (list []template) {
+// originals sells a few times, with ten lines and with three, and reads what the store then holds.
+func (l *large) originals() (list []copied) {
 	stopAuthority := l.authority()
 	_, _, stop := l.dted()
 	for range 4 {
@@ -62,7 +62,7 @@ func (l *large) templates() (list []template) {
 			return nil
 		}
 		parts, err := s.Parts(e.Code)
-		list = append(list, template{settled: e, parts: parts})
+		list = append(list, copied{settled: e, parts: parts})
 		return err
 	}), s.Close())
 	if len(list) < 6 {
@@ -78,8 +78,8 @@ func (l *large) open() *storage.Store {
 	return s
 }
 
-// fill copies the templates through Append and Advance, many at once, so that they share the disk's syncs.
-func (l *large) fill(templates []template) {
+// fill copies the originals through Append and Advance, many at once, so that they share the disk's syncs.
+func (l *large) fill(originals []copied) {
 	s := l.open()
 	start := time.Now()
 	first := start.AddDate(0, 0, -number(l.t, "DTE_LARGE_DAYS", 3*365))
@@ -89,7 +89,7 @@ func (l *large) fill(templates []template) {
 		workers.Go(func() {
 			for i := next.Add(1); i <= int64(l.n); i = next.Add(1) {
 				at := first.Add(time.Duration(i) * (start.Sub(first) / time.Duration(l.n)))
-				if err := templates[int(i)%len(templates)].copyTo(s, at, int(i%8)+1); err != nil {
+				if err := originals[int(i)%len(originals)].copyTo(s, at, int(i%8)+1); err != nil {
 					l.t.Error(err)
 					return
 				}
@@ -108,7 +108,7 @@ var (
 	fecEmiOf  = regexp.MustCompile(`"fecEmi":"[-0-9]{10}"`)
 )
 
-func (p *template) copyTo(s *storage.Store, at time.Time, point int) error {
+func (p *copied) copyTo(s *storage.Store, at time.Time, point int) error {
 	code, err := dte.NewCode(rand.Reader)
 	if err != nil {
 		return err

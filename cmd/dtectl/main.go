@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"log"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"text/template"
 
 	"github.com/alecthomas/kong"
 
@@ -114,19 +116,26 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
+// completions are the shells' scripts, with the table of verbs to fill in. Each script finds the verb on the line, and
+// offers the words that may follow it. If there are none, it offers files.
+//
+//go:embed completion.*
+var completions embed.FS
+
 // Run prints the completion of the shell, made from the table of verbs that also reads the command line.
 func (c *completionCommand) Run(k *kong.Context) error {
-	s := completions[c.Shell]
-	term.Printf("%s\n", s.begin)
-	describeVerbs(s.verb, k.Model.Node, nil)
-	for line := range strings.Lines(s.end) {
-		term.Printf("%s\n", strings.TrimSuffix(line, "\n"))
+	script, err := template.ParseFS(completions, "completion."+c.Shell)
+	if err != nil {
+		return err
 	}
-	return nil
+	return script.Execute(term.Out, describeVerbs(k.Model.Node, ""))
 }
 
-// describeVerbs prints, for each verb, a line with the verb and the words that may follow it.
-func describeVerbs(format string, n *kong.Node, path []string) {
+// described is a verb and the words that may follow it.
+type described struct{ Verb, Words string }
+
+// describeVerbs describes a verb and all verbs below it.
+func describeVerbs(n *kong.Node, verb string) []described {
 	var words []string
 	for _, c := range n.Children {
 		words = append(words, c.Name)
@@ -136,43 +145,9 @@ func describeVerbs(format string, n *kong.Node, path []string) {
 			words = append(words, "--"+f.Name)
 		}
 	}
-	term.Printf(format, strings.Join(path, " "), strings.Join(words, " "))
+	list := []described{{verb, strings.Join(words, " ")}}
 	for _, c := range n.Children {
-		describeVerbs(format, c, append(path, c.Name))
+		list = append(list, describeVerbs(c, strings.TrimSpace(verb+" "+c.Name))...)
 	}
-}
-
-// completions are the shells' completion scripts; the table of verbs goes between begin and end. Each script finds the
-// verb on the line, and offers the words that may follow it. If there are none, it offers files.
-var completions = map[string]struct{ begin, verb, end string }{
-	"bash": {"declare -A _dtectl_words=(", "[_%s]=\"%s\"\n", `)
-_dtectl() {
-  local verb="" w
-  for w in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
-    [[ -n ${_dtectl_words[_${verb:+$verb }$w]+x} ]] && verb="${verb:+$verb }$w"
-  done
-  COMPREPLY=($(compgen -W "${_dtectl_words[_$verb]}" -- "${COMP_WORDS[COMP_CWORD]}"))
-  [[ ${#COMPREPLY[@]} -eq 0 ]] && COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
-}
-complete -o filenames -F _dtectl dtectl
-`},
-	"zsh": {"typeset -gA _dtectl_words=(", "'_%s' '%s'\n", `)
-_dtectl() {
-  local verb="" w
-  for w in ${words[2,CURRENT-1]}; do
-    (( ${+_dtectl_words[_${verb:+$verb }$w]} )) && verb="${verb:+$verb }$w"
-  done
-  compadd -- ${=_dtectl_words[_$verb]} || _files
-}
-compdef _dtectl dtectl
-`},
-	"fish": {"set -g _dtectl_verbs", "set -a _dtectl_verbs '%[1]s'; " +
-		"complete -c dtectl -n \"_dtectl_at '%[1]s'\" -a '%[2]s'\n", `function _dtectl_at
-  set -l verb ""
-  for w in (commandline -opc)[2..-1]
-    contains -- (string trim "$verb $w") $_dtectl_verbs; and set verb (string trim "$verb $w")
-  end
-  test "$verb" = "$argv[1]"
-end
-`},
+	return list
 }

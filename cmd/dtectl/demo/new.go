@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	_ "embed"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -264,74 +265,7 @@ func (d *Demo) writeConfig(path string) error {
 	return config.WriteFile(path, []byte(text))
 }
 
-const configText = `ambiente = "00"             # CAT-001: "00" test, "01" production
-data = "data"
-mark = "mark"               # high-water mark: put it on a second medium
-tokens = "tokens.toml"
-%s
-[api]
-listen = %q
-tls = "off"                 # of the demonstration alone: see the defaults in cmd/dted/config
-rate = 10000                # requests a second by one token, the default is 50: the demonstration is measured
-
-[ops]
-listen = %q
-tls = "off"
-admin_token_file = "admin.token"
-
-[authority]
-url = "http://%s"
-password_file = "authority.password"
-ahead = %q                 # of the demonstration alone: a later day is rehearsed by it
-
-[contingency]
-responsible = {nombre = "María López", tipo_documento = "13", numero_documento = "012345678"}
-hurry = 30                  # of the demonstration alone: what a branch waits for takes a thirtieth of the time
-
-[mail]                      # optional: without it nothing is mailed
-host = %q
-port = %s
-security = "none"           # for the demonstration's inbox alone: the default is "mandatory"
-from = "dte@laceiba.example"
-
-[key]
-file = "signing.jwe"
-passphrase_file = "signing.passphrase"
-
-[rules]
-folder = "rules"
-engine = "compiler"
-cache = %q # of the checkout: its demonstrations have the same rules, compiled once
-threshold = 1
-
-[[rules.key]]
-id = "demo"
-file = "rules.key.pub"
-
-[issuer]
-id = 1
-slug = "abarrotes-la-ceiba"
-nit = %q
-nrc = %q
-nombre = "Abarrotes La Ceiba, S.A. de C.V."
-nombre_comercial = "La Ceiba"
-codigo_actividad = "47111"
-actividad_economica = "Venta en supermercados"
-tipo_establecimiento = "02"
-telefono = "22571234"
-correo = "facturas@laceiba.example"
-color_principal = "#1f5f8b"
-color_secundario = "#f2c14e"
-color_fondo = "#ffffff"
-client_id = 1
-created_at = 2026-01-05T08:00:00-06:00
-
-[issuer.direccion]
-departamento = "06"
-municipio = "23"
-distrito = "14"
-complemento = "Calle Arce 1020"
-
-[branch]
-id = %d
-%s%s`
+// configText is a format of fmt, see writeConfig.
+//
+//go:embed dted.toml.format
+var configText string

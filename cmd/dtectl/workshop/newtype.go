@@ -2,6 +2,7 @@ package workshop
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -383,57 +384,8 @@ func (t *newType) rule() string {
 	return b.String()
 }
 
+//go:embed rule.go.tmpl
+var ruleTemplate string
+
 var ruleText = template.Must(template.New("rule").Funcs(template.FuncMap{"column": func(i int) int { return 2 + i }}).
-	Parse(`// Module {{.Name}} computes {{.Title}}.
-package main
-
-import (
-	"dtegate/plugins/sdk"
-	"dtegate/rules/abi"
-)
-
-const faultOverflow = 0
-
-// columns and outputs are how many amounts a line brings and gets.
-const columns, outputs = {{len .Inputs}}, {{len .Outputs}}
-
-var description = &abi.Description{
-	Name: {{printf "%q" .Name}},
-{{with .Inputs}}	Columns: []abi.Field{ {{range .}}
-		{Name: {{printf "%q" .}}, Kind: "amount"},{{end}}
-	},
-{{end}}{{with .Outputs}}	LineOutputs: []abi.Field{ {{range .}}
-		{Name: {{printf "%q" .}}, Kind: "amount"},{{end}}
-	},
-{{end}}	Summary: []string{ {{- range $i, $name := .Summaries}}{{if $i}}, {{end}}{{printf "%q" $name}}{{end -}} },
-	Faults:  []abi.FaultText{faultOverflow: {Code: "AMOUNT_OVERFLOW", Message: "El monto supera 92,000,000,000.00"}},
-}
-
-// evaluate is only a start. TO SAY: each output of a line, and each amount of the summary.
-func evaluate(in *abi.Input, out *abi.Output) {
-	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
-	var total int64
-	for i := range in.N {
-{{if .Sale}}		product, ok := sdk.Times(in.Lines[i*columns], in.Lines[i*columns+1])
-		if !ok {
-			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
-			return
-		}
-{{range $i, $name := .Given}}		out.Lines[i*outputs+{{$i}}] = sdk.Optional(in.Lines[i*columns+{{column $i}}])
-{{end}}		sum, ok := sdk.Add(total, product)
-{{else if .Inputs}}		sum, ok := sdk.Add(total, in.Lines[i*columns])
-{{else}}		sum, ok := sdk.Add(total, sdk.One) // TO SAY: no amount of a line comes from the till
-{{end}}		if !ok {
-			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
-			return
-		}
-		total = sum
-	}
-	total = sdk.Round2(total)
-{{range .Summaries}}	out.Summary = append(out.Summary, total) // {{.}}
-{{end}}}
-
-func init() { sdk.Register(description, evaluate) }
-
-func main() {}
-`))
+	Parse(ruleTemplate))
