@@ -34,7 +34,6 @@ const (
 type accessLog struct {
 	log      *slog.Logger
 	now      func() time.Time
-	dropped  *prometheus.CounterVec
 	requests lines
 	refusals lines
 }
@@ -47,15 +46,9 @@ type lines struct {
 }
 
 func newAccessLog(o Options) *accessLog {
-	a := &accessLog{log: o.Logger, now: o.Now, dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "dte_access_log_dropped_total",
-		Help: "Lines of the access log that were left out because there were too many, by kind: request, refused."},
-		[]string{"kind"})}
+	a := &accessLog{log: o.Logger, now: o.Now}
 	a.requests.kind, a.requests.pace = "request", door.NewBuckets(requestLines, time.Second, requestBurst)
 	a.refusals.kind, a.refusals.pace = "refused", door.NewBuckets(refusalLines, time.Second, refusalBurst)
-	for _, l := range []*lines{&a.requests, &a.refusals} {
-		a.dropped.WithLabelValues(l.kind)
-	}
 	return a
 }
 
@@ -89,7 +82,6 @@ func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given boo
 
 func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, attrs []slog.Attr) {
 	if l.pace.Take("", a.now()) > 0 {
-		a.dropped.WithLabelValues(l.kind).Inc()
 		l.missing.Add(1)
 		return
 	}

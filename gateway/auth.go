@@ -200,11 +200,9 @@ type origins struct {
 }
 
 func newOrigins(listed []string, r prometheus.Registerer) *origins {
-	o := &origins{listed: listed, count: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dte_http_origins_total",
-		Help: "Requests of browser pages at the tills' listener, by whether api.browser_origins lists their origin " +
-			"(listed, other)."}, []string{"origin"})}
-	o.count.WithLabelValues("listed")
-	o.count.WithLabelValues("other")
+	o := &origins{listed: listed, count: record.NewCounters("dte_http_origins_total", "Requests of browser pages at "+
+		"the tills' listener, by whether api.browser_origins lists their origin (listed, other).", "origin", "listed",
+		"other")}
 	r.MustRegister(o.count)
 	return o
 }

@@ -186,7 +186,7 @@ func (g *Gateway) bound() {
 		note = o.Operators.Audit.Record
 	}
 	g.logins = door.NewLogins(note, o.Logger, o.Now)
-	o.Registry.MustRegister(g.access.dropped, g.logins.Counter())
+	o.Registry.MustRegister(g.logins.Counter())
 }
 
 // ownHost refuses requests of the operators' listener that name another host.

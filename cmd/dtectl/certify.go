@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,6 @@ import (
 	"dtegate/cmd/term"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/fairqueue"
 )
 
 type certifyCommand struct {
@@ -89,7 +87,7 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 			return nil, fmt.Errorf("reading the till's token: %w", err)
 		}
 		o.Token = strings.TrimSpace(string(token))
-		return func() {}, live(ctx, o, 1)
+		return func() {}, o.AwaitToken(ctx, 1)
 	}
 	point := c.PointOfSale
 	if point == 0 && len(cfg.Points) > 0 {
@@ -122,36 +120,11 @@ func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certif
 			term.Fprintf(term.Err, "token %d of this run is not revoked: %v\n", id, err)
 		}
 	}
-	if err := live(ctx, o, 100); err != nil {
+	if err := o.AwaitToken(ctx, 100); err != nil {
 		end()
 		return nil, err
 	}
 	return end, nil
-}
-
-// live asks until the appliance knows the token, at most most times. A new token is known within a second.
-func live(ctx context.Context, o *certify.Options, most int) error {
-	for tries := 1; ; tries++ {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL+"/dte/information", nil)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("x-api-token", o.Token)
-		resp, err := o.Client.Do(req)
-		if err != nil {
-			return fmt.Errorf("asking the appliance (is it running?): %w", err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			return nil
-		}
-		if tries == most {
-			return fmt.Errorf("the appliance does not accept the token of this run: HTTP %d", resp.StatusCode)
-		}
-		if err := fairqueue.Sleep(ctx, 100*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }
 
 func readReceivers(file string) (list []map[string]any, err error) {

@@ -99,7 +99,7 @@ func TestCertify_Token(t *testing.T) {
 	c := certifyCommand{Types: []string{"07", "14"}, Token: b.At("other"), Report: b.At("report.json"), Seed: 7,
 		Every: time.Millisecond, Patience: time.Minute}
 	if err := c.Run(t.Context(), b.Config); err == nil || !strings.Contains(err.Error(),
-		"does not accept the token of this run: HTTP 401") {
+		"the appliance says 401 UNAUTHORIZED") {
 		t.Error(err)
 	}
 	if branch.Sim.Received().Documents != 0 {

@@ -124,7 +124,8 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
-		version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client, hours{cfg.Branch, cfg.Now})
+		version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client,
+		openingHours(cfg.Branch, cfg.Now))
 	if d.access, err = access.Open(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}

@@ -183,24 +183,18 @@ func (s *status) month() *page.Month {
 	return &page.Month{Name: dte.Date(first)[:7], Totals: l.Totals}
 }
 
-// hours exports when the branch is open. Monitoring remembers these times while the box is off: a box that is switched
-// off at night is not dead.
-type hours struct {
-	branch config.Branch
-	now    func() time.Time
-}
-
-// Describe and Collect make hours a collector. Without opening hours in the configuration it shows nothing.
-func (h hours) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(h, ch) }
-
-// Collect implements prometheus.Collector.
-func (h hours) Collect(ch chan<- prometheus.Metric) {
-	first, second, ok := h.branch.NextOpenings(h.now().In(dte.Zone))
-	if !ok {
-		return
+// openingHours exports when the branch is open; nothing if the configuration has no hours. Monitoring remembers
+// these times while the box is off: a box that is switched off at night is not dead.
+func openingHours(branch config.Branch, now func() time.Time) prometheus.CollectorFunc {
+	return func(ch chan<- prometheus.Metric) {
+		first, second, ok := branch.NextOpenings(now().In(dte.Zone))
+		if !ok {
+			return
+		}
+		gauge := func(name, help string, at time.Time) { records.SendGauge(ch, name, help, at) }
+		gauge("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.",
+			first.From)
+		gauge("dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
+		gauge("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)
 	}
-	gauge := func(name, help string, at time.Time) { records.SendGauge(ch, name, help, at) }
-	gauge("dte_branch_opens_timestamp_seconds", "When the opening under way began, or the next one begins.", first.From)
-	gauge("dte_branch_closes_timestamp_seconds", "When that opening ends.", first.To)
-	gauge("dte_branch_reopens_timestamp_seconds", "When the opening after it begins.", second.From)
 }

@@ -3,7 +3,6 @@ package pdf
 import (
 	"bytes"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -108,7 +107,7 @@ func TestESCPOS(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := interpret(t, b.Bytes())
-			v, _, err := p.prepare(d, l)
+			v, _, err := p.prepare(d)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,12 +142,6 @@ func TestESCPOS_Injection(t *testing.T) {
 	if text := strings.Join(r.lines, " "); r.cuts != 1 || !strings.Contains(text, `p (k i ?? "Lód`) ||
 		!strings.Contains(text, "EUR5 i") {
 		t.Errorf("%d cuts:\n%s", r.cuts, text)
-	}
-}
-
-func TestESCPOS_Layout(t *testing.T) {
-	if err := printer(t).ESCPOS(&bytes.Buffer{}, fixture(t, "dte01", Processed), Letter); err == nil {
-		t.Error("letter as ESC/POS")
 	}
 }
 
@@ -191,8 +184,5 @@ func TestSlip(t *testing.T) {
 				t.Errorf("%s: an empty block is printed", l)
 			}
 		}
-	}
-	if err := p.Slip(io.Discard, s, Letter, false); err == nil {
-		t.Error("a slip on letter size")
 	}
 }

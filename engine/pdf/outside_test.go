@@ -123,7 +123,7 @@ func TestQR_Scanned(t *testing.T) {
 	p := printer(t)
 	for _, name := range []string{"dte01", "dte03-previous"} {
 		d := fixture(t, name, Invalidated)
-		v, _, err := p.prepare(d, Letter)
+		v, _, err := p.prepare(d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,12 +44,7 @@ func ParseLayout(s string) (Layout, bool) {
 	return Layout(max(0, i)), i >= 0
 }
 
-func (l Layout) String() string {
-	if int(l) < len(layoutNames) {
-		return layoutNames[l]
-	}
-	return "layout " + strconv.Itoa(int(l))
-}
+func (l Layout) String() string { return layoutNames[l] }
 
 // Style is the look of an emisor's documents.
 type Style struct {
@@ -108,7 +103,7 @@ func New(o Options) (*Printer, error) {
 // Render writes the document as a PDF. It fails if the bytes are not a document (no JSON object, no codigoGeneracion or
 // fecEmi), if seal and state contradict each other, or if w fails. It writes nothing before the layout is done.
 func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
-	v, code, err := p.prepare(d, layout)
+	v, code, err := p.prepare(d)
 	if err != nil {
 		return err
 	}
@@ -124,12 +119,9 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 
 // ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850 (ESC t 2,
 // which every such printer has), the QR code by GS ( k, a partial cut at the end. A letter that the code page lacks
-// loses its accent; other characters become a question mark. ESCPOS fails like Render, and for Letter.
+// loses its accent; other characters become a question mark. ESCPOS fails like Render. layout is not Letter.
 func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
-	if layout == Letter {
-		return errors.New("pdf: layout: ESC/POS needs ticket80 or ticket58")
-	}
-	v, _, err := p.prepare(d, layout)
+	v, _, err := p.prepare(d)
 	if err != nil {
 		return err
 	}
@@ -137,11 +129,8 @@ func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	return err
 }
 
-// Slip writes a slip as a PDF for thermal paper, or as the commands of a thermal printer. It fails for Letter.
+// Slip writes a slip as a PDF for thermal paper, or as the commands of a thermal printer. layout is not Letter.
 func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error {
-	if layout != Ticket80 && layout != Ticket58 {
-		return errors.New("pdf: layout: a slip needs ticket80 or ticket58")
-	}
 	parts := p.slip(s)
 	if commands {
 		_, err := w.Write(escpos(parts, "", layout))
@@ -151,13 +140,9 @@ func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error 
 	return p.fonts.Write(w, sheet.File{Title: s.Title, Author: s.Issuer, Made: s.Made, Pages: pages, Pause: func() {}})
 }
 
-// prepare checks the arguments and makes the view and the QR code.
-func (p *Printer) prepare(d Document, layout Layout) (*View, *sheet.Code, error) {
+// prepare checks the document and makes its view and QR code.
+func (p *Printer) prepare(d Document) (*View, *sheet.Code, error) {
 	switch {
-	case layout > Ticket58:
-		return nil, nil, fmt.Errorf("pdf: layout: unknown %s", layout)
-	case d.State > Invalidated:
-		return nil, nil, fmt.Errorf("pdf: State: unknown %d", d.State)
 	case d.State == Contingency && d.Seal != "":
 		return nil, nil, errors.New("pdf: Seal: a document in contingency has none")
 	case d.State != Contingency && d.Seal == "":

@@ -20,8 +20,6 @@ func TestRender_Errors(t *testing.T) {
 		change func(d *Document)
 		layout Layout
 	}{
-		"layout: unknown":                 {func(*Document) {}, 3},
-		"State: unknown":                  {func(d *Document) { d.State = 9 }, Letter},
 		"Seal: required":                  {func(d *Document) { d.Seal = "" }, Letter},
 		"Seal: a document in contingency": {func(d *Document) { d.State = Contingency }, Ticket80},
 		"reading document":                {func(d *Document) { d.JSON = d.JSON[:100] }, Letter},
@@ -168,7 +166,7 @@ func TestNew_NoCatalogue(t *testing.T) {
 	if text := said(p.pages(t, d, Ticket80)); !strings.Contains(text, "06") {
 		t.Error(text)
 	}
-	v, _, _ := p.prepare(d, Letter)
+	v, _, _ := p.prepare(d)
 	if want := "https://admin.factura.gob.sv/consultaPublica?ambiente=01&codGen=3F6C1B52-8A0D-4E57-9C11-0D5B7A9E2F01" +
 		"&fechaEmi="; !strings.HasPrefix(v.URL, want) || len(v.URL) != len(want)+len("2026-12-01") {
 		t.Error(v.URL)

@@ -97,7 +97,7 @@ func picture() []byte {
 // pages lays a document out without writing it.
 func (p *Printer) pages(t testing.TB, d Document, layout Layout) []*sheet.Page {
 	t.Helper()
-	v, _, err := p.prepare(d, layout)
+	v, _, err := p.prepare(d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,13 +125,6 @@ func (e *Envelope) Text() (string, error) {
 	return string(b), nil
 }
 
-// SignedBy reports whether a key has signed the text of an envelope with this payload. An error means that the envelope
-// cannot be read.
-func SignedBy(text string, payload []byte, key ed25519.PublicKey) (bool, error) {
-	found, err := Signatures(text, payload, []Key{{Public: key}})
-	return err == nil && len(found) > 0 && found[0].Fits, err
-}
-
 // Found is a signature of an envelope. Its name proves nothing: the signer chose it.
 type Found struct {
 	Named string // the name that the signature gives its key

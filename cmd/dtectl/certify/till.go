@@ -77,6 +77,20 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
+// AwaitToken asks until the branch knows the token, at most most times. A new token is known within a second.
+func (o *Options) AwaitToken(ctx context.Context, most int) error {
+	for tries := 1; ; tries++ {
+		var known json.RawMessage
+		err := (&till{o: *o}).ask(ctx, http.MethodGet, "/dte/information", "", nil, &known)
+		if refused := new(adminclient.Refusal); tries == most || !errors.As(err, &refused) {
+			return err
+		}
+		if err := fairqueue.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
 // insist repeats a request until an answer is final. All tries with one key make one sale, even if the branch restarts.
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
