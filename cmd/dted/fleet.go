@@ -179,7 +179,7 @@ func (c *centreRules) Bundles() []fleet.Bundle {
 	var list []fleet.Bundle
 	for _, b := range c.shelf.List().Rules {
 		f := fleet.Bundle{Digest: b.Digest, Name: b.Name, Version: b.Version, Kind: b.Kind, Document: b.Document,
-			Schema: b.Schema, From: b.From, Where: fleet.Where(b.State)}
+			Schema: b.Schema, From: b.From, Where: fleet.Where(b.State), Ordered: fleet.Ordered(b.Who)}
 		if b.Outcomes != nil {
 			f.Outcomes = *b.Outcomes
 		}

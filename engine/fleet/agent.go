@@ -251,6 +251,7 @@ type Bundle struct {
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from"` // first day, "2026-12-01"
 	Where    Where  `json:"where"`
+	Ordered  bool   `json:"ordered,omitempty"` // the centre put it on the shelf
 	// Off and Reason: who took a retired bundle off, and why.
 	Off    Off    `json:"off,omitempty"`
 	Reason string `json:"reason,omitempty"`
@@ -348,6 +349,9 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	}
 	if last != nil {
 		err := a.change(func(s *state) {
+			if s.Version == 0 && len(s.Told) == 0 {
+				s.Took = inherited(a.o.Rules.Bundles(), last)
+			}
 			s.Version, s.Digest, s.Signer, s.Desired = taken.Version, taken.Digest, signer, data
 			for _, p := range last.Closed {
 				if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {

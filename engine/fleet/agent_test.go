@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/bundle"
@@ -623,5 +624,45 @@ func TestAgent_BackAfterLoss(t *testing.T) {
 	w.live(first)
 	if w.pass(10 * time.Minute); w.where(law) == "coming" || w.where(first) != "live" {
 		t.Errorf("the law that was taken back is %s", w.where(law))
+	}
+}
+
+// TestAgent_BackAfterLossInForce: a box that lost its memory, or was rebuilt, while a roll-out's bundle was in force,
+// goes back when the centre takes the roll-out back, meanwhile or later; once, and never from a person's own bundle.
+func TestAgent_BackAfterLossInForce(t *testing.T) {
+	for _, c := range []struct {
+		name, by string
+		meantime bool // the roll-out ends while the box is off
+		want     string
+	}{
+		{"later", fleet.Who("ana"), false, "live"}, {"meanwhile", fleet.Who("ana"), true, "live"},
+		{"a person's", "ana", false, "spare"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			oldest, first, second := w.rule("catalogos", "0.9.0"), w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+			for _, r := range []fleetproto.Rule{oldest, first, second} {
+				file := w.store.Held(fleetproto.RuleKey(r.File))
+				if a, err := w.gate.Admit(t.Context(), file, fleet.Order{Who: c.by}); err != nil || a.Refused != "" {
+					t.Fatal(a, err)
+				}
+			}
+			w.live(first)
+			if !c.meantime {
+				w.rollout("r1", second)
+			}
+			w.start()
+			if w.pass(10 * time.Minute); !c.meantime && (w.where(second) != "live" || w.status().Desired.Trouble != "") {
+				t.Fatalf("%s, %q", w.where(second), w.status().Desired.Trouble)
+			}
+			w.live(first)
+			if w.pass(10 * time.Minute); w.where(first) != c.want {
+				t.Errorf("the bundle that was replaced is %s", w.where(first))
+			}
+			w.live(oldest) // and once more: no
+			if w.pass(10 * time.Minute); w.where(oldest) != "spare" {
+				t.Errorf("the branch was walked down: %s", w.where(oldest))
+			}
+		})
 	}
 }

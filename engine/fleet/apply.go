@@ -76,7 +76,9 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	replaced := func(r fleetproto.Rule) bool {
 		return t.of(d.Rollout) && !t.Stage.Failed() &&
-			slices.ContainsFunc(t.Rules, r.SameGeneration)
+			slices.ContainsFunc(t.State.Rules, func(o fleetproto.Rule) bool {
+				return o.SameGeneration(r) && o.Digest != r.Digest
+			})
 	}
 	var faults []error
 	for _, r := range slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind) {
@@ -345,6 +347,27 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		return fmt.Errorf("%w: %w", errOwed, err)
 	}
 	return nil
+}
+
+// inherited returns what a box without a memory took: its store, which another box's agent may have filled, has a bundle
+// of the centre in force that replaced a bundle of the live state.
+func inherited(shelf []Bundle, d *fleetproto.Desired) (took []tookRule) {
+	for _, l := range d.Live.Rules {
+		before := find(shelf, l.Digest)
+		at := slices.IndexFunc(shelf, func(b Bundle) bool {
+			return b.Where == Live && b.Ordered && l.SameGeneration(ruleOf(b))
+		})
+		if at >= 0 && before != nil && before.Where == Spare {
+			took = append(took, tookRule{Rule: ruleOf(shelf[at]), Before: []Bundle{*before}})
+		}
+	}
+	return took
+}
+
+// ruleOf returns what identifies a bundle of the shelf.
+func ruleOf(b Bundle) fleetproto.Rule {
+	return fleetproto.Rule{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
+		Schema: b.Schema}
 }
 
 // errOwed means that the branch still has a bundle that the centre no longer wants.

@@ -80,7 +80,7 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 	m := b.Manifest
 	window := m.Validity[g.Ambiente]
 	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document,
-		Schema: m.Schema, From: window.From}, false}
+		Schema: m.Schema, From: window.From, Ordered: fleet.Ordered(o.Who)}, false}
 	// the bundle may be admitted again
 	g.list = slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest && h.cancelled })
 	for _, h := range g.list {
