@@ -335,7 +335,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		if !signed { // a later version may name its digest
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
-		if linked = linked && d != nil && d.Follows(seen) == nil; signed && !linked && !d.Mended(taken) && !d.Mended(before) {
+		linked = linked && d != nil && d.Follows(seen) == nil
+		if signed && !linked && !d.Mended(taken) && !d.Mended(before) {
 			err = fmt.Errorf("%w: it follows another version %d than the one that this box verified (%.12s)",
 				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}

@@ -219,11 +219,10 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 
 // returnsTo returns the replaced bundle that would be in force on a day; nil: there is none.
 func (r *tookRule) returnsTo(day string) (best *Bundle) {
-	for i := range r.Before {
-		b := &r.Before[i]
+	for i, b := range r.Before {
 		if b.From <= day && (best == nil || cmp.Or(strings.Compare(b.From, best.From),
 			bundle.Compare(b.Version, best.Version)) > 0) {
-			best = b
+			best = &r.Before[i]
 		}
 	}
 	return best
@@ -315,7 +314,6 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
-	over := false
 	for _, r := range a.state.Took {
 		at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
 		switch {
@@ -326,7 +324,6 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case at >= 0 && !slices.ContainsFunc(r.Before,
 			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle
 		default:
-			over = over || a.state.Taken.has(r.Rule.Digest)
 			err := a.stepBack(ctx, d, r)
 			if err == nil {
 				continue
@@ -336,7 +333,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		took = append(took, r)
 	}
 	err := a.change(func(s *state) {
-		if s.Took = took; over { // without over, the centre may still take the roll-out back
+		if s.Took = took; !s.Taken.of(d.Rollout) {
 			s.Taken = nil
 		}
 	})

@@ -24,21 +24,23 @@ type Enrol struct {
 
 // waiting is a box that could be enrolled.
 type waiting struct {
-	branch string
-	epoch  int64 // the epoch that the box would get
-	status *fleetproto.Status
-	again  bool // the box keeps its epoch: its enrolment is signed again, with its present points of sale
+	branch  string
+	epoch   int64 // the epoch that the box would get
+	status  *fleetproto.Status
+	again   bool // the box keeps its epoch: its enrolment is signed again, with its present points of sale
+	settled bool // the box waits for nothing; under another epoch it ships its whole copy again
 }
 
 // Run enrols boxes, or lists the boxes that wait.
 func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
-	s, err := restored(ctx, chain, NewSurveyor(chain))
+	surveyor := NewSurveyor(chain)
+	s, err := restored(ctx, chain, surveyor)
 	if err != nil {
 		return err
 	}
 	list := waitingOf(s)
 	if len(c.Boxes) == 0 && !c.All {
-		return printWaiting(list)
+		return printWaiting(slices.DeleteFunc(list, func(w waiting) bool { return w.settled }))
 	}
 	var points []fleetproto.Point
 	for _, p := range c.Close {
@@ -64,7 +66,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: needs exactly one branch, whose box is replaced")
 	}
-	if err := errors.Join(s.whole(), disjoint(s, chosen)); err != nil {
+	if err := errors.Join(s.whole(), disjoint(s, surveyor.enrolments, chosen)); err != nil {
 		return err
 	}
 	director, err := chain.Sign()
@@ -96,29 +98,38 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses a point of sale, even a closed one of this year, in two branches: both would number one series.
-func disjoint(s *Survey, chosen []waiting) error {
-	given := make(map[fleetproto.Point]string)
+// disjoint refuses two branches with one point of sale, also one that was closed this year, or whose box was replaced
+// this year: both would number the same series.
+func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
+	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
 		for _, c := range v.Closed {
-			if c.Year == dte.Year(s.At) {
-				given[fleetproto.Point{Establishment: c.Establishment, Point: c.Point}] = c.Branch
+			if p := (fleetproto.Point{Establishment: c.Establishment, Point: c.Point}); c.Year == year {
+				given[p] = append(given[p], c.Branch)
+			}
+		}
+	}
+	for _, b := range s.Branches {
+		for epoch := int64(1); b.Enrolment != nil && epoch <= b.Enrolment.Epoch; epoch++ {
+			key := fleetproto.BoxKey(b.Name, epoch)
+			e := held.read[key+" "+held.tags[key]].Enrolment
+			if e == nil || epoch < b.Enrolment.Epoch && dte.Year(b.Enrolment.At) < year {
+				continue
+			}
+			for _, p := range e.Points {
+				given[p] = append(given[p], b.Name)
 			}
 		}
 	}
 	for _, w := range chosen {
 		for _, p := range w.status.Points {
-			other := given[p]
-			for _, b := range s.Branches {
-				if b.Name != w.branch && b.Enrolment != nil && slices.Contains(b.Enrolment.Points, p) {
-					other = b.Name
+			for _, other := range given[p] {
+				if other != w.branch {
+					return fmt.Errorf("%s: its point of sale %s is of %s: correct taxpayer and points of sale at one "+
+						"of the two boxes; nothing was enrolled", w.branch, p, other)
 				}
 			}
-			if other != "" && other != w.branch {
-				return fmt.Errorf("%s: its point of sale %s is of %s: correct taxpayer and points of sale at one of "+
-					"the two boxes; nothing was enrolled", w.branch, p, other)
-			}
-			given[p] = w.branch
+			given[p] = append(given[p], w.branch)
 		}
 	}
 	return nil
@@ -165,7 +176,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		"must delete what does not belong there")
 }
 
-// waitingOf returns the boxes that write a status and are not enrolled, ordered by branch.
+// waitingOf returns the boxes that write a status and can be enrolled, ordered by branch.
 func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		if b.Stranger != nil {
@@ -182,7 +193,7 @@ func waitingOf(s *Survey) (list []waiting) {
 		case len(fleetproto.Unnamed(b.Status.Points, e.Points)) > 0:
 			w.epoch, w.again = e.Epoch, true
 		default:
-			continue
+			w.epoch, w.settled = e.Epoch+1, true
 		}
 		list = append(list, w)
 	}
@@ -200,7 +211,7 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	case !named:
 		return waiting{}, fmt.Errorf("%s: must be BRANCH=FINGERPRINT: compare the fingerprint with what the box shows",
 			box)
-	case i < 0:
+	case i < 0, list[i].settled && !c.Replace:
 		return waiting{}, fmt.Errorf("%s: no box of that branch and key waits to be enrolled (dtectl fleet enrol "+
 			"lists those that wait)", name)
 	case list[i].epoch > 1 && !list[i].again && !c.Replace:

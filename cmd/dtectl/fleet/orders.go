@@ -110,30 +110,51 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 // one group does not stop the others.
 func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	for _, group := range c.keptGroups() {
-		head, fault := c.Head(ctx, group)
-		var last int64
-		if head != nil {
-			last = head.Last.Version
-		}
-		for _, n := range c.keptVersions(group) {
-			hole := head != nil && slices.Contains(head.Holes, n)
-			if fault != nil || n != last+1 && !hole {
-				continue
-			}
-			var data []byte
-			data, fault = c.kept(group, n)
-			if fault == nil || hole && errors.Is(fault, fleetproto.ErrSignature) { // an earlier key may have signed it
-				fault = c.CreateOnce(ctx, fleetproto.DesiredKey(group, n), data)
-			}
-			if fault == nil {
-				last, put = max(last, n), append(put, fmt.Sprintf("version %d of %s", n, group))
-			}
-		}
-		if fault != nil {
+		more, fault := c.restore(ctx, group)
+		if put = append(put, more...); fault != nil {
 			err = errors.Join(err, fmt.Errorf("putting back what %s shall run: %w", group, fault))
 		}
 	}
 	return put, err
+}
+
+// restore puts a group's versions back, without a gap before them. Earlier keys may have signed all that the store has
+// left, and versions before the last one that the director's present key signed.
+func (c *Chain) restore(ctx context.Context, group string) (put []string, err error) {
+	held := make(map[int64]bool)
+	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
+		if err != nil {
+			return nil, err
+		}
+		held[o.number] = true
+	}
+	kept := c.keptVersions(group)
+	var last, signed int64
+	for _, n := range kept {
+		if _, err := c.kept(group, n); err == nil {
+			signed = n
+		}
+	}
+	for _, n := range kept {
+		if held[n] {
+			last = n
+		}
+		for held[last+1] {
+			last++
+		}
+		if held[n] || n > last+1 || n > signed {
+			continue
+		}
+		data, err := c.kept(group, n)
+		if err == nil || errors.Is(err, fleetproto.ErrSignature) {
+			err = c.CreateOnce(ctx, fleetproto.DesiredKey(group, n), data)
+		}
+		if err != nil {
+			return put, err
+		}
+		held[n], put = true, append(put, fmt.Sprintf("version %d of %s", n, group))
+	}
+	return put, nil
 }
 
 // Before returns the version that a version follows; nil: it is the first. The digest proves it, whoever signed it: the

@@ -311,3 +311,63 @@ func TestRekey_LargeObject(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestEnrol_FormerPoint: a point of sale of a box that was replaced this year is given to no other branch, also where
+// nobody closed it: the replaced box has numbered its series.
+func TestEnrol_FormerPoint(t *testing.T) {
+	w := newWorld(t, "centro")
+	former := w.box("centro").status.Points
+	next := w.add("centro")
+	next.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	sur := w.add("sur")
+	sur.status.Points = former
+	sur.report()
+	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+		t.Errorf("sur gets a point of sale of a replaced box: %v", err)
+	}
+	w.now = w.now.AddDate(0, 2, 0)
+	next.report()
+	sur.report()
+	w.must(enrol.Run(t.Context(), w.chain))
+}
+
+// TestEnrol_Settled: an enrolled box that waits for nothing gets the next epoch, where it ships its whole copy again,
+// only if it is named with --replace. It is not listed.
+func TestEnrol_Settled(t *testing.T) {
+	w := newWorld(t, "centro")
+	enrol := Enrol{Boxes: []string{"centro=" + Fingerprint(w.box("centro").status.Key)}}
+	if err := enrol.Run(t.Context(), w.chain); err == nil || w.survey().Counts().Waiting > 0 {
+		t.Errorf("it is enrolled already: %v", err)
+	}
+	enrol.Replace = true
+	w.must(enrol.Run(t.Context(), w.chain))
+	if e := w.survey().Branches[0].Enrolment; e.Epoch != 2 || e.Key != w.box("centro").status.Key {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestRekey_StoreLoses: what the store loses after a change of the director's key is put back, also where the old key
+// signed it, or signed all that the store has left.
+func TestRekey_StoreLoses(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	w.obey()
+	w.must(w.roll())
+	old, next := w.chain.Director, key("director 2")
+	w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
+	w.chain.Sign = func() (fleetproto.Signer, error) { return fleetproto.Signer{ID: directorID, Private: next}, nil }
+	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	for _, lost := range [][]int64{{3}, {1, 2, 3}, {2}} {
+		for _, n := range lost {
+			w.store.Lose(fleetproto.DesiredKey("tiendas", n))
+		}
+		w.must(w.roll())
+		if head := w.head(); head == nil || head.Version != 3 || len(head.Holes) > 0 {
+			t.Errorf("the store lost %v: %+v", lost, head)
+		}
+	}
+}

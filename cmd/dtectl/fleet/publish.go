@@ -270,7 +270,7 @@ func FirstDay(ctx context.Context, settings string, boxes int, group string, fil
 			return nil
 		}
 		if err == nil && len(s.Branches) >= boxes {
-			if len(waitingOf(s)) > 0 {
+			if s.Counts().Waiting > 0 {
 				if err := (&Enrol{All: true}).Run(ctx, chain); err != nil {
 					return err
 				}
