@@ -7,6 +7,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -76,6 +77,74 @@ func TestContingency_LayoutLacksType(t *testing.T) {
 			t.Errorf("under another layout it is %s", got)
 		}
 		b.audit()
+	})
+}
+
+// TestContingency_LayoutTakesFewer: the layout of the event takes fewer documents than the law of its bundle says.
+func TestContingency_LayoutTakesFewer(t *testing.T) {
+	book := bookWith(t, common(t).book, eventBundle(t, "8.0.0", bundletest.In("2026-11-01", ""),
+		func(parts map[string][]byte, _ *bundle.Manifest) {
+			parts["schema.json"] = regexp.MustCompile(`"maxItems": *\d+`).ReplaceAll(parts["schema.json"],
+				[]byte(`"maxItems": 2`))
+		}))
+	inBubble(t, func(b *box) {
+		b.close()
+		b.book = book
+		b.start()
+		b.cable.set(refusing)
+		for _, key := range []string{"1", "2", "3", "4", "5"} {
+			issued(t, b.engine, sale(key, 100), record.EstadoContingency)
+		}
+		b.plugIn()
+		time.Sleep(30 * time.Minute)
+		if got := b.sim.Received(); got.Events != 3 {
+			t.Errorf("MH received %+v", got)
+		}
+		b.audit()
+	})
+}
+
+// TestInvalidate_Contingency: a till that repeats an invalidation while MH is away stores nothing: nothing would ever
+// delete what it stores.
+func TestInvalidate_Contingency(t *testing.T) {
+	inBubble(t, func(b *box) {
+		r, other := issued(t, b.engine, sale("sold", 100), record.EstadoProcessed), b.issue(sale("other", 200))
+		b.cable.set(refusing)
+		for range 20 {
+			_, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
+			refused(t, err, refusal.CodeUnavailable, "")
+			time.Sleep(time.Second)
+		}
+		parts, err := b.store.Parts(storage.Code(codeOf(r)))
+		if err != nil || len(parts) > 2+3 { // the facts and the sale, and until the branch has found that MH is away
+			t.Errorf("the record has %d parts: %v", len(parts), err)
+		}
+		b.plugIn()
+		time.Sleep(time.Minute)
+		if r, err := b.engine.Invalidate(context.Background(), invalidation(other, 2, "")); err != nil ||
+			r.Estado != record.EstadoInvalidated || r.Stored == 0 {
+			t.Errorf("%+v %v", r, err)
+		}
+		b.audit()
+	})
+}
+
+// TestRecover_ClockWasAhead: a sale that a crash left without an outcome, by a clock that was ahead, does not wait until
+// that time has come.
+func TestRecover_ClockWasAhead(t *testing.T) {
+	inBubble(t, func(b *box) {
+		b.skew.Store(int64(72 * time.Hour))
+		ctx, cancel := context.WithCancel(context.Background())
+		b.at(func(string) { cancel() }) // the till's wait ends while the sale is on its way
+		if _, err := b.engine.Issue(ctx, sale("k", 100)); err == nil {
+			t.Fatal("the sale has an outcome")
+		}
+		b.at(nil)
+		b.skew.Store(0)
+		time.Sleep(10 * time.Minute)
+		if n := b.engine.CountBacklog().Waiting[record.QueueSettle]; n != 0 {
+			t.Errorf("%d documents wait", n)
+		}
 	})
 }
 
@@ -219,6 +288,12 @@ func TestContingency_NoEventCanBeMade(t *testing.T) {
 // TestCorrect_LotStillOpen: a lot that is read a second time, after a crash, does not refuse what a till has corrected
 // since: its answer was about the form before.
 func TestCorrect_LotStillOpen(t *testing.T) {
+	for _, turned := range []time.Duration{0, -2 * time.Hour} { // the box's clock, before the correction
+		lotStillOpen(t, turned)
+	}
+}
+
+func lotStillOpen(t *testing.T, turned time.Duration) {
 	inBubble(t, func(b *box) {
 		list := late(b, 3)
 		var lot storage.Entry
@@ -235,13 +310,14 @@ func TestCorrect_LotStillOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.cable.set(refusing)
+		b.skew.Store(int64(turned))
 		b.correct(list[0].Code, 900)
 		code, err := dte.NewCode(b.engine.o.Rand)
 		if err == nil { // the lot as it was before its end was stored
 			_, err = b.store.Append(t.Context(), storage.Keys{Series: lot.Series}, storage.Draft{
 				Code:  storage.Code(code),
 				State: record.LotOpen, Head: lot.Head, Parts: []storage.Part{{Name: "codes", Data: codes}},
-				Due: &storage.Due{Queue: record.QueueLot, At: time.Now()}})
+				Due: &storage.Due{Queue: record.QueueLot, At: b.now()}})
 		}
 		if err != nil {
 			t.Fatal(err)

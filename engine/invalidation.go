@@ -58,16 +58,19 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
+	var stored int64
 	switch {
 	case entry.State == record.Invalidated:
 		return e.public(entry)
 	case entry.State != record.Accepted:
 		return nil, &refusal.Error{Code: refusal.CodeNotProcessed,
 			Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
+	case e.contingency.Current() != nil: // an event that is not sent would stay in the store
+		return nil, away(nil)
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
 	default: // a new event replaces a lost event: MH knows whether the document was invalidated
-		if entry, h, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
+		if entry, h, stored, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +81,18 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	if err != nil {
 		return nil, err
 	}
-	return e.public(entry)
+	shown, err := e.public(entry)
+	if err == nil {
+		shown.Stored = stored
+	}
+	return shown, err
+}
+
+// away returns the refusal of an invalidation that MH did not receive.
+func away(why error) error {
+	return &refusal.Error{Code: refusal.CodeUnavailable,
+		Message:    "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde",
+		RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, why)}
 }
 
 // mayInvalidate returns an error if the caller may not see the document. The permission to invalidate includes reading.
@@ -97,36 +111,37 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 // errNothingSent means that MH did not receive the event, and that the event was deleted.
 var errNothingSent = errors.New("nothing was sent")
 
-// beginInvalidation checks, signs and stores the event. Once it is stored, a crash is safe: the event is due.
+// beginInvalidation checks, signs and stores the event, and returns its bytes. Once it is stored, a crash is safe: the
+// event is due.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
-	h *record.Head) (storage.Entry, *record.Head, error) {
+	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
 	now := e.now()
 	day := dte.Date(now)
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
 	if err != nil {
-		return entry, nil, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
+		return entry, nil, 0, refusal.Unavailable(err, "No hay reglas vigentes para la invalidación")
 	}
 	o := &origin{entry: entry, head: h}
 	if err := e.readOrigin(o); err != nil {
-		return entry, nil, err
+		return entry, nil, 0, err
 	}
 	if err := e.invalidable(rule, o, now); err != nil {
-		return entry, nil, err
+		return entry, nil, 0, err
 	}
 	code, err := dte.NewCode(e.o.Rand)
 	if err != nil {
-		return entry, nil, refusal.Internal(err)
+		return entry, nil, 0, refusal.Internal(err)
 	}
 	document, faults, err := e.fillInvalidation(req, rule, o, code, now)
 	if err == nil && len(faults) > 0 {
 		err = refusal.Of(faults)
 	}
 	if err != nil {
-		return entry, nil, err
+		return entry, nil, 0, err
 	}
 	jws, err := e.signer.Right(code, record.FormNormal).Sign(ctx, document)
 	if err != nil {
-		return entry, nil, refusal.Unavailable(err, "La invalidación no pudo firmarse")
+		return entry, nil, 0, refusal.Unavailable(err, "La invalidación no pudo firmarse")
 	}
 	next := *h
 	next.Invalidation = &record.Invalidation{Code: code.String(), Estado: record.EstadoPending, Kind: req.Kind,
@@ -136,15 +151,15 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		Parts: []storage.Part{{Name: record.PartInvalidation(code.String()), Data: jws}},
 		Due:   &storage.Due{Queue: record.QueueInvalidate, At: now.Add(invalidateAfter)}}, &next)
 	if err != nil {
-		return entry, nil, err
+		return entry, nil, 0, err
 	}
 	// A note issued at the same time was either stored before the move above, and is counted here, or it finds the
 	// invalidation pending and is refused. The same holds for the room of a debit note.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
-		return entry, nil, cmp.Or(undo, err)
+		return entry, nil, 0, cmp.Or(undo, err)
 	}
-	return entry, &next, nil
+	return entry, &next, int64(len(jws)), nil
 }
 
 // abandonInvalidation removes an event that MH has not received from the record.
@@ -181,9 +196,8 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 		if _, err := e.abandonInvalidation(ctx, entry, h); err != nil {
 			return entry, err
 		}
-		return entry, &refusal.Error{Code: refusal.CodeUnavailable,
-			Message:    "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde",
-			RetryAfter: invalidateAfter, Err: errors.Join(errNothingSent, o.Err)}
+		e.contingency.Suspect()
+		return entry, away(o.Err)
 	}
 	event.Doubtful = true
 	if _, err := e.move(ctx, entry, storage.Change{To: record.Accepted, Due: &storage.Due{Queue: record.QueueInvalidate,
@@ -442,7 +456,7 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	}
 	other, h, err := record.Read(e.store, storage.Code(code))
 	if err != nil || code == req.Code || other.State != record.Accepted || h.Document != o.head.Document ||
-		h.BranchID != o.head.BranchID {
+		h.BranchID != o.head.BranchID || h.Invalidation.Pending() {
 		return fault(dte.FaultCondition, "Debe ser otro documento del mismo tipo, ya aceptado por Hacienda")
 	}
 	return nil
@@ -567,7 +581,7 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 
 // Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for an
 // invalidated document, and the same event while it waits for MH's answer. After MH has refused an event, a new event
-// is sent only if again is set. In a contingency the error is CodeUnavailable at once.
+// is sent only if again is set. In a contingency the error is CodeUnavailable.
 func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -581,11 +595,6 @@ func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again 
 	if err != nil || a.Verdict != RecallPossible && a.Verdict != RecallPending &&
 		!(again && a.Verdict == RecallRefused) {
 		return a, err
-	}
-	if r.e.contingency.Current() != nil {
-		return nil, &refusal.Error{Code: refusal.CodeUnavailable,
-			Message: "The branch is in contingency, and MH takes no invalidations then", Operator: true,
-			RetryAfter: invalidateAfter}
 	}
 	if err := r.e.traffic.rest(ctx, giveWayFor); err != nil {
 		return nil, refusal.Unavailable(err, "El documento aún se está transmitiendo")

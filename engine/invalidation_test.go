@@ -146,8 +146,11 @@ func TestInvalidate_PendingBlocks(t *testing.T) {
 		_, err := w.engine.Invalidate(ctx, invalidation(r, 2, ""))
 		refused(t, err, refusal.CodeUnavailable, "")
 	}
+	wrong := w.issued(invoice("w", item(1, "1", "1")), record.EstadoProcessed)
+	_, err := w.engine.Invalidate(ctx, invalidation(wrong, 1, sold.Code)) // soon both would be gone
+	refused(t, err, refusal.CodeValidation, "codigoGeneracionReemplazo")
 	note, taken := noteOn("05", "c", original, item(1, "1", "100")), returnOf("r", sold, back(1, "1"))
-	_, err := w.engine.Issue(ctx, note)
+	_, err = w.engine.Issue(ctx, note)
 	refused(t, err, refusal.CodeNotProcessed, "")
 	_, err = w.engine.Issue(ctx, taken)
 	refused(t, err, refusal.CodeOriginStatus, "")

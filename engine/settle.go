@@ -203,7 +203,7 @@ const settleAgain = time.Minute
 // Recover settles, once, every signed document that was due before a time. It ends at the first error.
 func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	for {
-		open, err := e.store.Due(record.QueueSettle, before, 100)
+		open, err := record.Due(e.store, record.QueueSettle, before, 100)
 		if err != nil {
 			return fmt.Errorf("listing unsettled documents: %w", err)
 		}

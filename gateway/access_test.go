@@ -64,7 +64,7 @@ func tokensOf(names ...string) TokenTable {
 	for i, name := range names {
 		tokens = append(tokens, Token{ID: int64(i + 1), Hash: keyed(name, secret), Point: record.Point{ID: 1,
 			BranchID: 1},
-			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL"}})
+			Permissions: []string{"FACTURA_CONSUMIDOR_FINAL", "ANULACION"}})
 	}
 	return NewTokenTable(secret, tokens)
 }

@@ -262,10 +262,15 @@ func (g *Gateway) invalidate(c *call) error {
 		})
 		return d.Refusal()
 	}
+	now := g.o.Now()
+	if wait := g.daily.left(c.token.ID, now); wait > 0 {
+		return g.overQuota(wait)
+	}
 	r, err := g.o.Sales.Invalidate(c.deadline, req)
 	if err != nil {
 		return problem.Renamed(err, form.OfInvalidation)
 	}
+	g.daily.add(dte.Date(now), c.token.ID, r.Stored, now)
 	if i := r.Invalidation; i != nil && i.Estado == record.EstadoRejected {
 		c.ctx.SetUserValue(loggedCode, r.Code)
 		return c.answer(reply.InvalidationRefused(r))

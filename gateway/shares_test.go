@@ -48,6 +48,10 @@ func (s *shared) ask(method, path, token string, size int) (status int, kind str
 	body := ""
 	if method == "POST" && !strings.HasPrefix(path, "/dte/resend/") {
 		body = `{"receptor":{"nombre":"Ana"},"items":[{"descripcion":"x","cantidad":1,"precioUnitario":1}],"condicionOperacion":1}`
+		if strings.HasPrefix(path, "/dte/invalidacion/") {
+			who := `{"nombre":"Ana","tipoDocumento":"13","numDocumento":"012345678"}`
+			body = `{"tipoAnulacion":2,"motivo":"x","responsable":` + who + `,"solicita":` + who + `}`
+		}
 		body += strings.Repeat(" ", max(0, size-len(body)))
 	}
 	w := &wire{in: bytes.NewReader(fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: x\r\nx-api-token: %s\r\nContent-Length: "+
@@ -91,7 +95,11 @@ func TestShares_Daily(t *testing.T) {
 	if status, _, _ := s.ask("GET", "/dte/information", "hog", 0); status != 200 {
 		t.Errorf("what stores nothing: %d", status)
 	}
-	if got := s.refusals("daily"); got != 4 {
+	status, kind, _ := s.ask("POST", "/dte/invalidacion/FF84E5DB-79C5-42CE-B415-EC510C53EFB5", "hog", 0)
+	if status != 429 || kind != "QUOTA_EXCEEDED" {
+		t.Errorf("an invalidation: %d %s", status, kind)
+	}
+	if got := s.refusals("daily"); got != 5 {
 		t.Errorf("%v are counted", got)
 	}
 	s.now = s.now.Add(18 * time.Hour)

@@ -1,6 +1,7 @@
 package contingency
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -225,6 +226,11 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	document, faults, err := rule.Fill(c.eventFacts(g, h, items, code, now))
 	if err != nil {
 		return err
+	}
+	if n := len(items) / 2; n > 0 && len(faults) > 0 && faults[0].Path == "detalleDTE" { // it takes fewer than the law
+		first, rest := *g, *g
+		first.documents, rest.documents = g.documents[:n], g.documents[n:]
+		return cmp.Or(c.makeEvent(ctx, &first), c.makeEvent(ctx, &rest))
 	}
 	if len(faults) > 0 {
 		return c.setAsideUnlistable(ctx, g, faults)

@@ -335,11 +335,8 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	list = slices.DeleteFunc(list, func(o document) bool { // corrected since: the answer is about an earlier form
-		n := len(o.head.Corrections)
-		return n > 0 && o.head.Corrections[n-1].At.After(h.Sent)
-	})
-	missing := make([]storage.Code, len(list)) // zero: the document is not missing
+	list = slices.DeleteFunc(list, document.newlyCorrected) // corrected since: the answer is about an earlier form
+	missing := make([]storage.Code, len(list))              // zero: the document is not missing
 	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		code := o.code()
 		out, told := outcomes[code]

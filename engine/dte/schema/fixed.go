@@ -193,8 +193,8 @@ func (f *Filler) Meets(q Requirements) error {
 }
 
 // checkAnswers refuses a layout that shows another amount than the module's answer of that name. The box keeps accounts
-// by the module's answer: the total, and the amounts that a document deducts from another. It also refuses a layout that
-// the box could add up only in part; a layout without any of MH's known amounts cannot be added up at all.
+// by the module's answer: the total, and the amounts that a document deducts from another. It also refuses a layout
+// that the box could add up only in part; a layout without any of MH's known amounts cannot be added up at all.
 func (f *Filler) checkAnswers() error {
 	a := &f.amounts
 	makes := func(e equation) bool { return e.total == a.total }
