@@ -411,7 +411,7 @@ func (s *site) check(numbers map[string]string) {
 		case r.Estado == record.EstadoRejected && numbers[numberOf(r.JSON)] != "":
 			t.Errorf("%s is %s, and MH holds %s of its number", key, r.Estado, numbers[numberOf(r.JSON)])
 		case r.Estado != record.EstadoProcessed:
-			t.Errorf("%s is still %s", key, r.Estado)
+			t.Errorf("%s, made at %v, is still %s: %s", key, r.CreatedAt, r.Estado, r.TechnicalError)
 		}
 	}
 	for _, m := range append(slices.Clone(s.old), s.box) {
