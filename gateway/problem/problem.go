@@ -4,8 +4,6 @@ package problem
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -129,41 +127,27 @@ func OperatorText(err error) string {
 
 // Code is a stable name of an error or fault. A code is never renamed, and never used for another meaning.
 type Code struct {
-	Name string `json:"name"`
+	Name string
 	// Status are the HTTP statuses of answers with this code as type; empty if only elements of errors have the code.
-	Status []int `json:"status"`
+	Status []int
 	// Fault: elements of errors can have the code.
-	Fault bool `json:"fault"`
+	Fault bool
 	// Operator: only the operators' listener, with English texts, answers the code.
-	Operator bool `json:"operator"`
-	Meaning  Text `json:"meaning"`
-	Action   Text `json:"action"` // what the cashier or the till's programmer should do
+	Operator bool
+	Meaning  Text
+	Action   Text // what the cashier or the till's programmer should do
 }
 
 // Text is one sentence in each language, without its full stop.
-type Text struct {
-	ES string `json:"es"`
-	EN string `json:"en"`
-}
-
-//go:embed codes.json
-var codesFile []byte
-
-// codes is the whole list. It is part of the program: tests find its faults.
-var codes = func() (list []Code) {
-	if err := json.Unmarshal(codesFile, &list); err != nil {
-		panic(err)
-	}
-	return list
-}()
+type Text struct{ ES, EN string }
 
 // All returns the whole list: first the types of answers, then the codes that only elements of errors have.
-func All() []Code { return slices.Clone(codes) }
+func All() []Code {
+	return slices.Concat(types, operators, values, sales, references)
+}
 
 // Types returns the codes that tills can meet in the member type of an answer.
-func Types() []Code {
-	return slices.DeleteFunc(All(), func(c Code) bool { return len(c.Status) == 0 || c.Operator })
-}
+func Types() []Code { return types }
 
 // Find returns the entry of a code, and false if there is none: an operator's own rules may have codes of their own.
 func Find(name string) (Code, bool) {
@@ -173,7 +157,7 @@ func Find(name string) (Code, bool) {
 
 var byName = func() map[string]Code {
 	m := make(map[string]Code)
-	for _, c := range codes {
+	for _, c := range All() {
 		m[c.Name] = c
 	}
 	return m
