@@ -66,7 +66,7 @@ type kept struct {
 	digest string
 	folder string // the engine may read and write here
 	sealed bool   // the folder was complete when it was found
-	sum    string // the checksum of its content
+	files  string // of a sealed folder: its checksum by sizes and times
 	damage error  // why an earlier folder was removed
 }
 
@@ -98,19 +98,23 @@ func (k *kept) verify() error {
 	if err != nil {
 		return err
 	}
-	if k.sum, err = sumOf(k.folder); err != nil {
-		return err
+	sum, err := sumOf(k.folder, true)
+	if err == nil && string(seal) != sum {
+		err = errors.New("its content does not match its seal")
 	}
-	if string(seal) != k.sum {
-		return errors.New("its content does not match its seal")
+	if err == nil {
+		k.files, err = sumOf(k.folder, false)
 	}
-	return nil
+	return err
 }
 
 // keep seals the folder after the engine has written into it, and gives it its name.
 func (k *kept) keep() error {
-	sum, err := sumOf(k.folder)
-	if err != nil || k.sealed && sum == k.sum {
+	if files, err := sumOf(k.folder, false); err != nil || files == k.files {
+		return err // the engine has written nothing
+	}
+	sum, err := sumOf(k.folder, true)
+	if err != nil {
 		return err
 	}
 	// No sync is needed: after a crash, an incomplete folder does not match its seal.
@@ -134,8 +138,9 @@ func (k *kept) keep() error {
 // drop removes the kept folder.
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
-// sumOf returns a checksum over the names and contents of all files of a folder, except its seal.
-func sumOf(folder string) (string, error) {
+// sumOf returns a checksum over all files of a folder, except its seal: over their names, and over their contents or,
+// which is quick, their sizes and times.
+func sumOf(folder string, contents bool) (string, error) {
 	all, root := sha256.New(), os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || name == sealName {
@@ -143,6 +148,13 @@ func sumOf(folder string) (string, error) {
 		}
 		if !d.Type().IsRegular() {
 			return fmt.Errorf("%s is not a file", name)
+		}
+		if !contents {
+			info, err := d.Info()
+			if err == nil {
+				fmt.Fprintf(all, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+			}
+			return err
 		}
 		content, err := fs.ReadFile(root, name)
 		fmt.Fprintf(all, "%q %x\n", name, sha256.Sum256(content))

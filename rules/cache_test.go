@@ -141,7 +141,7 @@ func TestCache_Sealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			folder := filepath.Dir(filepath.Dir(path))
-			sum, err := sumOf(folder)
+			sum, err := sumOf(folder, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,6 +153,36 @@ func TestCache_Sealed(t *testing.T) {
 			t.Errorf("%d damaged\n%s", damaged, logged)
 		}
 		cacheStart(t, dir) // keeps the file again
+	}
+}
+
+// TestCache_OtherEngine: where the engine has another version, its new file is sealed beside the old one.
+func TestCache_OtherEngine(t *testing.T) {
+	dir := t.TempDir()
+	cacheStart(t, dir)
+	for _, path := range files(t, dir) {
+		if filepath.Base(path) == sealName {
+			continue
+		}
+		folder := filepath.Dir(filepath.Dir(path))
+		if err := os.Rename(filepath.Dir(path), filepath.Join(folder, "another engine")); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := sumOf(folder, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, sealName), []byte(sum), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if damaged, unusable, logged := cacheStart(t, dir); damaged+unusable > 0 {
+			t.Errorf("%d damaged, %d unusable\n%s", damaged, unusable, logged)
+		}
+	}
+	if kept, err := filepath.Glob(filepath.Join(dir, "*", "*", "*")); err != nil || len(kept) != 2 {
+		t.Errorf("%v %v", kept, err)
 	}
 }
 
