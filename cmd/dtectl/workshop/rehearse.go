@@ -33,7 +33,8 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 	if _, err := time.Parse(time.DateOnly, day); err != nil {
 		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
 	}
-	host, err := rules.NewHost(ctx, rules.Options{Logger: slog.New(slog.DiscardHandler)})
+	// Compiling a module takes much longer than interpreting it for a few sales.
+	host, err := rules.NewHost(ctx, rules.Options{Engine: "interpreter", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
