@@ -108,25 +108,3 @@ func current(root, module, wasm string, lock *os.File) bool {
 		return err != nil || !info.ModTime().Before(made)
 	})
 }
-
-var bundles sync.Map // what Bundle made, by name
-
-// Bundle builds a plugin and signs it, once a process.
-//
-// Its version is that of the manifest with the last two numbers 1.0, so that a new version of a shipped bundle does not
-// change tests that push an older or a newer version.
-func Bundle(t testing.TB, name string) []byte {
-	t.Helper()
-	if b, ok := bundles.Load(name); ok {
-		return b.([]byte)
-	}
-	parts, m := Parts(t, name)
-	major, _, _ := strings.Cut(m.Version, ".")
-	m.Version = major + ".1.0"
-	b, err := bundle.Write(parts, m, Signer())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bundles.Store(name, b)
-	return b
-}
