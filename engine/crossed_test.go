@@ -120,7 +120,7 @@ func TestInvalidate_Contingency(t *testing.T) {
 			t.Errorf("the record has %d parts: %v", len(parts), err)
 		}
 		b.plugIn()
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute) // a first event that may have reached MH is sent again
 		if r, err := b.engine.Invalidate(context.Background(), invalidation(other, 2, "")); err != nil ||
 			r.Estado != record.EstadoInvalidated || r.Stored == 0 {
 			t.Errorf("%+v %v", r, err)

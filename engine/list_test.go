@@ -39,6 +39,12 @@ func books(t *testing.T) (*world, []documents.Line) {
 					t.Fatal(err)
 				}
 			case 11: // day 3, point 2, 03
+				w.list(wholly()) // a document that changes after it was listed is listed in its new state
+				if _, err := w.engine.Invalidate(context.Background(), invalidation(&record.View{Code: all[0].Code}, 2,
+					"")); err != nil {
+					t.Fatal(err)
+				}
+				all[0].Estado = record.EstadoInvalidated
 				estado = record.EstadoContingency
 				w.wire.sever()
 			}
@@ -50,12 +56,6 @@ func books(t *testing.T) (*world, []documents.Line) {
 		}
 	}
 	w.wire.mend()
-	w.list(wholly()) // a document that changes after it was listed is listed in its new state
-	if _, err := w.engine.Invalidate(context.Background(), invalidation(&record.View{Code: all[0].Code}, 2,
-		"")); err != nil {
-		t.Fatal(err)
-	}
-	all[0].Estado = record.EstadoInvalidated
 	return w, all
 }
 
