@@ -93,7 +93,7 @@ soak: ## the long versions of the property, oracle and crash tests, every seeded
 
 proof: ## power cuts of running appliances, branch-months, and months of chains whose media are swapped, as many as fit into PROOF_MINUTES (240), with what was checked (SEED=1)
 	@set -o pipefail; go test -timeout 72h -count=1 -run '^TestStorm$$' -v ./cmd/dted -args -storm=$$(($(PROOF_MINUTES) * 20))s -storm-seed=$(or $(SEED),1) | grep -vE '^(=== |    --- |20.* INFO )'
-	@set -o pipefail; DTE_SEED=$(SEED) go test -timeout 72h -count=1 -run '^Test(Chain)?Month$$' -v ./engine -args -months=$$(($(PROOF_MINUTES) * 20))s | grep -vE '^(=== |    --- |20.* INFO )'
+	@set -o pipefail; DTE_SEED=$(SEED) go test -timeout 72h -count=1 -run '^Test(Chain)?Month$$' -v ./engine ./engine/fleet -args -months=$$(($(PROOF_MINUTES) * 20))s | grep -vE '^(=== |    --- |20.* INFO )'
 
 seeded: ## the seeded bugs of cmd/cmdtest/mutant, each of which a test must notice (PART=3/8: an eighth)
 	@go test -timeout 90m -count=1 -run '^TestSeeded$$' ./cmd/cmdtest/mutant -args -part=$(or $(PART),1/1)

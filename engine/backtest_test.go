@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
@@ -31,25 +32,29 @@ func backtest(t *testing.T, s *rulestore.Store, data []byte) (*rulestore.Backtes
 }
 
 func TestShelf_Backtest(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
 	for i := range 3 {
-		if _, err := w.engine.Issue(t.Context(), sale("", 1130*(i+1))); err != nil {
+		if _, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 1130*(i+1))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	deferred := sale("", 1130)
+	deferred := enginetest.Sale("", 1130)
 	deferred.TestContingency = true
-	if _, err := w.engine.Issue(t.Context(), deferred); err != nil {
+	if _, err := w.Engine.Issue(t.Context(), deferred); err != nil {
 		t.Fatal(err)
 	}
-	totals, list := backtest(t, s, edition(t, "2.1.0"))
+	totals, list := backtest(t, s, enginetest.Edition(t, "2.1.0"))
 	if totals.Documents != 4 || totals.Results[rulestore.MadeSame] != 4 || len(list) != 0 {
 		t.Errorf("with the rule itself: %+v %+v", totals, list)
 	}
 	// 15 % of VAT inside the price: 11.30 has 1.47 and not 1.30 of it.
-	totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals))
+	totals, list = backtest(
+		t,
+		s,
+		enginetest.Edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals),
+	)
 	want := []rulestore.Difference{{Path: "cuerpoDocumento[0].ivaItem", Old: "1.3", New: "1.47391304"},
 		{Path: "resumen.totalIva", Old: "1.3", New: "1.47"}}
 	if totals.Results[rulestore.MadeOther] != 4 || len(list) != 4 || !slices.Equal(list[0].Differences, want) {
@@ -59,7 +64,7 @@ func TestShelf_Backtest(t *testing.T) {
 		f.New != "10.31" {
 		t.Errorf("totals of totalIva: %+v", f)
 	}
-	if totals, list = backtest(t, s, edition(t, "9.0.0", bundletest.Small(t, "dte01/v2",
+	if totals, list = backtest(t, s, enginetest.Edition(t, "9.0.0", bundletest.Small(t, "dte01/v2",
 		bundletest.Trap))); totals.Results[rulestore.MadeFailed] != 4 || list[0].Error == "" {
 		t.Errorf("with a rule that traps: %+v", totals)
 	}
@@ -72,9 +77,12 @@ func TestShelf_Backtest(t *testing.T) {
 	}
 	// The caller has hung up.
 	gone := errors.New("gone")
-	_, _, err := s.Backtest(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals),
+	_, _, err := s.Backtest(
+		t.Context(),
+		enginetest.Edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals),
 		rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},
-		rulestore.BacktestReport{Differs: func(*rulestore.Comparison) error { return gone }})
+		rulestore.BacktestReport{Differs: func(*rulestore.Comparison) error { return gone }},
+	)
 	if !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
@@ -82,26 +90,26 @@ func TestShelf_Backtest(t *testing.T) {
 
 // A document that was issued online, deferred, and is stored in both forms is computed again from its facts.
 func TestShelf_Replay(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
-	online, err := w.engine.Issue(t.Context(), sale("", 1130))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	online, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 1130))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.wire.sever()
-	both, err := w.engine.Issue(t.Context(), sale("", 2260))
+	w.Wire.Sever()
+	both, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 2260))
 	if err != nil || both.Estado != record.EstadoContingency {
 		t.Fatalf("%+v, %v", both, err)
 	}
-	during, err := w.engine.Issue(t.Context(), sale("", 3390))
+	during, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 3390))
 	if err != nil || during.Estado != record.EstadoContingency {
 		t.Fatalf("%+v, %v", during, err)
 	}
-	corrected := w.corrected(t, during)
-	push(t, s, edition(t, "2.1.1"))
+	corrected := corrected(w, t, during)
+	enginetest.Push(t, s, enginetest.Edition(t, "2.1.1"))
 	for name, r := range map[string]*record.View{"online": online, "deferred": both, "corrected": corrected} {
-		if c, err := s.Replay(t.Context(), codeOf(r)); err != nil || c.Result != rulestore.MadeSame ||
+		if c, err := s.Replay(t.Context(), enginetest.CodeOf(r)); err != nil || c.Result != rulestore.MadeSame ||
 			c.Rule.Version != "2.1.0" {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
@@ -118,23 +126,23 @@ func TestShelf_Replay(t *testing.T) {
 }
 
 // corrected changes a document to its state after MH's refusal and the correction.
-func (w *world) corrected(t *testing.T, r *record.View) *record.View {
+func corrected(w *enginetest.World, t *testing.T, r *record.View) *record.View {
 	t.Helper()
-	entry, err := w.store.Get(storage.Code(codeOf(r)))
+	entry, err := w.Store.Get(storage.Code(enginetest.CodeOf(r)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h, err := record.DecodeHead(entry)
 	if err == nil {
-		entry, err = w.engine.move(t.Context(), entry, storage.Change{To: record.Reported}, h)
+		entry, err = w.Engine.Move(t.Context(), entry, storage.Change{To: record.Reported}, h)
 	}
 	if err == nil {
-		entry, _, err = w.engine.correct(t.Context(), entry, h, sale("", 4520), "")
+		entry, _, err = w.Engine.CorrectEntry(t.Context(), entry, h, enginetest.Sale("", 4520), "")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = w.engine.public(entry)
+	r, err = w.Engine.View(entry)
 	if err != nil || r.Total != "45.20" {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -142,18 +150,19 @@ func (w *world) corrected(t *testing.T, r *record.View) *record.View {
 }
 
 func TestShelf_Shadow(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
-	if a, err := s.Shadow(t.Context(), edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), 2,
-		time.Hour); err != nil || a.Refused != "" {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	if a, err := s.Shadow(t.Context(), enginetest.Edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals), 2,
+		time.Hour); err != nil ||
+		a.Refused != "" {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Run(ctx) }()
 	for i := range 3 {
-		if r, err := w.engine.Issue(t.Context(), sale("", 1130)); err != nil || r.Rule.Version != "2.1.0" {
+		if r, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 1130)); err != nil || r.Rule.Version != "2.1.0" {
 			t.Fatalf("sale %d: %+v, %v", i, r, err)
 		}
 		for i < 2 && s.Shadowed().Count <= i {
@@ -171,23 +180,23 @@ func TestShelf_Shadow(t *testing.T) {
 
 // BenchmarkBacktest measures how many documents of ten lines one core computes again in a second.
 func BenchmarkBacktest(b *testing.B) {
-	w := newWorld(b)
-	s := w.shelf(shipped(b))
-	w.wire.sever()
+	w := enginetest.NewWorld(b)
+	s := w.Shelf(enginetest.Shipped(b))
+	w.Wire.Sever()
 	lines := make([]dte.Value, 10)
 	for i := range lines {
-		lines[i] = item(int64(i+1), fmt.Sprint(i+1), "6.95")
+		lines[i] = enginetest.Item(int64(i+1), fmt.Sprint(i+1), "6.95")
 	}
 	n := 2000
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000
 	}
 	for range n {
-		if _, err := w.engine.Issue(b.Context(), invoice("", lines...)); err != nil {
+		if _, err := w.Engine.Issue(b.Context(), enginetest.Invoice("", lines...)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	candidate := edition(b, "9.0.0")
+	candidate := enginetest.Edition(b, "9.0.0")
 	documents, took := 0, 0.0
 	for b.Loop() {
 		t, _, err := s.Backtest(b.Context(), candidate, rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"},

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 )
 
 // BenchmarkIssue measures the whole engine for one sale of ten lines in contingency, on a real disk, and the bare
 // signature that every issuing needs.
 func BenchmarkIssue(b *testing.B) {
-	w := newWorldOnDisk(b)
-	defer w.close()
-	req := sale("", 1130)
+	w := enginetest.NewWorldOnDisk(b)
+	defer w.Close()
+	req := enginetest.Sale("", 1130)
 	req.TestContingency = true
 	line := req.Facts.Get("cuerpoDocumento").Index(0)
 	var lines []dte.Value
@@ -24,15 +25,15 @@ func BenchmarkIssue(b *testing.B) {
 	b.Run("issue", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			req.Caller = testCaller(i%8 + 1)
-			if _, err := w.engine.Issue(context.Background(), req); err != nil {
+			req.Caller = enginetest.TestCaller(i%8 + 1)
+			if _, err := w.Engine.Issue(context.Background(), req); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("signature", func(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
-			if _, err := w.engine.signer.Right([16]byte{}, fmt.Sprint(i)).Sign(context.Background(),
+			if _, err := w.Engine.Signer().Right([16]byte{}, fmt.Sprint(i)).Sign(context.Background(),
 				make([]byte, 6000)); err != nil {
 				b.Fatal(err)
 			}

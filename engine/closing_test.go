@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/storage/disktest"
 )
@@ -26,38 +27,38 @@ func TestCloseDay_CrashEverywhere(t *testing.T) {
 			var after *disktest.Disk
 			var count atomic.Int64
 			var armed atomic.Bool
-			disk := w.fs
-			w.open(disk, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			disk := w.Fs
+			w.Open(disk, errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
 				if armed.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && count.Add(1) == point {
 					after = disk.Crash(unsynced, rand.New(rand.NewPCG(uint64(point), 1)))
 				}
 				return nil
 			})))
-			if _, err := w.engine.Issue(context.Background(), sale("one", 1130)); err != nil {
+			if _, err := w.Engine.Issue(context.Background(), enginetest.Sale("one", 1130)); err != nil {
 				t.Fatal(err)
 			}
 			armed.Store(true)
-			first := w.closeDay(true)
+			first := closeDay(w, true)
 			if more = after != nil; more {
-				if err := w.store.Close(); err != nil {
+				if err := w.Store.Close(); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.reopen(after); err != nil {
+				if err := w.Reopen(after); err != nil {
 					t.Fatal(err)
 				}
 			}
 			// The answer came after the crash: only its number is certain to be the same.
-			if z := w.closeDay(false); z.Number != 1 || z.Net != first.Net || z.Kind != "Z" || z.Later != 0 {
+			if z := closeDay(w, false); z.Number != 1 || z.Net != first.Net || z.Kind != "Z" || z.Later != 0 {
 				t.Errorf("crash at write %d: %+v", point, z)
 			}
-			kept := w.closeDay(false)
-			if again := w.closeDay(false); asText(t, again) != asText(t, kept) {
+			kept := closeDay(w, false)
+			if again := closeDay(w, false); asText(t, again) != asText(t, kept) {
 				t.Errorf("crash at write %d: %+v, then %+v", point, kept, again)
 			}
 			if !more && asText(t, kept) != asText(t, first) {
 				t.Errorf("without a crash: %+v, then %+v", first, kept)
 			}
-			w.close()
+			w.Close()
 		}
 	}
 }
@@ -72,42 +73,43 @@ func asText(t *testing.T, v any) string {
 }
 
 // closeDay closes the day of start; fresh: it must be open.
-func (w *world) closeDay(fresh bool) *documents.Closing {
-	w.t.Helper()
-	z, made, err := w.engine.CloseDay(context.Background(), dte.Date(start), testCaller(1))
+func closeDay(w *enginetest.World, fresh bool) *documents.Closing {
+	w.T.Helper()
+	z, made, err := w.Engine.CloseDay(context.Background(), dte.Date(enginetest.Start), enginetest.TestCaller(1))
 	if err != nil || fresh && !made {
-		w.t.Fatalf("%+v, made %v: %v", z, made, err)
+		w.T.Fatalf("%+v, made %v: %v", z, made, err)
 	}
 	return z
 }
 
 // TestCloseDay_Unanswered: a sale that MH has not answered is in its day's closing: a Z never changes.
 func TestCloseDay_Unanswered(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	w.wire.at = func(point string) {
+	w.Wire.At = func(point string) {
 		if strings.Contains(point, "recepciondte") {
 			cancel()
 		}
 	}
-	if _, err := w.engine.Issue(ctx, sale("one", 1130)); err == nil {
+	if _, err := w.Engine.Issue(ctx, enginetest.Sale("one", 1130)); err == nil {
 		t.Fatal("the sale was answered")
 	}
-	z := w.closeDay(true)
+	z := closeDay(w, true)
 	if z.Net.Sales != "11.30" || len(z.Groups) != 1 || z.Groups[0].Estado != record.EstadoContingency {
 		t.Errorf("%+v", z)
 	}
 	for range 2 { // before MH answers, and after it
-		if kept := w.closeDay(false); kept.Later != 0 {
+		if kept := closeDay(w, false); kept.Later != 0 {
 			t.Errorf("%d documents came later", kept.Later)
 		}
-		if err := w.engine.Recover(context.Background(), w.now().Add(time.Hour)); err != nil {
+		if err := w.Engine.Recover(context.Background(), w.Now().Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if x, err := w.engine.Documents().Closing(context.Background(), dte.Date(start), true, 1, testCaller(1),
-		w.now()); err != nil || x.Net != z.Net || x.Groups[0].Estado != record.EstadoProcessed {
+	if x, err := w.Engine.Documents().Closing(context.Background(), dte.Date(enginetest.Start), true, 1, enginetest.TestCaller(1),
+		w.Now()); err != nil || x.Net != z.Net ||
+		x.Groups[0].Estado != record.EstadoProcessed {
 		t.Errorf("%+v, %v", x, err)
 	}
 }

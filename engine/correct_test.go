@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -6,115 +6,106 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )
 
-// late issues sales in contingency; MH refuses the first two afterwards, alone or in a lot.
-func late(b *box, sales int) []*record.View {
-	b.t.Helper()
-	b.cable.set(refusing)
-	var list []*record.View
-	for i := range sales {
-		list = append(list, b.issue(sale("", 500+i)))
-	}
-	time.Sleep(time.Hour)
-	b.chaos(simulator.Chaos{Reject: min(2, sales)})
-	b.cable.set(plugged)
-	time.Sleep(20 * time.Minute)
-	return list
-}
-
 // A document that MH refuses after the fact is corrected within a day, under its own code and number.
 func TestCorrect(t *testing.T) {
 	for _, sales := range []int{1, 3} {
-		inBubble(t, func(b *box) {
-			list := late(b, sales)
-			r := b.document(list[0].Code)
-			o := b.engine.CountBacklog()
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			list := enginetest.Late(b, sales)
+			r := b.Document(list[0].Code)
+			o := b.Engine.CountBacklog()
 			if r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != min(2, sales) ||
 				time.Until(o.RefusedDeadline).Round(time.Hour) != 24*time.Hour {
-				b.t.Fatalf("%s, %+v", r.Estado, o)
+				b.T.Fatalf("%s, %+v", r.Estado, o)
 			}
-			before := b.document(list[0].Code)
+			before := b.Document(list[0].Code)
 			// The answer to the till is lost, the power fails, MH's answer is lost.
-			b.chaos(simulator.Chaos{LostAnswers: 1})
+			b.Chaos(simulator.Chaos{LostAnswers: 1})
 			if sales > 1 {
-				b.cable.set(refusing) // both wait, and go in one lot
-				b.correct(list[1].Code, 800)
+				b.Cable.Set(enginetest.Refusing) // both wait, and go in one lot
+				b.Correct(list[1].Code, 800)
 			}
-			if r := b.correct(list[0].Code, 900); r.Estado != record.EstadoContingency ||
+			if r := b.Correct(list[0].Code, 900); r.Estado != record.EstadoContingency ||
 				r.ControlNumber != before.ControlNumber || r.Total != "9.00" {
-				b.t.Errorf("%s %s %s", r.Estado, r.ControlNumber, r.Total)
+				b.T.Errorf("%s %s %s", r.Estado, r.ControlNumber, r.Total)
 			}
-			b.crash()
-			b.cable.set(plugged)
-			if r := b.correct(list[0].Code, 900); r.Total != "9.00" {
-				b.t.Errorf("asked again: %s", r.Total)
+			b.Crash()
+			b.Cable.Set(enginetest.Plugged)
+			if r := b.Correct(list[0].Code, 900); r.Total != "9.00" {
+				b.T.Errorf("asked again: %s", r.Total)
 			}
 			time.Sleep(30 * time.Minute)
-			now := b.document(list[0].Code)
-			if now.Estado != record.EstadoProcessed || now.Sello == "" || text(b.t, now, "identificacion",
+			now := b.Document(list[0].Code)
+			if now.Estado != record.EstadoProcessed || now.Sello == "" || enginetest.Text(b.T, now, "identificacion",
 				"tipoModelo") != "2" ||
-				text(b.t, now, "identificacion", "fecEmi") != text(b.t, before, "identificacion", "fecEmi") {
-				b.t.Errorf("%s %s", now.Estado, now.JSON)
+				enginetest.Text(
+					b.T,
+					now,
+					"identificacion",
+					"fecEmi",
+				) != enginetest.Text(
+					b.T,
+					before,
+					"identificacion",
+					"fecEmi",
+				) {
+				b.T.Errorf("%s %s", now.Estado, now.JSON)
 			}
-			if r := b.correct(list[0].Code, 900); r.Estado != record.EstadoProcessed {
-				b.t.Errorf("asked once more: %s", r.Estado)
+			if r := b.Correct(list[0].Code, 900); r.Estado != record.EstadoProcessed {
+				b.T.Errorf("asked once more: %s", r.Estado)
 			}
-			_, err := b.engine.Correct(context.Background(), codeOf(now), sale("", 901))
-			refused(t, err, refusal.CodeNotCorrectable, "")
-			b.audit()
+			_, err := b.Engine.Correct(context.Background(), enginetest.CodeOf(now), enginetest.Sale("", 901))
+			enginetest.Refused(t, err, refusal.CodeNotCorrectable, "")
+			b.Audit()
 		})
 	}
 }
 
 // After a day MH requires a new document, and nothing waits any longer.
 func TestCorrect_TooLate(t *testing.T) {
-	inBubble(t, func(b *box) {
-		list := late(b, 3)
-		bad := sale("", 700)
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		list := enginetest.Late(b, 3)
+		bad := enginetest.Sale("", 700)
 		bad.Facts = bad.Facts.With("cuerpoDocumento", bad.Facts.Get("receptor"))
-		_, err := b.engine.Correct(context.Background(), codeOf(list[0]), bad)
-		refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
-		stranger := sale("", 700)
+		_, err := b.Engine.Correct(context.Background(), enginetest.CodeOf(list[0]), bad)
+		enginetest.Refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+		stranger := enginetest.Sale("", 700)
 		stranger.Caller.Point.BranchID++
-		_, err = b.engine.Correct(context.Background(), codeOf(list[0]), stranger)
-		refused(t, err, refusal.CodeNotFound, "")
+		_, err = b.Engine.Correct(context.Background(), enginetest.CodeOf(list[0]), stranger)
+		enginetest.Refused(t, err, refusal.CodeNotFound, "")
 		// Refused once more: the day begins again.
 		time.Sleep(20 * time.Hour)
-		b.chaos(simulator.Chaos{Reject: 1})
-		b.correct(list[1].Code, 800)
+		b.Chaos(simulator.Chaos{Reject: 1})
+		b.Correct(list[1].Code, 800)
 		time.Sleep(20 * time.Minute)
-		o := b.engine.CountBacklog()
-		if r := b.document(list[1].Code); r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != 2 {
-			b.t.Errorf("%s, %+v", r.Estado, o)
+		o := b.Engine.CountBacklog()
+		if r := b.Document(list[1].Code); r.Estado != record.EstadoRejected || o.Waiting[record.QueueCorrect] != 2 {
+			b.T.Errorf("%s, %+v", r.Estado, o)
 		}
 		if left := time.Until(o.RefusedDeadline); left < 3*time.Hour || left > 4*time.Hour {
-			b.t.Errorf("the first of both must be right within %v, and the deadline shown is in %v", 4*time.Hour, left)
+			b.T.Errorf("the first of both must be right within %v, and the deadline shown is in %v", 4*time.Hour, left)
 		}
 		time.Sleep(5 * time.Hour)
-		_, err = b.engine.Correct(context.Background(), codeOf(list[0]), sale("", 700))
-		refused(t, err, refusal.CodeNotCorrectable, "")
-		b.correct(list[1].Code, 801)
+		_, err = b.Engine.Correct(context.Background(), enginetest.CodeOf(list[0]), enginetest.Sale("", 700))
+		enginetest.Refused(t, err, refusal.CodeNotCorrectable, "")
+		b.Correct(list[1].Code, 801)
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" ||
-			b.engine.CountBacklog().Waiting[record.QueueCorrect] != 0 {
-			b.t.Errorf("%s %s, %+v", r.Estado, r.Total, b.engine.CountBacklog())
+		if r := b.Document(list[1].Code); r.Estado != record.EstadoProcessed || r.Total != "8.01" ||
+			b.Engine.CountBacklog().Waiting[record.QueueCorrect] != 0 {
+			b.T.Errorf("%s %s, %+v", r.Estado, r.Total, b.Engine.CountBacklog())
 		}
 		// A sale that MH refused at once has no customer yet.
-		b.chaos(simulator.Chaos{Reject: 1})
-		_, err = b.engine.Correct(context.Background(), codeOf(b.issue(sale("", 100))), sale("", 101))
-		refused(t, err, refusal.CodeNotCorrectable, "")
-		b.audit()
+		b.Chaos(simulator.Chaos{Reject: 1})
+		_, err = b.Engine.Correct(
+			context.Background(),
+			enginetest.CodeOf(b.Issue(enginetest.Sale("", 100))),
+			enginetest.Sale("", 101),
+		)
+		enginetest.Refused(t, err, refusal.CodeNotCorrectable, "")
+		b.Audit()
 	})
-}
-
-func (b *box) correct(code string, cents int) *record.View {
-	b.t.Helper()
-	r, err := b.engine.Correct(context.Background(), codeOf(&record.View{Code: code}), sale("", cents))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return r
 }

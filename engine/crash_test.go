@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
-	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
 
@@ -50,32 +50,22 @@ var hostilities = map[string]simulator.Chaos{
 	"answers, twice": {LostAnswers: 2},
 }
 
-// base is a store made once, before anything is issued; every scenario starts from a copy of it.
-var base = sync.OnceValue(func() *disktest.Disk {
-	fs := disktest.New(disktest.Strict)
-	w := &world{now: func() time.Time { return start }}
-	if err := storage.Create(w.storeOptions(fs)); err != nil {
-		panic(err)
-	}
-	return fs
-})
-
 // run plays a scenario and returns how many points it passed. After the crash the world continues unseen: its answers
 // from then on do not count, and its cable is cut.
 func (s scenario) run(t *testing.T) (points int, faults []string) {
 	w := crashWorld(t, s)
-	defer w.server.Close()
+	defer w.Server.Close()
 	var count atomic.Int64
 	var crash sync.Once
 	var armed, crashed atomic.Bool // armed: the branch has started
 	var after *disktest.Disk
-	disk := w.fs
+	disk := w.Fs
 	at := func(string) {
 		if n := count.Add(1); int(n) == s.point {
 			crash.Do(func() {
 				crashed.Store(true) // before the disk is copied: what is answered meanwhile may not be in the copy
 				after = disk.Crash(s.unsynced, rand.New(rand.NewPCG(s.seed, 1)))
-				w.wire.sever()
+				w.Wire.Sever()
 			})
 		}
 	}
@@ -85,14 +75,14 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 		}
 		return nil
 	}))
-	w.open(disk, seen)
-	w.wire.at = at
+	w.Open(disk, seen)
+	w.Wire.At = at
 	armed.Store(true)
 
 	answered := make(map[string]*record.View)
 	for i := 1; i <= 3; i++ {
 		key := fmt.Sprintf("sale %d", i)
-		r, err := w.engine.Issue(context.Background(), sale(key, 1000+i))
+		r, err := w.Engine.Issue(context.Background(), enginetest.Sale(key, 1000+i))
 		if crashed.Load() {
 			break
 		}
@@ -103,37 +93,37 @@ func (s scenario) run(t *testing.T) (points int, faults []string) {
 		answered[key] = r
 	}
 	points = int(count.Load())
-	if err := w.store.Close(); err != nil {
+	if err := w.Store.Close(); err != nil {
 		faults = append(faults, fmt.Sprintf("closing the store that crashed: %v", err))
 	}
 	if after == nil {
 		after = disk
 	}
-	return points, append(faults, w.audit(after, answered)...)
+	return points, append(faults, audit(w, after, answered)...)
 }
 
 // audit restarts the branch on what the crash left, repeats every sale with its key, and checks P1 to P4.
-func (w *world) audit(disk *disktest.Disk, answered map[string]*record.View) (faults []string) {
+func audit(w *enginetest.World, disk *disktest.Disk, answered map[string]*record.View) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if err := w.sim.Chaos(simulator.Chaos{}); err != nil {
+	if err := w.Sim.Chaos(simulator.Chaos{}); err != nil {
 		fault("%v", err)
 	}
-	if err := w.reopen(disk); err != nil {
+	if err := w.Reopen(disk); err != nil {
 		return append(faults, err.Error())
 	}
 	defer func() {
-		if err := w.store.Close(); err != nil {
+		if err := w.Store.Close(); err != nil {
 			fault("closing store: %v", err)
 		}
 	}()
 	ctx := context.Background()
-	if err := w.engine.Recover(ctx, start.Add(settleAfter+1)); err != nil {
+	if err := w.Engine.Recover(ctx, enginetest.Start.Add(engine.SettleAfter+1)); err != nil {
 		fault("recovering: %v", err)
 	}
 	codes := make(map[string]string)
 	for i := 1; i <= 3; i++ {
 		key := fmt.Sprintf("sale %d", i)
-		r, err := w.engine.Issue(ctx, sale(key, 1000+i))
+		r, err := w.Engine.Issue(ctx, enginetest.Sale(key, 1000+i))
 		if err != nil {
 			fault("P3: repeating %s: %v", key, err)
 			continue
@@ -147,7 +137,7 @@ func (w *world) audit(disk *disktest.Disk, answered map[string]*record.View) (fa
 			fault("%s and %s are one document", key, other)
 		}
 		codes[r.Code] = key
-		a, _ := w.sim.Document(r.Code)
+		a, _ := w.Sim.Document(r.Code)
 		if r.Estado == record.EstadoProcessed && (!a.Accepted || string(a.Document) != string(r.JSON)) {
 			fault("P4: %s is PROCESSED, MH holds %s", key, a.Document)
 		}
@@ -155,36 +145,26 @@ func (w *world) audit(disk *disktest.Disk, answered map[string]*record.View) (fa
 			fault("P4: %s is %s and MH accepted it", key, r.Estado)
 		}
 	}
-	report, err := w.store.Fsck(ctx)
+	report, err := w.Store.Fsck(ctx)
 	if err != nil {
 		return append(faults, err.Error())
 	}
 	for _, p := range report.Problems {
 		fault("fsck: %v", p)
 	}
-	if n := documentsOf(report); n != 3 {
+	if n := enginetest.DocumentsOf(report); n != 3 {
 		fault("P1: three sales, %d documents", n)
 	}
-	if got := w.sim.Received(); got.Duplicates != 0 || got.Documents > 3 {
+	if got := w.Sim.Received(); got.Duplicates != 0 || got.Documents > 3 {
 		fault("P3/P4: MH received %+v", got)
 	}
 	return faults
 }
 
-// documentsOf counts the documents of a store: the sum of its series of control numbers.
-func documentsOf(r *storage.Report) (n int) {
-	for series, last := range r.Last {
-		if strings.Count(series, "/") == 4 { // ambiente/type/establishment/point/year
-			n += int(last)
-		}
-	}
-	return n
-}
-
-func crashWorld(t *testing.T, s scenario) *world {
-	w := newSim(t)
-	w.fs = base().Crash(100, rand.New(rand.NewPCG(1, 1)))
-	if err := w.sim.Chaos(s.chaos); err != nil {
+func crashWorld(t *testing.T, s scenario) *enginetest.World {
+	w := enginetest.NewSim(t)
+	w.Fs = enginetest.Base().Crash(100, rand.New(rand.NewPCG(1, 1)))
+	if err := w.Sim.Chaos(s.chaos); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -16,9 +16,11 @@ import (
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
@@ -45,7 +47,7 @@ func eventBundle(t *testing.T, version string, changes ...bundletest.Change) *ru
 // TestContingency_LayoutLacksType: documents of a type that the layout of the event does not take are set aside and
 // shown, and go as soon as another layout takes them, without a restart.
 func TestContingency_LayoutLacksType(t *testing.T) {
-	was := common(t).book
+	was := enginetest.Common(t).Book
 	narrow := eventBundle(t, "8.0.0", bundletest.In("2026-11-01", ""),
 		func(parts map[string][]byte, _ *bundle.Manifest) {
 			given, wanted := `"tipoDoc": {"type": "string"}`, `"tipoDoc": {"type": "string", "enum": ["03", "05"]}`
@@ -55,94 +57,111 @@ func TestContingency_LayoutLacksType(t *testing.T) {
 			parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(given), []byte(wanted), 1)
 		})
 	book := bookWith(t, was, narrow, eventBundle(t, "9.0.0", bundletest.In("2026-11-03", "")))
-	inBubble(t, func(b *box) {
-		b.close()
-		b.book = book
-		b.start()
-		b.cable.set(refusing)
-		lacking := issued(t, b.engine, invoice("i", item(1, "1", "5")), record.EstadoContingency)
-		taken := issued(t, b.engine, voucher("v", item(1, "1", "40")), record.EstadoContingency)
-		b.plugIn()
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Close()
+		b.Book = book
+		b.Start()
+		b.Cable.Set(enginetest.Refusing)
+		lacking := enginetest.Issued(
+			t,
+			b.Engine,
+			enginetest.Invoice("i", enginetest.Item(1, "1", "5")),
+			record.EstadoContingency,
+		)
+		taken := enginetest.Issued(
+			t,
+			b.Engine,
+			enginetest.Voucher("v", enginetest.Item(1, "1", "40")),
+			record.EstadoContingency,
+		)
+		b.PlugIn()
 		time.Sleep(30 * time.Minute)
-		if got := b.document(taken.Code).Estado; got != record.EstadoProcessed {
+		if got := b.Document(taken.Code).Estado; got != record.EstadoProcessed {
 			t.Errorf("the type that the layout takes is %s", got)
 		}
-		o := b.engine.CountBacklog()
-		if got := metrictest.Values(t, b.engine)["dte_lost_records"]; got != 1 || o.Lost != 1 ||
+		o := b.Engine.CountBacklog()
+		if got := metrictest.Values(t, b.Engine)["dte_lost_records"]; got != 1 || o.Lost != 1 ||
 			o.LostRecords[0].Code != lacking.Code || !strings.Contains(o.LostRecords[0].Why, "detalleDTE[0].tipoDoc") {
 			t.Errorf("%v are shown as set aside: %+v", got, o.LostRecords)
 		}
 		time.Sleep(16 * time.Hour) // the next day's layout takes every type
-		if got := b.document(lacking.Code).Estado; got != record.EstadoProcessed {
+		if got := b.Document(lacking.Code).Estado; got != record.EstadoProcessed {
 			t.Errorf("under another layout it is %s", got)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestContingency_LayoutTakesFewer: the layout of the event takes fewer documents than the law of its bundle says.
 func TestContingency_LayoutTakesFewer(t *testing.T) {
-	book := bookWith(t, common(t).book, eventBundle(t, "8.0.0", bundletest.In("2026-11-01", ""),
+	book := bookWith(t, enginetest.Common(t).Book, eventBundle(t, "8.0.0", bundletest.In("2026-11-01", ""),
 		func(parts map[string][]byte, _ *bundle.Manifest) {
 			parts["schema.json"] = regexp.MustCompile(`"maxItems": *\d+`).ReplaceAll(parts["schema.json"],
 				[]byte(`"maxItems": 2`))
 		}))
-	inBubble(t, func(b *box) {
-		b.close()
-		b.book = book
-		b.start()
-		b.cable.set(refusing)
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Close()
+		b.Book = book
+		b.Start()
+		b.Cable.Set(enginetest.Refusing)
 		for _, key := range []string{"1", "2", "3", "4", "5"} {
-			issued(t, b.engine, sale(key, 100), record.EstadoContingency)
+			enginetest.Issued(t, b.Engine, enginetest.Sale(key, 100), record.EstadoContingency)
 		}
-		b.plugIn()
+		b.PlugIn()
 		time.Sleep(30 * time.Minute)
-		if got := b.sim.Received(); got.Events != 3 {
+		if got := b.Sim.Received(); got.Events != 3 {
 			t.Errorf("MH received %+v", got)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestInvalidate_Contingency: a till that repeats an invalidation while MH is away stores nothing: nothing would ever
 // delete what it stores.
 func TestInvalidate_Contingency(t *testing.T) {
-	inBubble(t, func(b *box) {
-		r, other := issued(t, b.engine, sale("sold", 100), record.EstadoProcessed), b.issue(sale("other", 200))
-		b.cable.set(refusing)
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		r, other := enginetest.Issued(
+			t,
+			b.Engine,
+			enginetest.Sale("sold", 100),
+			record.EstadoProcessed,
+		), b.Issue(
+			enginetest.Sale("other", 200),
+		)
+		b.Cable.Set(enginetest.Refusing)
 		for range 20 {
-			_, err := b.engine.Invalidate(context.Background(), invalidation(r, 2, ""))
-			refused(t, err, refusal.CodeUnavailable, "")
+			_, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(r, 2, ""))
+			enginetest.Refused(t, err, refusal.CodeUnavailable, "")
 			time.Sleep(time.Second)
 		}
-		parts, err := b.store.Parts(storage.Code(codeOf(r)))
+		parts, err := b.Store.Parts(storage.Code(enginetest.CodeOf(r)))
 		if err != nil || len(parts) > 2+3 { // the facts and the sale, and until the branch has found that MH is away
 			t.Errorf("the record has %d parts: %v", len(parts), err)
 		}
-		b.plugIn()
+		b.PlugIn()
 		time.Sleep(5 * time.Minute) // a first event that may have reached MH is sent again
-		if r, err := b.engine.Invalidate(context.Background(), invalidation(other, 2, "")); err != nil ||
+		if r, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(other, 2, "")); err != nil ||
 			r.Estado != record.EstadoInvalidated || r.Stored == 0 {
 			t.Errorf("%+v %v", r, err)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestRecover_ClockWasAhead: a sale that a crash left without an outcome, by a clock that was ahead, does not wait until
 // that time has come.
 func TestRecover_ClockWasAhead(t *testing.T) {
-	inBubble(t, func(b *box) {
-		b.skew.Store(int64(72 * time.Hour))
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Skew.Store(int64(72 * time.Hour))
 		ctx, cancel := context.WithCancel(context.Background())
-		b.at(func(string) { cancel() }) // the till's wait ends while the sale is on its way
-		if _, err := b.engine.Issue(ctx, sale("k", 100)); err == nil {
+		b.At(func(string) { cancel() }) // the till's wait ends while the sale is on its way
+		if _, err := b.Engine.Issue(ctx, enginetest.Sale("k", 100)); err == nil {
 			t.Fatal("the sale has an outcome")
 		}
-		b.at(nil)
-		b.skew.Store(0)
+		b.At(nil)
+		b.Skew.Store(0)
 		time.Sleep(10 * time.Minute)
-		if n := b.engine.CountBacklog().Waiting[record.QueueSettle]; n != 0 {
+		if n := b.Engine.CountBacklog().Waiting[record.QueueSettle]; n != 0 {
 			t.Errorf("%d documents wait", n)
 		}
 	})
@@ -174,11 +193,11 @@ func (p *broken) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestContingency_EventWithoutAnswer: an event to which MH never answers, although it answers everything else, delays
 // no other event and no document: each has a legal deadline of its own.
 func TestContingency_EventWithoutAnswer(t *testing.T) {
-	inBubble(t, func(b *box) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
 		var mu sync.Mutex
 		var event []byte
 		healed := false
-		b.wire.under = &broken{b.wire.under, func(path string, body []byte) bool {
+		b.Wire.Under = &broken{b.Wire.Under, func(path string, body []byte) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			if path == "/fesv/contingencia" && event == nil {
@@ -187,101 +206,104 @@ func TestContingency_EventWithoutAnswer(t *testing.T) {
 			return event != nil && bytes.Equal(event, body) && !healed
 		}}
 		outage := func(key string) *record.View {
-			b.cable.set(refusing)
-			r := issued(t, b.engine, sale(key, 100), record.EstadoContingency)
+			b.Cable.Set(enginetest.Refusing)
+			r := enginetest.Issued(t, b.Engine, enginetest.Sale(key, 100), record.EstadoContingency)
 			time.Sleep(time.Hour)
-			b.plugIn()
+			b.PlugIn()
 			time.Sleep(time.Hour)
 			return r
 		}
 		first, second := outage("first"), outage("second")
-		if got := b.document(second.Code).Estado; got != record.EstadoProcessed {
+		if got := b.Document(second.Code).Estado; got != record.EstadoProcessed {
 			t.Errorf("behind an event without an answer a document is %s", got)
 		}
-		if got := b.document(first.Code).Estado; got != record.EstadoContingency {
+		if got := b.Document(first.Code).Estado; got != record.EstadoContingency {
 			t.Errorf("the document of the event without an answer is %s", got)
 		}
 		mu.Lock()
 		healed = true
 		mu.Unlock()
 		time.Sleep(10 * time.Minute)
-		if got := b.document(first.Code).Estado; got != record.EstadoProcessed {
+		if got := b.Document(first.Code).Estado; got != record.EstadoProcessed {
 			t.Errorf("after MH's answer the first is %s", got)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestContingency_QueryWithoutAnswer: a document about which MH never answers delays the event of the others for half
 // of the allowed time, and no longer; a lot about which MH never answers is decided document by document.
 func TestContingency_QueryWithoutAnswer(t *testing.T) {
-	inBubble(t, func(b *box) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
 		var mu sync.Mutex
 		code := "no document yet"
-		b.wire.under = &broken{b.wire.under, func(path string, body []byte) bool {
+		b.Wire.Under = &broken{b.Wire.Under, func(path string, body []byte) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return strings.HasPrefix(path, "/fesv/recepcion/consultadtelote/") ||
 				strings.HasPrefix(path, "/fesv/recepcion/consultadte") && bytes.Contains(body, []byte(code))
 		}}
-		b.issue(sale("before", 100))
-		b.chaos(simulator.Chaos{Silence: true})
-		doubtful := issued(t, b.engine, sale("doubtful", 200), record.EstadoContingency)
+		b.Issue(enginetest.Sale("before", 100))
+		b.Chaos(simulator.Chaos{Silence: true})
+		doubtful := enginetest.Issued(t, b.Engine, enginetest.Sale("doubtful", 200), record.EstadoContingency)
 		mu.Lock()
 		code = doubtful.Code
 		mu.Unlock()
 		var certain []*record.View
 		for _, key := range []string{"1", "2", "3"} {
-			certain = append(certain, issued(t, b.engine, sale(key, 300), record.EstadoContingency))
+			certain = append(
+				certain,
+				enginetest.Issued(t, b.Engine, enginetest.Sale(key, 300), record.EstadoContingency),
+			)
 		}
-		b.chaos(simulator.Chaos{})
-		b.plugIn()
+		b.Chaos(simulator.Chaos{})
+		b.PlugIn()
 		time.Sleep(13 * time.Hour)
 		for _, r := range certain {
-			if got := b.document(r.Code).Estado; got != record.EstadoProcessed {
+			if got := b.Document(r.Code).Estado; got != record.EstadoProcessed {
 				t.Errorf("beside a document without an answer another is %s", got)
 			}
 		}
-		if got := b.sim.Received(); got.Lots != 1 {
+		if got := b.Sim.Received(); got.Lots != 1 {
 			t.Errorf("MH received %+v", got)
 		}
 		mu.Lock()
 		code = "no document any more"
 		mu.Unlock()
 		time.Sleep(time.Hour)
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestContingency_NoEventCanBeMade: if the layout takes no event, for the branch's own data, the documents of events
 // that MH has sealed go nevertheless.
 func TestContingency_NoEventCanBeMade(t *testing.T) {
-	inBubble(t, func(b *box) {
-		b.cable.set(refusing)
-		sealed := issued(t, b.engine, sale("sealed", 100), record.EstadoContingency)
-		b.chaos(simulator.Chaos{Poison: sealed.Code})
-		b.plugIn()
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Cable.Set(enginetest.Refusing)
+		sealed := enginetest.Issued(t, b.Engine, enginetest.Sale("sealed", 100), record.EstadoContingency)
+		b.Chaos(simulator.Chaos{Poison: sealed.Code})
+		b.PlugIn()
 		time.Sleep(10 * time.Minute)
-		if got := b.sim.Received(); got.Events != 1 || b.document(sealed.Code).Estado != record.EstadoContingency {
+		if got := b.Sim.Received(); got.Events != 1 || b.Document(sealed.Code).Estado != record.EstadoContingency {
 			t.Fatalf("MH received %+v", got)
 		}
-		good := b.policy.Responsible
-		b.restart(func(o *contingency.Options) { o.Responsible.DocumentType = "no such type" })
-		b.cable.set(refusing)
-		later := issued(t, b.engine, sale("later", 200), record.EstadoContingency)
-		b.plugIn()
+		good := b.Policy.Responsible
+		b.Restart(func(o *contingency.Options) { o.Responsible.DocumentType = "no such type" })
+		b.Cable.Set(enginetest.Refusing)
+		later := enginetest.Issued(t, b.Engine, enginetest.Sale("later", 200), record.EstadoContingency)
+		b.PlugIn()
 		time.Sleep(10 * time.Minute) // the event is due
-		b.chaos(simulator.Chaos{})
+		b.Chaos(simulator.Chaos{})
 		time.Sleep(time.Hour)
-		if got := b.document(sealed.Code).Estado; got != record.EstadoProcessed {
+		if got := b.Document(sealed.Code).Estado; got != record.EstadoProcessed {
 			t.Errorf("the document of a sealed event is %s", got)
 		}
-		if got := b.document(later.Code).Estado; got != record.EstadoContingency {
+		if got := b.Document(later.Code).Estado; got != record.EstadoContingency {
 			t.Errorf("the document without an event is %s", got)
 		}
-		b.restart(func(o *contingency.Options) { o.Responsible = good })
+		b.Restart(func(o *contingency.Options) { o.Responsible = good })
 		time.Sleep(time.Hour)
-		b.audit()
+		b.Audit()
 	})
 }
 
@@ -294,10 +316,10 @@ func TestCorrect_LotStillOpen(t *testing.T) {
 }
 
 func lotStillOpen(t *testing.T, turned time.Duration) {
-	inBubble(t, func(b *box) {
-		list := late(b, 3)
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		list := enginetest.Late(b, 3)
 		var lot storage.Entry
-		if err := b.store.Records(0, func(e storage.Entry) error {
+		if err := b.Store.Records(0, func(e storage.Entry) error {
 			if e.State == record.LotDone {
 				lot = e
 			}
@@ -305,66 +327,67 @@ func lotStillOpen(t *testing.T, turned time.Duration) {
 		}); err != nil || lot.Head == nil {
 			t.Fatalf("no lot: %v", err)
 		}
-		codes, err := b.store.Part(lot.Code, "codes")
+		codes, err := b.Store.Part(lot.Code, "codes")
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.cable.set(refusing)
-		b.skew.Store(int64(turned))
-		b.correct(list[0].Code, 900)
-		code, err := dte.NewCode(b.engine.o.Rand)
+		b.Cable.Set(enginetest.Refusing)
+		b.Skew.Store(int64(turned))
+		b.Correct(list[0].Code, 900)
+		code, err := dte.NewCode(b.Engine.Opts().Rand)
 		if err == nil { // the lot as it was before its end was stored
-			_, err = b.store.Append(t.Context(), storage.Keys{Series: lot.Series}, storage.Draft{
+			_, err = b.Store.Append(t.Context(), storage.Keys{Series: lot.Series}, storage.Draft{
 				Code:  storage.Code(code),
 				State: record.LotOpen, Head: lot.Head, Parts: []storage.Part{{Name: "codes", Data: codes}},
-				Due: &storage.Due{Queue: record.QueueLot, At: b.now()}})
+				Due: &storage.Due{Queue: record.QueueLot, At: b.Now()}})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.plugIn()
+		b.PlugIn()
 		time.Sleep(20 * time.Minute)
-		if r := b.document(list[0].Code); r.Estado != record.EstadoProcessed || r.Total != "9.00" {
+		if r := b.Document(list[0].Code); r.Estado != record.EstadoProcessed || r.Total != "9.00" {
 			t.Errorf("the corrected document is %s %s: %+v", r.Estado, r.Total, r.Response)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestCorrect_RuleOfAnEarlierDay: a document of a day whose rule ended days ago is corrected by that rule.
 func TestCorrect_RuleOfAnEarlierDay(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	ctx := context.Background()
-	s := w.shelf(shipped(t))
-	alone := sale("", 1130)
+	s := w.Shelf(enginetest.Shipped(t))
+	alone := enginetest.Sale("", 1130)
 	alone.TestContingency = true
-	sold := w.issued(alone, record.EstadoContingency)
-	if a := push(t, s, edition(t, "2.9.0", bundletest.In("2026-11-22", ""))); a.State != rulestore.Coming {
+	sold := w.Issued(alone, record.EstadoContingency)
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.9.0", bundletest.In("2026-11-22", ""))); a.State != rulestore.Coming {
 		t.Fatalf("%+v", a)
 	}
-	w.clock.set(start.AddDate(0, 0, 3))
+	w.Clock.Set(enginetest.Start.AddDate(0, 0, 3))
 	if err := s.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
-	entry, h, err := record.Read(w.store, storage.Code(codeOf(sold)))
+	entry, h, err := record.Read(w.Store, storage.Code(enginetest.CodeOf(sold)))
 	if err == nil {
-		entry, err = w.engine.move(ctx, entry, storage.Change{To: record.Reported,
-			Due: &storage.Due{Queue: record.QueueForward, At: w.now()}}, h)
+		entry, err = w.Engine.Move(ctx, entry, storage.Change{To: record.Reported,
+			Due: &storage.Due{Queue: record.QueueForward, At: w.Now()}}, h)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Refused, h.Response = w.now(), &authority.Response{DescripcionMsg: "no"}
-	if _, err = w.engine.move(ctx, entry, storage.Change{To: record.Rejected,
-		Due: &storage.Due{Queue: record.QueueCorrect, At: w.now().Add(24 * time.Hour)}}, h); err != nil {
+	h.Refused, h.Response = w.Now(), &authority.Response{DescripcionMsg: "no"}
+	if _, err = w.Engine.Move(ctx, entry, storage.Change{To: record.Rejected,
+		Due: &storage.Due{Queue: record.QueueCorrect, At: w.Now().Add(24 * time.Hour)}}, h); err != nil {
 		t.Fatal(err)
 	}
-	now, err := w.engine.Correct(ctx, codeOf(sold), sale("", 1243))
+	now, err := w.Engine.Correct(ctx, enginetest.CodeOf(sold), enginetest.Sale("", 1243))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now.Rule != sold.Rule || now.Total != "12.43" || text(t, now, "identificacion", "fecEmi") != "2026-11-21" {
+	if now.Rule != sold.Rule || now.Total != "12.43" ||
+		enginetest.Text(t, now, "identificacion", "fecEmi") != "2026-11-21" {
 		t.Errorf("it was computed by %+v, was by %+v: %s", now.Rule, sold.Rule, now.JSON)
 	}
 }
@@ -372,30 +395,30 @@ func TestCorrect_RuleOfAnEarlierDay(t *testing.T) {
 // TestInvalidate_DebitPending: while the invalidation of a debit note waits for MH's answer, no credit note takes the
 // room that it gave; after MH's refusal the room is there again.
 func TestInvalidate_DebitPending(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	ctx := context.Background()
-	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
-	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
+	original := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
+	debit := w.Issued(enginetest.NoteOn("06", "d", original, enginetest.Item(1, "1", "10")), record.EstadoProcessed)
 	credit := func(key, amount string) error {
-		_, err := w.engine.Issue(ctx, noteOn("05", key, original, item(1, "1", amount)))
+		_, err := w.Engine.Issue(ctx, enginetest.NoteOn("05", key, original, enginetest.Item(1, "1", amount)))
 		return err
 	}
 	pending := func() {
 		t.Helper()
-		if err := w.sim.Chaos(simulator.Chaos{LostRequests: 1, Only: "invalidations"}); err != nil {
+		if err := w.Sim.Chaos(simulator.Chaos{LostRequests: 1, Only: "invalidations"}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
-		refused(t, err, refusal.CodeUnavailable, "")
-		refused(t, credit("c", "100.01"), refusal.CodeValidation, "cuerpoDocumento")
+		_, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(debit, 2, ""))
+		enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+		enginetest.Refused(t, credit("c", "100.01"), refusal.CodeValidation, "cuerpoDocumento")
 	}
 	resumed := func(chaos simulator.Chaos) {
 		t.Helper()
-		if err := w.sim.Chaos(chaos); err != nil {
+		if err := w.Sim.Chaos(chaos); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
+		if err := w.Engine.ResumeInvalidations(ctx, enginetest.Start.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -404,10 +427,10 @@ func TestInvalidate_DebitPending(t *testing.T) {
 	if err := credit("c1", "5"); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.counter(original, record.LineCredited); got != -5*int64(dte.Scale) {
+	if got := w.Counter(original, record.LineCredited); got != -5*int64(dte.Scale) {
 		t.Errorf("after MH's refusal %d are credited", got)
 	}
-	if got := w.counter(original, record.LineActive); got != 2 {
+	if got := w.Counter(original, record.LineActive); got != 2 {
 		t.Errorf("%d notes are in force", got)
 	}
 	pending()
@@ -415,10 +438,10 @@ func TestInvalidate_DebitPending(t *testing.T) {
 	if err := credit("c2", "95"); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.counter(original, record.LineCredited); got != 100*int64(dte.Scale) {
+	if got := w.Counter(original, record.LineCredited); got != 100*int64(dte.Scale) {
 		t.Errorf("%d are credited of 100.00", got)
 	}
-	if got := w.counter(original, record.LineActive); got != 2 {
+	if got := w.Counter(original, record.LineActive); got != 2 {
 		t.Errorf("%d notes are in force", got)
 	}
 }
@@ -437,21 +460,21 @@ func (i *interrupted) Read(p []byte) (int, error) {
 // TestInvalidate_DebitRace: a credit note that takes the room of a debit note, after the invalidation of the debit note
 // was checked and before its event is stored, stops the invalidation.
 func TestInvalidate_DebitRace(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	ctx := context.Background()
-	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
-	debit := w.issued(noteOn("06", "d", original, item(1, "1", "10")), record.EstadoProcessed)
-	w.engine.o.Rand = &interrupted{func() {
-		w.issued(noteOn("05", "c", original, item(1, "1", "105")), record.EstadoProcessed)
+	original := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
+	debit := w.Issued(enginetest.NoteOn("06", "d", original, enginetest.Item(1, "1", "10")), record.EstadoProcessed)
+	w.Engine.Opts().Rand = &interrupted{func() {
+		w.Issued(enginetest.NoteOn("05", "c", original, enginetest.Item(1, "1", "105")), record.EstadoProcessed)
 	}}
-	_, err := w.engine.Invalidate(ctx, invalidation(debit, 2, ""))
-	refused(t, err, refusal.CodeNotInvalidable, "")
-	got, sent := w.counter(original, record.LineCredited), w.sim.Received()
+	_, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(debit, 2, ""))
+	enginetest.Refused(t, err, refusal.CodeNotInvalidable, "")
+	got, sent := w.Counter(original, record.LineCredited), w.Sim.Received()
 	if got != 95*int64(dte.Scale) || sent.Invalidations != 0 {
 		t.Errorf("%d are credited, MH received %+v", got, sent)
 	}
-	r, err := w.engine.Documents().Document(ctx, codeOf(debit), testCaller(1))
+	r, err := w.Engine.Documents().Document(ctx, enginetest.CodeOf(debit), enginetest.TestCaller(1))
 	if err != nil || r.Invalidation != nil || r.Estado != record.EstadoProcessed {
 		t.Errorf("the debit note: %+v, %v", r, err)
 	}
@@ -460,39 +483,42 @@ func TestInvalidate_DebitRace(t *testing.T) {
 // TestNotes_Room plays notes on one document, and their invalidations, at random, while MH refuses, loses and answers:
 // the counters of the document are always what its notes make, and credit notes never take more than is theirs.
 func TestNotes_Room(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	ctx := context.Background()
 	r := mathrand.New(mathrand.NewPCG(1, 1))
-	original := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	original := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	var notes []*record.View
 	done := make(map[string]int)
 	for range 150 {
 		kind := []string{"", "documents", "invalidations"}[r.IntN(3)]
 		chaos := []simulator.Chaos{{}, {}, {Reject: 1}, {RejectEvents: 1}, {LostRequests: 1 + r.IntN(8), Only: kind},
 			{LostAnswers: 1, Only: kind}}[r.IntN(6)]
-		if err := w.sim.Chaos(chaos); err != nil {
+		if err := w.Sim.Chaos(chaos); err != nil {
 			t.Fatal(err)
 		}
 		switch what := r.IntN(6); {
 		case what < 3 || len(notes) == 0:
 			document := []string{"05", "05", "06"}[r.IntN(3)]
-			note, err := w.engine.Issue(ctx, noteOn(document, "", original, item(1, "1", strconv.Itoa(1+r.IntN(60)))))
+			note, err := w.Engine.Issue(
+				ctx,
+				enginetest.NoteOn(document, "", original, enginetest.Item(1, "1", strconv.Itoa(1+r.IntN(60)))),
+			)
 			if err == nil {
 				notes = append(notes, note)
 				done[document+" "+note.Estado]++
 			}
 		case what < 5:
-			_, err := w.engine.Invalidate(ctx, invalidation(notes[r.IntN(len(notes))], 2, ""))
+			_, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(notes[r.IntN(len(notes))], 2, ""))
 			done["invalidation "+strconv.FormatBool(err == nil)]++
 		default:
-			if err := w.engine.resumeInvalidations(ctx, start.Add(time.Hour)); err != nil {
+			if err := w.Engine.ResumeInvalidations(ctx, enginetest.Start.Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		credited, active := dte.Amount(0), int64(0)
 		for _, n := range notes {
-			entry, h, err := record.Read(w.store, storage.Code(codeOf(n)))
+			entry, h, err := record.Read(w.Store, storage.Code(enginetest.CodeOf(n)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -500,7 +526,7 @@ func TestNotes_Room(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			amount, standing := amount(v.Get("resumen"), "totalGravada"), entry.State != record.Rejected &&
+			amount, standing := engine.AmountOf(v.Get("resumen"), "totalGravada"), entry.State != record.Rejected &&
 				entry.State != record.Invalidated
 			switch {
 			case !standing:
@@ -513,10 +539,10 @@ func TestNotes_Room(t *testing.T) {
 				active++
 			}
 		}
-		if got := w.counter(original, record.LineCredited); got != int64(credited) || credited > 100*dte.Scale {
+		if got := w.Counter(original, record.LineCredited); got != int64(credited) || credited > 100*dte.Scale {
 			t.Fatalf("%s credited of 100, counted are %s", credited, dte.Amount(got))
 		}
-		if got := w.counter(original, record.LineActive); got != active {
+		if got := w.Counter(original, record.LineActive); got != active {
 			t.Fatalf("%d notes are in force, counted are %d", active, got)
 		}
 	}
@@ -530,34 +556,35 @@ func TestNotes_Room(t *testing.T) {
 
 // TestReturn_CreditHiddenByDebit: a debit note does not hide a credit note from a return of the same document.
 func TestReturn_CreditHiddenByDebit(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	if err := w.sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	if err := w.Sim.Chaos(simulator.Chaos{LaxOrigins: true}); err != nil {
 		t.Fatal(err)
 	}
-	sold := w.issued(invoice("i", item(1, "1", "113")), record.EstadoProcessed)
+	sold := w.Issued(enginetest.Invoice("i", enginetest.Item(1, "1", "113")), record.EstadoProcessed)
 	note := func(document, amount string) {
 		t.Helper()
-		r := noteOn(document, document, sold, item(1, "1", amount))
-		r.Facts = r.Facts.With("receptor", taxpayer)
-		w.issued(r, record.EstadoProcessed)
+		r := enginetest.NoteOn(document, document, sold, enginetest.Item(1, "1", amount))
+		r.Facts = r.Facts.With("receptor", enginetest.Taxpayer)
+		w.Issued(r, record.EstadoProcessed)
 	}
 	note("06", "50")
 	note("05", "30")
-	_, err := w.engine.Issue(context.Background(), returnOf("r", sold, back(1, "1")))
-	refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+	_, err := w.Engine.Issue(context.Background(), enginetest.ReturnOf("r", sold, enginetest.Back(1, "1")))
+	enginetest.Refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
 }
 
 // TestClosing_NoteOnWithholding: a closing shows a note on a withholding voucher, and no sum of the day's net includes
 // it. Today's rules refuse such a note: its record is made of a note on a voucher.
 func TestClosing_NoteOnWithholding(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	withheld := w.issued(originals{}.request("07", "w"), record.EstadoProcessed)
-	sold := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed)
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	withheld := w.Issued(enginetest.Originals{}.Request("07", "w"), record.EstadoProcessed)
+	sold := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	net := func(groups, credits int) string {
 		t.Helper()
-		x, err := w.engine.Documents().Closing(t.Context(), dte.Date(start), true, 1, testCaller(1), w.now())
+		x, err := w.Engine.Documents().
+			Closing(t.Context(), dte.Date(enginetest.Start), true, 1, enginetest.TestCaller(1), w.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -568,8 +595,11 @@ func TestClosing_NoteOnWithholding(t *testing.T) {
 	}
 	before := net(2, 0)
 	for i, document := range []string{"05", "06"} {
-		note := w.issued(noteOn(document, document, sold, item(1, "1", "10")), record.EstadoProcessed)
-		entry, h, err := record.Read(w.store, storage.Code(codeOf(note)))
+		note := w.Issued(
+			enginetest.NoteOn(document, document, sold, enginetest.Item(1, "1", "10")),
+			record.EstadoProcessed,
+		)
+		entry, h, err := record.Read(w.Store, storage.Code(enginetest.CodeOf(note)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -578,16 +608,16 @@ func TestClosing_NoteOnWithholding(t *testing.T) {
 		}
 		before = net(3+i, 1)
 		h.Origin = withheld.Code
-		code, err := dte.NewCode(w.engine.o.Rand)
+		code, err := dte.NewCode(w.Engine.Opts().Rand)
 		if err != nil {
 			t.Fatal(err)
 		}
 		draft := storage.Draft{Code: storage.Code(code), State: record.Accepted, Days: h.Days()}
 		if draft.Head, err = h.Encode(); err == nil {
-			draft.Parts, err = w.store.Parts(entry.Code)
+			draft.Parts, err = w.Store.Parts(entry.Code)
 		}
 		if err == nil {
-			_, err = w.store.Append(t.Context(), storage.Keys{Series: "00/" + document + "/M001/P001/2026"}, draft)
+			_, err = w.Store.Append(t.Context(), storage.Keys{Series: "00/" + document + "/M001/P001/2026"}, draft)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -600,12 +630,12 @@ func TestClosing_NoteOnWithholding(t *testing.T) {
 
 // TestValidate_ClosedType: a type that the branch does not issue is refused when a sale is only tried, too.
 func TestValidate_ClosedType(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	w.engine.o.Open = func(document string) bool { return document != "03" }
-	_, err := w.engine.Validate(t.Context(), voucher("", item(1, "1", "1")))
-	refused(t, err, refusal.CodeTypeClosed, "")
-	if _, err := w.engine.Validate(t.Context(), invoice("", item(1, "1", "1"))); err != nil {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	w.Engine.Opts().Open = func(document string) bool { return document != "03" }
+	_, err := w.Engine.Validate(t.Context(), enginetest.Voucher("", enginetest.Item(1, "1", "1")))
+	enginetest.Refused(t, err, refusal.CodeTypeClosed, "")
+	if _, err := w.Engine.Validate(t.Context(), enginetest.Invoice("", enginetest.Item(1, "1", "1"))); err != nil {
 		t.Errorf("a type that is open: %v", err)
 	}
 }

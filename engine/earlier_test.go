@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )
@@ -15,10 +16,10 @@ import (
 // MH's previous generation is a matter of dates: the same branch, a year earlier, does the same in it. It has no
 // return.
 func TestEarlier_EveryType(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
-		_, err := b.engine.Issue(context.Background(), b.originals("none").request("18", "none"))
-		refused(t, err, refusal.CodeNotYet, "")
-		if err := b.sim.Reset(); err != nil {
+	enginetest.InBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
+		_, err := b.Engine.Issue(context.Background(), b.Originals("none").Request("18", "none"))
+		enginetest.Refused(t, err, refusal.CodeNotYet, "")
+		if err := b.Sim.Reset(); err != nil {
 			t.Fatal(err)
 		}
 		everyType(b, earlier)
@@ -29,68 +30,76 @@ func TestEarlier_EveryType(t *testing.T) {
 // documents issued afterwards, even against a document of the day before, are of the next generation.
 func TestEarlier_OutageOverItsEnd(t *testing.T) {
 	eve := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // 18:00 of 31 December in El Salvador
-	inBubbleFrom(t, eve, func(b *box) {
-		b.chaos(simulator.Chaos{})
-		o, next := b.originals("first"), b.originals("second")
-		list := b.offline(earlier, o, "old year")
+	enginetest.InBubbleFrom(t, eve, func(b *enginetest.Box) {
+		b.Chaos(simulator.Chaos{})
+		o, next := b.Originals("first"), b.Originals("second")
+		list := offline(b, earlier, o, "old year")
 		time.Sleep(14 * time.Hour)
-		list = append(list, b.offline(dte2, next, "new year")...)
+		list = append(list, offline(b, dte2, next, "new year")...)
 		time.Sleep(24 * time.Hour)
-		b.crash()
-		b.cable.set(plugged)
+		b.Crash()
+		b.Cable.Set(enginetest.Plugged)
 		time.Sleep(20 * time.Minute)
-		b.forwarded(dte2, list)
-		b.takenBack(dte2, append(list, next.voucher, next.invoice, o.voucher, o.invoice))
-		b.audit()
+		forwarded(b, dte2, list)
+		takenBack(b, dte2, append(list, next.Voucher, next.Invoice, o.Voucher, o.Invoice))
+		b.Audit()
 	})
 }
 
 // A document of the previous generation that MH refuses under the next one is corrected in its own generation, with its
 // own date.
 func TestEarlier_Corrected(t *testing.T) {
-	inBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), func(b *box) {
-		list := late(b, 2)
+	enginetest.InBubbleFrom(t, time.Date(2026, 1, 1, 5, 30, 0, 0, time.UTC), func(b *enginetest.Box) {
+		list := enginetest.Late(b, 2)
 		for i, was := range list {
-			if now := b.document(was.Code); now.Estado != record.EstadoRejected {
+			if now := b.Document(was.Code); now.Estado != record.EstadoRejected {
 				t.Fatalf("%s is %s", was.Code, now.Estado)
 			}
-			b.correct(was.Code, 900+i)
+			b.Correct(was.Code, 900+i)
 		}
 		time.Sleep(20 * time.Minute)
 		for _, was := range list {
-			now := b.document(was.Code)
-			if now.Estado != record.EstadoProcessed || text(t, now, "identificacion", "version") != earlier["01"] ||
-				text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
+			now := b.Document(was.Code)
+			if now.Estado != record.EstadoProcessed ||
+				enginetest.Text(t, now, "identificacion", "version") != earlier["01"] ||
+				enginetest.Text(t, now, "identificacion", "fecEmi") != "2025-12-31" {
 				t.Errorf("%s %+v\n%s", now.Estado, now.Response, now.JSON)
 			}
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // For a sale that names nobody, the applicant stands for the customer: the layout allows no null.
 func TestEarlier_InvalidatedUnnamed(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
-		b.takenBack(earlier, []*record.View{issued(b.t, b.engine, invoice("", item(1, "1", "5.65")),
-			record.EstadoProcessed)})
-		b.audit()
+	enginetest.InBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
+		takenBack(
+			b,
+			earlier,
+			[]*record.View{enginetest.Issued(b.T, b.Engine, enginetest.Invoice("", enginetest.Item(1, "1", "5.65")),
+				record.EstadoProcessed)},
+		)
+		b.Audit()
 	})
 }
 
 // An invalidation repeats the invoice's data of the customer, and omits an unknown mail address.
 func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
+	enginetest.InBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
 		for _, correo := range []dte.Value{dte.Null(), {}} {
-			sold := invoice("", item(1, "1", "5.65"))
-			customer := dte.Obj(member("nombre", dte.Str("Ana Morales")), member("tipoDocumento", dte.Str("13")),
-				member("numDocumento", dte.Str("01234567-8")))
+			sold := enginetest.Invoice("", enginetest.Item(1, "1", "5.65"))
+			customer := dte.Obj(
+				enginetest.Member("nombre", dte.Str("Ana Morales")),
+				enginetest.Member("tipoDocumento", dte.Str("13")),
+				enginetest.Member("numDocumento", dte.Str("01234567-8")),
+			)
 			if correo.Exists() {
 				customer = customer.With("correo", correo)
 			}
 			sold.Facts = sold.Facts.With("receptor", customer)
-			b.takenBack(earlier, []*record.View{issued(b.t, b.engine, sold, record.EstadoProcessed)})
+			takenBack(b, earlier, []*record.View{enginetest.Issued(b.T, b.Engine, sold, record.EstadoProcessed)})
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
@@ -98,28 +107,29 @@ func TestEarlier_InvalidatedWithoutMail(t *testing.T) {
 // is numbered. A voucher that was numbered when the silence began stays signed, in its normal form, and is sent when MH
 // answers.
 func TestContingency_NotForThisType(t *testing.T) {
-	inBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *box) {
-		b.chaos(simulator.Chaos{})
-		o := b.originals("before")
-		b.cable.set(refusing)
+	enginetest.InBubbleFrom(t, time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
+		b.Chaos(simulator.Chaos{})
+		o := b.Originals("before")
+		b.Cable.Set(enginetest.Refusing)
 		ask := func(key string) (*record.View, error) {
-			return b.engine.Issue(context.Background(), o.request("07", key))
+			return b.Engine.Issue(context.Background(), o.Request("07", key))
 		}
 		_, err := ask("first")
-		refused(t, err, refusal.CodeUnavailable, "")
+		enginetest.Refused(t, err, refusal.CodeUnavailable, "")
 		_, err = ask("second")
-		refused(t, err, refusal.CodeUnavailable, "")
-		issued(t, b.engine, o.request("01", "beside"), record.EstadoContingency)
+		enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+		enginetest.Issued(t, b.Engine, o.Request("01", "beside"), record.EstadoContingency)
 		time.Sleep(time.Hour)
-		b.cable.set(plugged)
+		b.Cable.Set(enginetest.Plugged)
 		time.Sleep(20 * time.Minute)
 		for i, key := range []string{"first", "second"} {
 			r, err := ask(key)
-			if err != nil || r.Estado != record.EstadoProcessed || text(t, r, "identificacion", "tipoModelo") != "1" ||
+			if err != nil || r.Estado != record.EstadoProcessed ||
+				enginetest.Text(t, r, "identificacion", "tipoModelo") != "1" ||
 				r.SequenceNumber != strconv.Itoa(i+1) {
 				t.Errorf("%s: %v %+v", key, err, r)
 			}
 		}
-		b.audit()
+		b.Audit()
 	})
 }

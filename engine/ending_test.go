@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -6,47 +6,26 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
-// ending is a context that ends after it was checked that many times.
-type ending struct {
-	context.Context
-	end  func()
-	left atomic.Int64
-}
-
-func endingAfter(looks int) *ending {
-	c := new(ending)
-	c.Context, c.end = context.WithCancel(context.Background())
-	c.left.Store(int64(looks))
-	return c
-}
-
-func (c *ending) Err() error {
-	if c.left.Add(-1) < 0 {
-		c.end()
-	}
-	return c.Context.Err()
-}
-
 // TestRun_EndsAnywhere: the branch ends at every place where its loop checks for its end, while it sends the backlog of
 // an outage, and a day later, when refused documents can no longer be corrected. It ends properly, and the next run
 // finishes the work.
 func TestRun_EndsAnywhere(t *testing.T) {
-	inBubble(t, func(b *box) {
-		b.stop()
-		<-b.done
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Stop()
+		<-b.Done
 		run := func(c context.Context) {
-			if err := b.engine.Run(c); err != nil {
+			if err := b.Engine.Run(c); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -57,23 +36,23 @@ func TestRun_EndsAnywhere(t *testing.T) {
 		}
 		refused := 0
 		for n := range 40 {
-			b.cable.set(refusing)
+			b.Cable.Set(enginetest.Refusing)
 			for i := range 2 {
-				b.issue(sale("", 500+i))
+				b.Issue(enginetest.Sale("", 500+i))
 			}
-			b.chaos(simulator.Chaos{Reject: 1})
-			b.cable.set(plugged)
-			run(endingAfter(n))
+			b.Chaos(simulator.Chaos{Reject: 1})
+			b.Cable.Set(enginetest.Plugged)
+			run(enginetest.EndingAfter(n))
 			hour()
-			o, err := owedBy(b.engine)
+			o, err := enginetest.OwedBy(b.Engine)
 			if err != nil {
 				t.Fatal(err)
 			}
 			refused += o.Waiting[record.QueueCorrect]
 			time.Sleep(24 * time.Hour)
-			run(endingAfter(n))
+			run(enginetest.EndingAfter(n))
 			hour()
-			if o, err = owedBy(b.engine); err != nil {
+			if o, err = enginetest.OwedBy(b.Engine); err != nil {
 				t.Fatal(err)
 			}
 			for queue, waiting := range o.Waiting {
@@ -85,23 +64,23 @@ func TestRun_EndsAnywhere(t *testing.T) {
 		if refused < 20 {
 			t.Errorf("only %d were refused", refused)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestIssue_EndsAnywhere: a sale's time ends at every place where it is checked. The till gets an error or its
 // document; the same key gives that document, and there is only one.
 func TestIssue_EndsAnywhere(t *testing.T) {
-	inBubble(t, func(b *box) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
 		told, last := 0, ""
 		for n := range 40 {
 			key := strconv.Itoa(n)
-			r, err := b.engine.Issue(endingAfter(n), sale(key, 500+n))
+			r, err := b.Engine.Issue(enginetest.EndingAfter(n), enginetest.Sale(key, 500+n))
 			var e *refusal.Error
 			if err != nil && (!errors.As(err, &e) || e.Code != refusal.CodeUnavailable) {
 				t.Errorf("ended at look %d: %v", n, err)
 			}
-			again := b.issue(sale(key, 500+n))
+			again := b.Issue(enginetest.Sale(key, 500+n))
 			if err == nil && again.Code != r.Code {
 				t.Errorf("ended at look %d: %s, and then %s", n, r.Code, again.Code)
 			}
@@ -115,23 +94,23 @@ func TestIssue_EndsAnywhere(t *testing.T) {
 		if told == 0 || told == 40 || last != record.EstadoProcessed {
 			t.Errorf("%d of 40 were told at once, the last was %s", told, last)
 		}
-		b.drained()
-		b.audit()
+		b.Drained()
+		b.Audit()
 	})
 }
 
 // TestShelf_EndsAnywhere: a backtest, a replay and a list of documents end when their caller has gone, and report it.
 // None is reported as complete.
 func TestShelf_EndsAnywhere(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
 	for range 3 {
-		if _, err := w.engine.Issue(t.Context(), sale("", 1130)); err != nil {
+		if _, err := w.Engine.Issue(t.Context(), enginetest.Sale("", 1130)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
+	other := enginetest.Edition(t, "9.0.0", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals)
 	month := rulestore.DocumentPeriod{From: "2026-11-01", To: "2026-11-30"}
 	for name, work := range map[string]func(context.Context) error{
 		"backtest": func(ctx context.Context) error {
@@ -150,16 +129,16 @@ func TestShelf_EndsAnywhere(t *testing.T) {
 		},
 	} {
 		const many = 1 << 30
-		whole := endingAfter(many)
+		whole := enginetest.EndingAfter(many)
 		if err := work(whole); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		looks := many - int(whole.left.Load())
+		looks := many - int(whole.Left.Load())
 		if looks < 3 {
 			t.Errorf("%s looks %d times", name, looks)
 		}
 		for n := 0; n < looks; n += max(1, looks/8) {
-			if err := work(endingAfter(n)); !errors.Is(err, context.Canceled) {
+			if err := work(enginetest.EndingAfter(n)); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s, ended at look %d of %d: %v", name, n, looks, err)
 			}
 		}

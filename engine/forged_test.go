@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
@@ -28,11 +29,11 @@ func overlaid(entries string) bundletest.Change {
 // A signed bundle that fixes a value which the box knows is not admitted, and the refusal names the path: of a
 // document, and of the event that names the document to invalidate. An event without a case is not admitted either.
 func TestForged_Refused(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	all := shipped(t)
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	all := enginetest.Shipped(t)
 	all["invalidacion/v3"] = plugintest.Bundle(t, "invalidacion/v3")
-	s := w.shelf(all)
+	s := w.Shelf(all)
 	for path, entry := range map[string]string{
 		"emisor.nit":                   `{"path":"emisor.nit","value":"06140101901019","reason":"r"}`,
 		"emisor.nombre":                `{"path":"emisor.nombre","fact":"emisor.nombre","value":"X","reason":"r"}`,
@@ -40,7 +41,8 @@ func TestForged_Refused(t *testing.T) {
 		"identificacion.fecEmi":        `{"path":"identificacion.fecEmi","value":"2020-01-01","reason":"r"}`,
 		"receptor.nombre":              `{"path":"receptor.nombre","value":"X","reason":"r"}`,
 	} {
-		if a := push(t, s, edition(t, "9.0.0", overlaid(entry))); a.Refused == "" || !strings.Contains(a.Error, path) {
+		if a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0", overlaid(entry))); a.Refused == "" ||
+			!strings.Contains(a.Error, path) {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
@@ -71,14 +73,21 @@ func TestForged_Refused(t *testing.T) {
 				parts["form.json"] = []byte(`{"about":"a","members":[` + c[1] + `]}`)
 			}
 		}
-		if a := push(t, s, edition(t, "9.0.0", forged)); a.Refused == "" || !strings.Contains(a.Error, want) {
+		if a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0", forged)); a.Refused == "" ||
+			!strings.Contains(a.Error, want) {
 			t.Errorf("%s: %+v", want, a)
 		}
 	}
-	target := overlaid(`{"path":"documento.codigoGeneracion","value":"11111111-2222-4333-8444-555555555555","reason":"r"}`)
+	target := overlaid(
+		`{"path":"documento.codigoGeneracion","value":"11111111-2222-4333-8444-555555555555","reason":"r"}`,
+	)
 	event := func(changes ...bundletest.Change) *rulestore.Activation {
-		return push(t, s, bundletest.Edition(t, "invalidacion/v3", "9.0.0", append(changes, bundletest.In("2026-01-01",
-			""))...))
+		return enginetest.Push(
+			t,
+			s,
+			bundletest.Edition(t, "invalidacion/v3", "9.0.0", append(changes, bundletest.In("2026-01-01",
+				""))...),
+		)
 	}
 	if a := event(target); a.Refused == "" || !strings.Contains(a.Error, "documento.codigoGeneracion") {
 		t.Errorf("%+v", a)
@@ -94,17 +103,17 @@ func TestForged_Refused(t *testing.T) {
 // A rule whose cases do not show that it charges a dollar too much: the previous rule computes the sale, or the sale is
 // refused with 503. No number is spent on it, and it counts as the rule's failure.
 func TestForged_Amounts(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	r, err := w.engine.rules().Pick("01", "00", dte.Date(start))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	r, err := w.Engine.RulesInForce().Pick("01", "00", dte.Date(enginetest.Start))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := w.engine.newDraft(sale("", 1130), start)
+	d, err := w.Engine.NewDraft(enginetest.Sale("", 1130), enginetest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	honest, _, err := r.Evaluate(t.Context(), d.facts)
+	honest, _, err := r.Evaluate(t.Context(), d.DraftFacts())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,23 +123,23 @@ func TestForged_Amounts(t *testing.T) {
 			honest.Out.Summary[i] += dte.Scale
 		}
 	}
-	o := w.shelfOptions()
+	o := w.ShelfOptions()
 	o.OnFailure = map[string]string{rulestore.FailureTrap: rulestore.Refuse}
 	strict := rulestore.New(o)
 	for _, c := range []struct {
 		shelf *rulestore.Store
 		sold  bool
-	}{{w.shelf(shipped(t)), true}, {strict, false}} {
+	}{{w.Shelf(enginetest.Shipped(t)), true}, {strict, false}} {
 		if c.shelf == strict {
 			if err := strict.Load(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-		} else if a := push(t, c.shelf, edition(t, "9.0.0", bundletest.Constant(t, "dte01/v2",
+		} else if a := enginetest.Push(t, c.shelf, enginetest.Edition(t, "9.0.0", bundletest.Constant(t, "dte01/v2",
 			&honest.Out))); a.State != rulestore.Live {
 			t.Fatalf("%+v", a)
 		}
-		w.adopt(c.shelf)
-		v, err := w.engine.Issue(context.Background(), sale("", 1130))
+		w.Adopt(c.shelf)
+		v, err := w.Engine.Issue(context.Background(), enginetest.Sale("", 1130))
 		var refused *refusal.Error
 		switch {
 		case c.sold && (err != nil || v.Rule.Version == "9.0.0" ||
@@ -146,9 +155,9 @@ func TestForged_Amounts(t *testing.T) {
 // A lower version does not silently win on a later day; a push reports that a later, lower version would replace it,
 // and that no till can ask for a type.
 func TestActivate_Warns(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
 	small := bundletest.Small(t, "dte01/v2", bundletest.Trap)
 	warned := func(a *rulestore.Activation) string {
 		for _, step := range a.Steps {
@@ -158,19 +167,19 @@ func TestActivate_Warns(t *testing.T) {
 		}
 		return ""
 	}
-	if a := push(t, s, edition(t, "2.3.0", small, bundletest.In("2027-01-01", ""))); a.State != rulestore.Coming ||
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.3.0", small, bundletest.In("2027-01-01", ""))); a.State != rulestore.Coming ||
 		warned(a) != "" {
 		t.Errorf("%+v", a)
 	}
-	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2027-03-01", ""))); a.Refused != rules.StepVersion ||
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.2.9", small, bundletest.In("2027-03-01", ""))); a.Refused != rules.StepVersion ||
 		!strings.Contains(a.Error, "2.3.0") {
 		t.Errorf("%+v", a)
 	}
-	if a := push(t, s, edition(t, "2.2.9", small, bundletest.In("2026-12-01", ""))); a.State != rulestore.Coming ||
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.2.9", small, bundletest.In("2026-12-01", ""))); a.State != rulestore.Coming ||
 		warned(a) != "" {
 		t.Errorf("a correction for an earlier day: %+v", a)
 	}
-	if a := push(t, s, edition(t, "2.4.0", small, bundletest.In("2026-12-15", ""))); a.State != rulestore.Coming ||
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "2.4.0", small, bundletest.In("2026-12-15", ""))); a.State != rulestore.Coming ||
 		!strings.Contains(warned(a), "2.3.0 takes over on 2027-01-01") {
 		t.Errorf("%+v", a)
 	}
@@ -181,8 +190,9 @@ func TestActivate_Warns(t *testing.T) {
 		}
 		parts["schema.json"] = bytes.Replace(parts["schema.json"], []byte(`"const": "01"`), []byte(`"const": "11"`), 1)
 	}
-	if a := push(t, s, edition(t, "9.0.0", small, export)); a.State != rulestore.Live || !strings.Contains(warned(a),
-		"type 11") {
+	if a := enginetest.Push(t, s, enginetest.Edition(t, "9.0.0", small, export)); a.State != rulestore.Live ||
+		!strings.Contains(warned(a),
+			"type 11") {
 		t.Errorf("%+v", a)
 	}
 }

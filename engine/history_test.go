@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage/disktest"
@@ -17,7 +19,7 @@ import (
 
 // history is a branch beside a simple model of it: what was sold, and what is left of it.
 type history struct {
-	*world
+	*enginetest.World
 	rand   *rand.Rand
 	sold   []*sold
 	step   int
@@ -54,8 +56,8 @@ func TestHistories(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			h := &history{world: newWorld(t), rand: rand.New(rand.NewPCG(seed, 7))}
-			defer func() { h.close() }()
+			h := &history{World: enginetest.NewWorld(t), rand: rand.New(rand.NewPCG(seed, 7))}
+			defer func() { h.Close() }()
 			for h.step = range steps {
 				h.play()
 				if t.Failed() {
@@ -68,8 +70,8 @@ func TestHistories(t *testing.T) {
 }
 
 func (h *history) play() {
-	if err := h.sim.Chaos(h.weather()); err != nil {
-		h.t.Fatal(err)
+	if err := h.Sim.Chaos(h.weather()); err != nil {
+		h.T.Fatal(err)
 	}
 	if len(h.sold) == 0 || h.rand.IntN(4) == 0 {
 		h.sell()
@@ -102,34 +104,34 @@ func (h *history) weather() simulator.Chaos {
 
 // ask issues a request; one time in three the branch crashes at some moment around the wire, restarts with its synced
 // data, and the till asks again with its key.
-func (h *history) ask(req Request) (*record.View, error) {
+func (h *history) ask(req engine.Request) (*record.View, error) {
 	if h.rand.IntN(3) > 0 {
-		return h.engine.Issue(context.Background(), req)
+		return h.Engine.Issue(context.Background(), req)
 	}
 	var after *disktest.Disk
 	at, n := 1+h.rand.IntN(3), 0
-	h.wire.at = func(string) {
+	h.Wire.At = func(string) {
 		if n++; n == at {
-			after = h.fs.Crash(h.rand.IntN(101), fork(h.rand))
-			h.wire.sever()
+			after = h.Fs.Crash(h.rand.IntN(101), enginetest.Fork(h.rand))
+			h.Wire.Sever()
 		}
 	}
-	_, first := h.engine.Issue(context.Background(), req)
+	_, first := h.Engine.Issue(context.Background(), req)
 	if after == nil { // that moment did not occur: the crash comes after the answer
-		after = h.fs.Crash(0, fork(h.rand))
+		after = h.Fs.Crash(0, enginetest.Fork(h.rand))
 	}
-	if err := h.store.Close(); err != nil {
-		h.t.Fatal(err)
+	if err := h.Store.Close(); err != nil {
+		h.T.Fatal(err)
 	}
-	if err := h.reopen(after); err != nil {
-		h.t.Fatal(err)
+	if err := h.Reopen(after); err != nil {
+		h.T.Fatal(err)
 	}
-	if err := h.engine.Recover(context.Background(), start.Add(settleAfter+1)); err != nil {
-		h.t.Fatal(err)
+	if err := h.Engine.Recover(context.Background(), enginetest.Start.Add(engine.SettleAfter+1)); err != nil {
+		h.T.Fatal(err)
 	}
-	r, err := h.engine.Issue(context.Background(), req)
+	r, err := h.Engine.Issue(context.Background(), req)
 	if (first == nil) != (err == nil) && n < at {
-		h.t.Errorf("answered %v, and after the crash %v", first, err)
+		h.T.Errorf("answered %v, and after the crash %v", first, err)
 	}
 	return r, err
 }
@@ -138,22 +140,22 @@ func (h *history) key() string { return fmt.Sprintf("step %d", h.step) }
 
 func (h *history) sell() {
 	s := &sold{}
-	var req Request
+	var req engine.Request
 	if h.rand.IntN(2) == 0 {
 		lines := make([]dte.Value, 1+h.rand.IntN(3))
 		for i := range lines {
 			n := 1 + h.rand.Int64N(5)
 			s.units = append(s.units, n)
-			lines[i] = item(int64(i+1), fmt.Sprint(n), "1.13")
+			lines[i] = enginetest.Item(int64(i+1), fmt.Sprint(n), "1.13")
 		}
-		req = invoice(h.key(), lines...)
+		req = enginetest.Invoice(h.key(), lines...)
 	} else {
 		s.cents = 100 + h.rand.Int64N(900)
-		req = voucher(h.key(), item(1, "1", money(s.cents)))
+		req = enginetest.Voucher(h.key(), enginetest.Item(1, "1", money(s.cents)))
 	}
 	r, err := h.ask(req)
 	if err != nil {
-		h.t.Error(err)
+		h.T.Error(err)
 		return
 	}
 	h.issued++
@@ -172,7 +174,7 @@ func (h *history) adjust(s *sold) {
 	if n.debit {
 		document = "06"
 	}
-	r, err := h.ask(noteOn(document, h.key(), s.record, item(1, "1", money(n.cents))))
+	r, err := h.ask(enginetest.NoteOn(document, h.key(), s.record, enginetest.Item(1, "1", money(n.cents))))
 	want := s.may() && (n.debit || n.cents <= s.cents)
 	h.book(s, n, r, err, want)
 }
@@ -180,7 +182,7 @@ func (h *history) adjust(s *sold) {
 func (h *history) bringBack(s *sold) {
 	i := h.rand.IntN(len(s.units))
 	n := note{units: map[int]int64{i: 1 + h.rand.Int64N(3)}}
-	r, err := h.ask(returnOf(h.key(), s.record, back(int64(i+1), fmt.Sprint(n.units[i]))))
+	r, err := h.ask(enginetest.ReturnOf(h.key(), s.record, enginetest.Back(int64(i+1), fmt.Sprint(n.units[i]))))
 	h.book(s, n, r, err, s.may() && n.units[i] <= s.units[i])
 }
 
@@ -189,7 +191,7 @@ func (h *history) book(s *sold, n note, r *record.View, err error, want bool) {
 	var e *refusal.Error
 	if (err == nil) != want || err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal ||
 		e.Code == refusal.CodeUnavailable) {
-		h.t.Errorf("%s of %s: %v, the model says %v (%+v)", n.kind(), s.record.Estado, err, want, n)
+		h.T.Errorf("%s of %s: %v, the model says %v (%+v)", n.kind(), s.record.Estado, err, want, n)
 		return
 	}
 	if err != nil {
@@ -236,15 +238,15 @@ func (n note) kind() string {
 
 // takeBack invalidates the last note of an original, or the original if no note is in force.
 func (h *history) takeBack(s *sold) {
-	if err := h.sim.Chaos(simulator.Chaos{}); err != nil {
-		h.t.Fatal(err)
+	if err := h.Sim.Chaos(simulator.Chaos{}); err != nil {
+		h.T.Fatal(err)
 	}
 	if len(s.notes) > 0 {
 		n := s.notes[len(s.notes)-1]
-		r, err := h.engine.Invalidate(context.Background(), invalidation(n.record, 2, ""))
+		r, err := h.Engine.Invalidate(context.Background(), enginetest.Invalidation(n.record, 2, ""))
 		want := n.record.Estado == record.EstadoProcessed && (!n.debit || n.cents <= s.cents)
 		if (err == nil) != want {
-			h.t.Errorf("invalidating a %s %s: %v %+v, the model says %v", n.kind(), n.record.Estado, err, r, want)
+			h.T.Errorf("invalidating a %s %s: %v %+v, the model says %v", n.kind(), n.record.Estado, err, r, want)
 			return
 		}
 		if want {
@@ -255,29 +257,29 @@ func (h *history) takeBack(s *sold) {
 		return
 	}
 	want := s.record.Estado == record.EstadoProcessed
-	_, err := h.engine.Invalidate(context.Background(), invalidation(s.record, 2, ""))
+	_, err := h.Engine.Invalidate(context.Background(), enginetest.Invalidation(s.record, 2, ""))
 	if (err == nil) != want {
-		h.t.Errorf("invalidating %s: %v, the model says %v", s.record.Estado, err, want)
+		h.T.Errorf("invalidating %s: %v, the model says %v", s.record.Estado, err, want)
 	}
 	s.gone = s.gone || want
 }
 
 // check compares the store's counters with the model.
 func (h *history) check(s *sold) {
-	if n := h.counter(s.record, record.LineActive); n != int64(s.standing) {
-		h.t.Errorf("%d notes stand, the model says %d", n, s.standing)
+	if n := h.Counter(s.record, record.LineActive); n != int64(s.standing) {
+		h.T.Errorf("%d notes stand, the model says %d", n, s.standing)
 	}
 	for i, left := range s.units {
 		v, err := dte.Parse(s.record.JSON)
 		if err != nil {
-			h.t.Fatal(err)
+			h.T.Fatal(err)
 		}
-		had := amount(v.Get("cuerpoDocumento").Index(i), "cantidad")
-		if got := int64(had) - h.counter(s.record, uint32(i+1)); got != left*int64(dte.Scale) || got < 0 {
-			h.t.Errorf("of line %d %d units are left, the model says %d", i+1, got/int64(dte.Scale), left)
+		had := engine.AmountOf(v.Get("cuerpoDocumento").Index(i), "cantidad")
+		if got := int64(had) - h.Counter(s.record, uint32(i+1)); got != left*int64(dte.Scale) || got < 0 {
+			h.T.Errorf("of line %d %d units are left, the model says %d", i+1, got/int64(dte.Scale), left)
 		}
 	}
 	if s.units == nil && s.cents < 0 {
-		h.t.Errorf("%d cents are left", s.cents)
+		h.T.Errorf("%d cents are left", s.cents)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -11,14 +11,15 @@ import (
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )
 
 func TestIssue_Accepted(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	r, err := w.Engine.Issue(context.Background(), enginetest.Sale("k", 1130))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,37 +27,37 @@ func TestIssue_Accepted(t *testing.T) {
 		r.Total != "11.30" || !strings.HasSuffix(r.Sello, "SIMU") {
 		t.Fatalf("got %+v\n%s", r, r.JSON)
 	}
-	again, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	again, err := w.Engine.Issue(context.Background(), enginetest.Sale("k", 1130))
 	if err != nil || again.Code != r.Code || !bytes.Equal(again.JWS, r.JWS) {
 		t.Fatalf("the key again gave %+v, %v", again, err)
 	}
-	if got := w.sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
+	if got := w.Sim.Received(); got.Documents != 1 || got.Duplicates != 0 {
 		t.Fatalf("MH received %+v", got)
 	}
 }
 
 func TestIssue_SameKeyOtherSale(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	first, err := w.engine.Issue(context.Background(), sale("k", 1130))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	first, err := w.Engine.Issue(context.Background(), enginetest.Sale("k", 1130))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.engine.Issue(context.Background(), sale("k", 1131))
+	_, err = w.Engine.Issue(context.Background(), enginetest.Sale("k", 1131))
 	if e, ok := err.(*refusal.Error); !ok || e.Code != refusal.CodeKeyConflict || e.Document != first.Code {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestIssue_SameKeyAtOnce(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	var mu sync.Mutex
 	codes := make(map[string]int)
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {
-			r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+			r, err := w.Engine.Issue(context.Background(), enginetest.Sale("k", 1130))
 			if err != nil {
 				t.Error(err)
 				return
@@ -67,7 +68,7 @@ func TestIssue_SameKeyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(codes) != 1 || documentsOf(w.fsck()) != 1 {
+	if len(codes) != 1 || enginetest.DocumentsOf(w.Fsck()) != 1 {
 		t.Fatalf("one sale became %v", codes)
 	}
 }
@@ -75,9 +76,9 @@ func TestIssue_SameKeyAtOnce(t *testing.T) {
 // Sales of one series at once, a third of which the schema refuses: a refused sale affects no other, and every document
 // has the number under which it is stored.
 func TestIssue_BesideRefusals(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	if err := w.sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	if err := w.Sim.Chaos(simulator.Chaos{Outage: true}); err != nil {
 		t.Fatal(err)
 	}
 	const tills, each = 8, 9
@@ -86,15 +87,15 @@ func TestIssue_BesideRefusals(t *testing.T) {
 	for till := range tills {
 		wg.Go(func() {
 			for i := range each {
-				req := sale(fmt.Sprint(till, i), 1130)
+				req := enginetest.Sale(fmt.Sprint(till, i), 1130)
 				if i%3 == 1 {
 					line := req.Facts.Get("cuerpoDocumento").Index(0)
 					req.Facts = req.Facts.With("cuerpoDocumento", dte.Arr(line.With("descripcion",
 						dte.Str(strings.Repeat("x", 1501)))))
 				}
-				r, err := w.engine.Issue(context.Background(), req)
+				r, err := w.Engine.Issue(context.Background(), req)
 				if i%3 == 1 {
-					refused(t, err, refusal.CodeValidation, "cuerpoDocumento[0].descripcion")
+					enginetest.Refused(t, err, refusal.CodeValidation, "cuerpoDocumento[0].descripcion")
 					continue
 				}
 				if err != nil {
@@ -102,14 +103,14 @@ func TestIssue_BesideRefusals(t *testing.T) {
 					continue
 				}
 				good.Add(1)
-				if got := text(t, r, "identificacion", "numeroControl"); got != r.ControlNumber {
+				if got := enginetest.Text(t, r, "identificacion", "numeroControl"); got != r.ControlNumber {
 					t.Errorf("the document says %s, the record %s", got, r.ControlNumber)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if n := documentsOf(w.fsck()); n != int(good.Load()) || n != tills*each*2/3 {
+	if n := enginetest.DocumentsOf(w.Fsck()); n != int(good.Load()) || n != tills*each*2/3 {
 		t.Errorf("%d documents, %d answered", n, good.Load())
 	}
 }
@@ -134,16 +135,16 @@ func TestIssue_Outcomes(t *testing.T) {
 		"server error, then lost": {simulator.Chaos{ServerErrors: 1, LostAnswers: 1}, record.EstadoProcessed, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			defer w.close()
-			if err := w.sim.Chaos(c.chaos); err != nil {
+			w := enginetest.NewWorld(t)
+			defer w.Close()
+			if err := w.Sim.Chaos(c.chaos); err != nil {
 				t.Fatal(err)
 			}
-			r, err := w.engine.Issue(context.Background(), sale("k", 1130))
+			r, err := w.Engine.Issue(context.Background(), enginetest.Sale("k", 1130))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := w.sim.Received()
+			got := w.Sim.Received()
 			if r.Estado != c.estado || got.Documents != c.accepted || got.Duplicates != 0 {
 				t.Fatalf("%s: estado %s, MH received %+v", name, r.Estado, got)
 			}

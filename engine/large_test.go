@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -9,15 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 )
 
 // manyLined returns a sale with that many lines.
-func manyLined(key string, lines int) Request {
-	req := sale(key, 100)
+func manyLined(key string, lines int) engine.Request {
+	req := enginetest.Sale(key, 100)
 	line := req.Facts.Get(rulestore.LinesName).Index(0)
 	items := make([]dte.Value, lines)
 	for i := range items {
@@ -29,12 +31,12 @@ func manyLined(key string, lines int) Request {
 
 // Of sales with many lines, at most as many as half of the cores work at once; a till's small sales pass them.
 func TestIssue_LargeTakeTurns(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	entered, proceed := make(chan struct{}, 100), make(chan struct{})
 	var small, asked atomic.Int64
-	w.engine.o.Gate = func(record.Point) error {
+	w.Engine.Opts().Gate = func(record.Point) error {
 		asked.Add(1)
 		if small.Load() == 1 {
 			return nil
@@ -46,8 +48,8 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	var sold sync.WaitGroup
 	for i := range slots + 3 {
 		sold.Go(func() {
-			if _, err := w.engine.Issue(context.Background(), manyLined("large "+strconv.Itoa(i),
-				manyLines)); err != nil {
+			if _, err := w.Engine.Issue(context.Background(), manyLined("large "+strconv.Itoa(i),
+				engine.ManyLines)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -56,7 +58,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 		<-entered
 	}
 	small.Store(1) // from here on the gate stands open
-	if r, err := w.engine.Issue(context.Background(), manyLined("small", manyLines-1)); err != nil ||
+	if r, err := w.Engine.Issue(context.Background(), manyLined("small", engine.ManyLines-1)); err != nil ||
 		r.Estado != record.EstadoProcessed {
 		t.Errorf("a sale of fewer lines: %+v, %v", r, err)
 	}
@@ -65,7 +67,7 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 	}
 	close(proceed)
 	sold.Wait()
-	if end, err := w.engine.large.Enter(context.Background(), 1); err != nil {
+	if end, err := w.Engine.Large().Enter(context.Background(), 1); err != nil {
 		t.Error(err)
 	} else {
 		end()
@@ -75,13 +77,13 @@ func TestIssue_LargeTakeTurns(t *testing.T) {
 // TestIssue_LargeRefused: a sale with many lines that gets no turn is refused with advice for the till, and spends no
 // number; its key is free.
 func TestIssue_LargeRefused(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	const other = 99
 	token := manyLined("", 1).Caller.TokenID
 	var ends []func()
 	for range max(1, runtime.GOMAXPROCS(0)/2) {
-		end, err := w.engine.large.Enter(t.Context(), other)
+		end, err := w.Engine.Large().Enter(t.Context(), other)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,12 +91,12 @@ func TestIssue_LargeRefused(t *testing.T) {
 	}
 	var waiting sync.WaitGroup
 	enter := func() {
-		if end, err := w.engine.large.Enter(context.Background(), token); err == nil {
+		if end, err := w.Engine.Large().Enter(context.Background(), token); err == nil {
 			end()
 		}
 	}
 	full := func() {
-		for w.engine.large.Refusal(token) == nil {
+		for w.Engine.Large().Refusal(token) == nil {
 			runtime.Gosched()
 		}
 	}
@@ -104,35 +106,36 @@ func TestIssue_LargeRefused(t *testing.T) {
 	gone, hangUp := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
-		_, err := w.engine.Issue(gone, manyLined("a", manyLines))
+		_, err := w.Engine.Issue(gone, manyLined("a", engine.ManyLines))
 		left <- err
 	}()
 	full() // the sale is the sixteenth that waits
 	hangUp()
 	err := <-left
-	refused(t, err, refusal.CodeUnavailable, "")
+	enginetest.Refused(t, err, refusal.CodeUnavailable, "")
 	waiting.Go(enter)
 	full()
-	_, err = w.engine.Issue(t.Context(), manyLined("a", manyLines))
-	refused(t, err, refusal.CodeBusy, "")
+	_, err = w.Engine.Issue(t.Context(), manyLined("a", engine.ManyLines))
+	enginetest.Refused(t, err, refusal.CodeBusy, "")
 	for _, end := range ends {
 		end()
 	}
 	waiting.Wait()
-	if r, err := w.engine.Issue(t.Context(), manyLined("a", manyLines)); err != nil || text(t, r, "identificacion",
-		"numeroControl") != "DTE-01-M001P001-000000000000001" {
+	if r, err := w.Engine.Issue(t.Context(), manyLined("a", engine.ManyLines)); err != nil ||
+		enginetest.Text(t, r, "identificacion",
+			"numeroControl") != "DTE-01-M001P001-000000000000001" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
 // A sale with many lines that waits for MH delays no other such sale.
 func TestIssue_LargeBesideWaiting(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	sales := max(1, runtime.GOMAXPROCS(0)/2) + 1
 	var there atomic.Int64
 	all := make(chan struct{})
-	w.wire.at = func(point string) {
+	w.Wire.At = func(point string) {
 		if point != "before /fesv/recepciondte" {
 			return
 		}
@@ -148,7 +151,7 @@ func TestIssue_LargeBesideWaiting(t *testing.T) {
 	var sold sync.WaitGroup
 	for i := range sales {
 		sold.Go(func() {
-			if _, err := w.engine.Issue(context.Background(), manyLined(strconv.Itoa(i), manyLines)); err != nil {
+			if _, err := w.Engine.Issue(context.Background(), manyLined(strconv.Itoa(i), engine.ManyLines)); err != nil {
 				t.Error(err)
 			}
 		})

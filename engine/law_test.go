@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dtegate/engine/contingency"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
@@ -25,53 +26,53 @@ func TestContingency_OtherLaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was := common(t).book
+	was := enginetest.Common(t).Book
 	book := bookWith(t, was, &rules.Rule{Bundle: other})
-	inBubble(t, func(b *box) {
-		b.close()
-		b.book = book
-		b.start()
-		b.cable.set(refusing)
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Close()
+		b.Book = book
+		b.Start()
+		b.Cable.Set(enginetest.Refusing)
 		var records []*record.View
 		for i := range 7 {
-			records = append(records, b.issue(sale(fmt.Sprint(i), 100+i)))
+			records = append(records, b.Issue(enginetest.Sale(fmt.Sprint(i), 100+i)))
 		}
-		b.cable.set(plugged)
-		for b.engine.Contingency().Current() != nil {
+		b.Cable.Set(enginetest.Plugged)
+		for b.Engine.Contingency().Current() != nil {
 			time.Sleep(time.Second)
 		}
 		time.Sleep(3 * time.Second) // what is owed is counted anew
-		if left := time.Until(b.engine.CountBacklog().EventDeadline).Round(time.Minute); left != 12*time.Hour {
-			b.t.Errorf("the event is due in %v", left)
+		if left := time.Until(b.Engine.CountBacklog().EventDeadline).Round(time.Minute); left != 12*time.Hour {
+			b.T.Errorf("the event is due in %v", left)
 		}
 		time.Sleep(10 * time.Minute)
 		for _, r := range records {
-			if now := b.document(r.Code); now.Estado != record.EstadoProcessed {
-				b.t.Errorf("%s is %s", r.Code, now.Estado)
+			if now := b.Document(r.Code); now.Estado != record.EstadoProcessed {
+				b.T.Errorf("%s is %s", r.Code, now.Estado)
 			}
 		}
-		if got := b.sim.Received(); got.Documents != 7 || got.Events != 3 || got.Lots < 3 {
-			b.t.Errorf("MH received %+v, in events of at most 3 and lots of at most 2", got)
+		if got := b.Sim.Received(); got.Documents != 7 || got.Events != 3 || got.Lots < 3 {
+			b.T.Errorf("MH received %+v, in events of at most 3 and lots of at most 2", got)
 		}
-		entry, err := b.store.Get(storage.Code(codeOf(records[0])))
+		entry, err := b.Store.Get(storage.Code(enginetest.CodeOf(records[0])))
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		h, err := record.DecodeHead(entry)
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
-		if entry, err = b.store.Get(storage.Code(codeOf(&record.View{Code: h.Event}))); err != nil {
-			b.t.Fatal(err)
+		if entry, err = b.Store.Get(storage.Code(enginetest.CodeOf(&record.View{Code: h.Event}))); err != nil {
+			b.T.Fatal(err)
 		}
 		event, err := contingency.DecodeEvent(entry)
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		if took := h.Limit.Sub(event.Sealed); took != 36*time.Hour {
-			b.t.Errorf("its documents were due %v after the event's seal", took)
+			b.T.Errorf("its documents were due %v after the event's seal", took)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 

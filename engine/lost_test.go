@@ -1,10 +1,9 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,309 +13,228 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/storage"
-	"dtegate/storage/disktest"
 	"dtegate/storage/storetest"
 )
 
-// piece is what a disk loses of one record: a part, its row, or the row's last change.
-type piece struct {
-	entry storage.Entry
-	name  string // of the part; entryRow, oldRow
-}
-
-const (
-	entryRow = "(the record)"
-	oldRow   = "(its last change)"
-)
-
-func (p piece) String() string {
-	name, _, _ := strings.Cut(p.name, ":") // of an invalidation's event, without its code
-	queue := "no queue"
-	if p.entry.Due != nil {
-		queue = p.entry.Due.Queue
-	}
-	return fmt.Sprintf("state %d in %s, %s", p.entry.State, queue, name)
-}
-
 // losses are moments at which a branch has records in its queues. Each ends with the branch in that state; early is its
 // disk at an earlier moment.
-var losses = map[string]func(b *box, p *postOffice, archive *bucket) (early rows){
-	"sold and away": func(b *box, p *postOffice, archive *bucket) rows {
-		taken := []*record.View{b.issue(saleTo("taken 1", "")), b.issue(saleTo("taken 2", ""))}
-		original := b.issue(voucher("original", item(1, "1", "100")))
+var losses = map[string]func(b *enginetest.Box, p *enginetest.PostOffice, archive *enginetest.Bucket) (early enginetest.Rows){
+	"sold and away": func(b *enginetest.Box, p *enginetest.PostOffice, archive *enginetest.Bucket) enginetest.Rows {
+		taken := []*record.View{b.Issue(enginetest.SaleTo("taken 1", "")), b.Issue(enginetest.SaleTo("taken 2", ""))}
+		original := b.Issue(enginetest.Voucher("original", enginetest.Item(1, "1", "100")))
 		time.Sleep(time.Minute)
-		p.set(func() { p.down = true })
-		archive.answering(503)
+		p.Set(func() { p.Down = true })
+		archive.Answering(503)
 		for i := range 2 {
-			r := b.issue(saleTo(fmt.Sprint("mailed ", i), "cliente@example.com"))
+			r := b.Issue(enginetest.SaleTo(fmt.Sprint("mailed ", i), "cliente@example.com"))
 			go func() {
-				_, _ = b.engine.Outbox().Resend(context.Background(), codeOf(r), "otro@example.com", testCaller(1))
+				_, _ = b.Engine.Outbox().
+					Resend(context.Background(), enginetest.CodeOf(r), "otro@example.com", enginetest.TestCaller(1))
 			}()
 		}
 		time.Sleep(10 * time.Second)
-		b.chaos(simulator.Chaos{LostAnswers: 9, Only: "invalidations"})
+		b.Chaos(simulator.Chaos{LostAnswers: 9, Only: "invalidations"})
 		for _, r := range taken {
-			_, _ = b.engine.Invalidate(context.Background(), invalidation(r, 2, "")) // pending
+			_, _ = b.Engine.Invalidate(context.Background(), enginetest.Invalidation(r, 2, "")) // pending
 		}
-		b.chaos(simulator.Chaos{Silence: true})
-		early := b.rows()
+		b.Chaos(simulator.Chaos{Silence: true})
+		early := b.Rows()
 		for i := range 2 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			_, _ = b.engine.Issue(ctx, saleTo(fmt.Sprint("signed ", i), "")) // the till is gone
+			_, _ = b.Engine.Issue(ctx, enginetest.SaleTo(fmt.Sprint("signed ", i), "")) // the till is gone
 			cancel()
 		}
-		b.cable.set(refusing)
-		b.chaos(simulator.Chaos{})
+		b.Cable.Set(enginetest.Refusing)
+		b.Chaos(simulator.Chaos{})
 		for i := range 2 {
-			b.issue(saleTo(fmt.Sprint("away ", i), ""))
-			b.issue(noteOn("05", fmt.Sprint("note ", i), original, item(1, "1", "10")))
+			b.Issue(enginetest.SaleTo(fmt.Sprint("away ", i), ""))
+			b.Issue(enginetest.NoteOn("05", fmt.Sprint("note ", i), original, enginetest.Item(1, "1", "10")))
 		}
 		return early
 	},
-	"an event without an answer": func(b *box, _ *postOffice, _ *bucket) rows {
-		early := b.soldOffline()
-		b.chaos(simulator.Chaos{LostAnswers: 1, Only: "events"})
-		b.endAfter("after /fesv/contingencia")
+	"an event without an answer": func(b *enginetest.Box, _ *enginetest.PostOffice, _ *enginetest.Bucket) enginetest.Rows {
+		early := soldOffline(b)
+		b.Chaos(simulator.Chaos{LostAnswers: 1, Only: "events"})
+		endAfter(b, "after /fesv/contingencia")
 		return early
 	},
-	"an event that is sealed": func(b *box, _ *postOffice, _ *bucket) rows {
-		b.soldOffline()
-		b.chaos(simulator.Chaos{LostAnswers: 1, Only: "events"})
-		b.endAfter("after /fesv/contingencia")
-		early := b.rows()
-		due, err := b.store.Due(record.QueueEvent, record.Whenever, 1)
+	"an event that is sealed": func(b *enginetest.Box, _ *enginetest.PostOffice, _ *enginetest.Bucket) enginetest.Rows {
+		soldOffline(b)
+		b.Chaos(simulator.Chaos{LostAnswers: 1, Only: "events"})
+		endAfter(b, "after /fesv/contingencia")
+		early := b.Rows()
+		due, err := b.Store.Due(record.QueueEvent, record.Whenever, 1)
 		if err != nil || len(due) != 1 {
-			b.t.Fatalf("%d events: %v", len(due), err)
+			b.T.Fatalf("%d events: %v", len(due), err)
 		}
-		if _, err := record.Move(context.Background(), b.store, due[0].Code, record.EventSigned,
+		if _, err := record.Move(context.Background(), b.Store, due[0].Code, record.EventSigned,
 			storage.Change{To: record.EventAccepted, Due: due[0].Due}); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		return early
 	},
-	"a lot at MH": func(b *box, _ *postOffice, _ *bucket) rows {
-		early := b.soldOffline()
-		b.endAfter("after /fesv/recepcionlote/")
+	"a lot at MH": func(b *enginetest.Box, _ *enginetest.PostOffice, _ *enginetest.Bucket) enginetest.Rows {
+		early := soldOffline(b)
+		endAfter(b, "after /fesv/recepcionlote/")
 		return early
 	},
-	"deferred after silence": func(b *box, _ *postOffice, _ *bucket) rows {
-		b.chaos(simulator.Chaos{Silence: true})
+	"deferred after silence": func(b *enginetest.Box, _ *enginetest.PostOffice, _ *enginetest.Bucket) enginetest.Rows {
+		b.Chaos(simulator.Chaos{Silence: true})
 		for i := range 2 {
-			go func() { _, _ = b.engine.Issue(context.Background(), saleTo(fmt.Sprint("slow ", i), "")) }()
+			go func() { _, _ = b.Engine.Issue(context.Background(), enginetest.SaleTo(fmt.Sprint("slow ", i), "")) }()
 		}
 		time.Sleep(3 * time.Second)
-		early := b.rows()
-		b.until("both are deferred", func(o *Backlog) bool { return o.Waiting[record.QueueReport] == 2 })
+		early := b.Rows()
+		b.Until("both are deferred", func(o *engine.Backlog) bool { return o.Waiting[record.QueueReport] == 2 })
 		return early
 	},
-	"the second time away": func(b *box, _ *postOffice, _ *bucket) rows {
-		early := b.soldOffline()
-		b.cable.set(plugged)
+	"the second time away": func(b *enginetest.Box, _ *enginetest.PostOffice, _ *enginetest.Bucket) enginetest.Rows {
+		early := soldOffline(b)
+		b.Cable.Set(enginetest.Plugged)
 		time.Sleep(2 * time.Hour)
-		b.soldOffline()
+		soldOffline(b)
 		return early
 	},
-	"refused afterwards": func(b *box, _ *postOffice, _ *bucket) rows {
-		early := b.soldOffline()
-		b.chaos(simulator.Chaos{Reject: 2})
-		b.cable.set(plugged)
-		b.until("MH refuses", func(o *Backlog) bool { return o.Waiting[record.QueueCorrect] == 2 })
+	"refused afterwards": func(b *enginetest.Box, _ *enginetest.PostOffice, _ *enginetest.Bucket) enginetest.Rows {
+		early := soldOffline(b)
+		b.Chaos(simulator.Chaos{Reject: 2})
+		b.Cable.Set(enginetest.Plugged)
+		b.Until("MH refuses", func(o *engine.Backlog) bool { return o.Waiting[record.QueueCorrect] == 2 })
 		return early
 	},
 }
 
 // soldOffline sells without MH, connects the branch again, and returns its earlier disk.
-func (b *box) soldOffline() rows {
-	b.t.Helper()
-	b.cable.set(refusing)
+func soldOffline(b *enginetest.Box) enginetest.Rows {
+	b.T.Helper()
+	b.Cable.Set(enginetest.Refusing)
 	for i := range 4 {
-		b.issue(saleTo(fmt.Sprint("offline ", time.Now(), i), ""))
+		b.Issue(enginetest.SaleTo(fmt.Sprint("offline ", time.Now(), i), ""))
 	}
-	early := b.rows()
+	early := b.Rows()
 	time.Sleep(10 * time.Minute)
 	return early
 }
 
 // endAfter connects the branch, and cuts it off for good after it has sent a request.
-func (b *box) endAfter(point string) {
-	b.t.Helper()
-	wire, reached := b.wire, make(chan struct{})
-	b.at(func(at string) {
+func endAfter(b *enginetest.Box, point string) {
+	b.T.Helper()
+	wire, reached := b.Wire, make(chan struct{})
+	b.At(func(at string) {
 		if at == point {
-			wire.sever()
-			b.at(nil)
+			wire.Sever()
+			b.At(nil)
 			close(reached)
 		}
 	})
-	b.cable.set(plugged)
+	b.Cable.Set(enginetest.Plugged)
 	select {
 	case <-reached:
 	case <-time.After(2 * time.Hour):
-		b.t.Fatalf("the branch never came to %q", point)
+		b.T.Fatalf("the branch never came to %q", point)
 	}
-	b.stop()
-	<-b.done
+	b.Stop()
+	<-b.Done
 }
 
 // pieces lists what can be lost: of each state in each queue, one record and all its pieces.
-func (b *box) pieces(early rows) (list []piece) {
-	b.t.Helper()
-	seen, now := make(map[string]bool), b.rows()
-	err := b.store.Records(0, func(entry storage.Entry) error {
-		kind := fmt.Sprint(piece{entry: entry}, strings.Split(entry.Series, "/")[1])
+func pieces(b *enginetest.Box, early enginetest.Rows) (list []enginetest.Piece) {
+	b.T.Helper()
+	seen, now := make(map[string]bool), b.Rows()
+	err := b.Store.Records(0, func(entry storage.Entry) error {
+		kind := fmt.Sprint(enginetest.Piece{Entry: entry}, strings.Split(entry.Series, "/")[1])
 		if seen[kind] {
 			return nil
 		}
 		seen[kind] = true
-		list = append(list, piece{entry: entry, name: entryRow})
+		list = append(list, enginetest.Piece{Entry: entry, Name: enginetest.EntryRow})
 		if old := early[entry.ID]; old != nil && !bytes.Equal(old, now[entry.ID]) {
-			list = append(list, piece{entry: entry, name: oldRow})
+			list = append(list, enginetest.Piece{Entry: entry, Name: enginetest.OldRow})
 		}
-		parts, err := b.store.Parts(entry.Code)
+		parts, err := b.Store.Parts(entry.Code)
 		for _, part := range parts {
-			list = append(list, piece{entry: entry, name: part.Name})
+			list = append(list, enginetest.Piece{Entry: entry, Name: part.Name})
 		}
 		return err
 	})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return list
-}
-
-// The rows of a record in the store's tables: see storage/rowkeys.go.
-func entryKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{4}, id) }
-func partKey(id uint64, name string) []byte {
-	return append(binary.BigEndian.AppendUint64([]byte{5}, id), name...)
-}
-
-func openTables(t testing.TB, disk *disktest.Disk) *pebble.DB {
-	t.Helper()
-	o := &pebble.Options{FS: disk, FormatMajorVersion: pebble.FormatWALSyncChunks, Logger: noLogger{}}
-	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
-	db, err := pebble.Open("/data", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
-type noLogger struct{}
-
-func (noLogger) Infof(string, ...any)           {}
-func (noLogger) Errorf(string, ...any)          {}
-func (noLogger) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
-
-// rows are the rows of records by id.
-type rows map[uint64][]byte
-
-// rows reads the rows of a branch's records as they are now.
-func (b *box) rows() rows {
-	b.t.Helper()
-	db, list := openTables(b.t, b.fs.Copy()), make(rows)
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{4}, UpperBound: []byte{5}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for ok := it.First(); ok; ok = it.Next() {
-		list[binary.BigEndian.Uint64(it.Key()[1:])] = slices.Clone(it.Value())
-	}
-	if err := errors.Join(it.Close(), db.Close()); err != nil {
-		b.t.Fatal(err)
-	}
-	return list
-}
-
-// lose removes a piece from the store of a branch that has ended.
-func (b *box) lose(p piece, early rows) {
-	b.t.Helper()
-	db := openTables(b.t, b.fs)
-	var err error
-	switch p.name {
-	case entryRow:
-		err = db.Delete(entryKey(p.entry.ID), pebble.Sync)
-	case oldRow:
-		err = db.Set(entryKey(p.entry.ID), early[p.entry.ID], pebble.Sync)
-	default:
-		err = db.Delete(partKey(p.entry.ID, p.name), pebble.Sync)
-	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		b.t.Fatal(err)
-	}
 }
 
 // repair mends the store of a branch that has ended, from the rest of it and from backups. A person accepts the losses.
-func (b *box) repair(backups ...string) {
-	b.t.Helper()
+func repair(b *enginetest.Box, backups ...string) {
+	b.T.Helper()
 	ctx := context.Background()
-	said, err := storage.Assemble(ctx, storage.Sources{Backups: backups}, b.storage(), nil)
+	said, err := storage.Assemble(ctx, storage.Sources{Backups: backups}, b.Storage(), nil)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	if said.Whole {
 		return
 	}
-	s, err := storage.Open(b.storage())
+	s, err := storage.Open(b.Storage())
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	err = storetest.Settle(ctx, s, 0, "repaired")
 	if err = errors.Join(err, s.Close()); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 }
 
 // lostWorld plays a moment, loses its nth piece and lets the branch live for four days. It returns the number of
 // pieces.
 func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
-	archive := newBucket()
-	withDelivery(t, archive, func(b *box, p *postOffice) {
-		b.every = 5 * time.Minute
-		b.policy.LotSize, b.policy.LotsInFlight = 2, 1
-		b.restart(nil)
-		b.chaos(simulator.Chaos{})
+	archive := enginetest.NewBucket()
+	enginetest.WithDelivery(t, archive, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		b.Every = 5 * time.Minute
+		b.Policy.LotSize, b.Policy.LotsInFlight = 2, 1
+		b.Restart(nil)
+		b.Chaos(simulator.Chaos{})
 		early := losses[moment](b, p, archive)
-		list := b.pieces(early)
+		list := pieces(b, early)
 		if count = len(list); n >= count {
 			return
 		}
 		lost := list[n]
-		sold := b.sold()
+		sold := b.Sold()
 		if again {
-			if _, err := b.store.Backup(context.Background(), "/backup", nil); err != nil {
+			if _, err := b.Store.Backup(context.Background(), "/backup", nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		b.close()
-		b.lose(lost, early)
-		b.repair()
-		b.cable.set(refusing) // MH is away for another hour
-		b.start()
+		b.Close()
+		b.Lose(lost, early)
+		repair(b)
+		b.Cable.Set(enginetest.Refusing) // MH is away for another hour
+		b.Start()
 		time.Sleep(time.Hour)
 		// only MH knows a lost document
-		if n := b.engine.CountBacklog().Waiting[record.QueueSettle]; n > 1 || n == 1 && lost.name == oldRow {
+		if n := b.Engine.CountBacklog().Waiting[record.QueueSettle]; n > 1 || n == 1 && lost.Name == enginetest.OldRow {
 			t.Errorf("without MH %d documents are still to be settled", n)
 		}
-		b.chaos(simulator.Chaos{})
-		p.set(func() { p.down = false })
-		archive.answering(0)
-		b.cable.set(plugged)
+		b.Chaos(simulator.Chaos{})
+		p.Set(func() { p.Down = false })
+		archive.Answering(0)
+		b.Cable.Set(enginetest.Plugged)
 		time.Sleep(96 * time.Hour)
-		b.goesOn(lost, sold)
+		goesOn(b, lost, sold)
 		time.Sleep(time.Minute) // the last message is on its way
 		if again {
-			b.close()
-			b.repair("/backup")
-			b.start()
+			b.Close()
+			repair(b, "/backup")
+			b.Start()
 			time.Sleep(24 * time.Hour)
-			if o := b.engine.CountBacklog(); o.Lost != 0 || len(o.LostRecords) != 0 {
+			if o := b.Engine.CountBacklog(); o.Lost != 0 || len(o.LostRecords) != 0 {
 				t.Errorf("the pieces are there again, and still lost: %+v", o.LostRecords)
 			}
 		}
@@ -328,96 +246,81 @@ func lostWorld(t *testing.T, moment string, n int, again bool) (count int) {
 	return count
 }
 
-// sold returns the documents that the store has, by code.
-func (b *box) sold() (codes []storage.Code) {
-	b.t.Helper()
-	err := b.store.Records(0, func(entry storage.Entry) error {
-		if record.IsDocument(entry.State) {
-			codes = append(codes, entry.Code)
-		}
-		return nil
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return codes
-}
-
 // goesOn checks what must hold days after a piece was lost: everything else is done, the branch sells, lists,
 // invalidates and keeps books, and the lost record is shown.
-func (b *box) goesOn(lost piece, sold []storage.Code) {
-	b.t.Helper()
+func goesOn(b *enginetest.Box, lost enginetest.Piece, sold []storage.Code) {
+	b.T.Helper()
 	ctx := context.Background()
-	owed := b.engine.CountBacklog()
+	owed := b.Engine.CountBacklog()
 	for queue, n := range owed.Waiting {
 		if n != 0 && queue != record.QueueCorrect {
-			b.t.Errorf("%d records wait in queue %s", n, queue)
+			b.T.Errorf("%d records wait in queue %s", n, queue)
 		}
 	}
 	if d := owed.Delivery; d.Mail != 0 || d.Archive != 0 || d.GivenUp != 0 {
-		b.t.Errorf("to be delivered: %+v", d)
+		b.T.Errorf("to be delivered: %+v", d)
 	}
 	if owed.Contingency != nil || !owed.TechnicalReport.IsZero() {
-		b.t.Errorf("in contingency: %+v, technical report %v", owed.Contingency, owed.TechnicalReport)
+		b.T.Errorf("in contingency: %+v, technical report %v", owed.Contingency, owed.TechnicalReport)
 	}
 	shown := slices.ContainsFunc(owed.LostRecords,
-		func(l record.Lost) bool { return l.Code == dte.Code(lost.entry.Code).String() && l.Why != "" })
-	report, err := b.store.Fsck(ctx)
+		func(l record.Lost) bool { return l.Code == dte.Code(lost.Entry.Code).String() && l.Why != "" })
+	report, err := b.Store.Fsck(ctx)
 	if err != nil || len(report.Problems) > 0 {
-		b.t.Errorf("fsck: %+v %v", report.Problems, err)
+		b.T.Errorf("fsck: %+v %v", report.Problems, err)
 	}
-	held := maps.Collect(b.sim.Accepted())
+	held := maps.Collect(b.Sim.Accepted())
 	for _, code := range sold {
-		r, err := b.engine.Documents().Document(ctx, dte.Code(code), testCaller(1))
-		if code == lost.entry.Code {
+		r, err := b.Engine.Documents().Document(ctx, dte.Code(code), enginetest.TestCaller(1))
+		if code == lost.Entry.Code {
 			if err != nil && !shown {
-				b.t.Errorf("it is not shown: %v", err)
+				b.T.Errorf("it is not shown: %v", err)
 			}
 			if err != nil {
 				continue
 			}
 		}
 		if err != nil {
-			b.t.Errorf("reading %s: %v", dte.Code(code), err)
+			b.T.Errorf("reading %s: %v", dte.Code(code), err)
 			continue
 		}
 		a, accepted := held[r.Code]
 		switch {
 		case accepted && (r.Sello != a.Sello || string(r.JSON) != string(a.Document)):
-			b.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", r.Code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
-		case accepted && a.Invalidated != (r.Estado == record.EstadoInvalidated) && code != lost.entry.Code:
-			b.t.Errorf("%s is %s, MH has it invalidated: %v", r.Code, r.Estado, a.Invalidated)
+			b.T.Errorf("%s is %s %s, MH holds %s\n%s\n%s", r.Code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
+		case accepted && a.Invalidated != (r.Estado == record.EstadoInvalidated) && code != lost.Entry.Code:
+			b.T.Errorf("%s is %s, MH has it invalidated: %v", r.Code, r.Estado, a.Invalidated)
 		case !accepted && r.Estado != record.EstadoRejected && !shown:
-			b.t.Errorf("%s is %s, and MH does not hold it", r.Code, r.Estado)
+			b.T.Errorf("%s is %s, and MH does not hold it", r.Code, r.Estado)
 		}
 	}
 	for _, l := range owed.LostRecords {
 		// a letter's document may be lost
-		if l.Code != dte.Code(lost.entry.Code).String() && l.Queue != record.QueueDeliver {
-			b.t.Errorf("lost is shown to be %+v", l)
+		if l.Code != dte.Code(lost.Entry.Code).String() && l.Queue != record.QueueDeliver {
+			b.T.Errorf("lost is shown to be %+v", l)
 		}
 	}
 	named := slices.ContainsFunc(report.Missing, func(m storage.Missing) bool {
-		return m.Series == lost.entry.Series &&
-			slices.Contains(m.Partial, storage.Span{From: lost.entry.Number, To: lost.entry.Number})
+		return m.Series == lost.Entry.Series &&
+			slices.Contains(m.Partial, storage.Span{From: lost.Entry.Number, To: lost.Entry.Number})
 	})
-	if !named || lost.name == entryRow && !shown {
-		b.t.Errorf("it is not shown: fsck %+v, status %+v", report.Missing, owed.LostRecords)
+	if !named || lost.Name == enginetest.EntryRow && !shown {
+		b.T.Errorf("it is not shown: fsck %+v, status %+v", report.Missing, owed.LostRecords)
 	}
-	r := b.issue(saleTo("after", "cliente@example.com"))
+	r := b.Issue(enginetest.SaleTo("after", "cliente@example.com"))
 	if r.Estado != record.EstadoProcessed {
-		b.t.Errorf("a sale after it is %s", r.Estado)
+		b.T.Errorf("a sale after it is %s", r.Estado)
 	}
-	if again, err := b.engine.Invalidate(ctx, invalidation(r, 2, "")); err != nil ||
+	if again, err := b.Engine.Invalidate(ctx, enginetest.Invalidation(r, 2, "")); err != nil ||
 		again.Estado != record.EstadoInvalidated {
-		b.t.Errorf("an invalidation after it: %v", err)
+		b.T.Errorf("an invalidation after it: %v", err)
 	}
-	if _, err := b.engine.Documents().List(ctx, documents.Filter{From: "2026-11-01", To: "2026-11-30", Limit: 500},
-		testCaller(1)); err != nil {
-		b.t.Errorf("the list: %v", err)
+	if _, err := b.Engine.Documents().List(ctx, documents.Filter{From: "2026-11-01", To: "2026-11-30", Limit: 500},
+		enginetest.TestCaller(1)); err != nil {
+		b.T.Errorf("the list: %v", err)
 	}
-	if p, err := documents.NewMonthReader(b.store).Page("2026-11", 0); err != nil || p.Next != 0 {
-		b.t.Errorf("the books: %v", err)
+	if p, err := documents.NewMonthReader(b.Store).Page("2026-11", 0); err != nil || p.Next != 0 {
+		b.T.Errorf("the books: %v", err)
 	}
 }
 
@@ -446,27 +349,27 @@ func TestLost_Unreadable(t *testing.T) {
 		record.QueueInvalidate: record.Accepted,
 		record.QueueDeliver:    record.Accepted} {
 		t.Run(queue, func(t *testing.T) {
-			withMail(t, func(b *box, _ *postOffice) {
+			enginetest.WithMail(t, func(b *enginetest.Box, _ *enginetest.PostOffice) {
 				code, err := dte.NewCode(rand.Reader)
 				if err == nil {
-					_, err = b.store.Append(context.Background(), storage.Keys{Series: "00/rot"},
+					_, err = b.Store.Append(context.Background(), storage.Keys{Series: "00/rot"},
 						storage.Draft{Code: storage.Code(code), State: state,
 							Head: []byte("rot"), Due: &storage.Due{Queue: queue, At: time.Now()}})
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				b.cable.set(refusing)
+				b.Cable.Set(enginetest.Refusing)
 				const n = 3
 				for i := range n {
-					b.issue(sale(fmt.Sprint(i), 100))
+					b.Issue(enginetest.Sale(fmt.Sprint(i), 100))
 				}
-				b.plugIn()
+				b.PlugIn()
 				time.Sleep(3 * time.Hour)
-				if got := b.sim.Received(); got.Documents != n || got.Events != 1 {
+				if got := b.Sim.Received(); got.Documents != n || got.Events != 1 {
 					t.Errorf("MH received %+v", got)
 				}
-				o := b.engine.CountBacklog()
+				o := b.Engine.CountBacklog()
 				for name, waits := range o.Waiting {
 					if waits != 0 {
 						t.Errorf("%d wait in %s", waits, name)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/storage"
@@ -20,15 +21,15 @@ import (
 // TestShelf_Documents: the documents of a version are exactly those whose records name it, for any size of the pages
 // and any choice of days.
 func TestShelf_Documents(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
 	wants := make(map[string][]string) // by version, and by version and day
 	sell := func(n int) {
 		for i := range n {
-			key := fmt.Sprint(w.now().Format(time.DateOnly), " ", i, len(wants["2.1.0"]), len(wants["2.1.7"]))
-			r := w.issued(invoice(key, item(1, "1", "6.95")), record.EstadoProcessed)
-			e, err := w.store.Get([16]byte(codeOf(r)))
+			key := fmt.Sprint(w.Now().Format(time.DateOnly), " ", i, len(wants["2.1.0"]), len(wants["2.1.7"]))
+			r := w.Issued(enginetest.Invoice(key, enginetest.Item(1, "1", "6.95")), record.EstadoProcessed)
+			e, err := w.Store.Get([16]byte(enginetest.CodeOf(r)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,9 +43,9 @@ func TestShelf_Documents(t *testing.T) {
 		}
 	}
 	sell(3)
-	a := push(t, s, edition(t, "2.1.7"))
+	a := enginetest.Push(t, s, enginetest.Edition(t, "2.1.7"))
 	sell(4)
-	w.clock.set(start.Add(24 * time.Hour))
+	w.Clock.Set(enginetest.Start.Add(24 * time.Hour))
 	sell(3)
 	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"},
 		rulestore.Order{Reason: "test"}); err != nil {
@@ -109,13 +110,13 @@ func TestShelf_Documents(t *testing.T) {
 // The documents of a version are found among many, in memory that does not grow with them: DTE_SOAK=1 makes it a
 // million.
 func TestShelf_DocumentsMany(t *testing.T) {
-	documents, create := 3000, newWorld
+	documents, create := 3000, enginetest.NewWorld
 	if os.Getenv("DTE_SOAK") != "" {
-		documents, create = 1_000_000, newWorldOnDisk
+		documents, create = 1_000_000, enginetest.NewWorldOnDisk
 	}
 	w := create(t)
-	defer w.close()
-	s := w.shelf(shipped(t))
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
 	const each = 100 // one of so many is of the version
 	answer := &authority.Response{Version: 2, Ambiente: "00", Estado: "PROCESADO", SelloRecibido: strings.Repeat("2",
 		40), FhProcesamiento: "21/11/2026 10:00:00", CodigoMsg: "001", DescripcionMsg: "RECIBIDO"}
@@ -124,9 +125,9 @@ func TestShelf_DocumentsMany(t *testing.T) {
 	for i := range documents {
 		g.Go(func() error {
 			h := &record.Head{Document: "01", Version: 2, ControlNumber: fmt.Sprintf("DTE-01-M001P%03d-%015d", i%8,
-				i/8+1), Ambiente: "00", Date: start.AddDate(0, 0, -(documents-i)/1000).Format(time.DateOnly),
+				i/8+1), Ambiente: "00", Date: enginetest.Start.AddDate(0, 0, -(documents-i)/1000).Format(time.DateOnly),
 				Total: "6.95",
-				Form:  record.FormNormal, BranchID: 1, PointID: 1, TokenID: 1, CreatedAt: start,
+				Form:  record.FormNormal, BranchID: 1, PointID: 1, TokenID: 1, CreatedAt: enginetest.Start,
 				Rule:     record.RuleRef{Name: "dte01", Version: "2.1.0", Digest: strings.Repeat("a", 64)},
 				Response: answer}
 			if i%each == 0 {
@@ -136,7 +137,7 @@ func TestShelf_DocumentsMany(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = w.store.Append(t.Context(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)},
+			_, err = w.Store.Append(t.Context(), storage.Keys{Series: fmt.Sprintf("00/01/M001/P%03d/2026", i%8)},
 				storage.Draft{Code: storage.Code{0: byte(i >> 16), 1: byte(i >> 8), 2: byte(i), 6: 0x40, 8: 0x80},
 					State: record.Accepted, Head: head, Days: h.Days()})
 			return err
@@ -145,7 +146,7 @@ func TestShelf_DocumentsMany(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	before, most, pages, found := int64(heap()), int64(0), 0, 0
+	before, most, pages, found := int64(enginetest.Heap()), int64(0), 0, 0
 	began, used := time.Now(), processor(t)
 	for m := (rulestore.Made{Rule: "9.9.9", Limit: 500}); ; {
 		page, err := s.Documents(t.Context(), m)
@@ -155,7 +156,7 @@ func TestShelf_DocumentsMany(t *testing.T) {
 		pages++
 		found += len(page.Documents)
 		if pages%10 == 1 {
-			most = max(most, int64(heap()))
+			most = max(most, int64(enginetest.Heap()))
 		}
 		if m.After = page.Next; m.After == 0 {
 			break

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 )
@@ -14,20 +15,20 @@ import (
 // again.
 func TestPolicy_LoginCodes(t *testing.T) {
 	for code := 103; code <= 106; code++ {
-		inBubble(t, func(b *box) {
-			b.chaos(simulator.Chaos{LoginCode: code})
-			r := b.issue(sale("refused", 100))
-			if p := b.engine.Contingency().Current(); r.Estado != record.EstadoContingency || p == nil || p.Cause != 2 {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			b.Chaos(simulator.Chaos{LoginCode: code})
+			r := b.Issue(enginetest.Sale("refused", 100))
+			if p := b.Engine.Contingency().Current(); r.Estado != record.EstadoContingency || p == nil || p.Cause != 2 {
 				t.Errorf("code %d: a sale is %s in %+v", code, r.Estado, p)
 			}
 			time.Sleep(time.Hour)
-			b.chaos(simulator.Chaos{})
-			b.plugIn()
-			b.drained()
-			if got := b.document(r.Code); got.Estado != record.EstadoProcessed {
+			b.Chaos(simulator.Chaos{})
+			b.PlugIn()
+			b.Drained()
+			if got := b.Document(r.Code); got.Estado != record.EstadoProcessed {
 				t.Errorf("code %d: the sale is %s at last", code, got.Estado)
 			}
-			b.audit()
+			b.Audit()
 		})
 	}
 }
@@ -35,17 +36,17 @@ func TestPolicy_LoginCodes(t *testing.T) {
 // TestInvalidate_HolyWeek: Thursday to Saturday of Holy Week (April 13 to 15 in 2028) are not business days: a voucher
 // that was sealed in March can be invalidated until April 18, the tenth business day, and MH accepts it.
 func TestInvalidate_HolyWeek(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
-	w.clock.set(time.Date(2028, 3, 20, 15, 0, 0, 0, time.UTC))
-	early, late := w.issued(voucher("v", item(1, "1", "100")), record.EstadoProcessed),
-		w.issued(voucher("v2", item(1, "1", "100")), record.EstadoProcessed)
-	w.clock.set(time.Date(2028, 4, 19, 5, 59, 0, 0, time.UTC)) // 23:59 in El Salvador
-	if r, err := w.engine.Invalidate(t.Context(), invalidation(early, 2, "")); err != nil ||
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	w.Clock.Set(time.Date(2028, 3, 20, 15, 0, 0, 0, time.UTC))
+	early, late := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed),
+		w.Issued(enginetest.Voucher("v2", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
+	w.Clock.Set(time.Date(2028, 4, 19, 5, 59, 0, 0, time.UTC)) // 23:59 in El Salvador
+	if r, err := w.Engine.Invalidate(t.Context(), enginetest.Invalidation(early, 2, "")); err != nil ||
 		r.Estado != record.EstadoInvalidated {
 		t.Errorf("on the last day: %+v %v", r, err)
 	}
-	w.clock.set(time.Date(2028, 4, 19, 6, 1, 0, 0, time.UTC))
-	_, err := w.engine.Invalidate(t.Context(), invalidation(late, 2, ""))
-	refused(t, err, refusal.CodeNotInvalidable, "")
+	w.Clock.Set(time.Date(2028, 4, 19, 6, 1, 0, 0, time.UTC))
+	_, err := w.Engine.Invalidate(t.Context(), enginetest.Invalidation(late, 2, ""))
+	enginetest.Refused(t, err, refusal.CodeNotInvalidable, "")
 }

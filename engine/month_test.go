@@ -1,24 +1,22 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/documents"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/storage/disktest"
@@ -26,7 +24,7 @@ import (
 
 // month is a branch of twenty points of sale through a month of outages, crashes, wrong clocks and hostilities.
 type month struct {
-	*box
+	*enginetest.Box
 	rand  *rand.Rand
 	mu    sync.Mutex
 	sales map[string]*record.View // the last answer, by key
@@ -40,73 +38,23 @@ type month struct {
 type played struct{ months, sales, cuts, seals, events, lots int }
 
 func (p *played) add(m *month) {
-	mh := m.sim.Received()
+	mh := m.Sim.Received()
 	p.months, p.sales, p.cuts = p.months+1, p.sales+len(m.sales), p.cuts+m.cuts
 	p.seals, p.events, p.lots = p.seals+mh.Documents, p.events+mh.Events, p.lots+mh.Lots
-}
-
-var monthsFor = flag.Duration("months", 0, "play branch-months, or chain-months, for so long; see make proof")
-
-// monthsPlan is which months are played.
-type monthsPlan struct {
-	first, seeds uint64
-	length       time.Duration
-	began        time.Time
-}
-
-// monthsToPlay is what the suite plays, some days of a few seeds; DTE_SEED replays a month, or a range, "3-250";
-// DTE_SOAK plays many, -months as many as fit into a time, from DTE_SEED on.
-func monthsToPlay(t *testing.T, seeds uint64, days time.Duration, soak uint64) monthsPlan {
-	const day, whole = 24 * time.Hour, 30 * 24 * time.Hour
-	p := monthsPlan{1, seeds, days * day, time.Now()}
-	if os.Getenv("DTE_SOAK") != "" {
-		p.seeds, p.length = soak, whole
-	}
-	if *monthsFor > 0 {
-		p.seeds, p.length = math.MaxInt32, whole
-	}
-	if s := os.Getenv("DTE_SEED"); s != "" {
-		from, to, several := strings.Cut(s, "-")
-		if !several {
-			to = from
-		}
-		n, err := strconv.ParseUint(from, 10, 64)
-		last, err2 := strconv.ParseUint(to, 10, 64)
-		if err = errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
-		p.first, p.seeds, p.length = n, last-n+1, whole
-		if !several && *monthsFor > 0 { // as many as fit, from this one on
-			p.seeds = math.MaxInt32
-		}
-	}
-	return p
-}
-
-// each plays month after month, until one fails.
-func (p monthsPlan) each(t *testing.T, month func(t *testing.T, seed uint64, length time.Duration)) {
-	for seed := p.first; seed < p.first+p.seeds && !t.Failed() && (*monthsFor == 0 ||
-		time.Since(p.began) < *monthsFor); seed++ {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { month(t, seed, p.length) })
-	}
-}
-
-func (p monthsPlan) String() string {
-	return fmt.Sprintf("%v, seeds from %d", time.Since(p.began).Round(time.Second), p.first)
 }
 
 // TestMonth plays a month for each seed. The suite plays a third of a month of two seeds: only in the second does MH
 // take requests late.
 func TestMonth(t *testing.T) {
-	plan := monthsToPlay(t, 2, 10, 1000)
+	plan := enginetest.MonthsToPlay(t, 2, 10, 1000)
 	if testing.Short() { // the race detector makes it ten times as slow
-		plan = monthsToPlay(t, 1, 2, 1000)
+		plan = enginetest.MonthsToPlay(t, 1, 2, 1000)
 	}
 	var all played
-	plan.each(t, func(t *testing.T, seed uint64, length time.Duration) {
-		inBubble(t, func(b *box) {
+	plan.Each(t, func(t *testing.T, seed uint64, length time.Duration) {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
 			if os.Getenv("DTE_LOG") != "" {
-				b.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+				b.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 			}
 			all.add(play(b, seed, length))
 		})
@@ -115,13 +63,13 @@ func TestMonth(t *testing.T) {
 		all.months, all.sales, all.cuts, all.seals, all.events, all.lots)
 }
 
-func play(b *box, seed uint64, length time.Duration) *month {
-	b.fs.SetRules(disktest.AllRules[seed%3])
-	b.lateness = seed%2 == 0
-	b.every = 5 * time.Minute // one look a minute would be a fifth of the work
-	m := &month{box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*record.View{}}
-	b.rand = m.rand
-	b.chaos(simulator.Chaos{})
+func play(b *enginetest.Box, seed uint64, length time.Duration) *month {
+	b.Fs.SetRules(disktest.AllRules[seed%3])
+	b.Lateness = seed%2 == 0
+	b.Every = 5 * time.Minute // one look a minute would be a fifth of the work
+	m := &month{Box: b, rand: rand.New(rand.NewPCG(seed, 30)), sales: map[string]*record.View{}}
+	b.Rand = m.rand
+	b.Chaos(simulator.Chaos{})
 	for end := time.Now().Add(length); time.Now().Before(end); {
 		m.step()
 	}
@@ -129,7 +77,7 @@ func play(b *box, seed uint64, length time.Duration) *month {
 	time.Sleep(26 * time.Hour)
 	m.wg.Wait()
 	m.check()
-	b.audit()
+	b.Audit()
 	return m
 }
 
@@ -147,10 +95,10 @@ func (m *month) step() {
 		m.outage()
 	case n == 14:
 		for range 1 + m.rand.IntN(8) { // a link that flaps
-			m.cable.set(refusing)
+			m.Cable.Set(enginetest.Refusing)
 			m.sell()
 			time.Sleep(m.upTo(100*time.Millisecond, 20*time.Second))
-			m.cable.set(plugged)
+			m.Cable.Set(enginetest.Plugged)
 			m.sell()
 			time.Sleep(m.upTo(100*time.Millisecond, 20*time.Second))
 		}
@@ -158,13 +106,13 @@ func (m *month) step() {
 		m.crash()
 		m.repeat()
 	case n == 16:
-		skew := time.Duration(m.skew.Load()) + time.Duration(m.rand.IntN(361)-180)*time.Second
-		m.skew.Store(int64(max(-5*time.Minute, min(skew, 5*time.Minute))))
+		skew := time.Duration(m.Skew.Load()) + time.Duration(m.rand.IntN(361)-180)*time.Second
+		m.Skew.Store(int64(max(-5*time.Minute, min(skew, 5*time.Minute))))
 	default:
-		m.chaos(m.weather())
+		m.Chaos(m.weather())
 		m.rush()
 		time.Sleep(m.upTo(time.Second, time.Hour))
-		m.chaos(simulator.Chaos{})
+		m.Chaos(simulator.Chaos{})
 	}
 }
 
@@ -174,7 +122,7 @@ func (m *month) weather() simulator.Chaos {
 		{HalfAnswers: n}, {ExpiredTokens: n},
 		{RejectEvents: n}, {RejectLots: n}, {LoseLots: n}, {Silence: true},
 		{LostAnswers: n, Only: "lots"}, {LostAnswers: n, Only: "events"}, {LostAnswers: n, Only: "queries"}}
-	if m.lateness {
+	if m.Lateness {
 		weather = append(weather, simulator.Chaos{LateRequests: n, LateMS: 1000 * m.rand.IntN(100)})
 	}
 	return weather[m.rand.IntN(len(weather))]
@@ -184,11 +132,11 @@ func (m *month) weather() simulator.Chaos {
 func (m *month) outage() {
 	switch m.rand.IntN(3) {
 	case 0:
-		m.cable.set(refusing)
+		m.Cable.Set(enginetest.Refusing)
 	case 1:
-		m.cable.set(noName)
+		m.Cable.Set(enginetest.NoName)
 	case 2:
-		m.chaos(simulator.Chaos{Silence: true})
+		m.Chaos(simulator.Chaos{Silence: true})
 	}
 	for left := m.upTo(time.Second, 72*time.Hour); left > 0; {
 		m.rush()
@@ -207,8 +155,8 @@ func (m *month) outage() {
 }
 
 func (m *month) calm() {
-	m.cable.set(plugged)
-	m.chaos(simulator.Chaos{})
+	m.Cable.Set(enginetest.Plugged)
+	m.Chaos(simulator.Chaos{})
 }
 
 // rush has some tills sell at once.
@@ -221,8 +169,8 @@ func (m *month) rush() {
 func (m *month) sell() {
 	m.n++
 	key, cents := fmt.Sprintf("sale %d", m.n), 100+m.n
-	req := sale(key, cents)
-	req.Caller = testCaller(1 + m.rand.IntN(20))
+	req := enginetest.Sale(key, cents)
+	req.Caller = enginetest.TestCaller(1 + m.rand.IntN(20))
 	if m.rand.IntN(8) == 0 {
 		req.Wait = time.Duration(1+m.rand.IntN(5)) * time.Second
 	}
@@ -230,10 +178,10 @@ func (m *month) sell() {
 	m.sales[key] = nil
 	m.mu.Unlock()
 	m.wg.Go(func() {
-		r, err := m.engine.Issue(context.Background(), req)
+		r, err := m.Engine.Issue(context.Background(), req)
 		var e *refusal.Error
 		if err != nil && (!errors.As(err, &e) || e.Code == refusal.CodeInternal) {
-			m.t.Errorf("%s: %v", key, err)
+			m.T.Errorf("%s: %v", key, err)
 			return
 		}
 		m.note(key, r)
@@ -246,7 +194,7 @@ func (m *month) note(key string, r *record.View) {
 	before := m.sales[key]
 	if r != nil && before != nil && (before.Code != r.Code || before.ControlNumber != r.ControlNumber ||
 		before.Rule != r.Rule || before.Estado == record.EstadoProcessed && !bytes.Equal(before.JWS, r.JWS)) {
-		m.t.Errorf("P2: %s was %s %s, is %s %s", key, before.Code, before.ControlNumber, r.Code, r.ControlNumber)
+		m.T.Errorf("P2: %s was %s %s, is %s %s", key, before.Code, before.ControlNumber, r.Code, r.ControlNumber)
 	}
 	if r != nil {
 		m.sales[key] = r
@@ -263,7 +211,7 @@ func (m *month) repeat() {
 		if r == nil {
 			continue
 		}
-		m.note(key, m.document(r.Code))
+		m.note(key, m.Document(r.Code))
 	}
 }
 
@@ -271,7 +219,7 @@ func (m *month) repeat() {
 func (m *month) crash() {
 	m.wg.Wait()
 	m.follow()
-	m.box.crash()
+	m.Box.Crash()
 	m.cuts++
 }
 
@@ -281,19 +229,19 @@ func (m *month) follow() {
 	if n := len(m.late); n > 0 {
 		after = m.late[n-1].Cursor
 	}
-	m.late = append(m.late, m.changes(after)...)
+	m.late = append(m.late, m.Changes(after)...)
 }
 
 // check compares every sale with what MH has, and with what the changes said of it.
 func (m *month) check() {
 	m.follow()
-	if all := m.changes(0); !slices.Equal(m.late, all) {
-		m.t.Errorf("%d changes were followed, %d are there", len(m.late), len(all))
+	if all := m.Changes(0); !slices.Equal(m.late, all) {
+		m.T.Errorf("%d changes were followed, %d are there", len(m.late), len(all))
 	}
 	told := map[string]string{}
 	for _, l := range m.late {
 		if before, twice := told[l.Code]; twice {
-			m.t.Errorf("%s was announced as %s, then as %s", l.Code, before, l.Estado)
+			m.T.Errorf("%s was announced as %s, then as %s", l.Code, before, l.Estado)
 		}
 		told[l.Code] = l.Estado
 	}
@@ -301,26 +249,26 @@ func (m *month) check() {
 	seen := map[string]string{}
 	for key, answered := range m.sales {
 		if answered == nil {
-			m.t.Errorf("%s was not answered", key)
+			m.T.Errorf("%s was not answered", key)
 			continue
 		}
 		if other, twice := seen[answered.Code]; twice {
-			m.t.Errorf("%s and %s are one document", key, other)
+			m.T.Errorf("%s and %s are one document", key, other)
 		}
 		seen[answered.Code] = key
-		r := m.document(answered.Code)
+		r := m.Document(answered.Code)
 		if said := told[r.Code]; said != r.Estado && (said != "" || answered.Estado == record.EstadoContingency) {
-			m.t.Errorf("%s was answered %s and is %s; announced: %q", r.Code, answered.Estado, r.Estado, said)
+			m.T.Errorf("%s was answered %s and is %s; announced: %q", r.Code, answered.Estado, r.Estado, said)
 		}
 		m.note(key, r)
 		estados[r.Estado]++
-		a, _ := m.sim.Document(r.Code)
+		a, _ := m.Sim.Document(r.Code)
 		if a.Accepted != (r.Estado == record.EstadoProcessed) {
-			m.t.Errorf("%s is %s, MH accepted it: %v", r.Code, r.Estado, a.Accepted)
+			m.T.Errorf("%s is %s, MH accepted it: %v", r.Code, r.Estado, a.Accepted)
 		}
 		if r.Estado != record.EstadoProcessed && r.Estado != record.EstadoRejected {
-			m.t.Errorf("%s is still %s", r.Code, r.Estado)
+			m.T.Errorf("%s is still %s", r.Code, r.Estado)
 		}
 	}
-	m.t.Logf("%d sales: %v; %d power cuts; MH received %+v", len(m.sales), estados, m.cuts, m.sim.Received())
+	m.T.Logf("%d sales: %v; %d power cuts; MH received %+v", len(m.sales), estados, m.cuts, m.Sim.Received())
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 )
 
@@ -75,35 +76,36 @@ func (p *repeater) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTransmit_Repeated(t *testing.T) {
 	for name, blind := range map[string]bool{"MH's query finds it": false, "MH's query finds it later": true} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(b *box) {
-				b.lateness = true // MH counts the second as a duplicate
-				b.chaos(simulator.Chaos{})
-				b.issue(sale("before", 100))
-				way := &repeater{under: b.wire.under, blind: blind}
-				b.wire.under = way
+			enginetest.InBubble(t, func(b *enginetest.Box) {
+				b.Lateness = true // MH counts the second as a duplicate
+				b.Chaos(simulator.Chaos{})
+				b.Issue(enginetest.Sale("before", 100))
+				way := &repeater{under: b.Wire.Under, blind: blind}
+				b.Wire.Under = way
 				want := record.EstadoProcessed
 				if blind {
 					want = record.EstadoContingency
 				}
-				r := b.issue(sale("twice", 200))
+				r := b.Issue(enginetest.Sale("twice", 200))
 				if r.Estado != want {
 					t.Errorf("it is %s, want %s", r.Estado, want)
 				}
-				if b.engine.NumberGuard().Behind() != nil {
+				if b.Engine.NumberGuard().Behind() != nil {
 					t.Error("its own code is taken for another document's number")
 				}
-				b.close()
-				b.start() // over a way that sends once, to an MH that finds
+				b.Close()
+				b.Start() // over a way that sends once, to an MH that finds
 				time.Sleep(time.Hour)
-				b.drained()
-				if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion",
-					"tipoModelo") != "1" {
+				b.Drained()
+				if now := b.Document(r.Code); now.Estado != record.EstadoProcessed ||
+					enginetest.Text(t, now, "identificacion",
+						"tipoModelo") != "1" {
 					t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
 				}
-				if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {
+				if got := b.Sim.Received(); got.Documents != 2 || got.Events != 0 {
 					t.Errorf("MH received %+v", got)
 				}
-				b.audit()
+				b.Audit()
 			})
 		})
 	}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/outbox"
 	"dtegate/engine/pdf"
 	"dtegate/engine/record"
@@ -57,7 +59,7 @@ var walks = map[string]struct {
 
 // walk is a walk that is under way.
 type walk struct {
-	*box
+	*enginetest.Box
 	backup, end int // the points at which the backup is taken and the power fails; 0: never
 	// backupAt and endAt name the same points: the start or the end of the first request to a path; endAt comes after
 	// backupAt.
@@ -89,14 +91,14 @@ func (w *walk) pass(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	held := sha256.New()
-	err := w.store.Records(0, func(entry storage.Entry) error {
+	err := w.Store.Records(0, func(entry storage.Entry) error {
 		_, err := fmt.Fprintf(held, "%x %d %s\n", entry.Code, entry.State, entry.Head)
 		return err
 	})
 	if err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 	}
-	seen := fmt.Sprint(held.Sum(nil), w.sim.Received())
+	seen := fmt.Sprint(held.Sum(nil), w.Sim.Received())
 	begins, ends := name == w.backupAt, name == w.endAt && w.backupAt == ""
 	if seen == w.seen && !begins && !ends || w.after != nil {
 		return
@@ -110,13 +112,13 @@ func (w *walk) pass(name string) {
 		w.end, w.endAt = w.point, ""
 	}
 	if w.point == w.backup {
-		if _, err := w.store.Backup(context.Background(), "/backup", nil); err != nil {
-			w.t.Error(err)
+		if _, err := w.Store.Backup(context.Background(), "/backup", nil); err != nil {
+			w.T.Error(err)
 		}
 	}
 	if w.point == w.end {
-		w.after = w.fs.Crash(w.lost.IntN(101), w.lost)
-		w.wire.sever()
+		w.after = w.Fs.Crash(w.lost.IntN(101), w.lost)
+		w.Wire.Sever()
 		close(w.dead)
 	}
 }
@@ -127,26 +129,26 @@ const issuedOffline = "issued offline"
 // play sells and lets the branch send, until the power fails.
 func (w *walk) play(name string) {
 	c := walks[name]
-	w.lateness = c.tardy
-	w.chaos(simulator.Chaos{})
-	w.box.issue(sale("before", 100))
-	var o originals
+	w.Lateness = c.tardy
+	w.Chaos(simulator.Chaos{})
+	w.Box.Issue(enginetest.Sale("before", 100))
+	var o enginetest.Originals
 	if c.types {
-		o = w.originals("first")
+		o = w.Originals("first")
 	}
-	w.at(w.pass)
-	e := w.engine
-	w.chaos(c.chaos)
+	w.At(w.pass)
+	e := w.Engine
+	w.Chaos(c.chaos)
 	if !c.online {
-		w.cable.set(refusing)
+		w.Cable.Set(enginetest.Refusing)
 	}
-	var requests []Request
+	var requests []engine.Request
 	for i := range c.sales {
-		requests = append(requests, saleTo(fmt.Sprint("sale ", i), fmt.Sprintf("customer%d@example.com", i)))
+		requests = append(requests, enginetest.SaleTo(fmt.Sprint("sale ", i), fmt.Sprintf("customer%d@example.com", i)))
 	}
 	if c.types {
 		for _, document := range dte2.types() {
-			requests = append(requests, o.request(document, "offline"))
+			requests = append(requests, o.Request(document, "offline"))
 		}
 	}
 	var list []*record.View
@@ -162,23 +164,24 @@ func (w *walk) play(name string) {
 		return
 	}
 	w.pass(issuedOffline)
-	w.chaos(c.late)
-	w.cable.set(plugged)
+	w.Chaos(c.late)
+	w.Cable.Set(enginetest.Plugged)
 	if !w.alive(time.Hour) {
 		return
 	}
-	w.chaos(simulator.Chaos{})
+	w.Chaos(simulator.Chaos{})
 	for i, r := range list {
-		code := codeOf(r)
-		if now, err := e.Documents().Document(context.Background(), code, testCaller(1)); c.correct && err == nil &&
+		code := enginetest.CodeOf(r)
+		if now, err := e.Documents().Document(context.Background(), code, enginetest.TestCaller(1)); c.correct &&
+			err == nil &&
 			now.Estado == record.EstadoRejected {
-			fixed := saleTo("", fmt.Sprintf("customer%d@example.com", i))
-			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(item(1, "2", "7")))
+			fixed := enginetest.SaleTo("", fmt.Sprintf("customer%d@example.com", i))
+			fixed.Facts = fixed.Facts.With("cuerpoDocumento", dte.Arr(enginetest.Item(1, "2", "7")))
 			_, _ = e.Correct(context.Background(), code, fixed)
 			w.corrected[r.Code] = true
 		}
 		if c.invalidate && i == 0 {
-			_, _ = e.Invalidate(context.Background(), invalidation(r, 2, ""))
+			_, _ = e.Invalidate(context.Background(), enginetest.Invalidation(r, 2, ""))
 		}
 	}
 	w.alive(time.Hour)
@@ -186,118 +189,118 @@ func (w *walk) play(name string) {
 
 // restore ends the branch and makes a new one from the backup; the mark tells how many numbers were spent since.
 func (w *walk) restore() {
-	w.t.Helper()
-	w.at(nil)
+	w.T.Helper()
+	w.At(nil)
 	fs := w.after
-	w.close()
+	w.Close()
 	if fs == nil {
-		fs = w.fs
+		fs = w.Fs
 	}
-	w.fs = fs
+	w.Fs = fs
 	if err := fs.RemoveAll("/data"); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	if _, err := storage.Assemble(context.Background(), storage.Sources{Backups: []string{"/backup"}}, w.storage(),
+	if _, err := storage.Assemble(context.Background(), storage.Sources{Backups: []string{"/backup"}}, w.Storage(),
 		nil); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	s, err := storage.Open(w.storage())
+	s, err := storage.Open(w.Storage())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	if err := storetest.Settle(context.Background(), s, 0, "restored"); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.start()
+	w.Start()
 }
 
 // settled is what must hold a day after the restoration: nothing waits, and each record is what MH holds, can be read,
 // printed and mailed. Documents issued after the backup are not in the store.
 func (w *walk) settled() {
-	w.t.Helper()
-	owed, err := owedBy(w.engine)
+	w.T.Helper()
+	owed, err := enginetest.OwedBy(w.Engine)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	for queue, n := range owed.Waiting {
 		if n != 0 {
-			w.t.Errorf("%d records wait in queue %s", n, queue)
+			w.T.Errorf("%d records wait in queue %s", n, queue)
 		}
 	}
 	if d := owed.Delivery; d.Mail != 0 || d.Archive != 0 || d.GivenUp != 0 {
-		w.t.Errorf("to be delivered: %+v", d)
+		w.T.Errorf("to be delivered: %+v", d)
 	}
 	held := make(map[string]simulator.Attempt)
-	for code, a := range w.sim.Accepted() {
+	for code, a := range w.Sim.Accepted() {
 		held[code] = a
 	}
-	err = w.store.Records(0, func(entry storage.Entry) error {
+	err = w.Store.Records(0, func(entry storage.Entry) error {
 		if !record.IsDocument(entry.State) {
 			return nil
 		}
 		code := dte.Code(entry.Code)
-		r, err := w.engine.Documents().Document(context.Background(), code, testCaller(1))
+		r, err := w.Engine.Documents().Document(context.Background(), code, enginetest.TestCaller(1))
 		if err != nil {
-			w.t.Errorf("reading %s: %v", code, err)
+			w.T.Errorf("reading %s: %v", code, err)
 			return nil
 		}
 		if r.Estado == record.EstadoRejected {
 			// has no printed version
-		} else if _, err := w.engine.Outbox().Print(context.Background(), 0, outbox.Printable(r), pdf.Letter,
+		} else if _, err := w.Engine.Outbox().Print(context.Background(), 0, outbox.Printable(r), pdf.Letter,
 			false); err != nil {
-			w.t.Errorf("printing %s: %v", code, err)
+			w.T.Errorf("printing %s: %v", code, err)
 		}
 		a, accepted := held[code.String()]
 		switch {
 		case !accepted && r.Estado != record.EstadoRejected:
-			w.t.Errorf("%s is %s, MH does not hold it", code, r.Estado)
+			w.T.Errorf("%s is %s, MH does not hold it", code, r.Estado)
 		case accepted && string(r.JSON) != string(a.Document) && (w.corrected[r.Code] || slices.ContainsFunc(r.Warnings,
 			func(s string) bool { return strings.Contains(s, "después del respaldo") })):
 			w.unsure++ // made after the backup, and not archived: no query reveals the form
 		case accepted && (string(r.JSON) != string(a.Document) || r.Sello != a.Sello ||
 			r.Estado == record.EstadoRejected || r.Estado == record.EstadoContingency):
-			w.t.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
+			w.T.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
 		}
 		return nil
 	})
 	if err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 	}
-	for _, breach := range w.sim.Audit() {
+	for _, breach := range w.Sim.Audit() {
 		// Only the refusal of another event with the document tells that MH has an event for it already.
 		if !strings.Contains(breach, "which was received before") && !strings.Contains(breach,
-			"before the seal of its event was answered") && !strings.Contains(breach, " came after ") && !w.lateness {
-			w.t.Errorf("MH saw: %s", breach)
+			"before the seal of its event was answered") && !strings.Contains(breach, " came after ") && !w.Lateness {
+			w.T.Errorf("MH saw: %s", breach)
 		}
 	}
-	report, err := w.store.Fsck(context.Background())
+	report, err := w.Store.Fsck(context.Background())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	for _, p := range report.Problems {
-		w.t.Errorf("fsck: %v", p)
+		w.T.Errorf("fsck: %v", p)
 	}
-	if r := w.box.issue(sale("after", 400)); r.Estado != record.EstadoProcessed {
-		w.t.Errorf("a sale after it is %s", r.Estado)
+	if r := w.Box.Issue(enginetest.Sale("after", 400)); r.Estado != record.EstadoProcessed {
+		w.T.Errorf("a sale after it is %s", r.Estado)
 	}
 }
 
 // restored plays one walk with a backup at one point and a restoration at another. It returns how many points the walk
 // had, and of how many records nothing reveals the form.
 func restored(t *testing.T, name string, backup, end int) (points, unsure int) {
-	withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
-		w := &walk{box: b, backup: backup, end: end, dead: make(chan struct{}), corrected: map[string]bool{},
-			lost: fork(rand.New(rand.NewPCG(uint64(backup), uint64(end))))}
+	enginetest.WithDelivery(t, enginetest.NewBucket(), func(b *enginetest.Box, _ *enginetest.PostOffice) {
+		w := &walk{Box: b, backup: backup, end: end, dead: make(chan struct{}), corrected: map[string]bool{},
+			lost: enginetest.Fork(rand.New(rand.NewPCG(uint64(backup), uint64(end))))}
 		w.play(name)
 		if points = w.point; backup == 0 || points < backup {
 			return
 		}
 		w.restore()
-		w.chaos(simulator.Chaos{})
-		w.cable.set(plugged)
+		w.Chaos(simulator.Chaos{})
+		w.Cable.Set(enginetest.Plugged)
 		time.Sleep(30 * time.Hour)
 		w.settled()
 		unsure = w.unsure
@@ -319,17 +322,17 @@ func TestRestored_Steps(t *testing.T) {
 				continue
 			}
 			t.Run(name+", "+pair[0]+", "+pair[1], func(t *testing.T) {
-				withDelivery(t, newBucket(), func(b *box, _ *postOffice) {
-					w := &walk{box: b, backupAt: pair[0], endAt: pair[1], dead: make(chan struct{}),
-						corrected: map[string]bool{}, lost: fork(b.rand)}
+				enginetest.WithDelivery(t, enginetest.NewBucket(), func(b *enginetest.Box, _ *enginetest.PostOffice) {
+					w := &walk{Box: b, backupAt: pair[0], endAt: pair[1], dead: make(chan struct{}),
+						corrected: map[string]bool{}, lost: enginetest.Fork(b.Rand)}
 					w.play(name)
 					if w.backupAt != "" || w.endAt != "" && pair[1] != "" {
 						t.Errorf("it did not come to %q or %q", w.backupAt, w.endAt)
 						return
 					}
 					w.restore()
-					w.chaos(simulator.Chaos{})
-					w.cable.set(plugged)
+					w.Chaos(simulator.Chaos{})
+					w.Cable.Set(enginetest.Plugged)
 					time.Sleep(30 * time.Hour)
 					if w.settled(); w.unsure > 0 {
 						t.Errorf("nothing tells the form of %d records", w.unsure)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins/plugintest"
@@ -25,7 +26,7 @@ import (
 type mutants struct {
 	base   *disktest.Disk // a branch that has shipped rules
 	box    *recordmac.Key
-	dry    *world // a branch on which they are only tried
+	dry    *enginetest.World // a branch on which they are only tried
 	shelf  *rulestore.Store
 	good   []byte
 	digest string
@@ -47,14 +48,16 @@ func newMutants(t testing.TB) *mutants {
 	}
 	constant := constantRule(t)
 	m.box = recordmac.New()
-	w := newWorld(t)
-	w.box = m.box
-	w.wire.sever()
-	m.shelf = w.shelf(map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": edition(t, "2.1.0",
-		constant)})
+	w := enginetest.NewWorld(t)
+	w.Box = m.box
+	w.Wire.Sever()
+	m.shelf = w.Shelf(
+		map[string][]byte{"catalogues": plugintest.Bundle(t, "catalogues"), "dte01": enginetest.Edition(t, "2.1.0",
+			constant)},
+	)
 	m.dry = w
-	m.base = w.fs.Crash(0, nil)
-	good := edition(t, "2.1.1", constant)
+	m.base = w.Fs.Crash(0, nil)
+	good := enginetest.Edition(t, "2.1.1", constant)
 	b, err := bundle.Inspect(good)
 	if err != nil {
 		t.Fatal(err)
@@ -71,17 +74,17 @@ func newMutants(t testing.TB) *mutants {
 // times.
 func constantRule(t testing.TB) bundletest.Change {
 	t.Helper()
-	w := newWorld(t)
-	defer w.close()
-	r, err := w.engine.rules().Pick("01", "00", dte.Date(start))
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	r, err := w.Engine.RulesInForce().Pick("01", "00", dte.Date(enginetest.Start))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := w.engine.newDraft(sale("", 1130), start)
+	d, err := w.Engine.NewDraft(enginetest.Sale("", 1130), enginetest.Start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	computed, faults, err := r.Evaluate(t.Context(), d.facts)
+	computed, faults, err := r.Evaluate(t.Context(), d.DraftFacts())
 	if err != nil || len(faults) > 0 {
 		t.Fatal(faults, err)
 	}
@@ -92,23 +95,23 @@ func constantRule(t testing.TB) bundletest.Change {
 // live activates a bundle at a branch of its own, cuts the power, starts again and sells.
 func (m *mutants) live(t testing.TB, data []byte) string {
 	t.Helper()
-	w := newSim(t)
-	w.box = m.box
+	w := enginetest.NewSim(t)
+	w.Box = m.box
 	fs := m.base.Crash(0, nil)
-	w.open(fs, fs)
-	w.shelf(nil)
-	defer func() { w.close() }()
-	if a := push(t, w.engine.shelf, data); a.State != rulestore.Live || a.Rule.Digest != m.digest {
+	w.Open(fs, fs)
+	w.Shelf(nil)
+	defer func() { w.Close() }()
+	if a := enginetest.Push(t, w.Engine.Shelf(), data); a.State != rulestore.Live || a.Rule.Digest != m.digest {
 		t.Errorf("%+v", a)
 		return ""
 	}
-	s, log := w.restart()
-	w.wire.sever()
-	if got := s.Book().Active("00", dte.Date(start))["01"]; got.Digest != m.digest ||
+	s, log := w.Restart()
+	w.Wire.Sever()
+	if got := s.Book().Active("00", dte.Date(enginetest.Start))["01"]; got.Digest != m.digest ||
 		strings.Contains(log, "level=ERROR") {
 		t.Errorf("after a restart %+v is live\n%s", got, log)
 	}
-	r, err := w.engine.Issue(context.Background(), sale("", 1130))
+	r, err := w.Engine.Issue(context.Background(), enginetest.Sale("", 1130))
 	if err != nil || r.Rule.Digest != m.digest {
 		t.Errorf("%+v, %v", r, err)
 		return ""

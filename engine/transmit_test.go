@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/authority"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/storage/disktest"
 )
@@ -16,18 +17,18 @@ import (
 // TestTransmit_FailedQuery: a failed query proves nothing. A document whose answer was lost is not sent again until a
 // query is answered, however often queries fail, and is found at MH in its normal form.
 func TestTransmit_FailedQuery(t *testing.T) {
-	w := newWorld(t)
-	defer w.close()
+	w := enginetest.NewWorld(t)
+	defer w.Close()
 	chaos := func(c simulator.Chaos) {
-		if err := w.sim.Chaos(c); err != nil {
+		if err := w.Sim.Chaos(c); err != nil {
 			t.Error(err)
 		}
 	}
-	w.issued(sale("before", 100), record.EstadoProcessed)
+	w.Issued(enginetest.Sale("before", 100), record.EstadoProcessed)
 	chaos(simulator.Chaos{LostAnswers: 1, Only: "documents"})
 	var sendings, queries atomic.Int64
-	w.wire.mu.Lock()
-	w.wire.at = func(point string) {
+	w.Wire.Mu.Lock()
+	w.Wire.At = func(point string) {
 		switch point {
 		case "before /fesv/recepciondte":
 			sendings.Add(1)
@@ -37,8 +38,8 @@ func TestTransmit_FailedQuery(t *testing.T) {
 			}
 		}
 	}
-	w.wire.mu.Unlock()
-	r, err := w.engine.Issue(context.Background(), sale("k", 200))
+	w.Wire.Mu.Unlock()
+	r, err := w.Engine.Issue(context.Background(), enginetest.Sale("k", 200))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,59 +55,59 @@ func TestTransmit_FailedQuery(t *testing.T) {
 // TestTransmit_SentOnceIsDoubtful: MH takes a document late, after a query has denied it; the next sending certainly
 // does not arrive. MH may still hold the document: the branch asks for it before an event lists it.
 func TestTransmit_SentOnceIsDoubtful(t *testing.T) {
-	inBubble(t, func(b *box) {
-		b.lateness = true
-		b.issue(sale("before", 100))
-		b.chaos(simulator.Chaos{LateRequests: 1, LateMS: 20_000})
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Lateness = true
+		b.Issue(enginetest.Sale("before", 100))
+		b.Chaos(simulator.Chaos{LateRequests: 1, LateMS: 20_000})
 		var queries atomic.Int64
-		b.at(func(point string) {
+		b.At(func(point string) {
 			if point == "after /fesv/recepcion/consultadte/" || point == "after /fesv/recepcion/consultadte" {
 				if queries.Add(1) == 1 {
-					b.cable.set(refusing)
+					b.Cable.Set(enginetest.Refusing)
 				}
 			}
 		})
-		r := b.issue(sale("late", 200))
+		r := b.Issue(enginetest.Sale("late", 200))
 		if r.Estado != record.EstadoContingency {
 			t.Errorf("it is %s", r.Estado)
 		}
 		time.Sleep(time.Minute)
-		b.cable.set(plugged)
-		b.drained()
-		if now := b.document(r.Code); now.Estado != record.EstadoProcessed || text(t, now, "identificacion",
+		b.Cable.Set(enginetest.Plugged)
+		b.Drained()
+		if now := b.Document(r.Code); now.Estado != record.EstadoProcessed || enginetest.Text(t, now, "identificacion",
 			"tipoModelo") != "1" {
 			t.Errorf("in the end it is %s, %s", now.Estado, now.JSON)
 		}
-		if got := b.sim.Received(); got.Documents != 2 || got.Events != 0 {
+		if got := b.Sim.Received(); got.Documents != 2 || got.Events != 0 {
 			t.Errorf("MH received %+v", got)
 		}
-		b.audit()
+		b.Audit()
 	})
 }
 
 // TestSettle_Beside: a till repeats its sale while the recovery settles the document that a crash left behind. The till
 // gets the outcome, and MH gets the document once.
 func TestSettle_Beside(t *testing.T) {
-	inBubble(t, func(b *box) {
-		b.chaos(simulator.Chaos{})
-		b.issue(sale("before", 100))
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Chaos(simulator.Chaos{})
+		b.Issue(enginetest.Sale("before", 100))
 		var signed *disktest.Disk
-		b.at(func(point string) {
+		b.At(func(point string) {
 			if point == "before /fesv/recepciondte" {
-				signed = b.snapshot()
-				b.cable.set(refusing)
+				signed = b.Snapshot()
+				b.Cable.Set(enginetest.Refusing)
 			}
 		})
-		b.issue(sale("k", 200))
-		b.close()
-		b.cable.set(plugged)
-		b.fs = signed
-		b.chaos(simulator.Chaos{DelayMS: 1000})
-		b.start()
+		b.Issue(enginetest.Sale("k", 200))
+		b.Close()
+		b.Cable.Set(enginetest.Plugged)
+		b.Fs = signed
+		b.Chaos(simulator.Chaos{DelayMS: 1000})
+		b.Start()
 		synctest.Wait() // the recovery waits for MH's answer, and holds the document
-		if r := b.issue(sale("k", 200)); r.Estado != record.EstadoProcessed {
+		if r := b.Issue(enginetest.Sale("k", 200)); r.Estado != record.EstadoProcessed {
 			t.Errorf("it is %s", r.Estado)
 		}
-		b.audit()
+		b.Audit()
 	})
 }

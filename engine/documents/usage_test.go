@@ -1,0 +1,67 @@
+package documents_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dtegate/engine"
+	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
+)
+
+// After a crash the branch reads from the store what a token had stored today, as it was counted before: each sale and
+// correction once, no repetition, nothing of another day.
+func TestUsage(t *testing.T) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		ctx := context.Background()
+		counted := make(map[string]map[int64]int64)
+		count := func(token int64, r *record.View) *record.View {
+			day := dte.Date(b.Now())
+			if counted[day] == nil {
+				counted[day] = make(map[int64]int64)
+			}
+			counted[day][token] += r.Stored
+			return r
+		}
+		list := enginetest.Late(b, 1) // today: refused, to be corrected
+		count(1, list[0])
+		for i, key := range []string{"a", "b", "a", "a"} {
+			before := counted[dte.Date(b.Now())][1]
+			count(1, b.Issue(enginetest.Sale(key, 100)))
+			if added := counted[dte.Date(b.Now())][1] - before; (added > 0) != (i < 2) {
+				t.Errorf("sale %d has %d bytes stored", i+1, added)
+			}
+		}
+		other := sale2(2)
+		count(2, b.Issue(other))
+		for i := range 2 {
+			if r := count(1, b.Correct(list[0].Code, 900)); (r.Stored > 0) != (i == 0) {
+				t.Errorf("correction %d has %d bytes stored", i+1, r.Stored)
+			}
+		}
+		time.Sleep(23 * time.Hour)
+		count(2, b.Issue(sale2(2)))
+		b.Crash()
+		before := b.Engine.Documents().StoredBefore(b.Now())
+		count(2, b.Issue(sale2(2))) // after the start: the caller has counted it already
+		counted[dte.Date(b.Now())][2] /= 2
+		for day, want := range counted {
+			got, err := before(ctx, day)
+			if err != nil || len(got) != len(want) || got[1] != want[1] || got[2] != want[2] || want[1]+want[2] == 0 {
+				t.Errorf("%s: %v, %v; want %v", day, got, err, want)
+			}
+		}
+		if len(counted) != 2 {
+			t.Errorf("%d days", len(counted))
+		}
+	})
+}
+
+// sale2 is a sale by another token, of the same size each time.
+func sale2(token int64) engine.Request {
+	r := enginetest.Sale("", 300)
+	r.Caller.TokenID = token
+	return r
+}

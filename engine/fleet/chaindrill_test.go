@@ -1,0 +1,238 @@
+package fleet_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/enginetest"
+)
+
+// drill is a chain without random faults.
+func drill(t *testing.T, begin time.Time, fn func(*network, *site)) {
+	inChain(t, 1, begin, func(c *network) {
+		for _, s := range c.sites {
+			s.box.line.mend()
+		}
+		fn(c, c.sites[0])
+		for _, s := range c.sites {
+			s.wg.Wait()
+		}
+	})
+}
+
+// sold issues a document, which must succeed, and returns its number.
+func (s *site) sold(m *chainBox) string {
+	s.chain.t.Helper()
+	s.n++
+	req := enginetest.Sale(fmt.Sprintf("%s drill %d", s.name, s.n), 100+s.n)
+	req.Caller = m.caller()
+	r, err := m.issue(req)
+	s.must(err)
+	return r.ControlNumber
+}
+
+// turnedAway tries a sale that must not be numbered.
+func (s *site) turnedAway(m *chainBox) {
+	s.chain.t.Helper()
+	s.n++
+	req := enginetest.Sale(fmt.Sprintf("%s drill %d", s.name, s.n), 100+s.n)
+	req.Caller = m.caller()
+	if r, err := m.issue(req); !errors.Is(err, errReplaced) {
+		s.chain.t.Errorf("a box that was replaced: %+v, %v", r, err)
+	}
+}
+
+// another makes a second box for the branch from the chain's store alone.
+func (s *site) another(old *chainBox) *chainBox {
+	m := s.rebuilt(old, allLives, nil)
+	m.line.mend()
+	return m
+}
+
+// The old box returns in the middle of a sale: the sale ends with the number that it has, of a series in which nobody
+// else gives numbers, and is its last one.
+func TestChainDrill_ComesBack(t *testing.T) {
+	drill(t, enginetest.Monday, func(c *network, s *site) {
+		old := s.box
+		first := s.sold(old)
+		time.Sleep(time.Minute)
+		old.line.set(enginetest.Refusing)
+		late := s.sold(old) // the store never hears of it from this box in time
+		m := s.another(old)
+		m.turnOn()
+		if got := s.sold(m); !strings.Contains(got, "P002") {
+			t.Errorf("the new box numbers %s", got)
+		}
+		if got := m.Document(codeAt(t, c, first)); got.ControlNumber != first {
+			t.Errorf("the new box has %s in the place of %s", got.ControlNumber, first)
+		}
+
+		c.chaos(simulator.Chaos{DelayMS: 6000})
+		var during string
+		s.wg.Go(func() { during = s.sold(old) })
+		time.Sleep(2 * time.Second)
+		old.line.set(enginetest.Plugged)
+		time.Sleep(11 * time.Minute)
+		s.wg.Wait()
+		c.chaos(simulator.Chaos{})
+		if during == "" || during <= late || !strings.Contains(during, "P001") {
+			t.Errorf("the sale that was under way has number %q behind %q", during, late)
+		}
+		s.turnedAway(old)
+		old.crash()
+		s.turnedAway(old)
+		s.sold(m)
+		time.Sleep(26 * time.Hour)
+		c.unique()
+		for _, n := range []string{first, late, during} {
+			codeAt(t, c, n)
+		}
+	})
+}
+
+// A box that was in a drawer since December asks before its first number of January.
+func TestChainDrill_January(t *testing.T) {
+	for name, on := range map[string]bool{"it runs": true, "it starts": false} {
+		t.Run(name, func(t *testing.T) {
+			drill(t, newYear.Add(-3*time.Hour), func(c *network, s *site) {
+				old := s.box
+				s.sold(old)
+				time.Sleep(time.Minute)
+				old.line.set(enginetest.Refusing)
+				if !on {
+					old.Fs = old.powerOff()
+				}
+				m := s.another(old)
+				m.turnOn()
+				s.sold(m)
+				time.Sleep(time.Until(newYear.Add(time.Second)))
+				old.line.set(enginetest.Plugged)
+				if !on {
+					old.turnOn()
+					old.Cable.Set(enginetest.Plugged)
+				}
+				s.turnedAway(old) // without waiting for the next look
+				if got := s.sold(m); !strings.HasSuffix(got, "000000000000001") {
+					t.Errorf("the first number of January is %s", got)
+				}
+				c.unique()
+			})
+		})
+	}
+}
+
+// Two boxes are made for one branch at once, for one point of sale. The box that was enrolled last has it, whichever
+// starts first.
+func TestChainDrill_Race(t *testing.T) {
+	for name, order := range map[string][2]int{"in order": {0, 1}, "against it": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			drill(t, enginetest.Monday, func(c *network, s *site) {
+				old := s.box
+				s.sold(old)
+				time.Sleep(time.Minute)
+				first := s.another(old)
+				s.point-- // nobody has told the other one
+				second := s.another(old)
+				boxes := []*chainBox{first, second}
+				for _, i := range order {
+					boxes[i].turnOn()
+				}
+				s.turnedAway(first)
+				if got := s.sold(second); !strings.Contains(got, "P002") {
+					t.Errorf("it numbers %s", got)
+				}
+				time.Sleep(26 * time.Hour)
+				s.turnedAway(first)
+				s.turnedAway(old)
+				c.unique()
+			})
+		})
+	}
+}
+
+// The store forgets the last piece of a dead box: its content is not in the new box, and no number is used twice, with
+// the mark or without it.
+func TestChainDrill_LastPieceLost(t *testing.T) {
+	for name, kind := range map[string]int{"its mark lives": markLives, "nothing lives": nothing} {
+		t.Run(name, func(t *testing.T) {
+			drill(t, enginetest.Monday, func(c *network, s *site) {
+				old := s.box
+				numbers := make(map[string]bool)
+				for range 3 {
+					numbers[s.sold(old)] = true
+					time.Sleep(time.Minute)
+				}
+				media := old.powerOff()
+				pieces := slices.DeleteFunc(c.store.Keys("copy/v1/"+s.name+"/"),
+					func(key string) bool { return strings.HasSuffix(key, ".jws") })
+				c.store.Lose(pieces[len(pieces)-1])
+				m := s.rebuilt(old, kind, media)
+				m.turnOn()
+				for range 3 {
+					if n := s.sold(m); numbers[n] {
+						t.Errorf("%s comes twice", n)
+					}
+				}
+				time.Sleep(26 * time.Hour)
+				c.unique()
+			})
+		})
+	}
+}
+
+// A new box whose clock is wrong by minutes takes its branch, and an old box whose clock is wrong leaves it.
+func TestChainDrill_WrongClock(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"ahead": 50 * time.Minute, "behind": -50 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			drill(t, newYear.Add(-20*time.Minute), func(c *network, s *site) {
+				old := s.box
+				s.sold(old)
+				time.Sleep(time.Minute)
+				old.Skew.Store(int64(skew))
+				old.anyClock = true
+				old.crash() // a process that runs does not wait by the clock on the wall
+				m := s.another(old)
+				m.Skew.Store(int64(-skew))
+				m.anyClock = true
+				m.turnOn()
+				s.sold(m)
+				time.Sleep(11 * time.Minute)
+				s.turnedAway(old)
+				c.publish()
+				time.Sleep(2 * time.Hour)
+				s.sold(m)
+				s.turnedAway(old)
+				if got, want := m.agent.Status().Desired, c.last.Version; got.Version != want || got.Trouble != "" {
+					t.Errorf("it read version %d of %d: %s", got.Version, want, got.Trouble)
+				}
+				time.Sleep(26 * time.Hour)
+				c.unique()
+			})
+		})
+	}
+}
+
+// codeAt returns the code of the document that MH holds under a number.
+func codeAt(t testing.TB, c *network, number string) string {
+	t.Helper()
+	for code, a := range c.sim.Accepted() {
+		if strings.HasSuffix(numberOf(a.Document), number) {
+			return code
+		}
+	}
+	t.Fatalf("MH does not hold %s", number)
+	return ""
+}
+
+// unique fails if MH saw a number or a code twice, or any other breach.
+func (c *network) unique() {
+	c.t.Helper()
+	for _, breach := range c.sim.Audit() {
+		c.t.Errorf("MH saw: %s", breach)
+	}
+}

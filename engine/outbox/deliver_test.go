@@ -1,0 +1,415 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
+	"dtegate/engine/outbox"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/storage"
+)
+
+func TestDeliver_Accepted(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		b.Issue(enginetest.SaleTo("b", ""))
+		time.Sleep(time.Second)
+		got := p.Taken()
+		if len(got) != 1 || got[0].To[0] != "ana@example.com" || got[0].Id != "<"+strings.ToLower(r.Code)+
+			"@tienda.example>" {
+			t.Fatalf("mailed %+v", got)
+		}
+		if got[0].Subject != "[PRUEBAS] Comprobante de crédito fiscal "+r.ControlNumber+" de Abarrotes La Ceiba" {
+			t.Error(got[0].Subject)
+		}
+		if f := got[0].Files[r.Code+".pdf"]; !strings.HasPrefix(string(f), "%PDF-") {
+			t.Errorf("the PDF is %.20q", f)
+		}
+		file, err := dte.Parse(got[0].Files[r.Code+".json"])
+		if err != nil || file.Get("firmaElectronica").Text() != string(r.JWS) ||
+			file.Get("selloRecibido").Text() != r.Sello {
+			t.Errorf("the legal file: %v %.300s", err, got[0].Files[r.Code+".json"])
+		}
+		if !strings.HasPrefix(string(got[0].Files[r.Code+".json"]), strings.TrimSuffix(string(r.JSON), "}")) {
+			t.Error("the document inside the legal file is not what was signed")
+		}
+		time.Sleep(24 * time.Hour)
+		if n := len(p.Taken()); n != 1 {
+			t.Errorf("mailed %d times", n)
+		}
+		b.Audit()
+	})
+}
+
+// The acceptance and the owed deliveries are one batch: a crash between them and the mail loses nothing.
+func TestDeliver_Crash(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Down = true })
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		b.Crash()
+		p.Set(func() { p.Down = false })
+		time.Sleep(10 * time.Minute)
+		if n := len(p.Of(r.Code)); n != 1 {
+			t.Fatalf("mailed %d times", n)
+		}
+		// The server accepts a message and the answer is lost: the message is sent again under the same ID.
+		p.Set(func() { p.Mute = true })
+		r = b.Issue(enginetest.SaleTo("b", "ana@example.com"))
+		time.Sleep(time.Second)
+		p.Set(func() { p.Mute = false })
+		b.Crash()
+		time.Sleep(10 * time.Minute)
+		got := p.Of(r.Code)
+		if len(got) != 2 || got[0].Id != got[1].Id {
+			t.Fatalf("mailed %+v", got)
+		}
+		b.Audit()
+	})
+}
+
+// The mail server is away for two days, some receivers do not exist, some servers postpone: each document is delivered
+// once or reported, none is lost.
+func TestDeliver_TwoDaysDown(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Down, p.Replies = true, map[string]int{"gone@example.com": 550, "grey@example.com": 451} })
+		var codes []string
+		for i := range 40 {
+			codes = append(codes, b.Issue(enginetest.SaleTo(fmt.Sprint(i), fmt.Sprintf("c%d@example.com", i))).Code)
+			if i == 20 {
+				time.Sleep(20 * time.Hour)
+				b.Crash()
+			}
+		}
+		gone, grey := b.Issue(
+			enginetest.SaleTo("gone", "gone@example.com"),
+		), b.Issue(
+			enginetest.SaleTo("grey", "grey@example.com"),
+		)
+		time.Sleep(28 * time.Hour)
+		u := b.Undelivered()
+		if u.Mail != 42 || u.MailTrouble == "" || time.Since(u.MailOldest) < 47*time.Hour || u.GivenUp != 0 {
+			t.Errorf("after two days: %+v", u)
+		}
+		b.ShowsDelivery(u)
+		if p.Dials > 2000 {
+			t.Errorf("the server was called %d times", p.Dials)
+		}
+		p.Set(func() { p.Down = false })
+		time.Sleep(outbox.PauseMost + time.Second)
+		for _, code := range codes {
+			if n := len(p.Of(code)); n != 1 {
+				t.Errorf("%s was mailed %d times", code, n)
+			}
+		}
+		if u = b.Undelivered(); u.Mail != 1 || u.MailTrouble != "" || u.GivenUp != 1 ||
+			u.Failures[0].Code != gone.Code || u.Failures[0].To != "gone@example.com" {
+			t.Errorf("with the server back: %+v", u)
+		}
+		b.ShowsDelivery(u)
+		p.Set(func() { p.Replies = nil })
+		time.Sleep(6 * time.Hour)
+		if n := len(p.Of(grey.Code)); n != 1 {
+			t.Errorf("what was put off was mailed %d times", n)
+		}
+	})
+}
+
+func TestDeliver_GivenUp(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Replies["grey@example.com"] = 451 })
+		r := b.Issue(enginetest.SaleTo("grey", "grey@example.com"))
+		time.Sleep(6 * 24 * time.Hour)
+		u := b.Undelivered()
+		if u.Mail != 0 || u.GivenUp != 1 || u.Failures[0].Code != r.Code || !strings.Contains(u.Failures[0].Error,
+			"given up") {
+			t.Fatalf("after six days: %+v", u)
+		}
+		resent, err := b.Engine.Outbox().
+			Resend(context.Background(), enginetest.CodeOf(r), "other@example.com", enginetest.TestCaller(1))
+		if err != nil || !resent.Sent || resent.To != "other@example.com" {
+			t.Fatalf("%+v %v", resent, err)
+		}
+		time.Sleep(time.Second)
+		if u = b.Undelivered(); u.GivenUp != 0 {
+			t.Errorf("after a resend: %+v", u)
+		}
+		b.Audit()
+	})
+}
+
+// TestDeliver_OnTime: a postponed message is sent when it is due, whatever else the outbox does, and not earlier.
+func TestDeliver_OnTime(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Replies["grey@example.com"] = 451 })
+		r := b.Issue(enginetest.SaleTo("grey", "grey@example.com"))
+		time.Sleep(time.Second)
+		for range 3 {
+			entry, err := b.Store.Get(storage.Code(enginetest.CodeOf(r)))
+			if err != nil || entry.Due == nil {
+				t.Fatalf("%+v, %v", entry, err)
+			}
+			for time.Now().Before(entry.Due.At.Add(-100 * time.Second)) {
+				time.Sleep(time.Minute)
+			}
+			b.Issue(enginetest.SaleTo("", "ana@example.com")) // the outbox wakes up, at another second of the minute
+			time.Sleep(time.Until(entry.Due.At) - time.Second)
+			before := p.Attempts("grey@example.com")
+			time.Sleep(2 * time.Second)
+			if n := p.Attempts("grey@example.com"); n != before+1 {
+				t.Errorf("at %v it was tried %d times", entry.Due.At, n-before)
+			}
+		}
+	})
+}
+
+// A server that refuses this box causes an alert and loses nothing, however long the repair takes.
+func TestDeliver_Setup(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		b.Close()
+		b.Delivery.GiveUpAfter = time.Hour
+		b.Start()
+		p.Set(func() { p.Sender = 530 })
+		for i := range 20 { // so many that most are due while the server is left alone
+			b.Issue(enginetest.SaleTo(fmt.Sprint(i), "ana@example.com"))
+		}
+		time.Sleep(6 * time.Hour)
+		if u := b.Undelivered(); u.Mail != 20 || u.GivenUp != 0 || !strings.Contains(u.MailTrouble, "530") {
+			t.Errorf("after six hours: %+v", u)
+		}
+		p.Set(func() { p.Sender = 0 })
+		time.Sleep(outbox.PauseMost + time.Second)
+		if n := len(p.Taken()); n != 20 {
+			t.Errorf("mailed %d times", n)
+		}
+		b.Audit()
+	})
+}
+
+// The configuration loses its mail server: waiting messages are given up in the end, and the branch does not busy-loop.
+func TestDeliver_NoServer(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Down = true })
+		b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		time.Sleep(time.Minute)
+		b.Close()
+		b.Delivery.Mail = nil
+		b.Start()
+		time.Sleep(6 * 24 * time.Hour)
+		if u := b.Undelivered(); u.Mail != 0 || u.GivenUp != 1 {
+			t.Errorf("after six days: %+v", u)
+		}
+	})
+}
+
+func TestDeliver_Resend(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		ctx := context.Background()
+		nobody := b.Issue(enginetest.SaleTo("a", ""))
+		_, err := b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(nobody), "", enginetest.TestCaller(1))
+		enginetest.Refused(t, err, refusal.CodeNoRecipient, "")
+		_, err = b.Engine.Outbox().
+			Resend(ctx, enginetest.CodeOf(nobody), "a@example.com\r\nBcc: b@example.com", enginetest.TestCaller(1))
+		enginetest.Refused(t, err, refusal.CodeValidation, "email")
+		other := enginetest.TestCaller(1)
+		other.Point.BranchID++
+		_, err = b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(nobody), "a@example.com", other)
+		enginetest.Refused(t, err, refusal.CodeNotFound, "")
+		b.Chaos(simulator.Chaos{Reject: 1})
+		rejected := b.Issue(enginetest.SaleTo("b", "ana@example.com"))
+		_, err = b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(rejected), "", enginetest.TestCaller(1))
+		enginetest.Refused(t, err, refusal.CodeNotProcessed, "")
+
+		r := b.Issue(enginetest.SaleTo("c", "ana@example.com"))
+		time.Sleep(time.Second)
+		resent, err := b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "", enginetest.TestCaller(1))
+		if err != nil || !resent.Sent || resent.To != "ana@example.com" || len(p.Of(r.Code)) != 2 ||
+			p.Of(r.Code)[0].Id == p.Of(r.Code)[1].Id {
+			t.Fatalf("%+v %v %+v", resent, err, p.Of(r.Code))
+		}
+		// The server is away: the till is told at once, and the outbox tries again.
+		p.Set(func() { p.Down = true })
+		resent, err = b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "eva@example.com", enginetest.TestCaller(1))
+		if err != nil || resent.Sent || resent.Refused {
+			t.Fatalf("%+v %v", resent, err)
+		}
+		b.Crash()
+		p.Set(func() { p.Down = false })
+		time.Sleep(10 * time.Minute)
+		if got := p.Of(r.Code); len(got) != 3 || got[2].To[0] != "eva@example.com" {
+			t.Fatalf("mailed %+v", got)
+		}
+		b.Audit()
+	})
+}
+
+// An invalidation uses the document's place in the queue for a while.
+func TestDeliver_Invalidated(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Down = true })
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		b.Chaos(simulator.Chaos{LostAnswers: 1})
+		if _, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(r, 2, "")); err == nil {
+			t.Fatal("the answer was to be lost")
+		}
+		b.Crash()
+		p.Set(func() { p.Down = false })
+		time.Sleep(time.Hour)
+		if got := b.Document(r.Code).Estado; got != record.EstadoInvalidated {
+			t.Fatalf("the document is %s", got)
+		}
+		if got := p.Of(r.Code); len(got) != 1 || !strings.Contains(got[0].Subject, "INVALIDADO") {
+			t.Fatalf("mailed %+v", got)
+		}
+		if u := b.Undelivered(); u.Mail != 0 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// A message is under way when the invalidation begins: its result does not remove the invalidation from the queue.
+func TestDeliver_WhileInvalidating(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		hold := make(chan struct{})
+		p.Set(func() { p.Hold = hold })
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+		time.Sleep(time.Second)
+		b.Chaos(simulator.Chaos{LostAnswers: 1})
+		if _, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(r, 2, "")); err == nil {
+			t.Fatal("the answer was to be lost")
+		}
+		close(hold)
+		time.Sleep(time.Hour)
+		if got := b.Document(r.Code).Estado; got != record.EstadoInvalidated {
+			t.Errorf("the document is %s", got)
+		}
+		if n := len(p.Of(r.Code)); n != 1 {
+			t.Errorf("mailed %d times", n)
+		}
+		b.Crash()
+		if u := b.Undelivered(); u.Mail != 0 {
+			t.Errorf("%+v", u)
+		}
+	})
+}
+
+// In contingency nothing is mailed before the seal, unless the branch wants it: then it is mailed twice.
+func TestDeliver_Contingency(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		t.Run(fmt.Sprint(wanted), func(t *testing.T) {
+			enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+				b.Close()
+				b.Delivery.Contingency = wanted
+				b.Start()
+				b.Cable.Set(enginetest.Refusing)
+				r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
+				time.Sleep(time.Hour)
+				if n := len(p.Of(r.Code)); (n == 1) != wanted || n > 1 {
+					t.Fatalf("mailed %d times before the seal", n)
+				}
+				b.Cable.Set(enginetest.Plugged)
+				time.Sleep(time.Hour)
+				got := p.Of(r.Code)
+				last := got[len(got)-1]
+				file, err := dte.Parse(last.Files[r.Code+".json"])
+				if err != nil || file.Get("selloRecibido").Text() == "" || strings.Contains(last.Subject,
+					"contingencia") {
+					t.Errorf("the last message is %s, %v", last.Subject, err)
+				}
+				if wanted && !strings.Contains(got[0].Subject, "contingencia") || len(got) != map[bool]int{false: 1,
+					true: 2}[wanted] {
+					t.Errorf("mailed %+v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestDeliver_Archive(t *testing.T) {
+	shelf := enginetest.NewBucket()
+	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		shelf.Answering(503)
+		p.Set(func() { p.Replies["grey@example.com"] = 451 })
+		r := b.Issue(enginetest.SaleTo("a", "grey@example.com"))
+		time.Sleep(26 * time.Hour)
+		u := b.Undelivered()
+		if u.Archive != 1 || u.ArchiveTrouble == "" || u.Mail != 1 || u.MailTrouble != "" {
+			t.Errorf("with the store down: %+v", u)
+		}
+		b.ShowsDelivery(u)
+		if link, err := b.Engine.Outbox().Link(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1), "letter",
+			time.Minute); err != nil ||
+			link != "" {
+			t.Errorf("a link to what is not there: %s %v", link, err)
+		}
+		b.Crash()
+		shelf.Answering(0)
+		time.Sleep(outbox.PauseMost + time.Second)
+		file, err := b.Engine.Outbox().Archivo(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1))
+		if err != nil || string(shelf.Get(r.JSONURL)) != string(file) {
+			t.Errorf("%s holds %.100s, %v", r.JSONURL, shelf.Get(r.JSONURL), err)
+		}
+		printed, err := b.Engine.Outbox().
+			Printed(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1), "letter", false)
+		if err != nil || string(shelf.Get(r.PDFURL)) != string(printed) {
+			t.Errorf("%s does not hold the PDF: %v", r.PDFURL, err)
+		}
+		link, err := b.Engine.Outbox().
+			Link(context.Background(), enginetest.CodeOf(r), enginetest.TestCaller(1), "letter", time.Minute)
+		if err != nil || !strings.HasPrefix(link, "http://s3.example/documentos/"+r.PDFURL+"?") {
+			t.Errorf("the link is %s, %v", link, err)
+		}
+		if u = b.Undelivered(); u.Archive != 0 || u.Mail != 1 {
+			t.Errorf("with the store back: %+v", u)
+		}
+		// Another object is there: it is reported and not replaced.
+		p.Set(func() { p.Replies = nil })
+		shelf.Answering(503)
+		r = b.Issue(enginetest.SaleTo("b", ""))
+		shelf.Put(r.JSONURL, "{}", "x")
+		shelf.Answering(0)
+		time.Sleep(24 * time.Hour)
+		if u = b.Undelivered(); u.GivenUp != 1 || u.Failures[0].Step != "archive" || u.Failures[0].Code != r.Code ||
+			string(shelf.Get(r.JSONURL)) != "{}" {
+			t.Errorf("with a stranger in its place: %+v", u)
+		}
+	})
+}
+
+// A store that refuses the branch, or is full, causes an alert and loses nothing: the archive catches up.
+func TestDeliver_ArchiveRefuses(t *testing.T) {
+	for _, status := range []int{403, 507} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			shelf := enginetest.NewBucket()
+			enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, _ *enginetest.PostOffice) {
+				shelf.Answering(status)
+				var keys []string
+				for i := range 5 {
+					r := b.Issue(enginetest.SaleTo(fmt.Sprint(i), ""))
+					keys = append(keys, r.JSONURL, r.PDFURL)
+				}
+				time.Sleep(2 * 24 * time.Hour)
+				if u := b.Undelivered(); u.Archive != 5 || !strings.Contains(u.ArchiveTrouble, fmt.Sprint(status)) ||
+					u.GivenUp != 0 {
+					t.Errorf("after two days: %+v", u)
+				}
+				shelf.Answering(0)
+				time.Sleep(outbox.PauseMost + time.Second)
+				for _, key := range keys {
+					if len(shelf.Get(key)) == 0 {
+						t.Errorf("%s is not there", key)
+					}
+				}
+				if u := b.Undelivered(); u.Archive != 0 || u.ArchiveTrouble != "" {
+					t.Errorf("%+v", u)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package outbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
+	"dtegate/engine/fairqueue"
+	"dtegate/engine/outbox"
+	"dtegate/engine/pdf"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+)
+
+// One till that prints without end first waits for its own earlier work, and then is told to wait; another till's
+// ticket, a link and the mail take their turns.
+func TestPrinted_Shares(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	printer, err := enginetest.TestPrinter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := outbox.New(outbox.Options{Delivery: outbox.Delivery{Printer: printer},
+		Documents: outbox.Documents{Document: w.Engine.Documents().Document, View: w.Engine.Documents().View},
+		Store:     w.Store, Issuer: enginetest.TestIssuer(),
+		Logger: enginetest.Quiet, Now: w.Now, Rand: rand.Reader, GiveWay: func() func() { return nil }})
+	r := w.Issued(enginetest.Sale("", 100), record.EstadoProcessed)
+	code, err := dte.ParseCode(r.Code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hog := context.Background(), enginetest.TestCaller(1)
+	hog.TokenID = 77
+	printing := box.Printing()
+	leave, err := printing.Enter(ctx, hog.TokenID) // a document of 2,000 lines is being laid out
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []int64{78, outbox.LinkHolders, fairqueue.House} {
+		if _, err := box.Print(ctx, who, outbox.Printable(r), pdf.Letter, false); err != nil {
+			t.Errorf("%d beside it: %v", who, err)
+		}
+	}
+	w.Clock.Set(w.Now().Add(time.Minute)) // which took a minute
+	leave()
+	var refused *refusal.Error
+	if _, err := box.Printed(ctx, code, hog, "ticket80", false); !errors.As(err, &refused) ||
+		refused.Code != refusal.CodeBusy || refused.RetryAfter <= 0 {
+		t.Errorf("beyond its allowance: %v", err)
+	}
+	// It is refused before its document is read.
+	if _, err := box.Printed(ctx, dte.Code{1}, hog, "letter", false); !errors.As(err, &refused) ||
+		refused.Code != refusal.CodeBusy {
+		t.Errorf("beyond its allowance, of a document that there is not: %v", err)
+	}
+	if _, err := box.Printed(ctx, code, enginetest.TestCaller(1), "ticket80", false); err != nil {
+		t.Errorf("another till: %v", err)
+	}
+	w.Clock.Set(w.Now().Add(refused.RetryAfter))
+	if _, err := box.Printed(ctx, code, hog, "ticket80", false); err != nil {
+		t.Errorf("after its wait: %v", err)
+	}
+}

@@ -1,0 +1,229 @@
+package rulestore_test
+
+import (
+	"strings"
+	"testing"
+
+	"dtegate/cmd/cmdtest/metrictest"
+	"dtegate/engine"
+	"dtegate/engine/authority"
+	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
+	"dtegate/engine/recordmac"
+	"dtegate/engine/rulestore"
+	"dtegate/rules/bundletest"
+)
+
+// at sells at a point of sale; the receiver may be a wrong one.
+func at(w *enginetest.World, point, cents, lines int, receiver dte.Value) *record.View {
+	w.T.Helper()
+	r := enginetest.Sale("", cents)
+	line := r.Facts.Get("cuerpoDocumento").Index(0)
+	all := make([]dte.Value, lines)
+	for i := range all {
+		all[i] = line.With("numItem", dte.Int(int64(i+1)))
+	}
+	r.Facts = r.Facts.Set(
+		enginetest.Member("receptor", receiver),
+		enginetest.Member("cuerpoDocumento", dte.Arr(all...)),
+	)
+	r.Caller = enginetest.TestCaller(point)
+	shown, err := w.Engine.Issue(w.T.Context(), r)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return shown
+}
+
+// stranger is a customer whose activity MH does not know.
+var stranger = dte.Obj(enginetest.Member("nombre", dte.Str("Ana")), enginetest.Member("codActividad", dte.Str("99999")),
+	enginetest.Member("descActividad", dte.Str("Comercio")))
+
+// One till with a wrong customer does not undo a push, however often it sells to this customer.
+func TestGuard_OneTill(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	w.Points = 2
+	w.Change = func(o *engine.Options) { o.PassCodes = true } // else the counter refuses him
+	s := w.Shelf(enginetest.Shipped(t))
+	a := enginetest.Push(t, s, enginetest.Edition(t, "2.1.1"))
+	for i := range 50 {
+		if r := at(w, 1, 1130+i, 1+i%7, stranger); r.Estado != record.EstadoRejected ||
+			!strings.Contains(r.TechnicalError, "receptor.codActividad") {
+			t.Fatalf("%s %s", r.Estado, r.TechnicalError)
+		}
+	}
+	// Other texts of MH about the customer, and about members that every document has.
+	filler := s.Book().Compiled(a.Rule.Digest).Filler
+	for _, text := range []string{"[receptor.numDocumento] NO CORRESPONDE A CONTRIBUYENTE",
+		"[receptor.nrc] FORMATO NO VÁLIDO",
+		"[identificacion.numeroControl] YA EXISTE UN REGISTRO CON ESE VALOR", "Firma no válida",
+		"[documento] NO EXISTE UN REGISTRO CON ESTE DATO",
+		"[emisor.nrc] NO CORRESPONDE A CONTRIBUYENTE", "el cliente [resumen.totalIva] CALCULO INCORRECTO",
+		"[x.y] [resumen.totalIva]"} {
+		r := &authority.Response{DescripcionMsg: text}
+		if cause := rulestore.CauseOf(r, filler, enginetest.Sale("", 1).Facts); cause == rulestore.CauseRule {
+			t.Errorf("%s is laid on the rule", text)
+		}
+	}
+	if n := len(s.Guard().Wanted()); n != 0 {
+		t.Errorf("%d returns were asked for", n)
+	}
+	// One till is enough for the alarm, and a restart does not end it.
+	for range 2 {
+		if got := metrictest.Values(t, s)["dte_rule_outcomes/01/document/other/2/2.1.1"]; got != 50 {
+			t.Errorf("%v refusals of a request are counted", got)
+		}
+		if o := s.Guard().Outcomes(a.Rule.Digest, w.Now()); !o.Grave() ||
+			o != (dte.Outcomes{Decided: 50, Refused: 50}) {
+			t.Errorf("the alarm counts %+v", o)
+		}
+		s = w.Shelf(nil)
+	}
+}
+
+// A rule that computes a wrong tax is left after few refusals; an operator may put it back, and then it stays.
+func TestGuard_WrongRule(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	w.Box = recordmac.New()
+	defer w.Close()
+	var told []rulestore.StepBack
+	w.Points, w.Returned = 2, func(b rulestore.StepBack) { told = append(told, b) }
+	s := w.Shelf(enginetest.Shipped(t))
+	for i := range 2 * rulestore.EnoughBefore {
+		at(w, 1+i%2, 1130, 1, dte.Null())
+	}
+	bad := enginetest.Push(
+		t,
+		s,
+		enginetest.Edition(t, "2.1.1", bundletest.Param("ivaRate", "0.15"), bundletest.Refusals),
+	)
+	for i := range rulestore.MostRefused {
+		if len(s.Guard().Wanted()) != 0 {
+			t.Fatalf("a return after %d refusals", i)
+		}
+		if r := at(w, 1+i%2, 1130, 1, dte.Null()); r.Estado != record.EstadoRejected || r.Rule != bad.Rule {
+			t.Fatalf("%s %s %+v", r.Estado, r.TechnicalError, r.Rule)
+		}
+	}
+	if len(s.Guard().Wanted()) != 1 {
+		t.Fatal("no return was asked for")
+	}
+	s.Return(t.Context(), <-s.Guard().Wanted())
+	want := "MH refused 5 of its last 5 documents for what the rule made, at 2 points of sale; before it, 0 of 40"
+	if got := s.List().Return; got == nil || got.To.Version != "2.1.0" || !strings.Contains(got.Reason, want) {
+		t.Errorf("%+v", got)
+	}
+	if len(told) != 1 || told[0].Off[0] != bad.Rule {
+		t.Errorf("the trail was told %+v", told)
+	}
+	if r := at(w, 1, 1130, 1, dte.Null()); r.Estado != record.EstadoProcessed || r.Rule.Version != "2.1.0" {
+		t.Errorf("%s %+v", r.Estado, r.Rule)
+	}
+
+	target := rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.1"}
+	for _, c := range []struct {
+		t    rulestore.Target
+		o    rulestore.Order
+		says string
+	}{
+		{target, rulestore.Order{Who: "eva"}, "a reason is needed"},
+		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.9"}, rulestore.Order{Who: "eva", Reason: "x"},
+			"was never here"},
+		{rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.0"}, rulestore.Order{Who: "eva", Reason: "x"},
+			"was not taken off"},
+	} {
+		if _, err := s.Reinstate(t.Context(), c.t, c.o); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %v", c.t, err)
+		}
+	}
+	if back, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva",
+		Reason: "MH's catalogue was wrong"}); err != nil || back.To != bad.Rule {
+		t.Fatalf("%+v, %v", back, err)
+	}
+	for range 2 { // now, and after a restart
+		if l := s.List(); l.Return != nil || s.Book().Active("00", "2026-11-21")["01"] != bad.Rule {
+			t.Errorf("after it was reinstated: %+v", l.Return)
+		}
+		for i := range 3 * rulestore.AloneHarms {
+			at(w, 1+i%2, 1130, 1+i%3, dte.Null())
+		}
+		if len(s.Guard().Wanted()) != 0 {
+			t.Error("a bundle that an operator put back is left again")
+		}
+		s = w.Shelf(nil)
+	}
+	if _, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva", Reason: "again"}); err == nil {
+		t.Error("a live bundle was reinstated")
+	}
+}
+
+// MH's texts show who made a field, in both generations.
+func TestCauseOf(t *testing.T) {
+	book := enginetest.Common(t).Book
+	for _, c := range []struct {
+		document, date string
+		text           string
+		notes          []string
+		want           string
+	}{
+		{"01", "2026-12-02", "[resumen.totalIva] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[resumen.tributos.codigo.D1] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[resumen.totalLetras] FORMATO NO VÁLIDO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[identificacion.version] VALOR NO ES PERMITIDO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[cuerpoDocumento.2.ivaItem] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON",
+			[]string{"Campo #/receptor/nrc no cumple el formato requerido",
+				"Campo #/cuerpoDocumento/0/ventaGravada contiene un valor inválido"}, rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", []string{"Campo #/resumen/ivaPerci9 es requerido"},
+			rulestore.CauseRule},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON",
+			[]string{"Campo #/receptor/nrc no cumple el formato requerido"}, rulestore.CauseRequest},
+		{"01", "2026-12-02", "DOCUMENTO NO CUMPLE ESQUEMA JSON", nil, rulestore.CauseUnclear},
+		{"01", "2026-12-02", "[cuerpoDocumento.descripcion] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[resumen.pagos.codigo] VALOR NO ES PERMITIDO", nil, rulestore.CauseRequest},
+		// of a sale without a customer
+		{"01", "2026-12-02", "[resumen.pagos.montoPago] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+		{"01", "2026-12-02", "[emisor.nit] NO CORRESPONDE A CONTRIBUYENTE", nil, rulestore.CauseRequest},
+		{"01", "2026-12-02", "[identificacion.codigoGeneracion] YA EXISTE UN REGISTRO CON ESE VALOR", nil,
+			rulestore.CauseRequest},
+		{"01", "2026-12-02", "[] X", nil, rulestore.CauseUnclear},
+		{"01", "2026-12-02", "", []string{""}, rulestore.CauseUnclear},
+		{"14", "2026-11-02", "[sujetoExcluido.numDocumento] FORMATO NO VÁLIDO", nil, rulestore.CauseRequest},
+		{"14", "2026-11-02", "[resumen.reteRenta] CALCULO INCORRECTO", nil, rulestore.CauseRule},
+	} {
+		r, err := book.Pick(c.document, "01", c.date)
+		if err != nil {
+			t.Fatal(err)
+		}
+		facts := dte.Obj(
+			enginetest.Member(
+				"receptor",
+				dte.Obj(enginetest.Member("tipoDocumento", dte.Str("13")), enginetest.Member("numDocumento",
+					dte.Str("012345678"))),
+			),
+			enginetest.Member(
+				"cuerpoDocumento",
+				enginetest.Sale("", 1).Facts.Get("cuerpoDocumento"),
+			),
+			enginetest.Member("resumen",
+				enginetest.Sale("", 1).Facts.Get("resumen")),
+		)
+		if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: c.text, Observaciones: c.notes}, r.Filler,
+			facts); got != c.want {
+			t.Errorf("%s %v of %s %s: %s, want %s", c.text, c.notes, c.document, r.Ref.Version, got, c.want)
+		}
+	}
+	facts := dte.Obj(
+		enginetest.Member(
+			"resumen",
+			dte.Obj(enginetest.Member("pagos", dte.Arr(dte.Obj(enginetest.Member("montoPago", dte.Int(3)))))),
+		),
+	)
+	r, _ := book.Pick("01", "01", "2026-12-02")
+	if got := rulestore.CauseOf(&authority.Response{DescripcionMsg: "[resumen.pagos.montoPago] CALCULO INCORRECTO"},
+		r.Filler, facts); got != rulestore.CauseRequest {
+		t.Errorf("a payment that the till named: %s", got)
+	}
+}

@@ -1,0 +1,91 @@
+package rulestore_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+	"dtegate/engine/rulestore"
+	"dtegate/rules/bundletest"
+)
+
+// A sale whose rule fails is computed by the previous rule only where that rule's own dates hold, or the branch was
+// told to; else it is refused and spends no number. The record says which rule computed it, and a rule whose dates are
+// over does not come back by itself.
+func TestRuleFailed(t *testing.T) {
+	for _, c := range []struct {
+		name, until, policy string
+		code                rune
+		sold                bool
+	}{
+		{"the rule before holds", "", "", 't', true},
+		{"its dates are over", "2026-11-24", "", 't', false},
+		{"its dates are over, out of fuel", "2026-11-24", "", 'f', false},
+		{"any was wanted", "2026-11-24", rulestore.Any, 't', true},
+		{"none was wanted", "", rulestore.Refuse, 't', false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := enginetest.NewWorld(t)
+			defer w.Close()
+			w.Points = 2
+			o := w.ShelfOptions()
+			o.OnFailure = map[string]string{rulestore.FailureTrap: c.policy}
+			s := rulestore.New(o)
+			all := enginetest.Shipped(t)
+			all["dte01/v2"] = bundletest.Edition(t, "dte01/v2", "2.1.0", bundletest.In("2026-01-01", c.until))
+			if err := s.Load(t.Context(), all); err != nil {
+				t.Fatal(err)
+			}
+			w.Adopt(s)
+			code := bundletest.Trap
+			if c.code == 'f' {
+				code = bundletest.Loop
+			}
+			if a := enginetest.Push(t, s, enginetest.Edition(t, "8.0.0", bundletest.Small(t, "dte01/v2", code), bundletest.In("2026-11-25",
+				""))); a.State != rulestore.Coming {
+				t.Fatalf("%+v", a)
+			}
+			w.Clock.Set(time.Date(2026, 11, 25, 16, 0, 0, 0, time.UTC))
+			if err := s.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 12 {
+				req := enginetest.Sale("", 1130+i*100)
+				req.Caller = enginetest.TestCaller(1 + i%2)
+				r, err := w.Engine.Issue(context.Background(), req)
+				var refused *refusal.Error
+				switch {
+				case !c.sold && (!errors.As(err, &refused) || refused.Code != refusal.CodeRuleFailed ||
+					!strings.Contains(refused.Message, "dte01 8.0.0")):
+					t.Fatalf("it is sold: %t, %v", r != nil, err)
+				case c.sold && (err != nil || r.Estado != record.EstadoProcessed || r.Rule.Version != "2.1.0"):
+					t.Fatalf("%+v, %v", r, err)
+				case c.sold && i == 0 && !slices.Contains(r.Warnings,
+					"La regla dte01 8.0.0 falló; calculó la regla dte01 2.1.0"):
+					t.Errorf("its observations are %q", r.Warnings)
+				}
+			}
+			select {
+			case back := <-s.Guard().Wanted():
+				s.Return(t.Context(), back)
+			default:
+			}
+			if got := s.List().Return; (got != nil) != c.sold {
+				t.Errorf("a return: %+v", got)
+			}
+			if err := s.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r, err := w.Engine.Issue(context.Background(), enginetest.Sale("", 5650))
+			if c.sold && (err != nil || r.ControlNumber != "DTE-01-M001P001-000000000000007") || !c.sold && err == nil {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
