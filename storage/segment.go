@@ -366,7 +366,8 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	return &s.head, nil
 }
 
-// countedSegment is a segment that counts, and the place up to which it does: offset 0 is the end of its last whole frame.
+// countedSegment is a segment that counts, and the place up to which it does: offset 0 is the end of its last whole
+// frame.
 type countedSegment struct {
 	at   position
 	head *segmentHead // nil: it cannot be read, because of bad

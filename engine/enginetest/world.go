@@ -1,3 +1,5 @@
+// Package enginetest has what tests of a branch play in: a branch and MH in real or in fake time, requests of tills,
+// mail servers, buckets and the rules of a shelf.
 package enginetest
 
 import (

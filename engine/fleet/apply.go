@@ -346,8 +346,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherited returns what a box without a memory took: its store, which another box's agent may have filled, has a bundle
-// of the centre in force that replaced a bundle of the live state.
+// inherited returns what a box without a memory took: its store, which an earlier box may have filled, has a bundle of
+// the centre in force that replaced a bundle of the live state.
 func inherited(shelf []Bundle, d *fleetproto.Desired) (took []tookRule) {
 	for _, l := range d.Live.Rules {
 		before := find(shelf, l.Digest)

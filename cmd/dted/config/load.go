@@ -146,8 +146,8 @@ func read(path string, into any) error {
 		var faults []error
 		for _, e := range strict.Errors {
 			line, _ := e.Position()
-			faults = append(faults, fmt.Errorf("%s: is not a setting (line %d): it is misspelt, or of another version of "+
-				"dted, which CHANGELOG names", strings.Join(e.Key(), "."), line))
+			faults = append(faults, fmt.Errorf("%s: is not a setting (line %d): it is misspelt, or of another "+
+				"version of dted, which CHANGELOG names", strings.Join(e.Key(), "."), line))
 		}
 		return invalid(path, faults...)
 	case errors.As(err, &wrong):

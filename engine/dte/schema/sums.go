@@ -190,7 +190,9 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	if resumen >= 0 {
 		members := c.fields[c.fields[resumen].first:][:c.fields[resumen].members]
 		if a.total < 0 && a.output >= 0 { // a generation may show the total under another name
-			a.total = slices.IndexFunc(members, func(x field) bool { return x.from != nil && x.from.amount == a.output })
+			a.total = slices.IndexFunc(members, func(x field) bool {
+				return x.from != nil && x.from.amount == a.output
+			})
 		}
 		known := slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides,
 			[]string{c.overlay.total})
