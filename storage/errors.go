@@ -83,7 +83,7 @@ const (
 // explanation is the meaning of a Pebble error. Only the text distinguishes Pebble's errors.
 type explanation struct {
 	text *regexp.Regexp
-	what string // as Regexp.Expand reads it
+	what string // a template for Regexp.Expand
 	help string
 }
 

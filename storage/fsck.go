@@ -237,11 +237,11 @@ func (c *checker) badRecords() error {
 		case id == 0:
 			c.problemAt("lost numbers", "are missing or altered, or the journal gives none up there")
 		case d.sequence == 0:
-			c.problem(entryKey(id), "no record has this id, and rows belong to it: %s", d.what())
+			c.problem(entryKey(id), "no record has this id, and rows belong to it: %s", d.mismatch())
 		default:
 			c.problem(entryKey(id), "number %d of series %q is not as the journal has it: %s", d.number, series,
-				d.what())
-			c.affects(Affected{Series: series, From: d.number, To: d.number, Code: d.code, What: d.what()})
+				d.mismatch())
+			c.affects(Affected{Series: series, From: d.number, To: d.number, Code: d.code, What: d.mismatch()})
 		}
 	}
 	return nil

@@ -118,8 +118,8 @@ func (f *facts) look(ids []uint64) {
 	}
 }
 
-// what names the rows of a record that do not agree.
-func (d *detail) what() string {
+// mismatch returns the names of a record's rows that do not agree.
+func (d *detail) mismatch() string {
 	var words []string
 	for _, w := range []struct {
 		of   []byte

@@ -207,7 +207,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 type Missing struct {
 	Series  string
 	Numbers []Span // numbers without any record
-	Partial []Span // numbers whose record lacks some parts or changes, one by one
+	Partial []Span // numbers whose record lacks some parts or changes; a span is one number
 	Changes uint64 // lost changes, including those of the numbers above
 }
 

@@ -18,7 +18,7 @@ const reorder = 10_000
 func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r := db.NewSnapshot()
-	defer func() { _ = r.Close() }() // memory only
+	defer func() { _ = r.Close() }() // it only frees memory
 	// A snapshot shows changes before they are durable. This line makes them durable: the copy holds only those.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (l *copyLog) catchUp() error {
 			l.add(frameRows, rows)
 			return l.flush()
 		}}
-	defer func() { _ = f.b.Close() }() // memory only
+	defer func() { _ = f.b.Close() }() // it only frees memory
 	for _, p := range filled.Series {
 		set(f.b, seriesKey(p.Name), p.encode())
 	}
@@ -61,7 +61,7 @@ func storeState(r pebble.Reader) (copyState, error) {
 }
 
 // between writes the store's links between two states of the log, and the rows of these links in their current state.
-// It ends before flush.
+// The caller must flush.
 func (f *filler) between(from, to copyState) error {
 	for _, sequence := range slices.Sorted(maps.Keys(to.Series)) {
 		begin, end := from.Series[sequence], to.Series[sequence]

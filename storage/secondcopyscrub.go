@@ -157,7 +157,7 @@ func (b *scrubber) mend(n uint64) error {
 		}
 	}
 	r := c.s.db.NewSnapshot()
-	defer func() { _ = r.Close() }() // memory only
+	defer func() { _ = r.Close() }() // it only frees memory
 	reach, err := storeState(r)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func (b *scrubber) mend(n uint64) error {
 				return l.flush()
 			})
 		}}
-	defer func() { _ = f.b.Close() }() // memory only
+	defer func() { _ = f.b.Close() }() // it only frees memory
 	for _, r := range list {
 		if err := f.between(r.From, r.To); err != nil {
 			return err

@@ -39,9 +39,9 @@ type copyLog struct {
 
 // openCopyLog continues this store's log after end (nil: there is no log), in a new segment.
 //
-// It continues where the last head continued, not where the last segment ends: nothing has confirmed that the bytes
-// after that head are on the medium. A process that was killed after a failed sync would read them from the kernel's
-// cache. These bytes count until they are copied again.
+// The new log begins at the place that the last head names, not at the end of the last segment: nothing has confirmed
+// that the bytes after that head are on the medium. A process that was killed after a failed sync would read them from
+// the kernel's cache. Readers still use these bytes until they are copied again.
 //
 // least is the highest segment number in the folder.
 func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {
@@ -290,8 +290,8 @@ func (l *copyLog) close() error {
 // folder, which may be the mount point of the medium. The subfolder's name is "old-", the date, and the owner. Assemble
 // reads it there.
 
-// setAside moves segments of a store (nil: all) into such a subfolder; a zero store means unreadable segments. After a
-// crash it continues in the same subfolder.
+// setAside moves segments of a store (nil: all) into a subfolder "old-". A zero store means that the segments cannot be
+// read. After a crash it continues in the same subfolder.
 func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	fs, dir, whose := o.FS, o.SecondCopy, "unreadable"
 	if store != ([16]byte{}) {

@@ -138,7 +138,7 @@ type Submission struct {
 	Version  int    // identificacion.version
 	Code     string // codigoGeneracion
 	JWS      string
-	SendID   int64 // idEnvio, free
+	SendID   int64 // idEnvio: any number
 }
 
 var (

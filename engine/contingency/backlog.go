@@ -29,7 +29,7 @@ type Backlog struct {
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
 	// CorrectionDeadline is when the first event that MH refused must be right: 24 h from the refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
-	// RefusedDeadline is when the first document refused after the fact can no longer be corrected: after 24 h.
+	// RefusedDeadline is the earliest end of the 24 h in which a contingency document that MH refused can be corrected.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
 	// TechnicalReport is the moment from which MH requires a technical report (Informe Técnico) before the event of a
 	// long contingency that no sealed event reports yet. It is set from a day before that moment until MH has the

@@ -120,7 +120,7 @@ func (c *Contingency) leave(ctx context.Context) error {
 		return nil
 	}
 	next := *c.period
-	// MH counts in seconds; no document is later
+	// rounded up, because MH counts seconds: no document is later
 	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second)
 	if err := c.movePeriod(ctx, &next, record.PeriodEnded); err != nil {
 		return err

@@ -34,7 +34,8 @@ type Progress struct {
 	Partial bool `json:"partial"`
 }
 
-// Sealed counts the records of a kind that MH wants, has sealed, has not decided (Waiting) and has refused.
+// Sealed counts, for a kind of record, how many MH wants, how many it has sealed, how many wait for its decision and
+// how many it has refused.
 type Sealed struct {
 	Kind    string `json:"kind"` // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion
 	Wanted  int    `json:"wanted"`
@@ -104,7 +105,8 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	return a, nil
 }
 
-// addTotal adds a list's total of documents to counts. MH has sealed an invalidated document and also its invalidation.
+// addTotal adds a list's total of documents to counts. An invalidated document counts
+// twice: MH has sealed it, and also its invalidation.
 func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]

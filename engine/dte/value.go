@@ -28,7 +28,7 @@ const (
 // null. Values share their children freely.
 type Value struct {
 	kind  Kind
-	exact bool   // number: num holds it
+	exact bool   // of a number: num holds its exact value
 	num   Amount // number in 1e-8 when exact; boolean as 0 or 1
 	text  string // string, unescaped; number's literal, "" when made from an Amount
 	node  *node

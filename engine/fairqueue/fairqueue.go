@@ -200,7 +200,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits until done is closed, no longer than most, and reports whether it was closed in time.
+// Await waits until done is closed, at most the time most, and reports whether done was closed in time.
 func Await(done <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -70,7 +70,7 @@ func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 	for i, ext := range ArchiveFiles {
 		key := ArchivePath(box.o.Issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
-			// The archive may have lost only the other file. A PDF printed today may differ from this one.
+			// The archive may have lost only the other file. This one stays: a PDF that is printed today may differ.
 			if o, err := box.o.Delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
 				held[i].Tag = o.Tag
 				continue

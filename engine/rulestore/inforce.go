@@ -215,7 +215,7 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns, by the bundle's digest, the catalogues of the bundles that name taxes as of another day than this one.
+// named returns, by bundle digest, the catalogues of the bundles whose taxes are named as of a day other than day.
 // current holds the day's catalogues.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
@@ -301,7 +301,7 @@ func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, erro
 	return book.Pick(document, s.o.Ambiente, day)
 }
 
-// reopen loads a stored bundle that a document names. For a bundle that may not compute it returns errTroubled.
+// reopen loads a stored bundle that a document names. It returns errTroubled if the bundle may not compute.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {

@@ -39,8 +39,8 @@ type Listener struct {
 	open     int
 	by       map[netip.Addr]*callers
 	tokens   map[int64]int        // number of known connections of each token
-	unknown  list.List            // of *visitor: strangers of addresses that are not friends, the oldest first
-	familiar list.List            // of *visitor: strangers of the addresses of friends
+	unknown  list.List            // of *visitor: no known token, and no friend's address; the oldest first
+	familiar list.List            // of *visitor: no known token, but a friend's address
 	friends  map[netip.Addr]int64 // addresses that showed a good token, with the turn of the latest
 	turn     int64
 }

@@ -14,7 +14,7 @@ import (
 
 // Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each issued type
 // adds its operation, POST /dte/<path>, and the request schemas of its form. known lists all types of stored documents.
-// The groups of base (x-groups) describe the members that forms name by group; the contract omits these groups.
+// A form may name a group of members. base lists the members of each group (x-groups); the contract has no groups.
 // spanish maps the English texts of base, of forms and of this file to their Spanish; nil: the contract is in English.
 func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]string) ([]byte, error) {
 	doc, err := dte.Parse(base)

@@ -10,7 +10,7 @@ import (
 const (
 	colGravada  = 2
 	colExportac = 3
-	colTax      = 4 // the first of others
+	colTax      = 4 // the first of the columns of other taxes
 	colPerci    = colTax + 4
 	columns     = colPerci + 1
 )

@@ -46,7 +46,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	var given int64
 	for i := range in.N {
 		if in.Lines[i*columns+colTipo] == money {
-			given += out.Lines[i*outputs+1] // within the sum of all lines
+			given += out.Lines[i*outputs+1] // cannot overflow: it is at most the sum of all lines
 		}
 	}
 	given = sdk.Round2(given)

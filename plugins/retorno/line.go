@@ -8,7 +8,7 @@ import (
 // origin holds the amounts of the whole original document, in 1e-8.
 type origin struct {
 	params       []int64
-	net          int64        // 1 + the rate of VAT: a price with VAT ÷ net is the price without
+	net          int64        // 1 + the rate of VAT: the divisor that takes VAT off a price
 	total, descu [kinds]int64 // in cents
 	devuelto     [kinds]int64
 	iva, renta   withheld

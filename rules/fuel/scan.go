@@ -342,7 +342,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// items reads a count, and fails if the count exceeds most. what is the noun for errors.
+// items reads a count, and fails if the count exceeds most. An error calls the items by the noun what.
 func (r *reader) items(what string, most int) int {
 	n := r.count()
 	if n > most {

@@ -7,7 +7,7 @@
 // was not synced:
 //
 //	Ordered       ext4 with data=ordered. Changes of folders reach the disk in the order in which they were made: a cut
-//	              keeps a beginning of them. Every sync, of any file, makes all earlier changes durable. Of appended bytes
+//	              keeps the first of them. Every sync, of any file, makes all earlier changes durable. Of appended bytes
 //	              a beginning survives.
 //	CreationOnly  Of the unsynced changes of folders, any new entry may or may not survive; no removal does. Pebble's own
 //	              MemFS has these rules.
@@ -20,7 +20,8 @@
 //
 // A sync that fails, by OnSync, leaves its pages clean, as Linux does: they can still be read, every later sync
 // succeeds and leaves them out, and the next power cut, or Evict, shows what is on the medium. A page that is written
-// again is dirty again. A change of a folder whose sync failed never becomes durable; it survives by chance.
+// again is dirty again. No later sync makes a change of a folder durable whose sync failed; a power
+// cut may keep it or not.
 //
 // # Rot
 //

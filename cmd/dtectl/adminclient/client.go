@@ -317,7 +317,7 @@ func HandOver(files []string) {
 	}
 }
 
-// HandedOver returns whether root became another account.
+// HandedOver reports whether the process was started as root and now runs as another account.
 func HandedOver() bool { return handed != nil }
 
 // ReadNamed reads a file that the operator named on the command line.

@@ -157,7 +157,7 @@ func (h *heldRules) signed(vouched string, by []string) {
 // stopped reads the shelf and the acts of a store that no process has open.
 func (d *doctor) stopped(s *storage.Store) {
 	if _, err := d.cfg.Rules.Pinned(); err != nil {
-		return // files reports the error
+		return // the check of the files reports the error
 	}
 	v, err := disk.Inspect(d.cfg, s)
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *doctor) inForce(r *rulestore.ShownBundle) {
 func (d *doctor) rules() {
 	keys, err := d.cfg.Rules.Pinned()
 	if err != nil {
-		return // files reports the error
+		return // the check of the files reports the error
 	}
 	catalogue, bad, today := false, false, dte.Date(d.branchNow())
 	paths, _ := filepath.Glob(filepath.Join(d.cfg.Rules.Folder, "*"+bundle.Extension))

@@ -312,8 +312,8 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 // maxDelay is the longest time from signing to writing a status, for a right clock and a box that retries.
 const maxDelay = 10 * time.Minute
 
-// earlier returns when a status was new. Somebody who puts an old status back gives it a new time of the store, but
-// cannot sign a new one.
+// earlier returns when a status was new. An old status that is put back gets a new
+// time from the store, but its signed time stays old.
 func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	if s != nil && s.At.Before(written) {
 		return s.At

@@ -216,7 +216,8 @@ type Remade struct {
 	Differs error  // the difference from the stored case; nil: no difference
 }
 
-// Said returns an error if a part of a bundle, or its rule's source, still has a text for its author to write.
+// Said returns an error if a part of a bundle, or its rule's source, still has a placeholder that its author must
+// replace.
 func (w *Workshop) Said(p *Proof, name string) error {
 	for part, text := range p.parts {
 		if bytes.Contains(text, []byte(`"`+unsaid)) {

@@ -29,8 +29,8 @@ const (
 	spare = 3
 	// patience is how long a request waits for a connection to a silent server: a sale tries three times.
 	patience = 300 * time.Millisecond
-	// liveliness is how long a server may take for any answer and still count as reachable: during this time a request
-	// waits for a connection that others use.
+	// liveliness is the longest silence of a server that still counts as reachable. While it counts, a request waits
+	// for a connection that other requests use.
 	liveliness = 2 * time.Second
 )
 

@@ -89,8 +89,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or lets the request wait for a connection. The request waits for at most patience,
-// and longer only while the server still responds.
+// take returns an idle connection, or lets the request wait for a connection. The request waits for the time
+// patience; while the server still responds, it waits longer.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
 	l.mu.Lock()

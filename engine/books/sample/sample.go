@@ -10,7 +10,7 @@ import (
 // File is a file of the month.
 type File struct {
 	Name, Title string
-	Heading     bool // its rows begin with a heading of its own: it is for people
+	Heading     bool // the file is for people: its rows begin with a heading
 	Columns     []Column
 	Rows        [][]string
 }

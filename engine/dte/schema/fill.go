@@ -18,7 +18,7 @@ type run struct {
 	computed *Computed
 	// The resolved document: the values of all fields, including the schema's constants and the module's answer
 	slots []slot
-	order []int32 // scratch memory of repeated
+	order []int32 // scratch memory of the function repeated
 	words [256]byte
 	forms []byte // texts that the overlay's forms made
 
@@ -310,7 +310,7 @@ const kindPending dte.Kind = 0xff
 // are side by side in the order of its fields, so that a condition finds a member by its position.
 type slot struct {
 	kind  dte.Kind
-	exact bool // number: num holds it
+	exact bool // of a number: num holds its exact value
 	num   dte.Amount
 	text  string
 	first int32 // of the children

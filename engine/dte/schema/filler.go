@@ -15,9 +15,9 @@
 //
 //	total      the name of the summary amount that is the document's total
 //	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
-//	from       {"path", …}: the source of a value, if not the fact of its own name:
-//	           "fact", another fact; if that is absent, or alone, one of "amount", a summary amount of the
-//	           module, and "value", a constant; or "words", a summary amount in words.
+//	from       {"path", …}: the source of a value, if not the fact of its own name. "fact" is another fact.
+//	           If that fact is absent, or not given here, the source is "amount", a summary amount of the
+//	           module; "value", a constant; or "words", a summary amount in words.
 //	           With "form" the fact's text is written with other characters around its own, "########-#"; with
 //	           "when": {"fact", "is"} only if that fact equals that text. A text that does not fit stays unchanged.
 //	           Outside cuerpoDocumento, resumen and extension a place must have its own fact, or a new one: fixed.go.
