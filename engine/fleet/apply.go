@@ -194,7 +194,9 @@ func differs(file []byte, r fleetproto.Rule) string {
 // bundle.
 func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	return a.change(func(s *state) {
-		s.Told[r.Digest] = s.Told[r.Digest]
+		if _, told := s.Told[r.Digest]; !told {
+			s.Told[r.Digest] = ""
+		}
 		if slices.ContainsFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest }) {
 			return
 		}
