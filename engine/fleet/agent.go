@@ -350,8 +350,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	}
 	if last != nil {
 		err := a.change(func(s *state) {
-			if s.Version == 0 && len(s.Told) == 0 {
-				s.Took = inherited(a.o.Rules.Bundles(), last)
+			if s.Version == 0 && s.Enrolled.Own > 0 {
+				a.inherit(s, last)
 			}
 			s.Version, s.Digest, s.Signer, s.Desired = taken.Version, taken.Digest, signer, data
 			for _, p := range last.Closed {

@@ -647,6 +647,7 @@ func TestAgent_BackAfterLossInForce(t *testing.T) {
 					t.Fatal(a, err)
 				}
 			}
+			w.enrol(1, w.box, director)
 			w.live(first)
 			if !c.meantime {
 				w.rollout("r1", second)
@@ -664,5 +665,32 @@ func TestAgent_BackAfterLossInForce(t *testing.T) {
 				t.Errorf("the branch was walked down: %s", w.where(oldest))
 			}
 		})
+	}
+}
+
+// TestAgent_BackByCutStore: a store that hides the latest versions leads no box without a memory back to an older law.
+func TestAgent_BackByCutStore(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("catalogos", "1.0.0"), w.rule("catalogos", "1.0.1")
+	for _, r := range []fleetproto.Rule{first, second} {
+		file := w.store.Held(fleetproto.RuleKey(r.File))
+		if a, err := w.gate.Admit(t.Context(), file, fleet.Order{Who: fleet.Who("ana")}); err != nil || a.Refused != "" {
+			t.Fatal(a, err)
+		}
+	}
+	w.live(first)
+	w.live(second)
+	key := fleetproto.DesiredKey(w.group, 2)
+	held := w.store.Held(key)
+	w.enrolAfter(1, w.box, director, 2)
+	w.store.Lose(key)
+	w.start()
+	if w.pass(20 * time.Minute); w.where(second) != "live" {
+		t.Errorf("the law in force is %s", w.where(second))
+	}
+	w.put(key, held)
+	w.pass(20 * time.Minute)
+	if got := w.status().Desired; w.where(second) != "live" || got.Version != 2 || got.Trouble != "" {
+		t.Errorf("%s, %+v", w.where(second), got)
 	}
 }

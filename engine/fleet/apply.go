@@ -348,19 +348,22 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherited returns what a box without a memory took: its store, which an earlier box may have filled, has a bundle of
-// the centre in force that replaced a bundle of the live state.
-func inherited(shelf []Bundle, d *fleetproto.Desired) (took []tookRule) {
+// inherit notes what an enrolled box without a memory took: its store, which an earlier box may have filled, has a bundle
+// of the centre in force that replaced a bundle of the live state.
+func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
+	if d == nil || len(s.Told) > 0 {
+		return
+	}
+	shelf := a.o.Rules.Bundles()
 	for _, l := range d.Live.Rules {
 		before := find(shelf, l.Digest)
 		at := slices.IndexFunc(shelf, func(b Bundle) bool {
 			return b.Where == Live && b.Ordered && l.SameGeneration(ruleOf(b))
 		})
 		if at >= 0 && before != nil && before.Where == Spare {
-			took = append(took, tookRule{Rule: ruleOf(shelf[at]), Before: []Bundle{*before}})
+			s.Took = append(s.Took, tookRule{Rule: ruleOf(shelf[at]), Before: []Bundle{*before}})
 		}
 	}
-	return took
 }
 
 // ruleOf returns what identifies a bundle of the shelf.

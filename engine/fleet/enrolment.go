@@ -98,6 +98,9 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		}
 	}
 	err := a.change(func(s *state) {
+		if before.Own == 0 && next.Own > 0 { // and the version is known with which the director enrolled the box
+			a.inherit(s, a.desired)
+		}
 		if s.Enrolled = next; next.Own != before.Own {
 			s.Sequence = 0 // recall reads the last status of this epoch
 		}

@@ -183,8 +183,15 @@ func (w *world) live(rules ...fleetproto.Rule) {
 
 func (w *world) enrol(epoch int64, box, by fleetproto.Signer) {
 	w.t.Helper()
+	w.enrolAfter(epoch, box, by, 0)
+}
+
+// enrolAfter enrols a box that numbers nothing before it knows a version of the desired state.
+func (w *world) enrolAfter(epoch int64, box, by fleetproto.Signer, version int64) {
+	w.t.Helper()
 	data, err := chain.Seal(&fleetproto.Enrolment{Branch: "centro", Epoch: epoch,
-		Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points}, by)
+		Key: fleetproto.EncodeKey(public(box).Public), At: w.now, By: "ana", Points: points,
+		After: version}, by)
 	if err != nil {
 		w.t.Fatal(err)
 	}
