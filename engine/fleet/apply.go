@@ -348,8 +348,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherit notes what an enrolled box without a memory took: its store, which an earlier box may have filled, has a bundle
-// of the centre in force that replaced a bundle of the live state.
+// inherit notes what an enrolled box without a memory took: its store, which an earlier box may have filled, has a
+// bundle of the centre in force that replaced a bundle of the live state.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil || len(s.Told) > 0 {
 		return
