@@ -656,6 +656,10 @@ func TestAgent_BackAfterLossInForce(t *testing.T) {
 			if w.pass(10 * time.Minute); !c.meantime && (w.where(second) != "live" || w.status().Desired.Trouble != "") {
 				t.Fatalf("%s, %q", w.where(second), w.status().Desired.Trouble)
 			}
+			left := func(change string) bool { return strings.HasPrefix(change, "back") }
+			if !c.meantime && slices.ContainsFunc(w.gate.Changes, left) {
+				t.Errorf("it left the roll-out and took it again: %q", w.gate.Changes)
+			}
 			w.live(first)
 			if w.pass(10 * time.Minute); w.where(first) != c.want {
 				t.Errorf("the bundle that was replaced is %s", w.where(first))

@@ -321,7 +321,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		switch {
 		case named(d.Live.Rules, r.Rule.Digest):
 			took = slices.DeleteFunc(took, func(o tookRule) bool { return o.Rule.SameGeneration(r.Rule) })
-		case a.state.Taken.of(d.Rollout) && named(d.Rollout.State.Rules, r.Rule.Digest):
+		case d.Rollout != nil && named(d.Rollout.State.Rules, r.Rule.Digest) &&
+			(a.state.Taken.of(d.Rollout) || d.Rollout.Takes(a.o.Branch, a.o.Now())):
 		case at < 0 && r.Rollout == "": // the live state brought the bundle, and says nothing about it any more
 		case at >= 0 && !slices.ContainsFunc(r.Before,
 			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle

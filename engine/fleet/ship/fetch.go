@@ -188,8 +188,8 @@ func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool,
 	return listsAny(ctx, store, fleetproto.CopyFolder+branch+"/")
 }
 
-// fetch fetches everything into a folder. whole is the number of the last piece of the copy that the box
-// has declared complete; 0: it has declared nothing.
+// fetch fetches everything into a folder. whole is the number of the last piece of the copy that the box has declared
+// complete; 0: it has declared nothing.
 func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(done, total int64)) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
 	to, err := resume(folder, c.branch, c.epoch)
