@@ -12,9 +12,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Append stores a record that needs neither its number nor anything read under its locks. It returns when the record is
-// on the disk: after that a crash loses nothing, and before that nothing has happened. It returns the errors of Begin,
-// Number and Appending.Append.
+// Append stores a record whose content depends neither on its number nor on anything read under locks. It returns when
+// the record is on the disk: after that a crash loses nothing, and before that nothing has happened. It returns the
+// errors of Begin, Number and Appending.Append.
 func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 	a, err := s.Begin(ctx, keys)
 	if err != nil {
@@ -29,9 +29,9 @@ func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 
 // Appending is a record that is being stored. Its owner, one goroutine, takes these steps in order:
 //
-//	a, err := s.Begin(ctx, keys) // the keys and origins are locked: check them, or refuse the record
+//	a, err := s.Begin(ctx, keys) // the keys and origins are locked: the record may still be refused
 //	defer a.Release()
-//	slot, err := a.Number()      // other records have the next numbers: make the record
+//	slot, err := a.Number()      // the number is taken: make the record
 //	entry, err := a.Append(d)    // durable
 //
 // Before Append the owner may read the store and must not write to it. If the record is not appended, its number is not
@@ -48,9 +48,9 @@ type Appending struct {
 	ok      bool // the record is stored
 }
 
-// Begin locks the idempotency key and the origins, and waits while others hold them. Errors: ErrKeyTaken (for a
-// repeated request, after it has waited for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt,
-// ErrClosed, and ctx's while it waits. ctx has no effect later.
+// Begin locks the idempotency key and the origins, and waits while other callers hold these locks. Errors: ErrKeyTaken
+// (for a repeated request, after it has waited for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt,
+// ErrClosed, and ctx's error while Begin waits. ctx has no effect after Begin.
 func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("appending: %w", err)
@@ -65,7 +65,7 @@ func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	return a, nil
 }
 
-// failed wraps an error of the store's own.
+// failed notes damage if the medium caused err, and adds the series to err.
 func (a *Appending) failed(err error) error {
 	a.s.suspect(err)
 	return fmt.Errorf("appending to series %q: %w", a.keys.Series, err)
@@ -98,9 +98,8 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-// Number takes the next number of the series, after the numbers of the records that are being made. Once numbered, a
-// record has later numbers queued behind it: if it is not appended, these records fail too, with ErrTurn. Therefore
-// refuse a record before Number.
+// Number takes the next number of the series. Records with later numbers queue behind this record: if it is not
+// appended, they fail too, with ErrTurn. Therefore refuse a record before Number.
 func (a *Appending) Number() (Slot, error) {
 	turn, err := a.s.turns.take(a.keys.Series, a.s.series)
 	if err != nil {
@@ -156,7 +155,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		return Entry{}, err
 	}
 
-	// 1. When wait returns, the earlier turns are in the log. The series' row decides whether this number is the next.
+	// 1. When wait returns, the records with lower numbers are in the log, or have failed. The series' row decides
+	// whether this number is the next.
 	turn.wait()
 	series := lockOfSeries(keys.Series)
 	if err := a.held.add(context.Background(), series); err != nil {
@@ -188,8 +188,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	}
 	s.change(b, keys.Series, &row, nil, &e, &link{Op: opAppend, Counters: counters}, draft.Parts)
 
-	// 2. Durable. The next number of the series may be taken as soon as this number is in the log: no crash keeps the
-	// later number and loses the earlier number.
+	// 2. Write the batch, durably. The next record of the series may be written as soon as this record is in the log: a
+	// crash that keeps the next record also keeps this record.
 	s.commit(b, &row, 0, func() {
 		s.queueStarts.join(e.Due)
 		a.held.drop(series)
@@ -197,8 +197,8 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	})
 	settle()
 
-	// 3. In the mark, outside of the store. The mark may trail by one number, so that a single record does not wait for
-	// a second sync. Therefore a damaged end of the log can lose the last number of a series unnoticed.
+	// 3. Wait until the mark has the previous number. The mark may trail by one number, because a single record would
+	// otherwise wait for two syncs. Therefore a damaged end of the log can lose a series' last number unnoticed.
 	s.mark.wait(keys.Series, e.Number-1)
 	return e.Entry, nil
 }
@@ -215,8 +215,8 @@ func (s *Store) series(name string) (Reach, error) {
 	return decodeSeries(b)
 }
 
-// change adds to the batch what every change has: the entry as it is now, its parts, the rows that lead to it, the
-// journal's link and the series' row. was is the previous entry, nil for a new record.
+// change adds the rows of one change to the batch: the new entry e, its parts, the index rows that lead to e, the
+// journal's link and the series' row. The entry was is the one before the change, nil for a new record.
 func (s *Store) change(b *pebble.Batch, series string, row *Reach, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
 		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // a copy, in the form that a reader gets
@@ -274,7 +274,8 @@ type turn struct {
 	ended    bool            // over is closed
 }
 
-// take gives the next number: after the last number in the line or, in a new line, after the number that read returns.
+// take gives out the series' next number: the last number of its line plus 1 or, in a new line, the number that read
+// returns plus 1.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -300,8 +301,8 @@ func (n *turn) wait() {
 	}
 }
 
-// leave ends the turn of a record that was not stored; after end it does nothing. The later numbers of its line are
-// wrong now; therefore later records begin a new line.
+// leave ends the turn of a record that was not stored; for a turn that end has ended it does nothing. The later numbers
+// of its line are wrong now; therefore later records begin a new line.
 func (t *turns) leave(n *turn) {
 	n.wait()
 	t.end(n, false)
@@ -328,8 +329,8 @@ type pending struct {
 	records map[Code][]chan struct{}
 }
 
-// Call begin before the change is applied, and settle after it is durable. begin fails when code has a change under
-// way; origins may have any number of changes under way.
+// begin announces a change, before it is applied; call settle when the change is durable. ok is false while the record
+// code has another change under way; an origin may have any number of changes under way.
 func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -361,8 +362,8 @@ func (p *pending) remove(code Code, done chan struct{}) {
 	p.records[code] = left
 }
 
-// wait returns when every change of the record that was under way is durable. Read first, then wait: then the data that
-// was read is durable.
+// wait returns when the record's changes that were under way are durable. Call it after a read: then the data that was
+// read is durable.
 func (p *pending) wait(code Code) {
 	for {
 		p.mu.Lock()
@@ -399,7 +400,8 @@ func (i *ids) drop(id uint64) {
 	delete(i.busy, id)
 }
 
-// floor is the id below which every record is durable, or will never be stored.
+// floor returns the lowest id that is in use, or the next id: every record below it is durable, or will never be
+// stored.
 func (i *ids) floor() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()

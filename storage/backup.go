@@ -44,8 +44,8 @@ const (
 type Progress func(done, total int64)
 
 // Backup copies the store's present state into a new folder, best on another medium, while issuing continues. The copy
-// is written under a temporary name, synced and checked like Fsck does. It gets its name last: therefore a folder named
-// dir is a complete backup. The target needs as much space as the store takes, the store's own disk almost none.
+// is written under a temporary name, synced, checked as by Fsck, and renamed to dir last: therefore an existing dir is
+// a complete backup. Its medium needs as much free space as the store takes, the store's own disk almost none.
 //
 // ErrExists if dir exists; ErrCorrupt, and no backup, if rows of the copy contradict each other. A crash leaves dir +
 // ".new", which the next Backup to dir removes.
@@ -58,7 +58,7 @@ func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err != nil {
 		return nil, fmt.Errorf("backing up to %s: %w", dir, err)
 	}
-	_ = s.do("noting a backup", func() error { // of a store that closes: the backup is good all the same
+	_ = s.do("noting a backup", func() error { // fails if the store closes: the backup is good anyway
 		s.o.dieOn(setJSON(s.db, keyBackup, b.Taken, pebble.Sync), "noting a backup")
 		return nil
 	})
@@ -134,7 +134,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	return b, renameSynced(fs, aside, dir)
 }
 
-// checkpoint makes a checkpoint, and returns the mark's earlier numbers.
+// checkpoint makes a checkpoint in dir. marked is the content of the mark before the checkpoint.
 func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked *Head, err error) {
 	if err = s.enter(); err != nil {
 		return marked, err
@@ -147,8 +147,8 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked *
 	b.Store = hex.EncodeToString(marked.Store[:])
 	err = s.o.FS.RemoveAll(dir)
 	if err == nil {
-		// Pebble 2.1.7 copies as many bytes of the manifest as it has written since Open: none if Open found no log to
-		// replay, as after some crashes. A flush makes Pebble write a manifest (TestBackup_Crash).
+		// Pebble 2.1.7 copies only as many bytes of the manifest as it has written since Open. If Open found no log to
+		// replay, which some crashes cause, this is nothing. A flush makes Pebble write a manifest (TestBackup_Crash).
 		err = s.flush(ctx)
 	}
 	if err == nil {
@@ -192,7 +192,7 @@ func (s *Store) flush(ctx context.Context) error {
 
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 
-// checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt.
+// checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt if the check finds a problem.
 func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *meter) (*Report, error) {
 	at := *o
 	at.FS = unlocked{o.FS}
@@ -236,7 +236,6 @@ func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) 
 	return b, nil
 }
 
-// readBackup reads a backup's own description and digests.
 func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 	list, err := readWhole(fs, fs.PathJoin(dir, backupSums))
 	if err != nil {
@@ -261,13 +260,11 @@ func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 	return b, sums, nil
 }
 
-// Files of a backup: copied, synced, digested.
-
-// copyChunk is how many bytes are copied between two checks of the context, and the most that the kernel holds
-// unsynced: a slow medium that gets everything at once would delay the store's own syncs.
+// copyChunk is the number of bytes after which a copy is synced and the context is checked. One large sync to a slow
+// medium would delay the store's own syncs.
 const copyChunk = 1 << 20
 
-// copyFile makes a synced copy and returns its digest. to must not exist.
+// copyFile makes a synced copy and returns its digest. The file to must not exist.
 func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (string, error) {
 	in, err := fs.Open(from)
 	if err != nil {
@@ -288,7 +285,7 @@ func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (string
 	return sum, nil
 }
 
-// checkFile compares a file with its digest. ErrCorrupt.
+// checkFile compares a file with its digest. ErrCorrupt if they differ.
 func checkFile(ctx context.Context, fs vfs.FS, path, sum string, p *meter) error {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -393,8 +390,8 @@ func readWhole(fs vfs.FS, path string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// unlocked is a filesystem without locks, for stores that nobody else opens. It may be read-only: Pebble would make a
-// lock file even to read.
+// unlocked is a filesystem without locks, for stores that nobody else opens. Pebble makes a lock file even to read,
+// which a read-only filesystem refuses.
 type unlocked struct{ vfs.FS }
 
 func (unlocked) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
@@ -410,7 +407,6 @@ func (m *meter) add(n int64) {
 	m.tell()
 }
 
-// second sets the second half.
 func (m *meter) second(done, of int64) {
 	m.done = m.total/2 + int64(float64(m.total/2)*float64(done)/float64(max(of, 1)))
 	m.tell()
@@ -427,8 +423,8 @@ func (m *meter) tell() {
 	}
 }
 
-// LastBackup returns when the latest completely checked backup of this store was taken. Zero: there was no backup, for
-// example because the store itself was rebuilt, or restored from an older backup.
+// LastBackup returns when the latest completely checked backup of this store was taken. Zero if there was no backup,
+// for example because the store itself was rebuilt, or restored from an older backup.
 func (s *Store) LastBackup() (time.Time, error) {
 	return use(s, "reading the last backup", func() (time.Time, error) {
 		return readJSON[time.Time](s.db, keyBackup)

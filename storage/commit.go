@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// newBatch returns a batch with room for the parts; the batch need not grow.
+// newBatch returns a batch that is large enough for the parts.
 func (s *Store) newBatch(parts []Part) *pebble.Batch {
 	n := 2048
 	for _, p := range parts {
@@ -23,8 +23,8 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 
 // commit writes a batch to the log, calls applied as soon as the batch's place in the log is certain, and returns when
 // the disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
-// unknown, so the process ends, and the next process reads the disk. row is the row of the series after the batch; feed
-// is the number of its announcement.
+// unknown, so the process ends, and the next process reads the disk. The parameter row is the series' row after the
+// batch; feed is the sequence number of the batch's announcement, 0 if it has no announcement.
 func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func()) {
 	var batch []byte
 	if s.second != nil {
@@ -40,7 +40,7 @@ func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func())
 	}
 }
 
-// set cannot fail: the batch is memory, and it has not been committed.
+// set cannot fail: the batch is in memory and not committed.
 func set(b *pebble.Batch, key, value []byte) {
 	if err := b.Set(key, value, nil); err != nil {
 		panic(err)
@@ -140,7 +140,7 @@ func onlyIf(yes bool, err error) error {
 	return nil
 }
 
-// syncer syncs the log to the disk: one sync for all batches in the log, and one notice to the mark.
+// syncer syncs the log to the disk, once for all batches that wait, and then passes their rows to the mark.
 type syncer struct {
 	store   *Store
 	kick    chan struct{} // one element: a batch waits for a sync
@@ -193,8 +193,8 @@ func (y *syncer) run() {
 	}
 }
 
-// ready returns the next round. It returns nil if the round is empty, or if the last sync is too recent: then it sets
-// the timer.
+// ready returns the next round. It returns nil if the round is empty. If the last sync, at since, is too recent, it
+// sets the timer rested and returns nil.
 func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -223,15 +223,15 @@ func (y *syncer) sync(r *round) {
 	close(r.done)
 }
 
-// close ends run. No caller of wait is left.
+// close ends run. Nobody may be in wait any more.
 func (y *syncer) close() {
 	close(y.kick)
 	<-y.stopped
 }
 
-// rest returns the pause after a sync; waiting is the number of batches that wait for the next sync. Records that are
-// being made wait for each other's signatures anyway, and can share a sync. There is no pause as soon as half of these
-// records wait, or if there is only one record.
+// rest returns the pause after a sync, in which more records become ready to share the next sync; waiting is the number
+// of batches that wait for it. There is no pause once half of the records that are being made wait, or if there is only
+// one record.
 func (s *Store) rest(waiting int) time.Duration {
 	writing := int(s.writing.Load())
 	if s.o.FakeTime || 2*waiting >= writing {
@@ -241,10 +241,10 @@ func (s *Store) rest(waiting int) time.Duration {
 }
 
 // Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the
-// disk hangs, Beat waits. at is stored in nanoseconds, for the years 1678-2262; see LastBeat.
+// disk hangs, Beat waits. See LastBeat.
 //
 // Beat also works in a damaged store: such a store has already stopped issuing, and a restarted process would not know
-// the reason. ErrReadOnly, ErrClosed.
+// the damage. ErrReadOnly, ErrClosed.
 func (s *Store) Beat(at time.Time) error {
 	return s.do("beating", func() error {
 		if s.o.readOnly {

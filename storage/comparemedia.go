@@ -11,10 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// A Head says how far the series of a store got, in the same form for every medium. Only Relate compares two heads, and
-// only Plan decides where a series continues.
-
-// Head is how far each series of a store got, as one medium knows it.
+// Head is how far each series of a store got, as one medium knows it. Only Relate compares two heads, and only Plan
+// decides where a series continues.
 type Head struct {
 	Store  [16]byte         // zero: the medium names no store
 	Series map[string]Reach // by name
@@ -64,7 +62,6 @@ func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 	return h
 }
 
-// storeHead returns the head of a store.
 func storeHead(id [16]byte, r pebble.Reader, series map[string]Reach) *Head {
 	return &Head{Store: id, Series: series, links: func(ends map[string]Reach) (map[string][32]byte,
 		error) {
@@ -167,20 +164,20 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 	return known, slack
 }
 
-// Witness is a medium, or a place outside of the box, that knows more of this store's history than the store, for
+// Witness is a medium of the box, or a place outside of it, that knows more of this store's history than the store, for
 // example after store and mark were put back to an earlier state. The store keeps a Witness across restarts until
-// Settle ends it. While a Witness among the box's media exists, the store takes no number. While a Witness outside of
-// the box exists, the store's owner gives no number; the store itself continues. See Assemble and Settle.
+// Settle deletes it. A Witness of the box stops numbering. A Witness outside of the box does not: the store's owner
+// must not number documents in its series. See Assemble and Settle.
 type Witness struct {
 	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
-	Path     string `json:"path"`   // for a Witness outside of the box, its words
+	Path     string `json:"path"`   // for a Witness outside of the box: MH's words, or the archive's key
 	Outside  bool   `json:"outside,omitempty"`
 	Diverged bool   `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
 	Series   []Lead `json:"series"`
 }
 
-// Lead compares how far a series got in the store and on the medium. Changes counts the changes of its records that
-// only the medium has, new records included; 0: not known.
+// Lead compares how far a series got in the store and on the medium. Changes is the number of changes that only the
+// medium has, new records included; 0: not known.
 type Lead struct {
 	Series  string `json:"series"`
 	Here    uint64 `json:"here"`  // last number in the store; 0 in a Restoration
@@ -262,7 +259,7 @@ func (s *Store) Hold(list []Witness) error {
 	})
 }
 
-// hold stops the store from giving numbers, also after a restart: removing the medium does not help.
+// hold stops numbering, also after a restart, even if the medium is removed.
 func (s *Store) hold(w Witness) {
 	same := func(old Witness) bool { return old.Medium == w.Medium }
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
@@ -317,7 +314,8 @@ func leads(medium, path string, here, there *Head) (*Witness, error) {
 }
 
 // lookAtCopy reads the end of a second copy and compares it with a store. end is nil when there is no copy, or when its
-// end cannot be read; w is nil when the store has everything that the copy has. errForeign.
+// end cannot be read; w is nil when the store has everything that the copy has. errForeign if it is another store's
+// copy.
 func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logEnd, w *Witness, err error) {
 	if end, err = readEnd(o.FS, dir); err != nil || end == nil {
 		return nil, nil, err
@@ -332,7 +330,6 @@ func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logE
 	return end, w, err
 }
 
-// head returns how far a second copy goes.
 func (e *logEnd) head(o *Options, dir string) *Head {
 	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
 		error) {
@@ -398,7 +395,7 @@ func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[strin
 	return found, nil
 }
 
-// holdsLink reports whether the store's journal has exactly the link of p.
+// holdsLink reports whether the store's journal has, at p's position, the link with p's hash.
 func holdsLink(r pebble.Reader, p place) (bool, error) {
 	key := journalKey(p.Sequence, p.Position)
 	value, err := get(r, key)
@@ -408,7 +405,7 @@ func holdsLink(r pebble.Reader, p place) (bool, error) {
 	return hashLink(key, value) == p.Hash, err
 }
 
-// addFormer adds identities to those that a store had before it was restored.
+// addFormer adds ids to the row of the identities that the store had before restorations.
 func addFormer(b *pebble.Batch, r pebble.Reader, ids ...[16]byte) error {
 	list, err := readJSON[[][16]byte](r, keyFormer)
 	for _, id := range ids {
@@ -452,7 +449,7 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	case end.store == id:
 		return end, nil
 	}
-	// The copy is of this store before it was restored or rebuilt: everything in it was settled then.
+	// The copy was made before this store was restored or rebuilt: Settle has dealt with everything in it.
 	if err := setAside(o, end.store, nil); err != nil {
 		return nil, err
 	}

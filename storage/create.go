@@ -30,12 +30,12 @@ type Options struct {
 	// medium takes longer, the copy is no longer live.
 	SecondCopy     string
 	SecondPatience time.Duration
-	// Carry, if not nil, is called for each change that is on the second copy's medium, with the file and the byte at
-	// which the change ends there. The change is acknowledged when Carry returns; Carry limits its own time. It is not
+	// Carry, if not nil, is called after each change is on the second copy's medium, with the file and the offset at
+	// which the change ends. The change is acknowledged when Carry returns; Carry must limit its own time. It is not
 	// called while the copy is not live.
 	Carry func(file string, end int64)
-	// Fatal is called when a write to the disk failed; whether its data is on the disk is unknown then. Fatal must not
-	// return: Pebble would continue and report the write as done. Default: log and exit with status 1.
+	// Fatal is called when a write to the disk failed and its result is unknown. Fatal must not return: Pebble would
+	// continue and report the write as done. Default: log and exit with status 1.
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
@@ -97,7 +97,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		FS:     fs,
 		Logger: &pebbleLogger{o},
 		// Pebble's default for a new store is older: there one flipped bit in the log silently drops all rows after it.
-		// From this version on, a torn end of the log differs from a damaged middle.
+		// From this version on, Pebble distinguishes a torn end of the log from a damaged middle.
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		ErrorIfNotExists:            true, // only Create makes a store
 		CacheSize:                   24 << 20,
@@ -157,7 +157,7 @@ func Create(o Options) error {
 		return fmt.Errorf("creating store %s: %w", o.Dir, ErrExists)
 	}
 	if said, err := readMark(o.FS, o.MarkPath, false); err == nil && len(said.Series) > 0 {
-		return fmt.Errorf("creating store %s: mark %s counts numbers of another: %w", o.Dir, o.MarkPath, ErrExists)
+		return fmt.Errorf("creating store %s: mark %s already has numbers: %w", o.Dir, o.MarkPath, ErrExists)
 	} else if err != nil && !errors.Is(err, errNoMark) {
 		return fmt.Errorf("creating store %s: %w", o.Dir, errors.Join(ErrExists, err))
 	}
@@ -218,8 +218,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the parent folder of path, durably. After a failure it removes the folders that it made: an
-// existing folder does not show whether its name is on the medium, and the next attempt would not sync it.
+// makeParents makes the parent folder of path, durably. After a failure it removes the folders that it made: the next
+// attempt does not sync existing folders, although their names may not be on the medium.
 func makeParents(fs vfs.FS, path string) error {
 	var made []string
 	dir := fs.PathDir(path)

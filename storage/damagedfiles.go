@@ -109,7 +109,8 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		return nil
 	}
 	defer func() { _ = r.Close() }() // the table was only read
-	// scan reads up to the end of the key table, because the search for the next readable row may pass any key.
+	// scan has no upper bound other than the store's last key, because the search for a readable row may skip over any
+	// key.
 	scan := func(from []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {
@@ -174,7 +175,7 @@ func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row fu
 	}
 	var record []byte
 	begun, damaged := false, false
-	strange, over := false, false // seen since the last chunk: bytes of no chunk; the end of the log or an earlier log
+	strange, over := false, false // since the last chunk: bytes of no chunk; the end mark or an earlier log
 	for at := 0; at+logHeader <= len(text); {
 		end := min((at/logBlock+1)*logBlock, len(text))
 		if end-at < logHeader {

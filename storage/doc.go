@@ -11,7 +11,7 @@
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
 //	           proof that Dir is complete; the store then refuses to open. NewMark makes another.
 //	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store of it.
-//	Dir.new    an attempt at Create or Assemble that did not finish. Worth nothing; the next one removes it.
+//	Dir.new    an attempt at Create or Assemble that did not finish. Worth nothing; the next attempt removes it.
 //
 // rowkeys.go describes the rows, and locks.go the order of the locks.
 //
@@ -42,16 +42,16 @@
 //	its mark          ProveMark, MarkProved
 //	its second copy   SecondCopy, CopyAfter
 //
-// A lost number is never used again. A store that was rebuilt from other media gives no number until a person has named
-// the loss. The same holds for a store when another medium knows more:
+// A lost number is never used again. A store that was rebuilt from other media gives no number until a person has
+// accepted the loss. Nor does a store while another medium knows more than the store:
 //
 //	what stops it     Restored, Behind, Held, Hold
-//	what is owed      Owed, Settle, SkipTo
+//	how it goes on    Owed, Settle, SkipTo
 //	what is missing   Gaps, Incomplete
-//	for the trail     Unrecorded, Recorded
-//	for doctor        LookAtMark, LookAtCopy
+//	for the audit     Unrecorded, Recorded
+//	for dtectl doctor LookAtMark, LookAtCopy
 //
-// Close ends it. For a store that is not open, Check checks it and Assemble rebuilds it from all media; CheckBackup
-// checks a backup; NewMark brings or replaces a lost mark. They compare media with Relate and plan the next number of a
-// series with Plan.
+// Close closes it. These functions work on a store that is not open: Check checks it, Assemble rebuilds it from all
+// media, and NewMark finds or replaces a lost mark. CheckBackup checks a backup. Relate compares media, and Plan
+// returns the next number of a series.
 package storage

@@ -41,7 +41,7 @@ var (
 	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. Taking more
 	// numbers would use numbers twice.
 	ErrBehind = errors.New("another medium knows more than the store")
-	// ErrMissing: documents or numbers are lost, and no person has accepted their numbers as lost.
+	// ErrMissing: documents or numbers are lost, and no person has accepted the loss.
 	ErrMissing = errors.New("a loss is not accepted")
 	// ErrDiverged: the second copy holds a history different from the store's; therefore its records cannot be used.
 	ErrDiverged = errors.New("the second copy holds another history")
@@ -80,14 +80,15 @@ const (
 	listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
 )
 
-// explanation is the meaning of a Pebble error. Only the text distinguishes Pebble's errors.
+// explanation is the meaning of a Pebble error. Pebble's errors differ only in their text.
 type explanation struct {
 	text *regexp.Regexp
 	what string // a template for Regexp.Expand
 	help string
 }
 
-// openErrors explains Pebble's errors at Open; readErrors those of damaged rows: its last entry names no file.
+// openErrors explains Pebble's errors at Open, readErrors its errors at damaged rows. The first match counts; the last
+// entry of readErrors matches every error.
 var (
 	openErrors = []explanation{
 		{regexp.MustCompile(`file (\d+) \(type sstable\) unknown`),
@@ -170,7 +171,7 @@ func (s *Store) Health() error {
 	return nil
 }
 
-// suspect remembers the error of a call if the medium caused it.
+// suspect notes damage if the medium caused the error of a call.
 func (s *Store) suspect(err error) {
 	if unreadable(err) && s.damage.note(err.Error()) {
 		s.o.Logger.Error("store is damaged", "error", err.Error())

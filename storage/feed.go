@@ -9,15 +9,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ErrCursor: no announcement of this store has that sequence number. The number comes from a history that was lost: the
-// reader must start again.
+// ErrCursor: no announcement of this store has the sequence number that Changes got. The number is from a lost history:
+// the reader must start again.
 var ErrCursor = errors.New("the cursor is not of this store's history")
 
-// feedJump is the largest step between the announcements of two identities.
+// feedJump limits the random step of the sequence numbers when the store gets a new identity.
 const feedJump = 1 << 40
 
-// newIdentity gives a new identity to a store that was restored or that gave up another medium's history. Its
-// announcements go on from a random, higher number: numbers of the lost history are not used again.
+// newIdentity gives a new identity to a store that was restored or that gave up another medium's history. Its next
+// announcement has a sequence number that is higher by a random step, because numbers of the lost history must not be
+// used again.
 func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	last, err := lastID(db, tableFeed)
 	if err != nil {
@@ -48,7 +49,7 @@ func newFeed(last uint64) *feed {
 	return &feed{ids: ids{next: last + 1, busy: make(map[uint64]struct{})}, next: make(chan struct{})}
 }
 
-// ring wakes the readers when the announcement of a sequence number is durable or will never be.
+// ring wakes the readers: the announcement with this sequence number is durable, or will never be written.
 func (f *feed) ring(sequence uint64) {
 	f.drop(sequence)
 	f.mu.Lock()

@@ -9,12 +9,13 @@ import (
 
 // mediumFS is the file system through which an open store's Pebble writes. Pebble answers a failed write of its log,
 // its manifest or its folder in one of three ways: it calls Fatalf, it panics while it holds a lock, or it returns an
-// error to a caller that may go on. Here the process always ends with the name of the file. After a failed sync Linux
-// counts the pages as written, and only a process that reads the files again knows what the medium holds: Pebble's Open
-// replays the log into new tables and writes a new manifest, and trusts neither the old log nor the old manifest.
+// error to a caller that may go on. With mediumFS the process always ends, and names the file. After a failed sync
+// Linux counts the pages as written, and only a process that reads the files again knows what the medium holds:
+// Pebble's Open replays the log into new tables and writes a new manifest, and trusts neither the old log nor the old
+// manifest.
 //
-// A table is different: nothing relies on it before the manifest names it; its write can be repeated under another
-// name. tableWrites paces these repetitions.
+// A table is different: nothing relies on a table before the manifest names it, and Pebble can write it again under
+// another name. tableWrites paces these repetitions.
 type mediumFS struct {
 	vfs.FS
 	o      *Options
@@ -104,9 +105,9 @@ func (f mediumFile) SyncTo(length int64) (full bool, err error) {
 	return full, f.check("syncing", err)
 }
 
-// markerFS orders Pebble's operations on its markers: empty files whose name contains the current manifest's. Pebble
-// 2.1.7 writes and syncs a new manifest, makes the marker that names it, removes the old marker, and syncs the folder
-// once, at the end. If a filesystem does not keep the order of changes in a folder, a power cut can leave
+// markerFS orders Pebble's operations on its markers: empty files whose names contain the name of the current manifest.
+// Pebble 2.1.7 writes and syncs a new manifest, makes the marker that names it, removes the old marker, and syncs the
+// folder once, at the end. If a filesystem does not keep the order of changes in a folder, a power cut can leave
 //
 //   - the new marker without the manifest (cockroachdb/pebble#5825, fixed after 2.1.7 in #5915), or
 //   - neither of the two markers.

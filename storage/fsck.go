@@ -51,7 +51,7 @@ const MaxProblems = 1000
 // the mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	return use(s, "checking store", func() (*Report, error) {
-		// The mark first: the store only grows after it.
+		// Read the mark first: the store grows meanwhile, and must not be behind its mark.
 		var marked *Head
 		var markErr error
 		if s.mark != nil {
@@ -138,7 +138,7 @@ type checker struct {
 	facts  *facts
 
 	seriesBlind bool // rows of series cannot be read
-	countersSet int  // counter rows set by a change in the journal, minus the existing rows
+	countersSet int  // counter rows that the journals' changes set, minus the rows that exist
 
 	progress     Progress // through the journal, which is most of the work
 	links, total int64
@@ -148,7 +148,7 @@ type checker struct {
 type seriesCheck struct {
 	name  string
 	row   Reach
-	last  Reach // the row that follows from the journal up to here
+	last  Reach // the series' row as the journal's links up to here give it
 	blind bool  // the next part of the journal cannot be read
 
 	nameless bool // the series' row cannot be read either
@@ -252,7 +252,6 @@ func (c *checker) strangeRow(key, _ []byte) error {
 	return nil
 }
 
-// recordRow adds a row of recordTables to the facts.
 func (c *checker) recordRow(key, value []byte) error {
 	if key[0] == tableEntry {
 		c.report.Documents++
@@ -311,8 +310,8 @@ func (c *checker) seriesRow(key, value []byte) error {
 	return nil
 }
 
-// journalRow follows the journal of a series: its chain cannot be altered in one place only. The other rows are
-// compared with it.
+// journalRow checks the next link of a series' journal and adds the link to the facts. Rows are compared with the
+// journal, because nobody can alter its chain in one place only.
 func (c *checker) journalRow(key, value []byte) error {
 	if c.links++; c.progress != nil && c.links%1024 == 0 {
 		c.progress(c.links, c.total)
@@ -465,7 +464,8 @@ func (s *seriesCheck) unseen(to uint64) Affected {
 // markProblem is the Where of a Problem with the mark.
 const markProblem = "high-water mark"
 
-// checkMark compares the store with a mark of the store's own; nil: with none.
+// checkMark compares the store's numbers with the mark's content; err is the error of reading the mark. Both are nil if
+// the store has no mark.
 func (c *checker) checkMark(marked *Head, err error) {
 	switch {
 	case err != nil:
@@ -481,7 +481,6 @@ func (c *checker) checkMark(marked *Head, err error) {
 	}
 }
 
-// describeKey names a row for a person.
 func describeKey(key []byte) string {
 	if len(key) == 0 {
 		return "row without a key"

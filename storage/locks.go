@@ -17,7 +17,7 @@ type Locks struct {
 
 type namedLock struct {
 	token chan struct{} // full while it is held
-	users int           // holders and waiters; the last one forgets the lock
+	users int           // holders and waiters; the last user deletes the lock
 }
 
 func lockOfKey(key [32]byte) string   { return "1" + string(key[:]) }
@@ -109,8 +109,8 @@ func (l *Locks) leave(name string, n *namedLock) {
 	}
 }
 
-// names holds the sequence id of every series. Ids are dense from 1. If the first record of a series fails, the series
-// keeps its id until the process ends.
+// names maps each series to its sequence id. Ids are 1, 2, 3 …. If the first record of a series fails, the series keeps
+// its id until the process ends.
 type names struct {
 	mu       sync.RWMutex
 	sequence map[string]uint32

@@ -37,12 +37,13 @@ type Restoration struct {
 // TakenAt returns the time before which nothing is missing.
 func (r *Restoration) TakenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 
-// A store's identity is 8 bytes that never change and 8 bytes that change with each restoration. Marks of the same
-// family (first 8 bytes) show how far numbers got; only an equal identity guarantees the same sequence per series.
+// A store's identity is 8 bytes that never change and 8 bytes that change with each restoration. A mark of the same
+// family (equal first 8 bytes) shows how far the numbers got; only with an equal identity are the sequence ids of the
+// series equal too.
 func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
-// beRestored gives a store a new identity and prevents numbering until the store is settled. former are the identities
-// of the stores that it was made from.
+// beRestored gives a store a new identity and prevents numbering until the store is settled. The parameter former names
+// the stores that this store was made from.
 func beRestored(db *pebble.DB, id []byte, row Restoration, former ...[16]byte) error {
 	b := db.NewBatch()
 	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
@@ -158,7 +159,7 @@ func (l Loss) to() (n uint64) {
 type Possible func(since time.Time) []string
 
 // owed compares a store with every source that knows more of its history. behind are the media of the box that know
-// more; mark is nil if the mark cannot be read. It returns nil if nothing is owed.
+// more; mark is nil if the mark cannot be read. It returns nil if nothing must be settled.
 func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possible Possible) (*Owed, error) {
 	witnesses, err := readJSON[[]Witness](r, keyBehind)
 	if err != nil {
@@ -274,13 +275,13 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	return owed(s.db, row, behind, mark, possible)
 }
 
-// Settle settles what a store owes: it moves every series past the highest number that any medium knows; then the store
-// gives numbers again. losses must name every lost number. If nothing bounds the last number of a series, its loss ends
-// with the number that a person names, or has no numbers. A loss also moves a series that no medium knows.
+// Settle moves every series past the highest number that any medium knows; then the store gives numbers again. The
+// losses must name every lost number. If nothing bounds the last number of a series, its loss ends with the number that
+// a person names, or has no numbers. A loss also moves a series that no medium knows.
 //
-// The store gets a new identity if another medium holds another history: its second copy is set aside and begun again.
-// An interrupted attempt can be repeated; it may lose a few more numbers. ErrMissing if losses are not named; the error
-// lists these.
+// If another medium has another history, the store gets a new identity, and its second copy is set aside and begun
+// again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses that are
+// not named.
 func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, reason string) (*Owed, error) {
 	return use(s, "settling", func() (*Owed, error) {
 		s.reconciling.Lock()
@@ -369,7 +370,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 		return errors.Join(err, b.Close())
 	}
 	s.o.dieOn(b.Commit(pebble.Sync), "settling the store")
-	// If we crash from here on, the mark is of the same family, and Settle repeats every step.
+	// If we crash from here on, the mark is of the store's family, and the next Settle repeats every step.
 	s.mark.renew(id, series)
 	s.holding.Lock()
 	defer s.holding.Unlock()
@@ -381,7 +382,8 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	return nil
 }
 
-// Restored returns how a rebuilt store that is not settled yet was made, or nil. The caller must not change the result.
+// Restored returns how this store was rebuilt; nil if it was not rebuilt, or is settled. The caller must not change the
+// result.
 func (s *Store) Restored() *Restoration { return s.restored.Load() }
 
 // Lost are numbers of a series that have no record, with the reason. The journal has a link for these numbers.
@@ -431,7 +433,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 	return s.release(series, number) // if we crash before this line, SkipTo is repeated
 }
 
-// Gap is a period that the store has lost: at the time To the store went back to its state of the time From. The
+// Gap is a period that the store has lost: at the time To, the store was put back to its state at the time From. The
 // changes between From and To (documents sealed, numbers spent) are missing.
 type Gap struct{ From, To time.Time }
 

@@ -161,8 +161,8 @@ func (m *mark) run() {
 	}
 }
 
-// renew gives the mark to another store, or to the same store after a restoration, with that store's numbers. Nobody
-// appends meanwhile.
+// renew gives the mark to another store, or to the same store after a restoration, with that store's numbers. No record
+// may be appended meanwhile.
 func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	m.said = maps.Clone(m.known)
 }
 
-// close ends the writer after its last write. note is not called any more.
+// close ends the writer after its last write. note must not be called any more.
 func (m *mark) close() error {
 	m.mu.Lock()
 	m.stop = true

@@ -17,7 +17,7 @@ import (
 // counts:
 //
 //	"DTEMARK1" · generation u64 · store [16] · count u32 · count × (sequence u32, number u64, length u8, name) ·
-//	CRC-32C of it u32
+//	CRC-32C of all before it u32
 type markFile struct {
 	fs   vfs.FS
 	path string
@@ -42,8 +42,8 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// markHead returns the content of a mark: of each series the sequence and the last number. One number more may have
-// been given: number n is acknowledged once the mark is at n-1.
+// markHead returns the content of a mark: the sequence and last number of each series. One more number may have been
+// given: number n is acknowledged once the mark is at n-1.
 func markHead(store [16]byte, series map[string]Reach) *Head {
 	return &Head{Store: store, Series: series, Numbers: true, Slack: 1}
 }
@@ -96,7 +96,7 @@ func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) 
 	return nil
 }
 
-// openMarkFile opens and reads a mark; write: to write it too.
+// openMarkFile opens and reads a mark; if write is set, it opens the mark for writing too.
 func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -117,7 +117,8 @@ func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, error) {
 	return m, nil
 }
 
-// readMark returns the content of the file at path. errNoMark when there is no file. write: the file must be writable.
+// readMark returns the content of the file at path. errNoMark when there is no file. If write is set, the file must be
+// writable.
 func readMark(fs vfs.FS, path string, write bool) (*Head, error) {
 	file, err := openMarkFile(fs, path, write)
 	if err != nil {

@@ -40,8 +40,8 @@ type MarkAim struct {
 	Second   string // the second copy's folder; "": there is none
 	Dry      bool   // change nothing
 	Possible Possible
-	// Accept decides about a store with doubts. It returns nil if a person accepts all that is owed. After an error,
-	// NewMark changes nothing.
+	// Accept decides about a store with doubts. It returns nil if a person accepts the whole of MarkProof.Owed. After
+	// an error, NewMark changes nothing.
 	Accept func(*MarkProof) error
 }
 
@@ -54,8 +54,8 @@ type MarkAim struct {
 //
 // If the mark cannot be found, NewMark proves the store: it checks every row and the chains of the journals, and the
 // second copy must end exactly where the store ends. A proven store gets a new mark and continues where it was. A store
-// whose doubts are accepted owes the same as a store that was made of other media: it gives no number before Settle has
-// moved every series above the highest number that the series can have reached.
+// whose doubts are accepted is treated like a store that was rebuilt from other media: it gives no number before Settle
+// has moved every series above the highest number that the series can have reached.
 //
 // A file in the mark's place is renamed, never deleted. Errors: ErrMarkSound; ErrMark if aim.From is not this store's
 // newest mark, or if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or
@@ -264,7 +264,7 @@ func (r *Restoration) addWitness(w *Witness, series map[string]Reach) {
 	}
 }
 
-// lastMoment returns when the store last beat or changed; zero: the store has never beaten or changed.
+// lastMoment returns the time of the store's last Beat or change; zero if there was neither.
 func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	latest, err = latestChange(r)
 	if beat, bad := readJSON[time.Time](r, keyBeat); bad == nil && beat.After(latest) {
@@ -357,7 +357,6 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 	return j, errors.Join(errs[:]...)
 }
 
-// head returns where the store's series end.
 func (j *markJudge) head() *Head { return storeHead(j.id, nil, j.series) }
 
 // look judges the file at a path and changes nothing; the medium may be read-only.
@@ -433,7 +432,6 @@ func (j *markJudge) newLine() uint64 {
 	}
 }
 
-// writeNew writes a new mark for the store.
 func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	return writeNewMark(o.FS, o.MarkPath, markHead(j.id, j.series), firstSlot, generation)
 }

@@ -156,7 +156,7 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	return db, nil
 }
 
-// openAt opens the Pebble store of another folder, in which nobody counts damage.
+// openAt opens the Pebble store in another folder. Its damage is not counted as damage of this store.
 func (o *Options) openAt(dir string, readOnly bool) (*pebble.DB, error) {
 	at := *o
 	at.Dir = dir
@@ -273,7 +273,6 @@ func lastLink(r pebble.Reader, name string, row Reach) (link, error) {
 		err))
 }
 
-// readAllSeries returns every series by name.
 func readAllSeries(r pebble.Reader) (map[string]Reach, error) {
 	series := make(map[string]Reach)
 	err := scan(r, []byte{tableSeries}, []byte{tableSeries + 1}, func(key, value []byte) error {

@@ -10,7 +10,7 @@ import (
 )
 
 // Kinds of statements that rows make about a record. A statement is a hash of 8 bytes: comparing two rows needs no
-// look-up. The names up to saysLost list the two rows that make the same statement.
+// look-up. The comments up to saysLost name the two rows that make the same statement.
 const (
 	saysFirst   byte       = iota // an entry and its first link
 	saysLatest                    // an entry and its latest link
@@ -43,7 +43,6 @@ func saying(what byte, id uint64, rest ...[]byte) uint64 {
 	return h.Sum64()
 }
 
-// numbers returns the bytes of some numbers.
 func numbers(list ...uint64) []byte {
 	b := make([]byte, 0, 32)
 	for _, n := range list {
@@ -54,7 +53,7 @@ func numbers(list ...uint64) []byte {
 
 // facts sums the statements of each record's rows about each other: one row adds a statement, its counterpart subtracts
 // it, and the sum is 0 if the rows agree. Memory grows by 16 bytes a record. Entries must come before the journal.
-// Record 0 is the numbers that were given up.
+// Record 0 stands for the numbers that were given up.
 type facts struct {
 	chunks  map[uint64]*[4096]fact // by id / 4096
 	partial map[uint64]bool        // records known to be incomplete: only their leads are added

@@ -110,7 +110,7 @@ type assembly struct {
 	copy    *copyChain        // nil: there is none
 	id      [16]byte          // of the store
 	ids     [][16]byte        // of the other media
-	named   map[string]uint64 // the last numbers that a medium names without its rows
+	named   map[string]uint64 // the last numbers that a medium names although it lacks the rows
 	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
 	*histories
 
@@ -189,14 +189,15 @@ func (r *assembly) run(ctx context.Context) error {
 	if err := syncDir(fs, aside); err != nil {
 		return err
 	}
-	// 2. Complete. If we crash from here on, the next call finds the new store, or begins again from the old one.
+	// 2. The new store is complete. If we crash from here on, the next call finds the new store, or begins again from
+	// the old one.
 	if r.gone {
 		return renameSynced(fs, aside, r.o.Dir)
 	}
 	if err := renameSynced(fs, aside, r.o.repairedDir()); err != nil {
 		return err
 	}
-	// 3. In place.
+	// 3. Put the new store in the old one's place.
 	if err := r.own.close(); err != nil {
 		return err
 	}
@@ -428,7 +429,6 @@ func (a *assembly) finish() error {
 	return a.owe(a.db, &a.row)
 }
 
-// made returns how the store was made, in words.
 func (a *assembly) made() string {
 	switch {
 	case !a.gone:
@@ -439,7 +439,7 @@ func (a *assembly) made() string {
 	return "restored from a backup"
 }
 
-// raiseSegments notes the last file name of the second copy, so that no name is given again.
+// raiseSegments notes the last segment of the second copy, so that no segment's name is used again.
 func (a *assembly) raiseSegments() error {
 	if a.copy == nil {
 		return nil
@@ -451,7 +451,7 @@ func (a *assembly) raiseSegments() error {
 	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
-// raise adds to known that a series got to a number, if the store's series ends before it.
+// raise notes in known that a series reached the number to, if the series ends before it in the store.
 func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
 	last := series[name].Last
 	if to <= last {
@@ -509,7 +509,7 @@ func (a *assembly) checkMark() error {
 	case a.noMark != nil:
 		return fmt.Errorf("mark %s: %w", a.o.MarkPath, errors.Join(ErrMark, a.noMark))
 	case !sameFamily(a.marked.Store, a.id):
-		return fmt.Errorf("%w: mark %s is of store %x, what is restored of store %x", ErrMark, a.o.MarkPath,
+		return fmt.Errorf("%w: mark %s is of store %x, the restored data is of store %x", ErrMark, a.o.MarkPath,
 			a.marked.Store, a.id)
 	}
 	return nil
@@ -521,7 +521,6 @@ func (s *Store) Incomplete() ([]Affected, error) {
 	return use(s, "listing incomplete records", func() ([]Affected, error) { return lacking(s.db) })
 }
 
-// lacking is holes.lacking for a store.
 func lacking(r pebble.Reader) ([]Affected, error) {
 	series, err := readAllSeries(r)
 	h, bad := readHoles(r)

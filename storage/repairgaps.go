@@ -32,13 +32,13 @@ type mendedSeries struct {
 	row     Reach    // the row according to the media
 	end     Reach    // the row according to the end of the journal
 	at      int64    // of the last link, Unix ns
-	from    []uint64 // where its holes begin
+	from    []uint64 // the positions at which its holes begin
 	holes   []lostRow
 	partial []partialRecord
 }
 
-// mend returns the series whose end is missing, and the time until which nothing is missing, in Unix ns: that of the
-// latest change, or of the last change before the first missing change.
+// mend returns the series whose end is missing, and the time until which nothing is missing, in Unix ns: the time of
+// the latest change or, if changes are missing, of the last change before the first of them.
 func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *mender) mend(told copyState) ([]Lead, error) {
 	return m.note(bad), nil
 }
 
-// link follows a series' journal.
+// link checks the next link of a series' journal, and notes the hole before it, if any.
 func (m *mender) link(key, value []byte, l *link) error {
 	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
 	s := m.series[sequence]
@@ -302,7 +302,6 @@ func readHoles(r pebble.Reader) (*holes, error) {
 	return g, errors.Join(err, damage)
 }
 
-// none reports whether nothing is missing.
 func (h *holes) none() bool { return len(h.at) == 0 && len(h.partial) == 0 }
 
 // known reports whether a row of the table is a hole or a list of incomplete records.
@@ -364,7 +363,7 @@ func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) 
 
 func (n Span) compare(o Span) int { return cmp.Compare(n.From, o.From) }
 
-// without returns the numbers of n without those in out, which is sorted.
+// without returns the numbers of n that are not in out; out is sorted.
 func (n Span) without(out []Span) (rest []Span) {
 	if n.From == 0 {
 		return nil

@@ -58,7 +58,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 		return fmt.Errorf("%w: no medium tells which store this is; give its second copy or a backup", ErrCorrupt)
 	}
 	if a.marked != nil && !ownMeta && sameFamily(a.marked.Store, a.id) {
-		a.id = a.marked.Store // the mark has the present identity; the others may be from before a restoration
+		a.id = a.marked.Store // the mark has the present identity; other media may be from before a restoration
 	}
 	if err := errors.Join(a.checkMark(), a.db.Set(keyStore, a.id[:], pebble.NoSync)); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// takeStoreRow adds a meta row. If Pebble shows the store's own meta rows, no other medium's are taken.
+// takeStoreRow adds a meta row of a medium. If Pebble shows the store's own meta rows, only these are taken.
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
@@ -148,7 +148,7 @@ func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 // archiveMedium is the name of the place that Sources.Part asks.
 const archiveMedium = "archive"
 
-// prove reads all journals that the new store has now.
+// prove collects the statements of all journals in the new store, and sets the counters.
 func (a *assembly) prove(ctx context.Context) error {
 	a.proof = newProof()
 	return eachLink(a.db, func(key, _ []byte, l *link) error {
@@ -292,8 +292,8 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 	return readPast(from, lower, upper, fn, tell)
 }
 
-// readPast calls fn with the rows that scan reads from lower on, also with those after unreadable ranges. It calls tell
-// for each such range. scan stops at the first error, its own or fn's; errStop is no error.
+// readPast calls fn with the rows that scan reads from lower on. When rows cannot be read, it calls tell with their
+// range, and continues after them. scan must stop at its own first error and at fn's; errStop is no error.
 func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lower, upper []byte,
 	fn func(key, value []byte) error, tell func(blindSpot)) error {
 	for at := lower; ; {

@@ -33,7 +33,7 @@ func (m *assembly) unreadable(name string) func(what string) {
 	}
 }
 
-// joins reports whether a medium belongs to the store. If nothing else identifies the store, its first medium does.
+// joins reports whether a medium belongs to the store. If the store's identity is not known yet, the medium gives it.
 func (m *assembly) joins(id [16]byte) bool {
 	if m.id == [16]byte{} {
 		m.id = id
@@ -41,7 +41,7 @@ func (m *assembly) joins(id [16]byte) bool {
 	return sameFamily(id, m.id)
 }
 
-// others adds the second copy and the backups to the sources, and returns their close functions. It names and skips a
+// others adds the second copy and the backups to the sources, and returns their close functions. It reports and skips a
 // medium that is another store's, or that cannot be read at all.
 func (m *assembly) others(ctx context.Context) (closers []func() error, err error) {
 	var why []error // why a medium does not count
@@ -321,7 +321,7 @@ func (a *assembly) expect() {
 	a.meter.total = 4 * total
 }
 
-// RepairRecord describes the repair that made a store. The store keeps the record until the trail of acts has it. The
+// RepairRecord describes the repair that made a store. The store keeps the record until the audit trail has it. The
 // record is written before the new store gets its name: a crash never leaves a repaired store without this record.
 type RepairRecord struct {
 	At      time.Time `json:"at"`
@@ -330,14 +330,14 @@ type RepairRecord struct {
 	Missing []string  `json:"missing"` // a sentence for each series that lacks something
 }
 
-// Unrecorded returns the repairs that are not in the trail yet, the oldest first.
+// Unrecorded returns the repairs that are not in the audit trail yet, the oldest first.
 func (s *Store) Unrecorded() ([]RepairRecord, error) {
 	return use(s, "reading repairs", func() ([]RepairRecord, error) {
 		return readJSON[[]RepairRecord](s.db, keyRepairs)
 	})
 }
 
-// Recorded removes the repairs that Unrecorded returned: the trail has them.
+// Recorded deletes the repairs that Unrecorded returned. Call it when the audit trail has them.
 func (s *Store) Recorded() error {
 	return s.do("dropping the record of a repair", func() error {
 		s.o.dieOn(s.db.Delete(keyRepairs, pebble.Sync), "dropping the record of a repair")
@@ -345,7 +345,7 @@ func (s *Store) Recorded() error {
 	})
 }
 
-// record writes the repair into the new store, after earlier repairs that are not in the trail yet.
+// record writes the repair into the new store, after earlier repairs that are not in the audit trail yet.
 func (r *assembly) record() error {
 	list, err := readJSON[[]RepairRecord](r.db, keyRepairs)
 	if err != nil && !errors.Is(err, ErrCorrupt) {

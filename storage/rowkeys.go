@@ -20,14 +20,14 @@ import (
 //	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord
 //	series    name                                      Reach: sequence, last number, end of its journal
 //	journal   sequence u32, position u64                link: one change, bound to the one before it
-//	entry     id u64                                    entryRow: the record as it stands
+//	entry     id u64                                    entryRow: the record's current state
 //	part      id u64, name                              the part's bytes
 //	code      code [16]                                 id u64
 //	idem      key [32]                                  id u64, digest [32]
 //	due       len u8, queue, time i64 (sign flipped),   empty
 //	          id u64
 //	counter   origin [16], line u32                     value i64, revision u64: how often it was set
-//	feed      sequence u64                              id u64, state u8: a change that readers learn of
+//	feed      sequence u64                              id u64, state u8: an announced change
 //	lost      sequence u32, position u64                JSON, lostRow: what the series lacks there
 //	day       day u32, id u64                           empty: a record belongs to that day
 const (

@@ -10,8 +10,8 @@ import (
 )
 
 // second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A
-// change is written there once the store has it, and acknowledged once both have it: the copy never has more than the
-// store. Together they cost two syncs, shared by all waiting changes.
+// change is written to the copy once the store has it, and acknowledged once both have it: the copy never has more than
+// the store. This costs two syncs, shared by all waiting changes.
 //
 // A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, reports
 // this in log and metrics, and catches up when the medium works again.
@@ -48,7 +48,7 @@ type SecondCopy struct {
 type copyMode uint8
 
 const (
-	copyAway    copyMode = iota // changes are not queued: filling finds them
+	copyAway    copyMode = iota // changes are not queued: a fill will read them from the store
 	copyFilling                 // changes are queued until the copy has caught up; nobody waits
 	copyLive
 )
@@ -82,7 +82,7 @@ func newSecond(s *Store) *second {
 		status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
 }
 
-// SecondCopy returns the state of the second copy; false if none is configured.
+// SecondCopy returns the state of the second copy; false if no second copy is configured.
 func (s *Store) SecondCopy() (SecondCopy, bool) {
 	if s.second == nil {
 		return SecondCopy{}, false
@@ -94,8 +94,9 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter makes the second copy begin again if a file that was shipped has a later name than all files of the copy. A
-// restored store does not know the names that were given after its backup, and its clock may have been set back since.
+// CopyAfter makes the second copy begin again if file, which was shipped, has a later name than all files of the copy.
+// A restored store does not know the names that were given after its backup, and its clock may have been set back
+// since.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64
@@ -111,7 +112,7 @@ func (s *Store) CopyAfter(file string) {
 	}
 }
 
-// push gives a change to the copy and returns when the copy has it, or when the copy is known not to get it soon.
+// push gives a change to the copy. It returns when the copy has the change, or when the copy is no longer live.
 func (c *second) push(at place, feed uint64, batch []byte) {
 	n := &change{at: at, feed: feed, batch: batch}
 	c.mu.Lock()
@@ -197,7 +198,7 @@ func shut(c chan struct{}) {
 	}
 }
 
-// run keeps the copy until close.
+// run keeps the copy up to date until close.
 func (c *second) run() {
 	defer close(c.stopped)
 	for pause := retryFirst; ; pause = min(2*pause, retryLongest) {
@@ -345,12 +346,11 @@ func (c *second) stopping() error {
 	}
 }
 
-// take returns the queue.
 func (c *second) take() ([]*change, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mode != copyLive {
-		return nil, errSlow // the patience of a caller has ended
+		return nil, errSlow // a caller has waited too long, and called leave
 	}
 	if c.queued > queueLimit {
 		return nil, fmt.Errorf("%w: %d bytes wait", errSlow, c.queued)
@@ -397,8 +397,8 @@ func (c *second) write(l *copyLog, list []*change) error {
 	return nil
 }
 
-// close ends the copy. It does not wait for a medium that hangs: it then reports whether the copy still reads the
-// store's database, during a fill or a mending.
+// close ends the copy, but does not wait for a medium that hangs. busy: a fill or a scrub still reads the store's
+// database.
 func (c *second) close() (busy bool) {
 	close(c.stop)
 	timedOut(c.s.o.SecondPatience, c.stopped)

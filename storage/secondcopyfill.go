@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// An announcement gets its number before it is durable. Therefore announcements may be out of order, at most this far.
+// reorder limits how far announcements may be out of order: an announcement gets its number before it is durable.
 const reorder = 10_000
 
 // catchUp copies the changes that the store has and the log lacks, as of one moment. It ends with flush; an unfinished
@@ -19,7 +19,8 @@ func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r := db.NewSnapshot()
 	defer func() { _ = r.Close() }() // it only frees memory
-	// A snapshot shows changes before they are durable. This line makes them durable: the copy holds only those.
+	// A snapshot shows changes before they are durable. This line makes them durable: the copy must have only durable
+	// changes.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}
@@ -108,7 +109,6 @@ func (f *filler) full() error {
 	return f.flush()
 }
 
-// add adds a link and its rows.
 func (f *filler) add(key, value []byte) error {
 	if err := f.link(key, value); err != nil {
 		return err
@@ -118,7 +118,6 @@ func (f *filler) add(key, value []byte) error {
 	return f.full()
 }
 
-// announce adds a row of the feed.
 func (f *filler) announce(key, value []byte) error {
 	set(f.b, key, value)
 	f.reach.Feed = max(f.reach.Feed, be.Uint64(key[1:]))

@@ -101,7 +101,8 @@ func (b *scrubber) pass() bool {
 	return true
 }
 
-// chain returns the segments that count, the last of which is being written, and the replaced ones.
+// chain returns the segments that count, and the replaced segments. The last segment that counts is still being
+// written.
 func (b *scrubber) chain() (list []countedSegment, gone map[uint64]replaced, err error) {
 	var last position
 	err = b.l.inTurn(b.stop, func() error {

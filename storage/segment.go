@@ -22,10 +22,10 @@ import (
 //
 //	magic [8] · length of payload u32 · CRC-32C of what follows u32 · group u64 · kind u8 · payload
 //
-// Frames of one group were written and synced together. A segment begins with a head: the position of each series then,
-// its name and last number, and the place in earlier segments from which the log continues. Earlier bytes after that
-// place are void. A segment is trusted when a later head continues from it. The last segment may lack bytes that a
-// failed sync lost although the kernel still shows them; therefore it is copied again from its head on.
+// Frames of one group were written and synced together. A segment begins with a head: the position, name and last
+// number of each series at that time, and the place in earlier segments from which the log continues. Earlier bytes
+// after that place are void. A segment is trusted when a later head continues from it. The last segment may lack bytes
+// that a failed sync lost although the kernel still shows them; therefore it is copied again from its head on.
 const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
@@ -72,7 +72,7 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll takes each series and the feed from other, if other is at least as far in it.
+// noteAll copies each series that other has at least as far as s, and the later feed.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
@@ -95,7 +95,6 @@ func (c *cursor) place() (p place) {
 	return p
 }
 
-// position is a place in the log.
 type position struct{ Segment, Offset uint64 }
 
 // segmentHead is a segment's first frame.
@@ -126,7 +125,6 @@ func (h *segmentHead) begin() copyState {
 	return h.State
 }
 
-// frame is one frame that was read from a segment.
 type frame struct {
 	Kind    byte
 	Group   uint64
@@ -321,7 +319,7 @@ func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 		return nil, err
 	}
 	if s.headless {
-		return nil, fmt.Errorf("%w: %s at its begin", ErrCorrupt, s.path)
+		return nil, fmt.Errorf("%w: %s at its start", ErrCorrupt, s.path)
 	}
 	return s, nil
 }
@@ -366,8 +364,7 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	return &s.head, nil
 }
 
-// countedSegment is a segment that counts, and the place up to which it does: offset 0 is the end of its last whole
-// frame.
+// countedSegment is a segment that counts up to the place at; offset 0 stands for the end of its last whole frame.
 type countedSegment struct {
 	at   position
 	head *segmentHead // nil: it cannot be read, because of bad
@@ -473,7 +470,7 @@ func (s *segment) laterGroup(at, group uint64) bool {
 	}
 }
 
-// follow updates a state with a frame; fill is where the unfinished fill began.
+// follow updates state, and fill (where the unfinished fill began), with the frame at the place here.
 func (f *frame) follow(state *copyState, fill *position, here position) error {
 	switch f.Kind {
 	case frameChange:
@@ -498,7 +495,7 @@ func (f *frame) follow(state *copyState, fill *position, here position) error {
 	return nil
 }
 
-// eachRow calls fn with each row that a batch sets. ErrCorrupt.
+// eachRow calls fn with each row that a batch sets. ErrCorrupt if the batch is damaged.
 func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	if len(repr) < batchrepr.HeaderLen {
 		return fmt.Errorf("%w: a batch of %d bytes", ErrCorrupt, len(repr))
@@ -548,7 +545,7 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 	return bad, 0, nil
 }
 
-// CopyChanges counts the changes that a second copy's files hold after a byte of one file; "" and 0: in all files. It
+// CopyChanges counts the changes in a second copy's files after the byte end of file; with "" and 0, in all files. It
 // also counts changes in void parts.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default

@@ -69,7 +69,7 @@ func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLo
 	for _, n := range numbers {
 		_, replaced := l.replaced[n]
 		switch {
-		case replaced: // but not removed
+		case replaced: // replaced, but not removed yet
 			l.void = append(l.void, n)
 		case n <= after.Segment || end != nil && slices.Contains(end.strange, n):
 		case end != nil && n <= end.counts:
@@ -100,7 +100,7 @@ func (l *copyLog) removeVoid() error {
 	return syncDir(l.fs, l.dir)
 }
 
-// segmentJump is the largest step between the segments of two identities of a store.
+// segmentJump limits the random step of the segment numbers when the store gets a new identity.
 const segmentJump = 1 << 24
 
 // giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given
@@ -139,8 +139,8 @@ type segmentsRow struct {
 }
 
 // readSegments returns the row for a copy in a folder. ErrNotMounted when the folder was on another device than the
-// store's and is on the store's own now: then it is the bare mount point, and a copy in it would be lost together with
-// the store.
+// store and is on the store's device now: the medium is not mounted, and a copy in the folder would be lost together
+// with the store.
 func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
 	if row, err = readJSON[segmentsRow](r, keySegments); err != nil {
 		return row, err
@@ -176,7 +176,6 @@ func deviceOf(fs vfs.FS, path string) (vfs.DeviceID, error) {
 	}
 }
 
-// begin makes the next segment.
 func (l *copyLog) begin(after position) error {
 	if l.f != nil {
 		if err := l.f.Close(); err != nil {
@@ -349,7 +348,7 @@ func (c *second) roomFor() error {
 	}
 	for _, n := range names {
 		if strings.HasPrefix(n, "old-") {
-			return fmt.Errorf("%d bytes are free on the medium and a new copy needs about %d: move %s to another one",
+			return fmt.Errorf("%d bytes are free on the medium and a new copy needs %d: move %s to another medium",
 				usage.AvailBytes, need, fs.PathJoin(dir, n))
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // Advance moves a record from one state to another, in one durable batch. If the record is in another state than from,
 // nothing happens and the error is a *ConflictError. from and to may be the same, for example to move the due time.
-// Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's while it waits for the locks.
+// Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's error while Advance waits for the locks.
 func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
 	return use(s, "advancing record", func() (Entry, error) {
 		start := s.o.Now()
@@ -51,7 +51,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 		return Entry{}, err
 	}
 
-	// The journal is that of the series: lock the series.
+	// The change becomes a link of the series' journal: lock the series.
 	series := lockOfSeries(e.Series)
 	if err := held.add(ctx, series); err != nil {
 		return Entry{}, err
@@ -118,8 +118,8 @@ func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
 	return e, nil
 }
 
-// Due returns the records of a queue whose time is at or before the given one, earliest first, at most limit of them.
-// The records stay in the queue until Advance removes or moves them. A record that is being moved may be missing.
+// Due returns the records of a queue whose due time is at or before the given time, earliest first, at most limit of
+// them. The records stay in the queue until Advance removes or moves them. A record that is being moved may be missing.
 func (s *Store) Due(queue string, before time.Time, limit int) ([]Entry, error) {
 	return use(s, "reading a queue", func() ([]Entry, error) {
 		entries, err := s.due(queue, before, limit)
@@ -185,8 +185,8 @@ func (s *Store) due(queue string, before time.Time, limit int) ([]Entry, error) 
 	return entries, nil
 }
 
-// queueStarts remembers until when nothing in each queue is due. Idle queues are asked many times a minute, and then no
-// table is read.
+// queueStarts remembers for each queue the time before which no record is due. Callers ask idle queues many times a
+// minute; this saves reading the table.
 type queueStarts struct {
 	mu    sync.Mutex
 	known map[string]queueStart

@@ -148,15 +148,14 @@ func (t *tableWrites) background(err error) {
 	timedOut(tableWait(failed), t.closing)
 }
 
-// tableWait returns how long to wait after a number of failures in a row.
 func tableWait(failed int) time.Duration {
 	return min(tableRetryFirst<<min(failed-1, 20), tableRetryLongest)
 }
 
-// isLogged reports whether a failure is logged: the first one in a row, and then those a minute apart.
+// isLogged reports whether a failure is logged: the first failure in a row, and then failures a minute apart.
 func isLogged(failed int) bool { return failed == 1 || tableWait(failed-1) == tableRetryLongest }
 
-// usageError is a failed GetDiskUsage. Pebble calls it under its lock.
+// usageError marks a failed GetDiskUsage, which background ignores.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }
@@ -226,7 +225,8 @@ func (s *Store) ReadDaily(ctx context.Context, sleep func(ctx context.Context, d
 	}
 }
 
-// readTables reads the tables once. After each read pause is called with the number of bytes; its error ends the pass.
+// readTables reads the tables once. After each read it calls pause with the number of bytes; an error of pause ends the
+// pass.
 func (s *Store) readTables(ctx context.Context, pause func(bytes int) error) error {
 	return s.do("reading tables", func() error {
 		damaged := uint64(0)
@@ -374,7 +374,8 @@ type badBlocksFS struct {
 	vfs.FS
 	bad  *badBlocks
 	tell func(path, what string) // called when ReadAt finds a damaged block
-	// again is called before a known bad block fails another read. Pebble at once repeats a compaction that reads one.
+	// again is called before a known bad block fails another read. Pebble repeats at once a compaction that reads such
+	// a block.
 	again func()
 }
 

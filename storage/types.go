@@ -32,7 +32,7 @@ type Idempotency struct {
 	Digest [32]byte // digest of the request's body
 }
 
-// Keys are the locks of a new record while it is being made.
+// Keys are what a new record depends on; Begin locks them.
 type Keys struct {
 	Series      string // 1 to 255 bytes
 	Idempotency *Idempotency
