@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,22 +158,29 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the version that a version follows; nil: it is the first. The digest proves it, whoever signed it: the
-// signing key may be a director's key that is no longer accepted.
+// Before returns the director's version before a version; nil: it is the first. If objects of others lie between, v
+// follows them, and mends the director's version. An earlier director's key may have signed it: then this centre's copy
+// proves it, or the digest in v, if v mends nothing.
 func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
-	if v.Version == 1 {
-		return nil, nil
+	var fault error
+	for n := v.Version - 1; n > 0 && n >= v.Version-1-maxForeignVersions; n-- {
+		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n), fleetproto.MaxJWS)
+		if err != nil && !foreign(err) {
+			return nil, err
+		}
+		held := fleetproto.Verified{Version: n, Digest: fleetproto.Digest(o.Data)}
+		b, err := c.Identity.OpenDesired(o.Data, c.keys(), v.Group, n)
+		follows := v.Follows(held)
+		kept, _ := c.kept(v.Group, n)
+		if err != nil && (bytes.Equal(kept, o.Data) || follows == nil && len(v.Mends) == 0) {
+			b, err = c.Identity.ReadDesired(o.Data, v.Group, n)
+		}
+		if err == nil && (follows == nil || slices.Contains(v.Mends, held)) {
+			return &Version{Desired: b, Digest: held.Digest}, nil
+		}
+		fault = fmt.Errorf("version %d of %s is not what %d follows: %w", n, v.Group, v.Version, cmp.Or(err, follows))
 	}
-	o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, v.Version-1), fleetproto.MaxJWS)
-	var b *fleetproto.Desired
-	if err == nil {
-		b, err = c.Identity.ReadDesired(o.Data, v.Group, v.Version-1)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading version %d of %s: %w", v.Version-1, v.Group, err)
-	}
-	digest := fleetproto.Digest(o.Data)
-	return &Version{Desired: b, Digest: digest}, v.Follows(fleetproto.Verified{Version: b.Version, Digest: digest})
+	return nil, fault
 }
 
 // Next publishes the version that follows the head: the desired state, altered by change. Nobody else can have
