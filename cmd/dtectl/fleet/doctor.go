@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -199,17 +200,12 @@ func (x *examination) readBack(ctx context.Context) {
 	var stale int
 	var failure error
 	for round := range x.rounds {
-		want := probe(byte(round))
-		if err := x.store.Overwrite(ctx, x.prefix+"status", want); err != nil {
-			failure = err
-			continue
-		}
+		written := x.store.Overwrite(ctx, x.prefix+"status", probe(byte(round)))
 		held, err := x.fetch(ctx, x.prefix+"status")
-		if err != nil {
-			failure = err
-		} else if !bytes.Equal(held.Data, want) {
+		if err = cmp.Or(written, err); err == nil && !bytes.Equal(held.Data, probe(byte(round))) {
 			stale++
 		}
+		failure = cmp.Or(err, failure)
 	}
 	switch {
 	case stale > 0:
@@ -231,24 +227,20 @@ func (x *examination) list(ctx context.Context) {
 		}
 		listed++
 	}
+	status, do := "ok", ""
 	if listed != x.rounds {
-		x.note("warn", "list", "fleet status reads lists: it may not name a new branch at once",
-			"%d of %d new objects are listed", listed, x.rounds)
-		return
+		status, do = "warn", "fleet status reads lists: it may not name a new branch at once"
 	}
-	x.note("ok", "list", "", "%d of %d new objects are listed", listed, x.rounds)
+	x.note(status, "list", do, "%d of %d new objects are listed", listed, x.rounds)
 }
 
 // clock checks the store's time of an object: the centre recognises a silent box by it.
 func (x *examination) clock(ctx context.Context) {
-	if err := x.store.Overwrite(ctx, x.prefix+"clock", probe(0)); err != nil {
-		x.note("fail", "clock", "the access key must overwrite under fleet/v1/", "%v", err)
-		return
-	}
+	written := x.store.Overwrite(ctx, x.prefix+"clock", probe(0))
 	held, err := x.fetch(ctx, x.prefix+"clock")
-	switch {
+	switch err = cmp.Or(written, err); {
 	case err != nil:
-		x.note("fail", "clock", "try again", "%v", err)
+		x.note("fail", "clock", "the access key must overwrite and read under fleet/v1/", "%v", err)
 	case held.Modified.IsZero():
 		x.note("fail", "clock", "a silent box could not be told on this store", "answers bear no Last-Modified")
 	case held.Now.IsZero():

@@ -101,6 +101,8 @@ type object struct {
 func (c *Chain) objects(ctx context.Context, prefix string, form func(owner string, number int64) string,
 ) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
+		ctx, cancel := context.WithTimeout(ctx, surveyWithin)
+		defer cancel()
 		for e, err := range c.Store.List(ctx, prefix) {
 			o := object{Object: e}
 			if parts := strings.Split(e.Key, "/"); len(parts) == 5 { // fleet/v1/FOLDER/OWNER/NUMBER.jws
@@ -125,11 +127,8 @@ func foreign(err error) bool {
 // local writes a time as people of El Salvador read it: to the minute, with the zone.
 func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
 
-// Fingerprint returns the short form of a box's key that people compare; "?" if the key cannot be read.
+// Fingerprint returns the short form of a box's key that people compare.
 func Fingerprint(key string) string {
-	public, err := fleetproto.DecodeKey(key)
-	if err != nil {
-		return "?"
-	}
+	public, _ := fleetproto.DecodeKey(key) // the signed object that holds the key was checked
 	return fleetproto.Fingerprint(public)
 }

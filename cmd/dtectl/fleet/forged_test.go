@@ -1,13 +1,18 @@
 package fleet
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/rules/signed"
 )
@@ -66,4 +71,107 @@ func TestBack_Forged(t *testing.T) {
 			t.Errorf("%s: back: %v: %+v, not %+v", name, err, h.Live, before.Live)
 		}
 	}
+}
+
+// TestRoll_EmptyRing: a ring without a branch opens no ring of several branches that nobody has tried.
+func TestRoll_EmptyRing(t *testing.T) {
+	w := newWorld(t, "a", "b", "c", "d", "e", "f")
+	for n := range 12 {
+		w.must(w.publish(Publish{Files: []string{w.bundle(fmt.Sprintf("1.%d.0", n), w.rules)}, Soak: time.Hour}))
+		for range 8 {
+			r := w.head().Rollout
+			if r == nil {
+				break
+			}
+			ring := 0
+			for _, b := range w.boxes {
+				if r.InRing(b.status.Branch) {
+					ring++
+				}
+			}
+			if took := w.survey().Measure(r, "tiendas"); ring > 1 && took.Succeeded == 0 {
+				t.Errorf("%s: %d of 6 branches take it at once, and none has tried it", r.Name, ring)
+			}
+			if ring > 0 {
+				w.obey()
+				w.now = w.now.Add(2 * time.Hour)
+				w.obey()
+			}
+			w.must(w.roll())
+		}
+	}
+}
+
+// TestSurvey_ManyGroups: groups that somebody with the store's credentials names hide no group of the chain.
+func TestSurvey_ManyGroups(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Share: &all}))
+	for n := range maxGroups + 1 {
+		w.must(w.store.Create(t.Context(), fleetproto.DesiredKey(fmt.Sprintf("a%d", n), 1), []byte("x")))
+	}
+	for _, cache := range []string{w.chain.Cache, w.at("other")} {
+		w.chain.Cache = cache
+		if s := w.survey(); s.Desired("tiendas") == nil {
+			t.Errorf("the group is hidden: %q", s.Faults[:1])
+		}
+	}
+}
+
+// TestSurvey_StoreClock: a store whose clock is behind does not make a dead branch look alive.
+func TestSurvey_StoreClock(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.survey()
+	right := w.chain.Now
+	w.chain.Now = func() time.Time { return right().AddDate(0, 0, 30) } // the store's clock stands still
+	w.box("norte").status.At = w.chain.Now()
+	w.box("norte").report()
+	if s := w.survey(); s.Counts().Selling > 1 && len(s.Faults) == 0 {
+		t.Errorf("nobody says that a clock is wrong: %s", w.text())
+	}
+}
+
+// TestStatus_AcceptNames: a branch that does not exist is not accepted in silence.
+func TestStatus_AcceptNames(t *testing.T) {
+	w := newWorld(t, "centro")
+	if err := (&Status{Accept: []string{"cento"}}).Run(t.Context(), w.chain); err == nil ||
+		!strings.Contains(err.Error(), "cento") {
+		t.Error(err)
+	}
+}
+
+// endless lists without an end.
+type endless struct{ fleetproto.Lister }
+
+func (e endless) List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error] {
+	return func(yield func(archive.Object, error) bool) {
+		for n := 0; ctx.Err() == nil; n++ {
+			time.Sleep(time.Second)
+			if !yield(archive.Object{Key: fmt.Sprintf("%sx/%d", prefix, n)}, nil) {
+				return
+			}
+		}
+		yield(archive.Object{}, ctx.Err())
+	}
+}
+
+// TestLists_Endless: no verb reads a list without an end for ever.
+func TestLists_Endless(t *testing.T) {
+	w := newWorld(t, "centro")
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		chain := *w.chain
+		chain.Store = endless{w.store}
+		_, err := (&Log{}).events(t.Context(), &chain)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		err = (&Rekey{DryRun: true}).run(t.Context(), &chain, chain.Director)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > time.Hour {
+			t.Errorf("the lists are read for %s", took)
+		}
+	})
 }

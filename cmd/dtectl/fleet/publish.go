@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,18 +38,9 @@ type Publish struct {
 
 // Run puts the files into the store and begins the roll-out.
 func (c *Publish) Run(ctx context.Context, chain *Chain) error {
-	if err := fleetproto.CheckName(c.Group); err != nil {
-		return fmt.Errorf("--group: %w", err)
-	}
-	if c.MinSuccess < 0 || c.Soak < 0 {
-		return errors.New("--min-success, --soak: not negative")
-	}
 	expires := c.Expires.Time
 	if expires.IsZero() {
 		expires = chain.Now().Add(DefaultLife)
-	}
-	if !expires.After(chain.Now()) {
-		return errors.New("--expires: has passed")
 	}
 	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
@@ -158,10 +148,6 @@ func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][
 		rule := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version,
 			Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
 			AmountsChange: c.AmountsChange, FewerCases: c.FewerCases}
-		if slices.ContainsFunc(state.Rules, rule.SameGeneration) {
-			return state, nil, fmt.Errorf("%s: a second bundle of %s %s, generation %d", file, m.Kind, m.Document,
-				m.Schema)
-		}
 		state.Rules = append(state.Rules, rule)
 		files[fleetproto.RuleKey(rule.File)] = data
 	}

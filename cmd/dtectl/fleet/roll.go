@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -116,10 +117,17 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 			d.Live, d.Rollout = r.State.Over(d.Live), nil
 		})
 	}
+	rings := []int{500, 2500, fleetproto.Whole} // 5 %, 25 %, all
+	next := *r
+	next.Share = rings[slices.IndexFunc(rings, func(share int) bool { return share > r.Share })]
+	if m.Boxes == 0 { // nobody has tried it: one branch tries it alone
+		next.Share = sort.Search(next.Share, func(share int) bool {
+			next.Share = share
+			return s.Measure(&next, head.Group).Boxes > 0
+		})
+	}
 	return chain.order(ctx, s, head, "", func(d *fleetproto.Desired) {
-		rings := []int{500, 2500, fleetproto.Whole} // 5 %, 25 %, all
-		d.Rollout.Share = rings[slices.IndexFunc(rings, func(share int) bool { return share > r.Share })]
-		d.Rollout.Opened = d.Issued
+		d.Rollout.Share, d.Rollout.Opened = next.Share, d.Issued
 	})
 }
 
@@ -187,10 +195,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 		return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "),
 			"none: nothing was published yet"))
 	}
-	name := c.Group
-	if name == "" {
-		name = names[0]
-	}
+	name := cmp.Or(append([]string{c.Group}, names...)...)
 	head := s.Desired(name)
 	if head == nil {
 		return nil, nil, fmt.Errorf("%s: nothing was published yet, or it is not believed: %s", name,
@@ -206,9 +211,9 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	if err != nil {
 		return s, err
 	}
-	if apart := s.At.Sub(c.Now()).Abs(); apart > maxDelay {
+	if s.apart > maxDelay {
 		return nil, fmt.Errorf("this machine's clock and the store's are %s apart: an order would begin and end at "+
-			"another time than it says", dte.Span(apart))
+			"another time than it says", dte.Span(s.apart))
 	}
 	if len(s.Faults) == 0 {
 		return s, nil

@@ -40,6 +40,11 @@ func (c *Status) Run(ctx context.Context, chain *Chain) error {
 	if err != nil {
 		return err
 	}
+	for _, name := range c.Accept {
+		if !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Name == name }) {
+			return fmt.Errorf("--accept: no branch %s", name)
+		}
+	}
 	if c.JSON {
 		err = term.JSON(s.Report(c.shows))
 	} else {

@@ -52,6 +52,7 @@ type Survey struct {
 	Groups   []*Version
 	// Faults are faults of the store as a whole, or of one group: the other groups are not affected.
 	Faults []string
+	apart  time.Duration // between this machine's clock and the store's
 }
 
 // Lost returns the number of branches and groups whose objects the store has lost or put back.
@@ -197,19 +198,19 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		out.fault("%d branches that nobody enrolled have a status: %d of them are shown", waiting, maxWaiting)
 	}
 	out.overlaps()
-	if err := s.groups(ctx, out); err != nil {
-		return nil, err
-	}
-	if err := s.compareVersions(ctx, out); err != nil {
-		return nil, err
-	}
-	if err := s.lookForActs(ctx, out); err != nil {
-		return nil, err
+	for _, look := range []func(context.Context, *Survey) error{s.groups, s.compareVersions, s.lookForActs} {
+		if err := look(ctx, out); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.Chain.remember(seenFile, s.seen); err != nil {
 		out.fault("%v", err)
 	}
 	out.At = s.Chain.Now().Add(time.Duration(s.skew.Load()))
+	if out.apart = out.At.Sub(s.Chain.Now()).Abs(); out.apart > maxDelay {
+		out.fault("the clocks of this machine and of the store are %s apart: a silent branch may look alive",
+			dte.Span(out.apart))
+	}
 	out.judge()
 	return out, nil
 }
@@ -226,8 +227,15 @@ func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 		return fmt.Errorf("listing groups: %w", err)
 	}
 	if len(groups) > maxGroups {
-		out.fault("the store has %d groups: %d of them are read", len(groups), maxGroups)
-		groups = groups[:maxGroups]
+		own := s.Chain.keptGroups()
+		for _, b := range out.Branches {
+			if b.Enrolment != nil && !slices.Contains(own, b.Enrolment.Group) {
+				own = append(own, b.Enrolment.Group)
+			}
+		}
+		out.fault("the store has %d groups: only those that this centre kept or that have a branch are read",
+			len(groups))
+		groups = slices.DeleteFunc(groups, func(g string) bool { return !slices.Contains(own, g) })
 	}
 	for _, g := range groups {
 		head, err := s.Chain.Head(ctx, g)
@@ -516,13 +524,10 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
 		e, err := s.enrolments.get(ctx, name, n)
-		if foreign(err) {
-			continue
-		}
-		if err != nil {
+		switch {
+		case err != nil && !foreign(err):
 			return 0, err
-		}
-		if e.Key == key {
+		case err == nil && e.Key == key:
 			return n, nil
 		}
 	}
