@@ -482,14 +482,24 @@ func (a *rogueAnswer) from(path, rest string) {
 	a.overlay = string(text)
 }
 
+// edit changes the layout and the overlay.
+func (a *rogueAnswer) edit(change func(layout, overlay map[string]any)) {
+	var layout, overlay map[string]any
+	_ = json.Unmarshal([]byte(a.layout), &layout)
+	_ = json.Unmarshal([]byte(a.overlay), &overlay)
+	change(layout, overlay)
+	for of, part := range map[*string]any{&a.layout: layout, &a.overlay: overlay} {
+		text, _ := json.Marshal(part)
+		*of = string(text)
+	}
+}
+
 // amount adds an amount to resumen in the layout.
 func (a *rogueAnswer) amount(name string) {
-	var layout map[string]any
-	_ = json.Unmarshal([]byte(a.layout), &layout)
-	resumen, _ := place(layout, "resumen.totalPagar")
-	resumen[name] = map[string]any{"type": "number"}
-	text, _ := json.Marshal(layout)
-	a.layout = string(text)
+	a.edit(func(layout, _ map[string]any) {
+		resumen, _ := place(layout, "resumen.totalPagar")
+		resumen[name] = map[string]any{"type": "number"}
+	})
 }
 
 // hide takes a member out of the layout, as if no generation had ever had it.
@@ -739,6 +749,59 @@ func TestForged_Aimed(t *testing.T) {
 			for i := range a.n {
 				a.column("uniMedida")[i] = int64(58 * one)
 			}
+		}},
+		"another unit of measure, as an amount": {"dte01/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) {
+				lines, _ := place(layout, "cuerpoDocumento[].uniMedida")
+				lines["uniMedida"] = map[string]any{"type": "number"}
+			})
+			for i := range a.n {
+				a.column("uniMedida")[i] = int64(58 * one)
+			}
+		}},
+		"sold on credit, by the module": {"dte01/v2", func(a *rogueAnswer) {
+			a.amount("condicionOperacion")
+			a.summary["condicionOperacion"] = 2 * one
+		}},
+		"a line's number as an amount of the module": {"dte01/v2", func(a *rogueAnswer) {
+			a.summary["x"] = 7 * one
+			a.from("cuerpoDocumento[].numItem", `"amount":"x"`)
+		}},
+		"a line's code from elsewhere": {"dte01/v2", func(a *rogueAnswer) {
+			lines := a.facts.Get("cuerpoDocumento").Items()
+			a.facts = a.facts.With("cuerpoDocumento", dte.Arr(lines[0].With("codigo", dte.Str("SKU")), lines[1]))
+			a.from("cuerpoDocumento[].codigo", `"fact":"resumen.pagos[].codigo"`)
+		}},
+		"taxes in the place of the appendix": {"dte01/v2", func(a *rogueAnswer) {
+			remark := dte.Obj(dte.Member{Name: "campo", Value: dte.Str("a")}, dte.Member{Name: "etiqueta", Value: dte.Str("b")},
+				dte.Member{Name: "valor", Value: dte.Str("c")})
+			a.facts = a.facts.With("apendice", dte.Arr(remark))
+			a.edit(func(layout, overlay map[string]any) {
+				item, _ := place(layout, "apendice[].campo")
+				item["codigo"], item["descripcion"] = item["campo"], item["campo"]
+				overlay["taxes"].(map[string]any)["path"] = "apendice"
+			})
+		}},
+		"two sources of one place": {"dte01/v2", func(a *rogueAnswer) {
+			a.facts = a.facts.With("resumen", a.facts.Get("resumen").With("plazo", dte.Str("otra")))
+			a.edit(func(_, overlay map[string]any) {
+				for _, fact := range []string{"emisor.plazo", "resumen.plazo"} {
+					overlay["from"] = append(overlay["from"].([]any),
+						map[string]any{"path": "emisor.descActividad", "fact": fact, "reason": "forged"})
+				}
+			})
+		}},
+		"a member that is called like the lines": {"dte01/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) { // the sums would be those of its members, in their order
+				columns, _ := place(layout, "cuerpoDocumento[].ventaGravada")
+				layout["properties"].(map[string]any)["cuerpoDocumento[]"] = map[string]any{"type": []any{"object", "null"},
+					"properties": columns}
+			})
+		}},
+		"a member without a name": {"dte01/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) {
+				layout["properties"].(map[string]any)[""] = map[string]any{"type": "string", "const": "X"}
+			})
 		}},
 	} {
 		if forges[c.bundle] == nil {

@@ -24,7 +24,7 @@ type field struct {
 	fallback dte.Value
 	from     *from
 	fed      bool // from is set for a member at any depth
-	judged   bool // from is not the fact of the field's own name: see agree
+	judged   bool // the source is not the fact of the field's own name: see agree
 	moved    bool // the fact of the field's own name also appears at another place
 	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
@@ -202,17 +202,15 @@ func (c *compiler) layout(root *shape) error {
 
 // bind decides the source of the field's value.
 func (c *compiler) bind(f *field, s *shape) error {
-	if s.base == nil {
+	switch {
+	case s.base == nil:
 		return nil
-	}
-	if f.types == 0 {
+	case f.types == 0:
 		return fmt.Errorf("schema of %s: needs a type", f.document)
-	}
-	if f.types&typeObject != 0 && f.types&^(typeObject|typeNull) != 0 || f.types&typeArray != 0 &&
-		f.types&^(typeArray|typeNull) != 0 {
+	case f.types&typeObject != 0 && f.types&^(typeObject|typeNull) != 0, f.types&typeArray != 0 &&
+		f.types&^(typeArray|typeNull) != 0:
 		return fmt.Errorf("schema of %s: an object or a list can only be null beside that", f.document)
-	}
-	if f.types&typeArray != 0 && s.item == nil {
+	case f.types&typeArray != 0 && s.item == nil:
 		return fmt.Errorf("schema of %s: a list needs items", f.document)
 	}
 	if name, ok := lineMember(f.document); ok {
@@ -231,17 +229,22 @@ func (c *compiler) bind(f *field, s *shape) error {
 	case c.overlay.taxes != nil && c.overlay.taxes.path == f.document:
 		f.source = sourceTaxes
 	}
+	f.judged = f.source != sourceFacts && f.source != sourceTaxes && !f.set && !counted(f.name)
 	for i := range c.overlay.from {
 		e := &c.overlay.from[i]
 		if e.path != f.document {
 			continue
 		}
 		x, err := c.compileFrom(e)
-		if err != nil {
+		switch {
+		case err != nil:
 			return fmt.Errorf("overlay: from: %s: %w", e.path, err)
-		}
-		if countArrays(x.fact) > f.arrays {
+		case f.from != nil:
+			return fmt.Errorf("overlay: from: %s: has two entries", e.path)
+		case countArrays(x.fact) > f.arrays:
 			return fmt.Errorf("overlay: from: %s: %s has more lists", e.path, e.fact)
+		case countArrays(x.when) > f.arrays:
+			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
 		}
 		own := f.path
 		if x.fact != nil {
@@ -254,10 +257,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		if err := e.checkHeld(own, moved); err != nil {
 			return err
 		}
-		f.judged, f.moved = e.judged(own), moved
-		if countArrays(x.when) > f.arrays {
-			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
-		}
+		f.judged, f.moved = e.judged(own, f.name), moved
 		f.from, f.source = x, sourceFacts // the overlay's source has priority over the module's answer
 	}
 	return nil
@@ -302,8 +302,8 @@ func (c *compiler) connect() error {
 	}
 	if o.taxes != nil {
 		i := c.layoutIndex(o.taxes.path)
-		if i < 0 || c.fields[i].types&typeArray == 0 || c.fields[i].arrays > 0 {
-			return fmt.Errorf("overlay: taxes: %s is not a list of the schema", o.taxes.path)
+		if i < 0 || c.fields[i].types&typeArray == 0 || o.taxes.path != summaryName+".tributos" {
+			return fmt.Errorf("overlay: taxes: %s is not the schema's list %s.tributos", o.taxes.path, summaryName)
 		}
 		for _, name := range [...]string{"codigo", "descripcion", "valor"} {
 			if c.layoutIndex(o.taxes.path+"[]."+name) < 0 {

@@ -38,18 +38,14 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
 		r.fillComputed(f, si)
-		return
-	}
-	if f.from == nil {
-		r.fillFact(f, si, fact)
-		return
-	}
-	v := r.fillFrom(f, si)
-	if v == nil {
-		v = fact
-	}
-	if r.slots[si].kind == dte.KindAbsent {
-		r.fillFact(f, si, v)
+	} else {
+		v := fact
+		if f.from != nil {
+			v = cmp.Or(r.fillFrom(f, si), fact)
+		}
+		if r.slots[si].kind == dte.KindAbsent {
+			r.fillFact(f, si, v)
+		}
 	}
 	if fact != nil && f.judged {
 		r.agree(f, si, fact)
@@ -102,16 +98,13 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	next, something := 0, false
 	for i := range f.members {
 		var member *dte.Value
-		if fact != nil && r.filler.fields[f.first+i].source == sourceFacts {
+		if x := &r.filler.fields[f.first+i]; fact != nil && (x.source == sourceFacts || x.judged) {
 			// Facts mostly come in the schema's order: continue after the member found last.
 			members := fact.Members()
 			for range members {
-				if next >= len(members) {
-					next = 0
-				}
-				m := &members[next]
+				m := &members[next%len(members)]
 				next++
-				if m.Name == r.filler.fields[f.first+i].name {
+				if m.Name == x.name {
 					member = &m.Value
 					break
 				}

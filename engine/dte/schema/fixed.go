@@ -112,12 +112,11 @@ func (e *entry) checkHeld(own string, moved bool) error {
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether the entry's value must be compared with the place's own fact. Three are exempt: an answer of
-// the module, the 0 of an amount that a generation lacks, and a remark that moved.
-func (e *entry) judged(own string) bool {
+// judged reports whether the entry's value must be compared with the own fact of the place with this name. An amount
+// that sums.go adds up is exempt if the module answers it, or if its generation lacks it: then it is 0.
+func (e *entry) judged(own, name string) bool {
 	zero, err := e.value.Amount()
-	moved := e.fact != "" && e.fact[strings.LastIndexByte(e.fact, '.')+1:] == own[strings.LastIndexByte(own, '.')+1:]
-	return e.fact != own && e.amount == "" && e.words == "" && !moved && (err != nil || zero != 0)
+	return e.fact != own && (!counted(name) || e.amount == "" && (err != nil || zero != 0))
 }
 
 // checkFixed refuses a constant, or an enum of one value, outside the parts that rules compute. s applies

@@ -65,7 +65,7 @@ func TestFill_OverlayBeforeTheModulesName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, faults := f.Fill(nil, parse(t, `{"resumen":{"reteRenta":9}}`), &Computed{Summary: []int64{dte.Scale,
+		if got, faults := f.Fill(nil, parse(t, `{"resumen":{}}`), &Computed{Summary: []int64{dte.Scale,
 			2 * dte.Scale}}, FillOptions{}); string(got) != want {
 			t.Errorf("%s: got %s, %v", overlay, got, faults)
 		}

@@ -122,13 +122,12 @@ func TestFill_FedObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for facts, want := range map[string]string{
-		`{}`:                                    `{"extension":null}`,
-		`{"resumen":{"observaciones":"o"}}`:     `{"extension":{"nombEntrega":null,"observaciones":"o"}}`,
-		`{"resumen":{"observaciones":null}}`:    `{"extension":null}`,
-		`{"extension":{"nombEntrega":"n"}}`:     `{"extension":{"nombEntrega":"n","observaciones":null}}`,
-		`{"extension":{"observaciones":"own"}}`: `{"extension":{"nombEntrega":null,"observaciones":"own"}}`,
-		`{"extension":{"observaciones":"a"},"resumen":{"observaciones":"b"}}`: `{"extension":{"nombEntrega":null,"observaciones":"b"}}`,
-		`{"extension":null,"motivo":{"nota":"x"}}`:                            `{"extension":null,"extra":{"nota":"x"}}`,
+		`{}`:                                       `{"extension":null}`,
+		`{"resumen":{"observaciones":"o"}}`:        `{"extension":{"nombEntrega":null,"observaciones":"o"}}`,
+		`{"resumen":{"observaciones":null}}`:       `{"extension":null}`,
+		`{"extension":{"nombEntrega":"n"}}`:        `{"extension":{"nombEntrega":"n","observaciones":null}}`,
+		`{"extension":{"observaciones":"own"}}`:    `{"extension":{"nombEntrega":null,"observaciones":"own"}}`,
+		`{"extension":null,"motivo":{"nota":"x"}}`: `{"extension":null,"extra":{"nota":"x"}}`,
 	} {
 		got, faults := f.Fill(nil, parse(t, facts), nil, FillOptions{})
 		if string(got) != want || faults != nil {

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -44,9 +45,16 @@ var (
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
+	// known lists all amounts of resumen that an equation has, or that only inform.
+	known = slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides)
 	// signed lists the amounts that may be below 0.
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
+
+// counted reports whether this file adds a member's amount up. No other fact is the module's to change.
+func counted(name string) bool {
+	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion"
+}
 
 // globalDiscounts maps amounts of resumen to the members of descuentoGlobal that give them.
 var globalDiscounts = map[string]string{
@@ -166,15 +174,13 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.discount = max(a.discount, i)
 		}
 	}
-	var known []string
 	for name, fact := range globalDiscounts {
 		if i := position(resumen, name); i >= 0 {
 			a.discounts[i] = fact
-			known = append(known, fact)
 		}
 	}
 	for _, fact := range globalDiscounts {
-		if !whole || !slices.Contains(known, fact) {
+		if !whole || !slices.Contains(slices.Collect(maps.Values(a.discounts)), fact) {
 			a.globalLacks = append(a.globalLacks, fact)
 		}
 	}
@@ -194,13 +200,11 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 				return x.from != nil && x.from.amount == a.output
 			})
 		}
-		known := slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides,
-			[]string{c.overlay.total})
 		for i, x := range members {
 			if x.types&(typeNumber|typeInteger) == 0 {
 				continue
 			}
-			if !slices.Contains(known, x.name) {
+			if !slices.Contains(known, x.name) && x.name != c.overlay.total {
 				a.strange = append(a.strange, i)
 			}
 			if !x.signed && !slices.Contains(signed, x.name) {
