@@ -18,10 +18,10 @@ import (
 	"dtegate/storage"
 )
 
-// Correct makes a document again from a corrected sale, if the document was issued in contingency and MH refused it
-// afterwards. Code, number, date and marks of contingency stay; it is signed again and queued to be forwarded. If the
-// request is repeated, Correct returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that
-// the sale must be issued as a new document.
+// Correct makes a new form of a document from a corrected sale, if the document was issued in contingency and MH
+// refused it afterwards. Code, number, date and marks of contingency stay; the form is signed and queued to be
+// forwarded. If the request is repeated, Correct returns the document as it stands now. A *refusal.Error of
+// CodeNotCorrectable means that the sale must be issued as a new document.
 func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
 	if _, err := e.documents.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
@@ -122,7 +122,8 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 }
 
 // expireCorrections removes documents that can no longer be corrected from the queue, after a last query: MH may have
-// accepted a sending since. After a restoration it queries at once: a correction may be lost.
+// accepted a sending since. If a backup was restored, it also queries about documents that can still be corrected,
+// because the store may have lost a correction.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

@@ -37,7 +37,7 @@ type Options struct {
 	Store     *storage.Store
 	Signer    *sign.Signer
 	Authority *authority.Client
-	// Shelf and Rules are the two sources of rules: Rules is a book that never changes. If Shelf is set, it is used.
+	// Rules come from Shelf or, if Shelf is nil, from the book Rules, which never changes.
 	Shelf  *rulestore.Store
 	Rules  *rulestore.Book
 	Issuer record.Issuer
@@ -45,22 +45,23 @@ type Options struct {
 	DoubtFor time.Duration
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes sends codes to MH that its catalogues lack. Codes of payments and of their terms are always sent.
+	// PassCodes lets MH decide about codes that the catalogues in force lack, as it always does about payment codes.
 	PassCodes bool
-	// Contingency is how the branch lives without MH.
+	// Contingency sets how the branch works without MH.
 	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
 	Now         func() time.Time // the clock
 	Rand        io.Reader        // source of generation codes, default crypto/rand
 	// RecoverEvery is the interval of the search for documents that no request settles any more, default 5 s.
 	RecoverEvery time.Duration
-	// Delivery is how documents reach their receivers and the archive; zero: documents are not delivered.
+	// Delivery sets how documents reach their receivers and the archive; zero: documents are not delivered.
 	Delivery outbox.Delivery
 	// Reachable receives a value when MH is reachable again: in a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
 	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
 	Gate func(record.Point) error
-	// Open reports whether the branch may issue a type; a signed bundle alone does not permit it. Default: every type.
+	// Open reports whether the branch may issue a document type; a bundle for the type is not enough. Default: every
+	// type.
 	Open func(document string) bool
 	// Acted is called after an Act is stored. Default: no call.
 	Acted func(Act)
@@ -68,7 +69,7 @@ type Options struct {
 
 // Engine issues documents. Make an Engine with New; it is safe for concurrent use. Its parts in other packages have
 // named fields: the issued documents (documents), the deliveries to receivers and the archive (outbox), the branch
-// without MH (contingency), the numbers that the store lacks (witness).
+// without MH (contingency), and the check for numbers that the store lacks (numberGuard).
 type Engine struct {
 	documents   *documents.Register // also holds the lock of each document
 	outbox      *outbox.Outbox
@@ -82,13 +83,13 @@ type Engine struct {
 	sender  *authority.Sender
 	traffic traffic                // documents on their way to MH
 	shelf   *rulestore.Store       // may be nil
-	rules   func() *rulestore.Book // in force
+	rules   func() *rulestore.Book // returns the book in force
 	issuer  record.Issuer
-	keys    storage.Locks    // idempotency keys at work
-	large   *fairqueue.Queue // sales of many lines, by token
+	keys    storage.Locks    // idempotency keys of running requests
+	large   *fairqueue.Queue // turns of sales with many lines, by token
 
 	counting sync.Mutex
-	counted  *Backlog // the backlog as counted a moment ago
+	counted  *Backlog // the last count of the backlog
 
 	log     *slog.Logger
 	now     func() time.Time
@@ -120,7 +121,7 @@ func New(o Options) (e *Engine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slots := max(1, runtime.GOMAXPROCS(0)/2) // small sales find a free core
+	slots := max(1, runtime.GOMAXPROCS(0)/2) // leaves free cores for small sales
 	lost := make([]authority.Span, len(gaps))
 	for i, g := range gaps {
 		lost[i] = authority.Span(g)
@@ -165,7 +166,7 @@ func New(o Options) (e *Engine, err error) {
 }
 
 // Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, Run settles signed
-// documents that no request settles any more. It watches MH, and sends the pending deliveries.
+// documents that no request settles any more. Run also watches MH and sends the pending deliveries.
 func (e *Engine) Run(ctx context.Context) error {
 	if err := e.lost.Retry(ctx); err != nil && ctx.Err() == nil {
 		e.log.Error("trying lost records again", "error", err)
@@ -177,7 +178,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// TypeAt returns the type of document that is issued under a path by the rules in force, or nil.
+// TypeAt returns the document type that a URL path issues by the rules in force, or nil.
 func (e *Engine) TypeAt(path string) *bundle.Type {
 	return e.rules().TypeAt(path, e.issuer.Ambiente, dte.Date(e.now()))
 }
@@ -202,7 +203,7 @@ func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 // Contingency returns the contingency of the branch.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
-// NumberGuard returns the guard that learns of document numbers which the store lacks.
+// NumberGuard returns the guard that stops numbering if MH or the archive knows numbers that the store lacks.
 func (e *Engine) NumberGuard() *documents.NumberGuard { return e.numberGuard }
 
 // sweep settles documents that no request settles any more, and sends pending invalidations.
@@ -222,19 +223,19 @@ type Request struct {
 	// Facts are the till's values, under the names of the document: receptor, cuerpoDocumento, resumen and the rule's
 	// own inputs (isRetenIva, descuentoGlobal). The engine adds identificacion and emisor.
 	Facts dte.Value
-	// Origin is the document that a note or return is issued against. Each line of a return's cuerpoDocumento then
-	// holds numItem, a line of the origin, and cantidad, the quantity given back.
+	// Origin is the document that a note or return is issued against. Each line of a return's cuerpoDocumento has
+	// numItem, a line of the origin, and cantidad, the quantity given back.
 	Origin *Origin
-	// IdempotencyKey, if not empty, makes the request repeatable: the point of sale gets the first request's document.
+	// IdempotencyKey, if not empty, makes the request repeatable: the same key gets the first request's document.
 	IdempotencyKey string
-	// Digest is that of the body as a JSON value (dte.Value.Digest); the same key with another digest is refused.
+	// Digest is the body's digest as a JSON value (dte.Value.Digest); the same key with another digest is refused.
 	Digest [32]byte
 	Caller record.Caller
-	// Wait, if not 0, is how long the caller waits for MH. After it the document is issued in contingency.
+	// Wait, if not 0, is how long the caller waits for MH. After Wait the document is issued in contingency.
 	Wait time.Duration
 	// Warnings are the gateway's messages to the till, for analisisHacienda.observaciones.
 	Warnings []string
-	// Unread are the paths of facts left out by faults of the request. Check sums no amount that needs such a fact.
+	// Unread are the paths of facts that the gateway could not read. Check computes no amount that needs such a fact.
 	Unread []string
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
 	TestContingency bool
@@ -337,8 +338,8 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 		return nil, fmt.Errorf("reading origin: %w", err)
 	}
 	how, from := record.TypeOf(h.Document).Effect, entry.State
-	// A document that MH may have invalidated already counts as one that MH has not accepted: no credit note may use
-	// the room of such a debit note.
+	// A document with a pending invalidation counts as not accepted: no credit note may use the amount of a debit note
+	// that MH may have invalidated.
 	if was, err := record.DecodeHead(entry); err != nil {
 		return nil, err
 	} else if was.Invalidation.Pending() {
@@ -415,7 +416,7 @@ func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 // CodeLists returns MH's catalogues in force, or nil if no catalogues are in force.
 func (e *Engine) CodeLists() *dte.Catalogues { return e.rules().Catalogues() }
 
-// recordAct passes an act to Options.Acted. An operator's acts are recorded where they are ordered.
+// recordAct passes an act to Options.Acted. The admin API records an operator's acts.
 func (e *Engine) recordAct(by record.Caller, what string, code dte.Code, detail string) {
 	if !by.Operator {
 		e.o.Acted(Act{TokenID: by.TokenID, From: by.From, What: what, Code: code, Detail: detail})

@@ -36,9 +36,9 @@ const invalidateAfter = time.Minute
 // PermissionInvalidate is the permission that Invalidate requires (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
-// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. Without an answer it
-// stays pending, and the same bytes are sent again until MH decides. If the request is repeated, Invalidate returns the
-// document as it stands now. Errors are *refusal.Error.
+// Invalidate invalidates an accepted document. The event is signed and stored before it is sent. An event without an
+// answer stays pending, and its bytes are sent again until MH decides. If the request is repeated, Invalidate returns
+// the document as it stands now. Errors are *refusal.Error.
 func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := e.invalidate(ctx, req)
 	e.metrics.invalidated(shown, err)
@@ -102,7 +102,6 @@ func (e *Engine) mayInvalidate(ctx context.Context, req InvalidationRequest) err
 	return err
 }
 
-// lostEvent reports whether the store has lost a document's pending event.
 func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 	_, err := record.Part(e.store, entry.Code, record.PartInvalidation(h.Invalidation.Code))
 	return errors.Is(err, record.ErrLost)
@@ -154,7 +153,7 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		return entry, nil, 0, err
 	}
 	// A note issued at the same time was either stored before the move above, and is counted here, or it finds the
-	// invalidation pending and is refused. The same holds for the room of a debit note.
+	// invalidation pending and is refused. The same is true of a credit note that uses a debit note's amount.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)
@@ -241,7 +240,6 @@ func (e *Engine) resumeInvalidation(ctx context.Context, code storage.Code) erro
 	return err
 }
 
-// forbidden returns the refusal of an invalidation.
 func forbidden(format string, args ...any) error {
 	return &refusal.Error{Code: refusal.CodeNotInvalidable, Message: fmt.Sprintf(format, args...)}
 }
@@ -298,7 +296,7 @@ func (e *Engine) roomWithout(o *origin) error {
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		for _, c := range changes { // none if the invalidation has begun
+		for _, c := range changes { // empty if the invalidation has begun
 			if c.Line == line {
 				n += c.Value
 			}
@@ -311,8 +309,8 @@ func (e *Engine) roomWithout(o *origin) error {
 }
 
 // window returns the end of the time to invalidate a document, counted from its seal: some months later, or after a
-// business day of the next month. The window that the event's bundle sets for a type precedes the type's own window. If
-// neither sets a window, the time ends at the seal.
+// business day of the next month. The event's bundle may set a type's window; otherwise the type's own window applies.
+// Without a window, the time ends at the seal.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt.In(dte.Zone)
 	if h.Response != nil {
@@ -432,7 +430,7 @@ func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event
 	return document, slices.Clip(faults), nil
 }
 
-// replacementFault returns the fault of the replacing document, or nil if there is no fault (MF2 pp.9-17).
+// replacementFault returns the fault of the request's replacement, or nil if there is no fault (MF2 pp.9-17).
 func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event, o *origin) *dte.Fault {
 	fault := func(code, message string) *dte.Fault {
 		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
@@ -502,7 +500,7 @@ type Recall struct {
 // NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
-// giveWayFor is the longest wait of one invalidation for sales: a list must end in a branch that sells without a pause.
+// giveWayFor limits how long one invalidation waits for sales: a list must end even if the branch sells without pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.
@@ -563,7 +561,7 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 		return nil
 	}
 	missing := e.replacementFault(req, rule, o)
-	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // any code will do
+	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // in place of event's code
 		return err
 	}
 	switch {
@@ -579,9 +577,9 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Invalidate invalidates a document if that is possible, and returns the result. A repeated call sends nothing for an
-// invalidated document, and the same event while it waits for MH's answer. After MH has refused an event, a new event
-// is sent only if again is set. In a contingency the error is CodeUnavailable.
+// Invalidate invalidates a document if that is possible, and returns the result. For an invalidated document it sends
+// nothing; an event without MH's answer is sent again. After MH has refused an event, a new event is sent only if the
+// parameter again is set. In a contingency the error is CodeUnavailable.
 func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -605,22 +603,21 @@ func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again 
 		refused.Code == refusal.CodeValidation)) {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return r.Appraise(ctx, req) // if refused: a note was issued meanwhile
+	return r.Appraise(ctx, req) // after a refusal too: a note was issued meanwhile
 }
 
 // traffic counts the documents that are on their way to MH.
 type traffic struct{ n atomic.Int64 }
 
-// begin counts a document as being sent until the caller calls end.
 func (s *traffic) begin() (end func()) {
 	s.n.Add(1)
 	return func() { s.n.Add(-1) }
 }
 
-// rest waits until no document is being sent, or until most has passed.
-func (s *traffic) rest(ctx context.Context, most time.Duration) error {
+// rest waits until no document is being sent, but no longer than limit.
+func (s *traffic) rest(ctx context.Context, limit time.Duration) error {
 	const look = 10 * time.Millisecond
-	for waited := time.Duration(0); s.n.Load() > 0 && waited < most; waited += look {
+	for waited := time.Duration(0); s.n.Load() > 0 && waited < limit; waited += look {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

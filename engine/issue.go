@@ -211,8 +211,8 @@ type draft struct {
 	now     time.Time
 	code    dte.Code
 	series  string
-	none    string    // the placeholder of the control number
-	facts   dte.Value // with the placeholder none
+	blank   string    // the placeholder of the control number
+	facts   dte.Value // with blank as control number
 	form    string
 	period  *contingency.Period // the contingency in which the sale is issued
 	cause   int64               // CAT-005
@@ -222,8 +222,8 @@ type draft struct {
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool
 
-	ruleDay  string                // whose rule computes the sale: the original's, or a correction's own; "": now's
-	rule     *rulestore.Rule       // in force on its day; computed.Rule has computed the draft
+	ruleDay  string                // the day whose rules compute the sale, if not today: the original's
+	rule     *rulestore.Rule       // in force on ruleDay; a retry may compute with an earlier rule
 	computed *rulestore.Evaluation // nil until step 3 or 4
 	from     *origin               // the document against which the sale is issued, or nil
 }
@@ -244,7 +244,6 @@ func (d *draft) filling() schema.FillOptions {
 	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
 }
 
-// free releases the memory of the computation.
 func (d *draft) free() {
 	if d.computed != nil {
 		d.computed.Free()
@@ -272,7 +271,7 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.o.PassCodes,
 		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" +
 			strconv.Itoa(dte.Year(now))}
-	d.none, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
+	d.blank, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
@@ -283,7 +282,7 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
 	}, record.NormalMarks...)
-	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.none)})
+	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.blank)})
 	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
 		dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
 	if req.TestContingency {
@@ -296,7 +295,7 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 // errAway means that MH does not answer, and that MH accepts no document of this type in contingency.
 var errAway = errors.New("MH does not answer, and takes no such document in contingency")
 
-// deferrable refuses a document type that MH does not accept in contingency on a day (MF2 p.18). No number is spent.
+// deferrable returns a refusal if, on a day, MH does not accept a document type in contingency (MF2 p.18).
 func (e *Engine) deferrable(document, day string) error {
 	t := record.TypeOf(document)
 	if r, err := e.rules().Pick(document, e.issuer.Ambiente, day); err == nil && r.Type != nil {
@@ -323,7 +322,7 @@ func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 	return e.deferrable(d.request.Document, dte.Date(d.now))
 }
 
-// compute evaluates a draft. A draft with faults returns a *refusal.Error that names all of them.
+// compute evaluates a draft. If the draft has faults, the error is a *refusal.Error with all faults.
 func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rulestore.Evaluation, error) {
 	computed, faults, err := r.Make(ctx, d.facts, d.filling())
 	switch {
@@ -382,17 +381,17 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 		return nil, refusal.Of(ev.Refused)
 	}
 	p := &prepared{document: ev.Document, facts: d.facts.Append(make([]byte, 0, len(ev.Document)))}
-	none := rulestore.NumberPlace(d.none)
+	blank := rulestore.NumberPlace(d.blank)
 	for _, text := range [...][]byte{p.facts, p.document} {
-		if at := bytes.Index(text, none); at >= 0 {
-			p.numbers = append(p.numbers, text[at:][:len(none)])
+		if at := bytes.Index(text, blank); at >= 0 {
+			p.numbers = append(p.numbers, text[at:][:len(blank)])
 		}
 	}
 	return p, nil
 }
 
 // stamp writes control number n into the facts and the document, and returns it. A document of type 18 shows no number.
-// Rule.Make has checked that there is no other place.
+// Rule.Make has checked that the placeholder occurs only once in each text.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
 	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)
@@ -406,7 +405,7 @@ func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	return control, nil
 }
 
-// prepared is a document that is not stored yet: it lacks only its number at first, and is then signed.
+// prepared is a document that is not stored yet. The method stamp sets its number; Engine.sign then signs it.
 type prepared struct {
 	document []byte   // the payload of jws
 	facts    []byte   // from which the document was made
@@ -415,7 +414,7 @@ type prepared struct {
 	jws      []byte
 }
 
-// noteBytes sets the stored bytes on the view of a new document; r may be nil.
+// noteBytes sets the number of stored bytes on the view r of a new document; r may be nil.
 func (p *prepared) noteBytes(r *record.View) *record.View {
 	if r != nil {
 		r.Stored = p.head.Bytes

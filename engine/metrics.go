@@ -41,19 +41,18 @@ func newMetrics() *metrics {
 			Buckets: []float64{.001, .002, .003, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 8, 16, 32, 64}},
 			[]string{"path"}),
 		events: record.NewCounters("dte_invalidations_total",
-			"Invalidations asked for, by what came of them: PROCESSED, REJECTED, or the code of the refusal.",
+			"Requested invalidations, by result: PROCESSED, REJECTED, or the code of the refusal.",
 			"result"),
 		corrections: record.NewCounters("dte_corrections_total", "Documents that MH had refused after the fact and "+
 			"that were corrected under their own code, by type.", "document"),
 		adopted: record.NewCounters("dte_adopted_documents_total", "Documents that a query found at MH and whose form "+
-			"was adopted, by what told the form: times (of the sendings), archive, likeliest (nothing told it).",
+			"was adopted, by how the form was found: times (of the sendings), archive, likeliest (a guess).",
 			"by", "times", "archive", "likeliest"),
 		recovered: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_recovered_documents_total",
 			Help: "Documents found signed and unsettled, after a crash or a lost request, and settled with MH."}),
 	}
 }
 
-// refusalCode returns the code of an error for a metric.
 func refusalCode(err error) string {
 	var refused *refusal.Error
 	if errors.As(err, &refused) {
@@ -80,7 +79,7 @@ func (m *metrics) invalidated(r *record.View, err error) {
 	}
 }
 
-// Describe makes the engine its own collector. It counts nothing: a count is kept for a while.
+// Describe implements prometheus.Collector. It counts no backlog, because CountBacklog would keep the count.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		e.collect(ch, &Backlog{})

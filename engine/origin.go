@@ -67,7 +67,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 		return &refusal.Error{Code: code, Message: message, Faults: []dte.Fault{{Path: "origen", Code: code,
 			Message: message}}}
 	}
-	// the rule may refuse some types of Origins
+	// the rule may refuse some of these types
 	if !slices.Contains(record.TypeOf(d.request.Document).Origins, o.head.Document) {
 		return wrong(refusal.CodeOriginType, "El documento de origen es "+record.TypeOf(o.head.Document).Name+
 			", que no admite esta operación")
@@ -101,7 +101,6 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	return faults
 }
 
-// readOrigin reads the signed document and the facts of an origin.
 func (e *Engine) readOrigin(o *origin) error {
 	signed, err := record.SignedBytes(e.store, o.entry.Code, o.head)
 	if err == nil {
@@ -151,7 +150,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		d.givenBack(r, ev)
 		return nil
 	}
-	if how == bundle.Credits { // the amounts alone do not show a credit note beside a debit note: see exclusive
+	if how == bundle.Credits { // counts credit notes for exclusive: a debit note may bring the amounts back to 0
 		d.draws = append(d.draws, record.Draw{Line: record.LineCredited + uint32(len(creditableNames)), Amount: 1})
 	}
 	left := o.creditable()
@@ -271,7 +270,6 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	return complete
 }
 
-// present reports whether a fact is there and not null.
 func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // identified gives a receptor both forms of its number: nit, and type 36 of CAT-022 with numDocumento. Some generations
@@ -311,7 +309,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	sold := o.document.Get("cuerpoDocumento")
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	var faults []dte.Fault
-	reason := "" // the answer's code: that of the first fault, or VALIDATION for a duplicate
+	reason := "" // the answer's code: the first fault's code, or VALIDATION for a duplicate
 	fault := func(kind, path, message string) {
 		switch {
 		case reason != "":
@@ -459,7 +457,7 @@ func (o *origin) totals() dte.Value {
 	return dte.Obj(members...)
 }
 
-// The checks below need data that layouts and rules lack: the day of issue, and the people of another document.
+// The checks below need data that layouts and rules lack: the day of issue, and the receptor of another document.
 
 // laterThanIssue returns a fault for each related document that is dated after the day of issue.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
@@ -503,7 +501,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	return faults
 }
 
-// emisorOf returns the issuer for an event against a document, with the names of that document (MF2 p.8).
+// emisorOf returns the issuer for an event against a document, with the name and codes in that document (MF2 p.8).
 func (o *origin) emisorOf(now dte.Value) dte.Value {
 	for _, name := range [...]string{"nombre", "codEstable", "codPuntoVenta"} {
 		if was := o.facts.Get("emisor").Get(name); was.Exists() {
@@ -516,14 +514,16 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 // nothingToPay is the warning on a document of 0.00. MH accepts such a document if its layout allows 0.00.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex is the warning on a total that is too large for the annexes of F-07: the books list it apart.
+// beyondAnnex is the warning on a total that is too large for the annexes of F-07: the books list such a document
+// apart.
 const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
 	"lo declara a mano"
 
 // annexLimit is the smallest amount that is too large for a column of an annex.
 const annexLimit = 10_000_000_000 * dte.Scale
 
-// notYet returns the refusal of a document type whose rules begin on a later day, or nil: an earlier retry fails too.
+// notYet returns the refusal of a document type whose rules begin on a later day, or nil. A retry before that day fails
+// too.
 func (e *Engine) notYet(document string) *refusal.Error {
 	from := e.rules().Begins(document, e.issuer.Ambiente)
 	if from == "" {

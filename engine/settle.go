@@ -21,7 +21,7 @@ import (
 type sending struct {
 	doubtful bool          // the document may have been sent before
 	sent     time.Time     // if doubtful: the latest time of that sending
-	late     bool          // no caller waits: the outcome is announced
+	late     bool          // no caller waits: the outcome is announced in the feed
 	wait     time.Duration // how long the till waits; 0: as long as the sender tries
 }
 
@@ -111,7 +111,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
-		// Stopping: the document stays Signed and due, and the next start asks MH.
+		// The program is stopping: the document stays Signed and due, and the next start queries MH.
 		return d, refusal.Unavailable(ctx.Err(), pending)
 	}
 	next := *d.head
@@ -133,8 +133,8 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	return standing{entry, &next, d.jws, d.document}, err
 }
 
-// postpone makes the contingency form of a document that MH has not decided. If MH does not answer a probe, the branch
-// enters contingency. An impatient till does not wait for the probe.
+// postpone makes the contingency form of a document that MH has neither accepted nor refused. If MH does not answer a
+// probe, the branch enters contingency. impatient: the till's wait is over, no time is left for a probe.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
@@ -154,7 +154,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // may exist from a change that was lost
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists if a change of state was lost
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -197,7 +197,6 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 // three transmissions and three queries of 8 s.
 const settleAfter = 2 * time.Minute
 
-// settleAgain is the wait before a document that MH does not accept in contingency is settled again.
 const settleAgain = time.Minute
 
 // Recover settles, once, every signed document that was due before a time. It ends at the first error.
@@ -294,7 +293,7 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm corrects a form that only recorded sendings suggest. It returns false if another form is possible.
+// correctForm checks a form that was chosen by recorded sendings alone. It returns false if another form is possible.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {
@@ -352,8 +351,8 @@ func archived(ctx context.Context, a *archive.Archive, slug string, h *record.He
 	return v, nil
 }
 
-// totalOf returns the total in a document (SPEC: totalPagar; in type 07 totalIvaRetenido), or the fallback otherwise.
-func totalOf(document dte.Value, otherwise string) string {
+// totalOf returns the total in a document (SPEC: totalPagar; in type 07 totalIvaRetenido), or the fallback.
+func totalOf(document dte.Value, fallback string) string {
 	for _, name := range []string{"totalPagar", "totalIvaRetenido"} {
 		if v := document.Get("resumen").Get(name); v.Exists() && !v.IsNull() {
 			if a, err := v.Amount(); err == nil {
@@ -361,11 +360,11 @@ func totalOf(document dte.Value, otherwise string) string {
 			}
 		}
 	}
-	return otherwise
+	return fallback
 }
 
-// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it. It does not know
-// which of the document's forms that is; the store's journal has the digest of each form. Errors: the archive's.
+// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it. The caller
+// compares it with the digests in the store's journal to find which form it is. Errors: the archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {

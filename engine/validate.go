@@ -14,7 +14,7 @@ import (
 )
 
 // This file reports all the faults of a request at once. The gateway passes a request that it cannot read completely to
-// Check. For any other request, compute and drawn collect the faults in the same way.
+// Check. For any other request, Engine.compute and Engine.drawn collect all faults.
 
 // Check returns the faults that schema and origin find in a request's facts. If every amount that the rule reads is
 // known, it adds the rule's faults. Check spends no number and stores nothing.
@@ -64,8 +64,8 @@ type Validation struct {
 	Warnings []string
 }
 
-// Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. The amount left on the
-// origin of a note or return is only of this moment: another till may use it before the sale.
+// Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. Another till may use the
+// amount that is left on the origin before the sale is made.
 func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error) {
 	end, err := e.turn(ctx, req)
 	if err != nil {
@@ -101,7 +101,8 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and what it takes from an origin o, if any. The error names all faults, the given ones too.
+// amounts computes a draft and its draws on the origin o, which may be nil. The error adds its faults to the given
+// faults.
 func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
 	faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)
@@ -129,7 +130,8 @@ func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *or
 	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
 }
 
-// besideLines returns the layout's faults outside the lines of a return whose request names lines that do not exist.
+// besideLines returns the layout's faults in the apéndice of a return. The other parts depend on the lines, which the
+// request names wrongly.
 func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []dte.Fault) {
 	if e.completeReturn(d, o, nil) != nil {
 		return nil
@@ -142,7 +144,7 @@ func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []d
 	return faults
 }
 
-// breaches returns the layout's faults of a draft, without the paths that the known faults already name.
+// breaches returns the layout's faults of a draft, except at the paths of known faults.
 func (e *Engine) breaches(r *rulestore.Rule, d *draft, known []dte.Fault) []dte.Fault {
 	_, found, _ := r.Fill(nil, d.facts, nil, d.filling())
 	return slices.DeleteFunc(found, func(f dte.Fault) bool {

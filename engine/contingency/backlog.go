@@ -16,9 +16,9 @@ type Backlog struct {
 	Contingency *Period   `json:"contingency"` // nil: not in contingency
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct.
 	Waiting map[string]int `json:"waiting"`
-	// Lost counts the records that are set aside because the store lacks a piece of them, or because no event may list
-	// them, and the waiting records that will be set aside. The deadlines here ignore them. LostRecords are the first
-	// hundred. If the queues cannot be counted, Lost is at least 1, and the other fields are from the last count.
+	// Lost counts the records that are set aside (see record.LostRecords), and the waiting records that cannot be read.
+	// The deadlines here ignore both. LostRecords has the first hundred. If the queues cannot be counted, Lost is at
+	// least 1, and the other fields are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.
@@ -39,7 +39,6 @@ type Backlog struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// maxLost is how many lost records a count lists.
 const maxLost = 100
 
 // owedQueues are the queues that Waiting counts.
@@ -48,10 +47,11 @@ var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEv
 
 // count holds the state of CountBacklog while it reads the queues.
 type count struct {
-	of   *Contingency
-	owed *Backlog
-	law  law
-	// unreported holds the periods with documents that wait for an event. ends holds each period's end; zero: open.
+	contingency *Contingency
+	owed        *Backlog
+	law         law
+	// unreported has the code of each period with documents that wait for an event. ends has the end of each period;
+	// zero: open.
 	unreported map[string]bool
 	ends       map[string]time.Time
 	open       *Period // nil: not in contingency
@@ -123,16 +123,16 @@ func (n *count) add(queue string, entry storage.Entry) error {
 		}
 	}
 	if h.Period == "" || h.Until.After(n.owed.At) { // deferred alone, or dated by a clock that was ahead
-		if n.open != nil && n.open.Began.Sub(h.Until) < n.law.event { // it began soon after: the same cause
+		if n.open != nil && n.open.Began.Sub(h.Until) < n.law.event { // MH counts the open period as the same cause
 			return nil
 		}
-		ended, err := n.of.extendCause(h.Until)
+		ended, err := n.contingency.extendCause(h.Until)
 		record.Earliest(&n.owed.EventDeadline, ended.Add(n.law.event))
 		return err
 	}
 	ended, known := n.ends[h.Period]
 	if !known {
-		p, err := n.of.periodOf(h.Period)
+		p, err := n.contingency.periodOf(h.Period)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (n *count) refusal(event string) (at time.Time, text string, err error) {
 	if err != nil {
 		return at, "", err
 	}
-	entry, err := n.of.branch.Store.Get(storage.Code(code))
+	entry, err := n.contingency.branch.Store.Get(storage.Code(code))
 	if err != nil {
 		return at, "", err
 	}

@@ -27,7 +27,6 @@ type document struct {
 	jws   []byte // the form that head.Form names; nil: not read yet
 }
 
-// code returns the document's codigoGeneracion.
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
 // mayTurnUp reports whether the normal form alone was sent: MH may still seal it much later.
@@ -63,7 +62,7 @@ type finding int
 const (
 	absent    finding = iota // MH does not hold the document
 	adopted                  // MH holds the document, and its form is recorded
-	undecided                // too early to ask, or MH does not say: the document is put off
+	undecided                // too early to query, or MH gives no result: the document is put off
 )
 
 // lookUp asks MH for a document that it may hold, and records the form that MH holds. Error: ErrAway if MH is away.
@@ -102,7 +101,7 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 }
 
 // eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
-// reports whether it did something. A record about which MH does not answer does not delay other records, unless MH is
+// returns whether it made progress. A record about which MH does not answer does not delay other records, unless MH is
 // away.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
@@ -121,7 +120,7 @@ func (c *Contingency) eachDue(ctx context.Context, queue string,
 	return progress, err
 }
 
-// picked returns the documents of a list that are to be kept.
+// picked returns the documents of a list for which keep is true.
 func picked(list []document, keep []bool) (kept []document) {
 	for i, o := range list {
 		if keep[i] {
@@ -131,14 +130,14 @@ func picked(list []document, keep []bool) (kept []document) {
 	return kept
 }
 
-// move changes a document's state and its queue.
 func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time,
 	h *record.Head) error {
 	_, err := c.branch.Documents.Move(ctx, o.entry, storage.Change{To: to, Due: &storage.Due{Queue: queue, At: at}}, h)
 	return err
 }
 
-// listed returns the documents that records of a queue name. A lost list is left out: MH recognises duplicates.
+// listed returns the documents of the events or lots in a queue. If the store has lost an event's list of documents,
+// they are missing here: MH recognises duplicates.
 func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {
@@ -160,8 +159,8 @@ func (c *Contingency) listed(queue string, states ...storage.State) (map[storage
 	return listed, nil
 }
 
-func (c *Contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
-	part, err := record.Part(c.branch.Store, shown, partCodes)
+func (c *Contingency) codesOf(lister storage.Code) ([]storage.Code, error) {
+	part, err := record.Part(c.branch.Store, lister, partCodes)
 	if err != nil {
 		return nil, fmt.Errorf("reading the list of documents: %w", err)
 	}
@@ -180,9 +179,9 @@ func (c *Contingency) codesOf(shown storage.Code) ([]storage.Code, error) {
 	return codes, nil
 }
 
-// documents returns the documents of a list that are in one of the states, except lost documents.
-func (c *Contingency) documents(shown storage.Code, states ...storage.State) ([]document, error) {
-	codes, err := c.codesOf(shown)
+// documents returns the documents of an event or a lot that are in one of the states, except lost documents.
+func (c *Contingency) documents(lister storage.Code, states ...storage.State) ([]document, error) {
+	codes, err := c.codesOf(lister)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func decode[T any](entry storage.Entry) (*T, error) {
 
 // makeEvents makes events of the documents that no event lists yet and that MH, when asked, does not hold.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
-	// The layout of another bundle may take the documents that setAsideUnlistable has set aside.
+	// The layout of a new bundle may accept the documents that setAsideUnlistable has set aside.
 	rule, unruled := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
 	if unruled == nil && rule.Ref.Digest != c.eventRule {
 		if err := c.branch.Lost.Retry(ctx); err != nil {
@@ -74,7 +74,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if c.branch.Sender.Client.Time().IsZero() && c.away(ctx) { // the probe asks for MH's time
+	if c.branch.Sender.Client.Time().IsZero() && c.away(ctx) { // the probe also reads MH's time
 		return false, ErrAway
 	}
 	now, law := c.authorityTime(), c.law()
@@ -104,7 +104,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	return progress, err
 }
 
-// unripePeriods returns the periods that are open or may resume. Those that ended long ago leave the queue.
+// unripePeriods returns the periods that are open or may resume. It removes periods that ended long ago from their
+// queue.
 func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	periods, err := c.periods()
 	if err != nil {
@@ -129,7 +130,8 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 }
 
 // undoubted queries MH about every document that MH may hold in its normal form. It returns the documents that MH does
-// not hold. If it is too early to ask about a document, its period is not ripe, for half of the law's time at most.
+// not hold. If it is too early to query a document, its period is added to unripe, for at most half of the time that
+// the law allows.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
@@ -165,8 +167,9 @@ type group struct {
 	documents                     []document
 }
 
-// groups divides documents into groups of at most most. Documents of refused events go into ever smaller events.
-func groups(list []document, most int) []*group {
+// groups divides documents into groups of at most limit documents. Documents of refused events go into ever smaller
+// events.
+func groups(list []document, limit int) []*group {
 	type key struct {
 		period, motive, establishment string
 		cause                         int64
@@ -178,7 +181,7 @@ func groups(list []document, most int) []*group {
 		k := key{period: o.head.Period, motive: o.head.Motive, cause: o.head.Cause, refusals: o.head.Refusals}
 		k.establishment, _ = record.EstablishmentOf(o.head, record.Point{})
 		g := by[k]
-		if g == nil || len(g.documents) >= max(1, most>>(2*max(0, o.head.Refusals-1))) {
+		if g == nil || len(g.documents) >= max(1, limit>>(2*max(0, o.head.Refusals-1))) {
 			g = &group{period: k.period, motive: k.motive, establishment: k.establishment, cause: k.cause}
 			by[k] = g
 			groups = append(groups, g)
@@ -227,7 +230,7 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	if n := len(items) / 2; n > 0 && len(faults) > 0 && faults[0].Path == "detalleDTE" { // it takes fewer than the law
+	if n := len(items) / 2; n > 0 && len(faults) > 0 && faults[0].Path == "detalleDTE" { // above the bundle's limit
 		first, rest := *g, *g
 		first.documents, rest.documents = g.documents[:n], g.documents[n:]
 		return cmp.Or(c.makeEvent(ctx, &first), c.makeEvent(ctx, &rest))
@@ -276,8 +279,8 @@ func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults [
 	return nil
 }
 
-// eventFacts returns the event's facts. MH writes times in whole seconds: the cause began in the second of its first
-// document, and ended before the second after its last document.
+// eventFacts returns the event's facts. MH's times are whole seconds: the beginning is rounded down, and the end is
+// rounded up, but not beyond now.
 func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	text := func(name, s string) dte.Member {
 		if s == "" {
@@ -305,7 +308,6 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
 }
 
-// sendEvents sends the events that are due, and moves their documents by MH's answers.
 func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error) {
 	return c.eachDue(ctx, record.QueueEvent, c.advance)
 }
@@ -327,7 +329,6 @@ func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progres
 	return true, err
 }
 
-// sendEvent sends one event and records MH's answer.
 func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Event) (storage.Entry, error) {
 	jws, err := record.Part(c.branch.Store, entry.Code, partEvent)
 	if err != nil {
@@ -359,8 +360,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// namesKnownCode reports whether MH refused an event because MH already has a code: the event's code, which code names
-// by its member, or a document's. If the event has one document, MH's text need not name it.
+// namesKnownCode reports whether MH refused an event because MH already has a code. The parameter code is a document's
+// code, or the member's name for the event's code. If the event has one document, MH's text need not contain code.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false

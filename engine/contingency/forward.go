@@ -15,7 +15,6 @@ import (
 	"dtegate/storage"
 )
 
-// lotHead is the present state of a lot.
 type lotHead struct {
 	Code      string    `json:"code,omitempty"` // codigoLote; "" until MH has answered
 	Sent      time.Time `json:"sent,omitzero"`
@@ -116,8 +115,8 @@ func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, 
 	return picked(list, left), err
 }
 
-// recordAnswer records MH's answer to a document in the form of its record. A refusal is not final at once: MH may have
-// accepted another sending that had no answer. Therefore MH is queried.
+// recordAnswer records MH's answer to the form that the document's record names. A refusal is not final at once: MH may
+// have accepted another sending that had no answer. Therefore MH is queried.
 func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
@@ -162,14 +161,13 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// A lot did not record this time, because the document's normal form was never sent: any time will do
+		// makeLot did not record this time, because the normal form was never sent: any time in the past is right.
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
 	return c.move(ctx, o, o.entry.State, record.QueueForward, next.Sent.Add(c.branch.Sender.DoubtFor), &next)
 }
 
-// forwardOne sends one document alone.
 func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	before := o
 	o, err := c.sendingNow(ctx, o)
@@ -224,7 +222,7 @@ func (c *Contingency) notSent(ctx context.Context, before document) error {
 	return err
 }
 
-// makeLot records a lot and then sends it. After a crash between the two, MH is queried for the lot's documents.
+// makeLot records a lot and then sends it. After a crash in between, MH is queried for the lot's documents.
 func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	code, err := dte.NewCode(c.branch.Rand)
 	if err != nil {
@@ -304,7 +302,6 @@ func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotH
 	return err
 }
 
-// pollLots asks MH for the results of the lots that are due.
 func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
 	return c.eachDue(ctx, record.QueueLot, c.pollLot)
 }

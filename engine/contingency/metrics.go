@@ -18,7 +18,7 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		periods: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_contingency_periods_total",
-			Help: "Times that the branch went into contingency, including those that continued a period that had " +
+			Help: "Times that the branch entered contingency, including times that resumed a period that had " +
 				"just ended."}),
 		eventResults: record.NewCounters("dte_contingency_events_total",
 			"Contingency events that MH decided, by result: accepted, rejected.", "result", "accepted", "rejected"),
@@ -54,7 +54,7 @@ func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 	deadline("dte_contingency_correction_deadline_timestamp_seconds",
 		"When the first event that MH refused must be right: 24 h from the refusal.", o.CorrectionDeadline)
 	deadline("dte_contingency_technical_report_timestamp_seconds",
-		"When a contingency that MH has no event of reaches three days: then MH wants a technical report "+
+		"When a contingency without a sealed event reaches three days: then MH wants a technical report "+
 			"before the event. Set from a day before until MH has the report or the event.", o.TechnicalReport)
 	deadline("dte_refused_documents_deadline_timestamp_seconds", "When the first document that MH refused after the "+
 		"fact can no longer be corrected under its own code: 24 h from the refusal.", o.RefusedDeadline)

@@ -37,7 +37,7 @@ type Contingency struct {
 	// A sale reads the period and is stored under mu: no document of a period is stored after its end.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
-	begun     []time.Time    // the periods of the last hour
+	begun     []time.Time    // when periods began in the last hour
 	suspicion fairqueue.Bell // rung when MH may be away: the watch probes it
 	sizes     lotSizes
 
@@ -227,7 +227,8 @@ const (
 	// up to stableMax: an unstable connection does not cause a period every minute.
 	stableFor = 2 * time.Second
 	stableMax = 5 * time.Minute
-	// reportAfter is the time from a period's end to its event. Trouble within this time resumes the period.
+	// reportAfter is the time from a period's end to its event. If MH is away again within this time, the period
+	// resumes.
 	reportAfter  = 15 * time.Second
 	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
 	lotPoll      = 5 * time.Second // how often MH is asked about a lot
@@ -236,12 +237,13 @@ const (
 	lotsInFlight = 4 // lots on which MH works at once
 )
 
-// Options are the settings for life without MH.
+// Options are the settings of the contingency.
 type Options struct {
-	// Responsible answers for the events; MH requires a name and an identity document (schema of the event).
+	// Responsible is the person who answers for the events, with name and identity document (schema of the event).
 	Responsible record.Person
-	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. They
-	// distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only an unknown name or route means cause 3.
+	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. The
+	// addresses distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only an unknown name or route means
+	// cause 3.
 	Internet []string
 	// Hurry, for demonstrations and tests, divides the times of the contingency; default 1.
 	Hurry int
@@ -249,7 +251,6 @@ type Options struct {
 	LotSize, LotsInFlight int
 }
 
-// hurried returns a time divided by Options.Hurry.
 func (c *Contingency) hurried(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, c.options.Hurry))
 }
@@ -264,7 +265,8 @@ type law struct {
 	lotDocuments   int           // the most documents in one lot
 }
 
-// law returns today's law. The manuals of 2026 give what the bundle lacks (MF2 pp.19-20, MT1 §4.4, Normativa 2.0 p.31).
+// law returns today's law. Values that the bundle lacks are from the manuals of 2026 (MF2 pp.19-20, MT1 §4.4, Normativa
+// 2.0 p.31).
 func (c *Contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour,
 		eventDocuments: 1000, lotDocuments: 100}

@@ -76,7 +76,8 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH unless the branch is in contingency. Without an answer, the contingency begins at began.
+// Check probes MH unless the branch is in contingency. If MH does not answer, a contingency begins, dated from the time
+// began.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -120,7 +121,7 @@ func (c *Contingency) leave(ctx context.Context) error {
 		return nil
 	}
 	next := *c.period
-	// rounded up, because MH counts seconds: no document is later
+	// rounded up to MH's whole seconds: no document of the period is later
 	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second)
 	if err := c.movePeriod(ctx, &next, record.PeriodEnded); err != nil {
 		return err
@@ -130,7 +131,6 @@ func (c *Contingency) leave(ctx context.Context) error {
 	return nil
 }
 
-// movePeriod records a period in its present form.
 func (c *Contingency) movePeriod(ctx context.Context, p *Period, to storage.State) error {
 	_, err := c.moveRecord(ctx, p.entry(), to, p, &storage.Due{Queue: record.QueuePeriod, At: p.Began})
 	return err
@@ -255,7 +255,7 @@ func (c *Contingency) watch(ctx context.Context) {
 	}
 }
 
-// stable returns how long MH must have answered: longer if there were several recent periods.
+// stable returns how long MH must have answered before a period ends. It doubles with each recent period.
 func (c *Contingency) stable() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +299,7 @@ func (p *Period) MotiveOnDocument() string {
 	return ""
 }
 
-// Code returns the code of the period's record. The heads of the period's documents have it as Period.
+// Code returns the code of the period's record. It is Head.Period of the period's documents.
 func (p *Period) Code() string { return p.code.String() }
 
 // entry returns the period's record with its code and state only.
@@ -321,7 +321,7 @@ func (c *Contingency) periods() ([]*Period, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading contingency periods: %w", err)
 	}
-	slices.SortFunc(entries, func(a, b storage.Entry) int { return cmp.Compare(a.ID, b.ID) }) // times may be wrong
+	slices.SortFunc(entries, func(a, b storage.Entry) int { return cmp.Compare(a.ID, b.ID) }) // clocks may be wrong
 	var list []*Period
 	for _, entry := range entries {
 		if p, err := decodePeriod(entry); err == nil {
@@ -336,7 +336,7 @@ func (c *Contingency) periods() ([]*Period, error) {
 	return list, nil
 }
 
-// periodOf returns the period with a code, nil if the store has lost it: its documents have times of their own.
+// periodOf returns the period with a code, or nil if the store has lost the period: its documents have their own times.
 func (c *Contingency) periodOf(code string) (*Period, error) {
 	id, err := dte.ParseCode(code)
 	if err != nil {
@@ -353,7 +353,8 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause and of the causes that began before it was reported: MH counts them as one.
+// extendCause returns the end of a cause, or of later periods that began before the cause's report was due: MH counts
+// all as one cause.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

@@ -35,7 +35,7 @@ func CorrectionNumber(form string) int {
 	return n
 }
 
-// formRank orders forms by the time of their making; 0 means that the part is not a form.
+// formRank returns the place of a form in the order in which forms are made, or 0 if the part is not a form.
 func formRank(name string) int {
 	switch n := CorrectionNumber(name); {
 	case name == FormNormal:
@@ -76,13 +76,13 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is the doubt for FormSealed if a query found the document: then MH most likely holds the last form, and
-// its answer was lost. If MH refused the last form as already registered, the doubt is 0: then MH most likely holds the
-// form before it.
+// QueryDoubt is FormSealed's parameter doubt if a query found the document: then MH most likely holds the last form,
+// and MH's answer was lost. If MH refused the last form as already registered, doubt is 0: then MH most likely holds
+// the form before the last.
 const QueryDoubt = 2 * time.Second
 
-// Forms returns the names of the forms that a document was signed in, in the order in which they were made. parts are
-// the stored parts of the document; the head also names forms that are lost.
+// Forms returns the names of a document's signed forms, in the order in which they were made. parts are the stored
+// parts of the document; the head also names forms that are lost.
 func (h *Head) Forms(parts []storage.Part) []string {
 	var names []string
 	for _, f := range FormsOf(parts) {
@@ -156,7 +156,7 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 
 // Counters of an origin: counters 1 to 2,000 are the returned quantities of its lines; the counters below follow.
 const (
-	LineActive   = 1 << 24         // notes and returns in force on it: they block its invalidation
+	LineActive   = 1 << 24         // notes and returns in force: they block the origin's invalidation
 	LineCredited = LineActive + 1  // credited amounts, by kind, and then how many credit notes are in force
 	LineReturned = LineActive + 16 // amounts of returned lines, by kind
 )
@@ -167,9 +167,10 @@ type Draw struct {
 	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
 }
 
-// Effect returns the changes of an origin's counters that a document's change of state makes. from is 0 if the document
-// is appended. A credit note and a return take their draws when they are signed, in contingency too, and give them back
-// if MH refuses them or they are invalidated. A debit note adds room only while MH has accepted it.
+// Effect returns the changes of an origin's counters that a document's change of state makes. The state from is 0 for a
+// new document. A credit note and a return take their draws when they are signed, in contingency too, and give them
+// back if MH refuses them or they are invalidated. A debit note adds to the creditable amounts only while MH has
+// accepted it.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

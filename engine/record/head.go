@@ -35,10 +35,10 @@ type Head struct {
 	Response      *authority.Response `json:"response,omitempty"`
 	// Doubtful: the normal form may have reached MH. Query MH before sending the contingency form.
 	Doubtful bool `json:"doubtful,omitempty"`
-	// Why is the reason for deferring, for people. The names in JSON differ from those in Go.
+	// Why is the reason for deferring, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
-	// Period is the branch's contingency; "" if the document was deferred alone. Until is when the document was
-	// deferred: if it was deferred alone, its contingency ends at this time for MH.
+	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when the document
+	// was deferred: if it was deferred alone, its contingency ends at this time for MH.
 	Period string    `json:"period,omitempty"`
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
@@ -129,10 +129,10 @@ func (h *Head) FactsPart() string {
 	return PartFacts
 }
 
-// CorrectableUntil returns until when a refused document may be corrected under its own code: the refusal plus within.
-// It returns zero if the document may not be corrected: MH refused it at once (its customer has no document yet), MH
-// holds its code or number already, or it was issued against an origin (another document may have used the rest of the
-// origin meanwhile). Such a sale is issued again as a new document.
+// CorrectableUntil returns until when a refused document may be corrected under its own code: Refused plus the duration
+// within. It returns zero if the document may not be corrected: MH refused it at once (its customer has no document
+// yet), MH holds its code or number already, or it was issued against an origin (another document may have used the
+// rest of the origin meanwhile). Such a sale is issued again as a new document.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}
@@ -239,18 +239,18 @@ type View struct {
 	Stored int64
 }
 
-// Delivery is the progress of a document to its receiver and into the archive. A nil step is not needed.
+// Delivery is the progress of a document to its receiver and into the archive. A step that is not needed is nil.
 type Delivery struct {
 	Mail    *Step `json:"mail,omitempty"`
 	Archive *Step `json:"archive,omitempty"`
 }
 
-// Steps returns where d keeps its steps: of mail, and of the archive.
+// Steps returns the addresses of the steps: Mail, then Archive.
 func (d *Delivery) Steps() [2]**Step { return [2]**Step{&d.Mail, &d.Archive} }
 
 // Step is one delivery of a document.
 type Step struct {
-	Result string    `json:"result,omitempty"` // "" until it ends
+	Result string    `json:"result,omitempty"` // "" until the step ends
 	Since  time.Time `json:"since"`
 	Next   time.Time `json:"next,omitzero"`
 	// Away: the server did not accept this box. The step is tried again once the server accepts it.
@@ -278,8 +278,8 @@ func (s *Step) Pending() bool { return s != nil && s.Result == "" }
 // Failed reports whether the step was given up. It is false for nil.
 func (s *Step) Failed() bool { return s != nil && s.Result == StepFailed }
 
-// Postpone records a failed attempt and sets the time of the next attempt. The wait is as long as the step has been
-// tried so far, at least one minute and at most six hours. away: the server did not accept this box.
+// Postpone records a failed attempt and sets the time of the next attempt. The wait is the time since the step began,
+// at least one minute and at most six hours. away: the server did not accept this box.
 func (s *Step) Postpone(now time.Time, why error, away bool) {
 	s.Next = now.Add(min(max(now.Sub(s.Since), time.Minute), 6*time.Hour))
 	s.Error, s.Away = why.Error(), away
@@ -334,8 +334,9 @@ func Earliest(at *time.Time, t time.Time) {
 
 // OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil
 // if nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the
-// receiver if mail is set up and the document has an address, and to the archive if there is one. A record has only one
-// place in a queue: a pending invalidation uses this place, and the delivery gets it back after the invalidation.
+// receiver if the parameter mail is set and the document has an address, and to the archive if archive is set. A record
+// has only one place in a queue: a pending invalidation uses this place, and the delivery gets it back after the
+// invalidation.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

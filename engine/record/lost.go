@@ -49,11 +49,11 @@ func Part(store *storage.Store, code storage.Code, name string) ([]byte, error) 
 
 // Lost is a record that was taken out of its queue because a piece of it is lost.
 type Lost struct {
-	Code    string `json:"codigoGeneracion"` // of a document, or the code of another record
+	Code    string `json:"codigoGeneracion"` // or the code of a record that is not a document
 	Control string `json:"numeroControl,omitempty"`
 	Series  string `json:"series"` // the record's series in the store
 	Number  uint64 `json:"number"` // in the series
-	Queue   string `json:"queue"`  // where it waited; "" if its head cannot be read
+	Queue   string `json:"queue"`  // in which the record waited; "" if its head cannot be read
 	Why     string `json:"why,omitempty"`
 }
 
@@ -65,9 +65,9 @@ func (l *Lost) Name() string {
 	return fmt.Sprintf("%s %d %s", l.Series, l.Number, l.Code)
 }
 
-// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. They keep their
-// state and due time. Each start moves them back to their queues, because the store may have been repaired from a
-// medium that has the piece. LostRecords is safe for concurrent use.
+// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. The moved
+// records keep their state and due time. Each start moves them back to their queues, because the store may have been
+// repaired from a medium that has the piece. LostRecords is safe for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -157,8 +157,8 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 	return nil
 }
 
-// Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether there was
-// one.
+// Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether QueueLost
+// had the record.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {
@@ -170,7 +170,8 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 	return err == nil, err
 }
 
-// requeue moves a record to another queue. If somebody else moves it at the same time, requeue does nothing.
+// requeue moves a record to another queue. If another goroutine moves the record at the same time, requeue does
+// nothing.
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
 	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
 		Due: &storage.Due{Queue: queue, At: entry.Due.At}})
@@ -181,8 +182,8 @@ func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue st
 	return err
 }
 
-// List counts the records that are set aside, and returns at most limit of them. After these it lists the records that
-// Retry found outside of the queues; total excludes them.
+// List counts the records in QueueLost (total) and returns at most limit lost records: those in QueueLost first, then
+// the records that Retry found outside of the queues.
 func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// SendGauge sends a metric that is computed when it is collected: of a number, a bool, or a time (as Unix time, 0 for
-// none). labels are the names of the labels, each followed by its value.
+// SendGauge sends a metric that is computed when it is collected: value is a number, a bool, or a time (sent as Unix
+// time, a zero time as 0). labels are the names of the labels, each followed by its value.
 func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, labels ...string) {
 	v := 0.0
 	switch value := value.(type) {

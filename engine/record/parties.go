@@ -42,7 +42,7 @@ type Caller struct {
 	MailsOthers bool
 }
 
-// Person signs an invalidation, or asks for it. DocumentType is CAT-022.
+// Person is the responsible person or the applicant of an invalidation. DocumentType is CAT-022.
 type Person struct{ Name, DocumentType, Document string }
 
 // Permissions of this appliance in addition to those of SPEC 2.8.
@@ -116,10 +116,10 @@ type Receiver struct {
 	Numbers []string `json:"numbers,omitempty"` // of identification, NIT and NRC, without hyphens and spaces
 }
 
-// IssuerOf returns the issuer object of a document, which a donation names by its role.
+// IssuerOf returns the issuer object of a document: emisor, or donatario for a donation.
 func IssuerOf(document dte.Value) dte.Value { return part(document, "emisor", "donatario") }
 
-// Party returns the receiver object of a document or of its facts; a return names it documento.
+// Party returns the receiver object of a document or of its facts. Its name depends on the type of the document.
 func Party(document dte.Value) dte.Value {
 	return part(document, "receptor", "sujetoExcluido", "donante", "documento")
 }

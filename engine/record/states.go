@@ -34,7 +34,7 @@ const (
 	LotOpen storage.State = 48 // to be sent, or at MH
 	LotDone storage.State = 49
 
-	// a bundle that passed every step; its bytes are kept for ever, because documents name it
+	// a bundle that passed every check; its bytes are kept for ever, because documents name it
 	RuleAdmitted storage.State = 64
 	RuleStepBack storage.State = 65 // ends bundles and puts an earlier one back in force
 
@@ -47,7 +47,7 @@ const (
 
 	DayClosed storage.State = 112 // the closing of a day of a point of sale; it never changes
 
-	HookPlace storage.State = 128 // the webhook's place in the late results
+	HookPlace storage.State = 128 // the webhook's position in the feed of late results
 )
 
 // Queues of the store's due index.
@@ -68,8 +68,8 @@ const (
 	QueueLost = "lost"
 )
 
-// row is one state: its public name, the queues that a record in it may wait in, and the states that may follow. The
-// states of one kind of record differ only in their last four bits.
+// row is one state: its public name, the queues of records in this state, and the states that may follow. The states of
+// one kind of record differ only in their last four bits.
 type row struct {
 	state  storage.State
 	estado string // SPEC section 3; "": no public name; lookups wait while a document is Signed
@@ -120,7 +120,6 @@ var table = []row{
 	{HookPlace, "", nil, to(HookPlace)},
 }
 
-// rows is the table, indexed by state.
 var rows = func() (rows [256]row) {
 	for _, r := range table {
 		rows[r.state] = r

@@ -35,7 +35,7 @@ func Learn(learned ...*bundle.Type) error {
 	}
 }
 
-// Forget removes a type that no document has.
+// Forget removes a type. The caller makes sure that the store has no document of the type.
 func Forget(document string) {
 	next := maps.Clone(types())
 	delete(next, document)
@@ -77,8 +77,8 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 	return nil
 }
 
-// Successor returns what a bundle changes of its type's known description. It is an error if the description could harm
-// stored documents: see bundle.Type.Succeeds.
+// Successor returns the names of the fields of a type's known description that a new description t changes. An error
+// means that t could harm stored documents: see bundle.Type.Succeeds.
 func Successor(t *bundle.Type) (changed []string, err error) {
 	before := TypeOf(t.Document)
 	for _, o := range Known() {
@@ -97,7 +97,6 @@ func Successor(t *bundle.Type) (changed []string, err error) {
 	return t.Succeeds(before)
 }
 
-// unknownType is returned for types without a description.
 var unknownType = &bundle.Type{}
 
 // TypeOf returns the known description of a document type; for an unknown type it is empty.

@@ -46,7 +46,6 @@ func (h *Head) Days() []uint32 {
 // mostDays is the most days that a record may have in the store. A document is corrected for a few days at most.
 const mostDays = 200
 
-// walkChunk is how many records a walk reads at once.
 const walkChunk = 256
 
 // Stored is a document of the store.
@@ -91,8 +90,8 @@ func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) 
 	}
 }
 
-// EachDocument calls fn for the documents of the days from from to to (yyyy-mm-dd, both inclusive), by day and then by
-// id. It ends when fn returns ErrEnough. Any other error of fn ends the walk and is returned.
+// EachDocument calls fn for each document dated between two days, from and to (yyyy-mm-dd, inclusive), by day and id.
+// It ends when fn returns ErrEnough. Any other error of fn ends the walk and is returned.
 func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry,
 	*Head) error) error {
 	first, err := time.Parse(time.DateOnly, from)
