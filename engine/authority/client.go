@@ -1,5 +1,5 @@
 // Package authority speaks MH's protocol over HTTP: login, reception, query. The outcome of a sending is Accepted,
-// Rejected or Unknown; Unknown says whether MH could have received the document.
+// Rejected or Unknown; for Unknown, Outcome.Sent says whether MH may have received the document.
 package authority
 
 import (
@@ -36,14 +36,14 @@ type Options struct {
 	NIT       string        // the user of the API: the issuer's NIT without hyphens
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
-	UserAgent string        // MH requires one on every call (MT1 §4)
-	// Transport of the requests. Default: a connpool.Link to BaseURL whose Run is not called: it connects when a
-	// request comes.
+	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
+	// Transport of the requests. Default: a connpool.Link to BaseURL whose Run is not called: it connects when there is
+	// a request.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
-	// Rehearsal accepts the seals of a simulated authority in production. Without it they give ErrSimulated.
+	// Rehearsal accepts the seals of a simulated authority in production. Otherwise such a seal gives ErrSimulated.
 	Rehearsal bool
 }
 
@@ -55,7 +55,7 @@ type Client struct {
 
 	logins singleflight.Group
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	token   string
 	expires time.Time
 	refusal error // MH's latest refusal of the credentials; nil after a good login
@@ -65,7 +65,7 @@ type Client struct {
 }
 
 // Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not
-// affect it. It may be a second late, never early. It is zero before the first answer.
+// affect it. The result may be a second late, never early; it is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +144,7 @@ type Submission struct {
 var (
 	// ErrSimulated: an appliance in production received a seal of the simulated authority.
 	ErrSimulated = errors.New("the seal is a simulated one, in production")
-	// ErrAnswer: the answer is not MH's.
+	// ErrAnswer: the answer does not have MH's form.
 	ErrAnswer = errors.New("the answer is not one of MH's")
 	// ErrQuery: MH refused the query itself. This proves nothing about the document.
 	ErrQuery = errors.New("MH refuses the query")
@@ -158,7 +158,8 @@ func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 
-// send posts a document or event that MH accepts or rejects. NotFound answers only a query: here it becomes Unknown.
+// send posts a document or event that MH accepts or rejects. Only a query can have the result NotFound: send returns
+// Unknown instead.
 func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
 	o := c.ask(ctx, path, body, code)
 	if o.Kind == NotFound {
@@ -175,7 +176,8 @@ func (c *Client) Invalidate(ctx context.Context, e Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
-// Query asks MH for the document with a code (MT1 §4.3). The Response of Accepted is the document's, as MH holds it.
+// Query asks MH for the document with a code (MT1 §4.3). If the outcome is Accepted, Response is MH's answer about the
+// document.
 func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 	defer c.observe("query", &o)()
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
@@ -353,7 +355,7 @@ func (c *Client) Collect(ch chan<- prometheus.Metric) {
 // maxAnswer is the largest answer that the client reads, in bytes.
 const maxAnswer = 1 << 20
 
-// ask posts a body and reads MH's answer about the document code.
+// ask posts a body and reads MH's answer about the document with a code.
 func (c *Client) ask(ctx context.Context, path string, body any, code string) Outcome {
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, path, body)
 	if err != nil {
@@ -362,7 +364,7 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends one request with a token, and renews a refused token once: MH did not receive the request.
+// exchange sends a request. If MH refuses the token, it logs in and sends again, once: MH ignored the first sending.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte

@@ -60,7 +60,7 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 // Rejected: MH has accepted no document of the lot, for the returned reason.
 func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
-	// The version of a lot is 1 in MT1's own answer.
+	// Version 1 is that of the example in MT1.
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": sendID, "version": 1,
 		"nitEmisor": c.options.NIT, "documentos": jws}
 	status, answer, sent, err := c.exchange(ctx, http.MethodPost, "/fesv/recepcionlote/", body)

@@ -18,7 +18,7 @@ import (
 // ErrCredentials means that MH refuses the user or the password. A retry does not help.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
-// The refusals that name a remedy. Both are ErrCredentials.
+// Refusals with a known remedy. Both are ErrCredentials.
 var (
 	ErrPasswordExpired = fmt.Errorf("%w: the password of MH's API has expired", ErrCredentials)       // code 103
 	ErrPasswordChange  = fmt.Errorf("%w: the password of MH's API has to be changed", ErrCredentials) // codes 104, 105
@@ -115,7 +115,7 @@ func (c *Client) login(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// readLogin reads MH's answer to a login. MH sends errors over HTTP 200 with status ERROR, or over 401.
+// readLogin reads MH's answer to a login. MH sends errors with HTTP 200 and status ERROR, or with HTTP 401.
 func readLogin(status int, answer []byte) (token string, err error) {
 	r, _ := readAnswer(answer)
 	body, _ := readAnswer(r["body"])          // an unreadable body has no token
@@ -134,7 +134,7 @@ func readLogin(status int, answer []byte) (token string, err error) {
 	return "", fmt.Errorf("%w: HTTP %d: %s", refusal(said, refused), status, said)
 }
 
-// authCode finds a code of MT2 anywhere in the answer: the manuals do not print the body that carries it.
+// authCode finds a code of MT2 anywhere in the answer: the manuals do not show which member has the code.
 var authCode = regexp.MustCompile(`\b1(?:0[0-9]|1[01])\b`)
 
 func refusal(said string, refused bool) error {

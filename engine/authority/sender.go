@@ -13,7 +13,7 @@ import (
 // How often the sender tries a document (MT1 §3.3: 8 s, then query, at most two resends).
 const (
 	resends = 2
-	Queries = resends + 1 // unanswered queries that leave the outcome open
+	Queries = resends + 1 // after so many unanswered queries the outcome is Unknown
 )
 
 // Span is a period whose records the store has lost, because the branch was restored from an earlier backup.
@@ -38,8 +38,7 @@ type Sender struct {
 }
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the
-// document, it sends again, at most twice. doubtful: the document may have been sent before; sent is
-// when it was last sent.
+// document, it sends again, at most twice. doubtful: the document may have been sent before, last at the time sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}
@@ -92,15 +91,15 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			break // the login hangs: another try would wait as long
 		}
 	}
-	// A query so soon that does not find the document proves nothing: MH may still work on the document.
+	// That a query does not find the document so soon proves nothing: MH may still work on the document.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
 
-// SettleRefusal finds out whether a refusal is final. It may not be if MH answers "already registered", or if the
-// document was sent before without an answer; sent is when it was last sent without an answer, zero for never. If MH
-// holds our code, it holds the document, and the outcome is Accepted. If MH holds only the number, under another code,
-// the outcome is Rejected. Rejected is certain; Unknown means that the result cannot be known yet.
+// SettleRefusal finds out whether a refusal is final. A refusal may not be final if MH answers "already registered", or
+// if an earlier sending had no answer; sent is the time of the last sending without an answer, or zero. If MH holds our
+// code, it holds the document, and the outcome is Accepted. If MH holds only the number, under another code, the
+// outcome is Rejected. Rejected is certain; Unknown means that the result cannot be known yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
 	why := "MH refuses a document, and may still accept an earlier sending that had no answer"

@@ -13,7 +13,7 @@ import (
 	"dtegate/storage"
 )
 
-// Requirements returns the minimums of Manual Funcional 2.0, XXIV, for all known types of documents and for the events.
+// Requirements returns how many tests MH requires of each known document type and of the events (MF2 XXIV).
 func Requirements() (list []Sealed) {
 	for _, t := range record.Known() {
 		if t.Tests > 0 {
@@ -44,7 +44,7 @@ type Sealed struct {
 	Refused int    `json:"refused"`
 }
 
-// Missing returns the number still to be sent.
+// Missing returns the number of tests that are still to be sent.
 func (s Sealed) Missing() int { return max(0, s.Wanted-s.Sealed-s.Waiting) }
 
 // Tally counts the branch's records towards MH's authorisation. A call reads at most mostEvents new records.
@@ -105,8 +105,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	return a, nil
 }
 
-// addTotal adds a list's total of documents to counts. An invalidated document counts
-// twice: MH has sealed it, and also its invalidation.
+// addTotal adds a list's total to counts. An invalidated document counts twice: MH has sealed it, and its invalidation.
 func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]

@@ -94,8 +94,8 @@ func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
 	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.issuer.Ambiente, point, date))}
 }
 
-// CloseDay closes a day of the caller's point of sale, and reports whether it was open until now. A day is closed once:
-// later calls return the stored Z. Errors: *refusal.Error.
+// CloseDay closes a day of the caller's point of sale. A day is closed once: later calls return the stored Z, with made
+// false. Errors: *refusal.Error.
 func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, now time.Time) (z *Closing, made bool,
 	err error) {
 	key := r.closingKey(c.Point.ID, date)
@@ -130,7 +130,7 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	if err != nil {
 		return nil, false, refusal.Internal(err)
 	}
-	// If we crash before the record is durable, the next call closes the day; later, it finds the Z.
+	// If we crash before the record is durable, the next call closes the day; if we crash later, it finds the Z.
 	if _, err := a.Append(storage.Draft{Code: storage.Code(code), State: record.DayClosed, Head: head}); err != nil {
 		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
 	}
@@ -258,9 +258,9 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	d.number(h)
 	estado := record.Estado(entry.State)
 	switch {
-	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // lost; the goods are sold again
+	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // lost: the sale is issued again
 		estado = record.EstadoRejected
-	case estado == "": // signed, and MH has not answered: a Z never changes
+	case estado == "": // MH has not answered, and a Z cannot wait
 		estado = record.EstadoContingency
 	}
 	group := of(d.groups, [2]string{h.Document, estado})
@@ -346,7 +346,7 @@ func vatOf(summary dte.Value) dte.Amount {
 	return vat
 }
 
-// Kinds of a day's closing for documents with an effect, in addition to the kinds of bundle.Type.
+// Kinds under which a closing counts notes and returns. The kinds of other documents are in bundle.Type.
 const (
 	debit            = "debit"
 	credit           = "credit"
@@ -354,9 +354,9 @@ const (
 	returnedPurchase = "return of a purchase"
 )
 
-// closingKind returns the kind under which a closing counts a document; "" means that no sum includes it. A note or a
-// return has an effect on the sum that includes its origin. If the origin cannot be read, closingKind returns an error,
-// and the kind for the origin of a sale.
+// closingKind returns the kind under which a closing counts a document; "" means that no sum includes it. The kind of a
+// note or a return depends on its origin. If the origin cannot be read, closingKind returns an error and the kind for
+// an origin that is a sale.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

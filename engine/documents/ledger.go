@@ -38,14 +38,15 @@ type ledger struct {
 	builder map[uint64]struct{} // records that changed while build reads a day; nil: build is not reading
 }
 
-// maxTouched is the most changes kept for the next query. After more, all days are read again at their next use.
+// maxTouched is the most changes kept for the next query. After more changes, all days are read again at their next
+// use.
 const maxTouched = 1 << 15
 
 func newLedger(store *storage.Store, rest func() func()) *ledger {
 	return &ledger{store: store, rest: rest, days: make(map[string]*day), building: make(chan struct{}, 1),
 		touched: make(map[uint64]struct{}),
 		read: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_list_records_read_total",
-			Help: "Records read to list documents and their totals: each once, when it is new or changed, and those " +
+			Help: "Records read to list documents and their totals: each once when new or changed, and the records " +
 				"of each page."})}
 }
 
@@ -109,7 +110,7 @@ func (d *day) put(entry storage.Entry, h *record.Head, amount dte.Amount) error 
 	return nil
 }
 
-// firstAbove returns the index of the first row above an id.
+// firstAbove returns the index of the first row whose id is above after.
 func (d *day) firstAbove(after uint64) int {
 	i, _ := slices.BinarySearchFunc(d.rows, after+1, func(r row, id uint64) int { return cmp.Compare(r.id, id) })
 	return i
@@ -222,7 +223,7 @@ func (l *ledger) follow() error {
 	if err == nil {
 		err = l.refresh(l.days, touched)
 	}
-	if err != nil { // the taken changes are lost: read the days again at their next use
+	if err != nil { // the changes taken from touched are lost: read the days again at their next use
 		clear(l.days)
 	}
 	return err
@@ -281,7 +282,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 // chunk is how many records are read at once.
 const chunk = 256
 
-// catchUp puts the records above tip, up to an id, into days, and moves tip along.
+// catchUp puts the records with ids above tip, up to upTo, into days, and advances tip.
 func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
 	for *tip < upTo {
 		entries, err := l.store.Page(*tip, chunk)
@@ -301,7 +302,6 @@ func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
 	return nil
 }
 
-// refresh reads changed records again.
 func (l *ledger) refresh(days map[string]*day, touched map[uint64]struct{}) error {
 	if len(days) == 0 || len(touched) == 0 {
 		return nil

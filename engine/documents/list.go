@@ -59,10 +59,11 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// A search compares these values; empty: all. Key is an Idempotency-Key of PointID or the caller's, on any day.
+	// A search compares these values; empty: all. Key is an Idempotency-Key of the point of sale PointID, or of the
+	// caller's; From and To do not limit it.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
-	// After is the id of the last document of the page before, 0 for the first page; Limit 1 to 500.
+	// After is the id of the last document of the page before, 0 for the first page. Limit is 1 to 500.
 	After int64
 	Limit int
 }
@@ -109,7 +110,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 	}
 	l := &Listing{}
 	q := query{days: days, match: match, amount: f.Amount, after: uint64(f.After), limit: f.Limit}
-	if f.ControlNumber != "" || f.Receiver != "" { // the ledger has neither: read the records
+	if f.ControlNumber != "" || f.Receiver != "" { // the ledger lacks these values: read the records
 		q.limit = searchChunk
 	}
 	for read := 0; ; {
@@ -132,7 +133,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it has just changed, or does not match
+			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise the document does not match, or no longer
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
@@ -241,14 +242,15 @@ func line(entry storage.Entry, h *record.Head, estado string) Line {
 // Late is a result that came after the answer to the till: for a document issued in contingency or settled after a
 // crash, or for an invalidation. If MH refuses the invalidation, the document is still PROCESSED.
 type Late struct {
-	Cursor uint64 // grows; the reader's place
+	Cursor uint64 // grows; a reader continues after it
 	Info
 	ControlNumber string
 	PointID       int64
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that this store announced no result with the cursor: it is another box's, or a restored store's.
+// ErrCursor means that this store announced no result with the cursor: the cursor is from another box, or the store was
+// restored from an older backup.
 var ErrCursor = storage.ErrCursor
 
 // maxChanges is the largest number of changes in one answer.

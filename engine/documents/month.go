@@ -23,7 +23,7 @@ type MonthReader struct {
 // NewMonthReader returns a reader of a store.
 func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{store, 256, 1 << 18} }
 
-// MonthPage is some documents, by day and then by id.
+// MonthPage is a page of documents, by day and then by id.
 type MonthPage struct {
 	Documents []books.Document `json:"documents"`
 	Next      uint64           `json:"next"` // the place after which the next page begins; 0 on the last page

@@ -22,10 +22,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NumberGuard stops the numbering when a witness outside of the box knows higher numbers than the store: an old copy of
-// the store was put back, or another box numbers the same series. MH has no query for a series' last number: its query
-// needs a codigoGeneracion (MT1 §4.3). But MH refuses a number that is used twice, and the archive lists the sealed
-// documents.
+// NumberGuard stops the numbering when MH or the archive knows higher numbers of a series than the store: an old copy
+// of the store was put back, or another box numbers the same series. MH cannot be asked for the last number of a series
+// (MT1 §4.3), but it refuses a number that is used twice. The archive lists the sealed documents.
 type NumberGuard struct {
 	store   *storage.Store
 	issuer  record.Issuer
@@ -35,7 +34,7 @@ type NumberGuard struct {
 	series  prometheus.Gauge
 }
 
-// NewNumberGuard returns a guard with the holds that earlier runs stored: a restart does not end a hold.
+// NewNumberGuard returns a guard. A restart does not end a stop: the store has the series that earlier runs held.
 func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
 	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
@@ -53,13 +52,13 @@ func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive
 	return g
 }
 
-// Gauge returns a metric: the number of series with a higher number at a witness than in the store.
+// Gauge returns a metric: the number of series for which MH or the archive knows higher numbers than the store.
 func (g *NumberGuard) Gauge() prometheus.Collector { return g.series }
 
-// Witnesses outside of the box.
+// Who knows a higher number: storage.Witness.Medium.
 const byMH, byArchive = "MH", "archive"
 
-// names are the witnesses' names for tills and operators.
+// names are the texts for byMH and byArchive in messages to tills and operators.
 var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"},
 	byArchive: {"el archivo", "the archive"}}
 
@@ -102,7 +101,7 @@ func (g *NumberGuard) refuseFor(list []storage.Witness) {
 			"): nothing is numbered before dtectl recover"})
 }
 
-// Behind returns nil if no witness knows higher numbers than the store, otherwise a *refusal.Error of CodeStoreBehind.
+// Behind returns a *refusal.Error of CodeStoreBehind while the numbering is stopped, otherwise nil.
 func (g *NumberGuard) Behind() error {
 	if err := g.ahead.Load(); err != nil {
 		return err
@@ -110,8 +109,8 @@ func (g *NumberGuard) Behind() error {
 	return nil
 }
 
-// NumberTaken is called when MH holds a number of ours under another code. MH refused the document, and its number is
-// spent. MH would refuse the next numbers too, therefore the numbering stops. words is MH's text.
+// NumberTaken must be called when MH refuses a document because MH has its number under another code. MH would refuse
+// the next numbers too, therefore the numbering stops. The parameter words is MH's text.
 func (g *NumberGuard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -130,8 +129,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 // maxUnknown is the most archived files of unknown documents that are read: some may belong to other branches.
 const maxUnknown = 500
 
-// AskArchive looks in the archive for documents of these points of sale, dated from from to to (both inclusive), with
-// numbers that the store lacks. If it finds one, the numbering stops. Errors: the archive's.
+// AskArchive looks in the archive for documents of the given points of sale, dated between from and to (inclusive),
+// with higher numbers than the store. If it finds such a document, the numbering stops. Errors: the archive's.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil
@@ -174,7 +173,7 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 	return nil
 }
 
-// weighUnknown compares the number of an archived document with the last number of its series in the store.
+// weighUnknown adds an archived document to ahead if the store has no number of its series that is as high.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	ahead map[string]storage.Witness) error {
 	held, err := g.archive.Fetch(ctx, key, archive.MaxObject)

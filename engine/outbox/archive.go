@@ -70,7 +70,7 @@ func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 	for i, ext := range ArchiveFiles {
 		key := ArchivePath(box.o.Issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
-			// The archive may have lost only the other file. This one stays: a PDF that is printed today may differ.
+			// This file is intact. It is not replaced, because a PDF that is printed today may differ.
 			if o, err := box.o.Delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
 				held[i].Tag = o.Tag
 				continue
@@ -104,7 +104,8 @@ type ArchiveCheck struct {
 	Archive  *archive.Archive
 	Slug     string // of the issuer
 	Ambiente string // CAT-001
-	// Read makes the check read every object. Otherwise the store's tag, or the archive's SHA-256, is enough.
+	// Read makes the check read every object. Otherwise it compares the ETag with the store's or, if they differ, the
+	// SHA-256 that the archive reports.
 	Read bool
 	// Shared: other branches of the issuer use the same prefix; unknown documents may belong to them.
 	Shared   bool
@@ -236,7 +237,8 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	return nil
 }
 
-// owner returns the document in an object's name, or nil; file is -1 if it is not the name of a document's file.
+// owner returns the document and the file (index of ArchiveFiles) in an object's name. h is nil if the store lacks the
+// document; file is -1 if the object is not a document's file.
 func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
 	for i, ext := range ArchiveFiles {
@@ -281,7 +283,7 @@ func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *reco
 	return nil
 }
 
-// missing queries the objects that the listing lacked by key.
+// missing queries, by their keys, the objects that the listing lacked.
 func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group) error {
 	if !slices.ContainsFunc(c.owed, func(files [2]bool) bool { return files[0] || files[1] }) {
 		return nil

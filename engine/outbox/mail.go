@@ -32,7 +32,7 @@ var (
 	errSetup = errors.New("the mail server does not accept this box")
 )
 
-// mailTo makes one attempt to mail a document and records the result in s, unless ctx ends before it is known.
+// mailTo makes one attempt to mail a document and records the result in s, unless ctx ends before the result is known.
 func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Entry, to, id string) {
 	now := box.o.Now()
 	if box.o.Delivery.Mail == nil {
@@ -148,7 +148,7 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	return f
 }
 
-// Mailing is a message about a document besides the document's own: a resend, or a message before the seal.
+// Mailing is a letter, a message apart from a document's delivery: a resend, or a message before MH's seal.
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
@@ -168,7 +168,7 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 // Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server accepted the message; if not, it is in the outbox, or Refused
+	Sent                   bool // the mail server accepted the message; otherwise the outbox has it, or Refused
 	Refused                bool // the mail server refused the message for good
 }
 
@@ -177,7 +177,8 @@ const resendWait = 5 * time.Second
 
 // Resend mails a document to an address, or to its receiver if the address is empty. Another address than the
 // receiver's needs the caller's MailsOthers; otherwise the error is a *refusal.Error of CodePermission. The letter is
-// stored before anything is sent. If the mail server does not accept it within five seconds, it is sent later.
+// stored before anything is sent. If the mail server does not accept the letter within five seconds, the outbox sends
+// it later.
 func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c record.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
@@ -226,7 +227,8 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 // Mailable reports whether mail can be sent to a receiver's address, by the address's form alone.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
-// post puts a letter into the outbox, before the waiting records. done may be nil; it gets the first result.
+// post puts a letter into the outbox, before the waiting records. done, if not nil, receives the result of the first
+// attempt.
 func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error {
 	code, err := dte.NewCode(box.o.Rand)
 	if err != nil {
@@ -254,7 +256,7 @@ func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error 
 	return nil
 }
 
-// answerWaiting sends the result of the first attempt at a letter to the waiting caller: "" if it will be tried again.
+// answerWaiting sends the result of a letter's first attempt to the waiting caller; "" means that more attempts follow.
 func (box *Outbox) answerWaiting(code storage.Code, result string) {
 	box.delivery.mu.Lock()
 	defer box.delivery.mu.Unlock()
@@ -294,7 +296,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 		box.mailTo(ctx, &l.Step, document, l.To, messageID(entry.Code))
 	}
 	if l.Step == before {
-		return nil // stopping
+		return nil // the program is stopping
 	}
 	head, err := json.Marshal(l)
 	if err != nil {
@@ -346,7 +348,8 @@ func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	return nil
 }
 
-// MailBeforeSeal mails a document that was issued in contingency, if Delivery.Contingency is set. A crash may lose it.
+// MailBeforeSeal mails a document that was issued in contingency, if Delivery.Contingency is set. A crash may lose the
+// message.
 func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
 	if !box.o.Delivery.Contingency || box.o.Delivery.Mail == nil {
 		return

@@ -90,10 +90,10 @@ type metrics struct{ mailed, archived *prometheus.CounterVec }
 func newMetrics() *metrics {
 	return &metrics{
 		mailed: record.NewCounters("dte_mail_total", "Attempts to mail a document, by result: sent, refused (for "+
-			"good), later, setup (the server does not take this box), given_up.", "result", "sent", "refused", "later",
+			"good), later, setup (the server refuses this box), given_up.", "result", "sent", "refused", "later",
 			"setup", "given_up"),
 		archived: record.NewCounters("dte_archive_total", "Attempts to archive a document, by result: stored, "+
-			"conflict, invalid (both for good), later, setup (the store does not take this box), full.", "result",
+			"conflict, invalid (both for good), later, setup (the archive refuses this box), full.", "result",
 			"stored", "conflict", "invalid", "later", "setup", "full"),
 	}
 }
@@ -114,7 +114,8 @@ type Delivery struct {
 	Contingency bool
 	// GiveUpAfter is how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1).
 	GiveUpAfter time.Duration
-	// Look gives the Trade, Color and Greeting of messages. The document and Printer give its other fields.
+	// Look gives the Trade, Color and Greeting of messages. Look's other fields come from the document and from
+	// Printer.
 	Look mail.Look
 }
 
@@ -377,7 +378,7 @@ func (b *breaker) fail(now time.Time, why error) {
 	}
 }
 
-// reset records that the server accepted this box, or that no record needs it.
+// reset records that the server accepted this box, or that no record needs the server.
 func (b *breaker) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

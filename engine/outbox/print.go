@@ -48,7 +48,7 @@ func (box *Outbox) Printed(ctx context.Context, code dte.Code, c record.Caller, 
 	return b, notPrinted(err, "La versión legible no pudo generarse")
 }
 
-// notPrinted returns the answer to an error of printing: to a token that has used up its share, or with a message.
+// notPrinted returns the refusal for an error of printing: CodeBusy if the token has used up its share, or message.
 func notPrinted(err error, message string) error {
 	var busy *fairqueue.Busy
 	switch {
@@ -66,10 +66,10 @@ const LinkHolders = -1
 
 var errNoPrinter = errors.New("this branch prints nothing")
 
-// Print lays out a document. It waits for the turn of who: a token's id, LinkHolders, or fairqueue.House. Errors: a
-// *fairqueue.Busy if who has used up its share, or the printer's.
-func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
-	return box.print(ctx, who, func(b *bytes.Buffer, p *pdf.Printer) error {
+// Print lays out a document. It waits for the token's turn; token is a token's id, LinkHolders or fairqueue.House.
+// Errors: a *fairqueue.Busy if the token has used up its share, or the printer's.
+func (box *Outbox) Print(ctx context.Context, token int64, d pdf.Document, l pdf.Layout, escpos bool) ([]byte, error) {
+	return box.print(ctx, token, func(b *bytes.Buffer, p *pdf.Printer) error {
 		d.Rest = box.o.GiveWay()
 		if escpos {
 			return p.ESCPOS(b, d, l)
@@ -78,11 +78,11 @@ func (box *Outbox) Print(ctx context.Context, who int64, d pdf.Document, l pdf.L
 	})
 }
 
-func (box *Outbox) print(ctx context.Context, who int64, do func(*bytes.Buffer, *pdf.Printer) error) ([]byte, error) {
+func (box *Outbox) print(ctx context.Context, token int64, do func(*bytes.Buffer, *pdf.Printer) error) ([]byte, error) {
 	if box.o.Delivery.Printer == nil {
 		return nil, errNoPrinter
 	}
-	leave, err := box.delivery.printing.Enter(ctx, who)
+	leave, err := box.delivery.printing.Enter(ctx, token)
 	if err != nil {
 		return nil, err
 	}
@@ -146,9 +146,9 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive, which works for life. It returns "" if the archive lacks the
-// requested version: it has only the letter-size version of documents that MH sealed.
-func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string, life time.Duration) (string,
+// Link returns a link to a document's PDF in the archive. The link works for the duration validity. Link returns "" if
+// the archive lacks the requested version: it has only the letter-size version of documents that MH sealed.
+func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string, validity time.Duration) (string,
 	error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {
 		return "", nil
@@ -161,7 +161,7 @@ func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, lay
 	if err != nil || !h.Archived() {
 		return "", refusal.Internal(err)
 	}
-	link, err := box.o.Delivery.Archive.Presign(ctx, ArchivePath(box.o.Issuer.Slug, h, "pdf", r.Code), life,
+	link, err := box.o.Delivery.Archive.Presign(ctx, ArchivePath(box.o.Issuer.Slug, h, "pdf", r.Code), validity,
 		`inline; filename="`+r.Code+`.pdf"`)
 	return link, refusal.Internal(err)
 }

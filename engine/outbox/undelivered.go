@@ -104,12 +104,12 @@ func (u *Undelivered) Collect(ch chan<- prometheus.Metric) {
 		oldest  time.Time
 		trouble string
 	}{{"mail", u.Mail, u.MailOldest, u.MailTrouble}, {"archive", u.Archive, u.ArchiveOldest, u.ArchiveTrouble}} {
-		record.SendGauge(ch, "dte_delivery_backlog", "What waits to be mailed and to be archived.", s.waiting, "step",
+		record.SendGauge(ch, "dte_delivery_backlog", "Deliveries that wait, by step: mail, archive.", s.waiting, "step",
 			s.step)
 		record.SendGauge(ch, "dte_delivery_oldest_timestamp_seconds",
-			"Since when the oldest of it waits. As Unix time; 0 when there is none.", s.oldest, "step", s.step)
+			"When the oldest waiting delivery began, as Unix time; 0 if no delivery waits.", s.oldest, "step", s.step)
 		record.SendGauge(ch, "dte_delivery_blocked",
-			"1 while the server does not take this box and is left alone: see /status for the reason.", s.trouble != "",
+			"1 while the server refuses this box and attempts pause: see /status for the reason.", s.trouble != "",
 			"step", s.step)
 	}
 	record.SendGauge(ch, "dte_delivery_given_up", "Documents and letters that were refused for good or given up: "+
@@ -149,7 +149,7 @@ func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 }
 
 // settleGivenUp replaces the given-up steps of a document and of the letters about it, and returns their number. The
-// letters move with change. archive: the document's step of the archive is replaced even if it succeeded.
+// letters' records get the parameter change. archive: the document's archive step is replaced even if it succeeded.
 func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, archive bool,
 	replace func(*record.Step) *record.Step, change storage.Change) (n int, err error) {
 	err = box.o.Documents.ChangeDelivery(ctx, storage.Code(code), func(d *record.Delivery) {

@@ -38,8 +38,8 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each at least once, signed with an HMAC. Its place is a record of
-// the store: after a restart it continues after the last accepted post.
+// Hook posts late results to an address: in order, each at least once, signed with an HMAC. Its place in the feed is a
+// record of the store: after a restart it continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
@@ -51,7 +51,7 @@ type Hook struct {
 	waiting prometheus.GaugeFunc
 }
 
-// Times of a post: it ends after hookTimeout and is tried again after hookPause; the pause doubles up to hookLongest.
+// A post ends after hookTimeout. A failed post is repeated after hookPause; the pause doubles up to hookLongest.
 const (
 	hookTimeout = 15 * time.Second
 	hookPause   = time.Second
@@ -68,7 +68,7 @@ func NewHook(o HookOptions) *Hook {
 		"Posts of late results, by result: taken, refused (an answer that is not 2xx), lost (no answer).", "result",
 		"taken", "refused", "lost")
 	h.waiting = prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dte_webhook_late_seconds",
-		Help: "How long the webhook has not taken the late results that wait for it; 0 while none wait."}, h.late)
+		Help: "How long posts of late results have failed; 0 while they succeed."}, h.late)
 	return h
 }
 
@@ -123,7 +123,7 @@ func (h *Hook) Run(ctx context.Context) error {
 func (h *Hook) step(ctx context.Context) error {
 	body, next, err := h.o.Next(ctx, h.after)
 	if errors.Is(err, storage.ErrCursor) {
-		// The announcement at the place was lost. Posting every result again is better than losing some.
+		// The store has lost the result at the cursor. Posting every result again is better than losing some.
 		h.o.Logger.Error("the store has lost the webhook's place: it begins anew", "cursor", h.after)
 		h.after = 0
 		return nil
@@ -172,12 +172,12 @@ func Signature(secret []byte, timestamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// place is the head of the hook's record.
 type place struct {
 	Cursor uint64 `json:"cursor"`
 }
 
-// findPlace reads the place. A hook without a place begins after all existing results: the till finds those by polling.
+// findPlace reads the place. A hook without a place begins after all existing results: a till has read the existing
+// results by polling.
 func (h *Hook) findPlace(ctx context.Context) error {
 	code, _, err := h.o.Store.Lookup(h.key.Key)
 	if err == nil {

@@ -32,7 +32,7 @@ var (
 // nor activo: the caller decides.
 type Certificate struct {
 	NIT       string    // without hyphens, as in the file
-	NotBefore time.Time // zero if the file lacks it or it is unreadable
+	NotBefore time.Time // zero if missing or unreadable
 	NotAfter  time.Time
 	Active    bool
 }
@@ -135,7 +135,7 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic compares the file's two keys: MH would refuse the signatures (802) long after the sale.
+// matchPublic compares the file's two keys: if they differ, MH would refuse each signature (802).
 func matchPublic(text string, want *rsa.PublicKey) error {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -184,7 +184,7 @@ var ErrNotDemo = errors.New("only a key made for a demonstration can be written 
 
 // DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made, so that a
 // demonstration starts as a real installation does: from a .crt and a password. MH knows no such certificate. The
-// file holds the private key in the clear, as MH's do. Errors: ErrNotDemo.
+// private key is in the file in the clear, as in MH's files. Errors: ErrNotDemo.
 func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time) ([]byte, error) {
 	if k == nil || k.private == nil || !k.demo {
 		return nil, ErrNotDemo
@@ -215,7 +215,7 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is like Seal at a thousandth of the cost, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
+// DemoSeal is Seal with few iterations, therefore fast, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo

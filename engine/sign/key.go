@@ -56,7 +56,7 @@ func (k *Key) NotAfter() time.Time { return k.until }
 
 // Generate makes a new key of the given size in bits, 1024 to 8192. MH does not know the key: it is for demonstrations
 // and tests. DemoCertificate writes only such keys. A key of less than 2048 bits signs six times as fast, for tests
-// with millions of signatures; no reader accepts it.
+// with millions of signatures; ParsePEM, ParseCertificate and Open refuse such a key.
 func Generate(bits int) (*Key, error) {
 	const least = 1024 // the minimum of crypto/rsa
 	if bits < least || bits > maxBits {
@@ -151,7 +151,7 @@ func (Key) String() string               { return "[signing key]" }
 func (Key) MarshalText() ([]byte, error) { return []byte("[signing key]"), nil }
 func (Key) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, "[signing key]") }
 
-// SealPrivate encrypts an Ed25519 key, that of a chain's director, for the disk in the way of Seal.
+// SealPrivate encrypts the Ed25519 key of a chain's director for the disk, as Seal does.
 func SealPrivate(k ed25519.PrivateKey, passphrase []byte) ([]byte, error) {
 	return sealPrivate(k, passphrase, iterations)
 }
@@ -333,7 +333,7 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 // ErrForeign means that a JWS was not made by Sign with this key.
 var ErrForeign = errors.New("not a signature of this key")
 
-// Verify returns nil if the signer's own key made the JWS. A JWS of an earlier key is foreign too.
+// Verify returns nil if the signer's own key made the JWS. A JWS of an earlier key gives ErrForeign too.
 func (s *Signer) Verify(jws []byte) error {
 	dot := bytes.LastIndexByte(jws, '.')
 	if !bytes.HasPrefix(jws, []byte(header)) || dot < len(header) {

@@ -29,8 +29,8 @@ const (
 	spare = 3
 	// patience is how long a request waits for a connection to a silent server: a sale tries three times.
 	patience = 300 * time.Millisecond
-	// liveliness is the longest silence of a server that still counts as reachable. While it counts, a request waits
-	// for a connection that other requests use.
+	// liveliness is the longest silence of a server that still counts as reachable. While the server counts as
+	// reachable, a request waits for other requests to free a connection.
 	liveliness = 2 * time.Second
 )
 
@@ -62,7 +62,7 @@ type Link struct {
 	ready     fairqueue.Bell // see Ready
 	kick      fairqueue.Bell // wakes Run
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	idle     []*conn    // the most recently used is last
 	live     int        // connections that are open, idle or busy
 	dialing  int
@@ -142,7 +142,7 @@ func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	return c.roundTrip(req)
 }
 
-// Run keeps spare connections ready until ctx ends, then closes them. Replacing spares keeps the name fresh.
+// Run keeps spare connections ready until ctx ends, then closes them. Each new connection may look the name up again.
 func (l *Link) Run(ctx context.Context) error {
 	defer l.Close()
 	l.mu.Lock()
@@ -197,7 +197,7 @@ func newMetrics() *metrics {
 	return m
 }
 
-// step counts a step of a connect. It took no time if it was not reached.
+// step counts a step of a connect. took is 0 if the step was not reached.
 func (m *metrics) step(name string, took time.Duration, failed bool) {
 	if failed {
 		m.failures.WithLabelValues(name).Inc()

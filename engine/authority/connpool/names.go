@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// namesFresh is the age at which a name is looked up again. The resolver does not say how long an answer holds.
+	// namesFresh is the age at which a name is looked up again. The resolver does not return how long an answer is
+	// valid.
 	namesFresh = time.Minute
 	// namesRetry is the time between a failed look-up and the next look-up.
 	namesRetry = 5 * time.Second
@@ -29,7 +30,7 @@ type names struct {
 	err       error         // of the latest look-up
 }
 
-// get returns the known addresses, or waits for a look-up if there are none.
+// get returns the known addresses, or waits for a look-up if no address is known.
 func (n *names) get(ctx context.Context) ([]netip.Addr, error) {
 	n.refresh(namesFresh)
 	for {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxLife is the longest time that a connection may be idle. A server that closes earlier shortens it.
+	// maxLife is the longest time that a connection may be idle. Link.life is shorter if the server closes idle
+	// connections earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
 	// retryFirst is the pause after a failed connect before the next connect for a spare; it doubles up to retryMax.
@@ -25,7 +26,7 @@ const (
 	stale = time.Second
 )
 
-// ErrNotReady means that a request found no connection in its time. Nothing was sent.
+// ErrNotReady means that a request got no connection in time. Nothing was sent.
 var ErrNotReady = errors.New("no connection is ready")
 
 // conn is one connection of the pool: idle, or given to one request.
@@ -33,8 +34,8 @@ type conn struct {
 	link   *Link
 	wire   *http.ClientConn
 	since  time.Time // idle since
-	retire time.Time // when it is replaced if it is still idle
-	gone   bool      // it is no longer counted in live
+	retire time.Time // when Run replaces the connection if it is still idle
+	gone   bool      // no longer counted in Link.live
 }
 
 // roundTrip sends a request. The connection is free again when the answer has been read to its end.
@@ -54,7 +55,7 @@ func (c *conn) roundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// release returns the connection to the pool if it can carry another request; otherwise it closes it.
+// release returns the connection to the pool if it can carry another request; otherwise it closes the connection.
 func (c *conn) release() {
 	if c.wire.Available() > 0 {
 		c.link.put(c)
@@ -68,7 +69,7 @@ func (c *conn) close() {
 	c.link.forget(c)
 }
 
-// body is an answer's body. When it was read to its end, its connection is free again; otherwise it ends.
+// body is an answer's body. At its end, or when it is closed, the connection is released.
 type body struct {
 	io.ReadCloser
 	conn *conn
@@ -106,7 +107,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	turn := make(chan *conn, 1)
 	l.waiting = append(l.waiting, turn)
 	if l.live == 0 {
-		l.names.refresh(0) // notReady names the name server if it does not answer either
+		l.names.refresh(0) // finds out for notReady whether the name server answers
 	}
 	l.fill(true)
 	l.mu.Unlock()
@@ -271,8 +272,8 @@ func (l *Link) learn(granted time.Duration) {
 	}
 }
 
-// fill starts as many connects as waiters and missing spares need. Soon after a failure, it starts connects only if
-// demanded, for waiters, and none for spares. The caller holds mu.
+// fill starts as many connects as waiters and missing spares need. Soon after a failure it starts connects only for
+// waiters, and only if demanded is set. The caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
 	early := now.Before(l.retry)
