@@ -303,8 +303,8 @@ func TestBacklog_Deadlines(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := count{owed: &Backlog{}, law: law{event: 24 * time.Hour, documents: 72 * time.Hour}, open: c.open,
-			contingency:   newContingency(t, &moves{}, sending{}, at),
-			ends: map[string]time.Time{"ended": at.Add(-240 * time.Hour)}}
+			contingency: newContingency(t, &moves{}, sending{}, at),
+			ends:        map[string]time.Time{"ended": at.Add(-240 * time.Hour)}}
 		if err := n.add(c.queue, storage.Entry{State: c.state, Head: head}); err != nil {
 			t.Fatal(err)
 		}
