@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +19,7 @@ import (
 	"time"
 
 	"dtegate/cmd/cmdtest"
+	"dtegate/cmd/cmdtest/boxtest"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/sign"
@@ -99,19 +98,7 @@ func newBranch(t testing.TB, rules ...string) *branch {
 		}
 	})
 	b.key, b.sealed = signing()
-	b.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Issuers: []simulator.Issuer{{NIT: testNIT, Password: "secreto-mh.2026", PublicKey: b.key.Public()}}})
-	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- b.sim.Serve(ctx, protocol, manage) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	b.mh = protocol.Addr().String()
+	b.sim, b.mh = boxtest.Authority(t, b.key)
 	b.fill(b.mh)
 	for _, name := range slices.Concat(everyday, rules) {
 		b.ship(name)

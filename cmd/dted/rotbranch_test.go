@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/cmdtest/boxtest"
 	"dtegate/cmd/dted/config"
 	"dtegate/cmd/dtesim/simulator"
@@ -49,17 +48,9 @@ func newStanding(t *testing.T) *atRest {
 			t.Fatal(err)
 		}
 	}
-	a.sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-		Issuers: []simulator.Issuer{{NIT: boxtest.NIT, Password: "secreto-mh.2026", PublicKey: a.Key.Public()}}})
-	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- a.sim.Serve(ctx, protocol, manage) }()
-	t.Cleanup(func() {
-		stop()
-		must(<-served)
-	})
-	a.Set("127.0.0.1:1\"", protocol.Addr().String()+"\"")
+	sim, mh := boxtest.Authority(t, a.Key)
+	a.sim = sim
+	a.Set("127.0.0.1:1\"", mh+"\"")
 	a.Set("mark = \"mark\"\n", "mark = \"mark\"\ndisk_reserve = \"1MiB\"\n")
 	a.Authority()
 	a.Write("authority.password", []byte("secreto-mh.2026\n"))

@@ -1,5 +1,13 @@
 // Package enginetest has what tests of a branch play in: a branch and MH in real or in fake time, requests of tills,
 // mail servers, buckets and the rules of a shelf.
+//
+// The house has five such worlds, each of which tells a difference of its own:
+//
+//   - World: the engine in the test's process, a clock that the test sets, MH over a socket.
+//   - Box: the engine in fake time (testing/synctest), MH over pipes that can be refused, cut or emptied.
+//   - gateway/tilltest.Branch: a World with the gateway before it; requests of tills over a socket.
+//   - cmd/cmdtest/boxtest.Box: the folder of a branch as dted and dtectl read it, and its forty ways to be broken.
+//   - engine/fleet/fleettest: the chain's store; its tests give it Boxes.
 package enginetest
 
 import (
@@ -105,10 +113,12 @@ type World struct {
 	Store  *storage.Store
 	Engine *engine.Engine
 	Now    func() time.Time // the clock's
-	Clock  clock
-	Box    *recordmac.Key // of the shelf
-	Pinned []bundle.Key   // instead of the tests' own
-	log    *slog.Logger   // of the shelf; quiet
+	// ambiente is CAT-001's: "00" in all worlds but those of NewWorldIn.
+	ambiente string
+	Clock    clock
+	Box      *recordmac.Key // of the shelf
+	Pinned   []bundle.Key   // instead of the tests' own
+	log      *slog.Logger   // of the shelf; quiet
 	// Points and returned are shelf.Options' own.
 	Points   int
 	Returned func(rulestore.StepBack)
@@ -181,10 +191,26 @@ var Quiet = slog.New(slog.DiscardHandler)
 // NewWorld makes a branch with a fresh store, and an authority that knows the branch.
 func NewWorld(t testing.TB) *World {
 	t.Helper()
-	w := NewSim(t)
+	return NewSim(t).create()
+}
+
+// NewWorldIn is NewWorld in an ambiente (CAT-001), with other settings of the engine and, if now is not nil, by another
+// clock. In production it accepts simulated seals.
+func NewWorldIn(t testing.TB, ambiente string, now func() time.Time, change func(*engine.Options)) *World {
+	t.Helper()
+	w := newSim(t, ambiente)
+	w.Change = change
+	if now != nil {
+		w.Now = now
+	}
+	return w.create()
+}
+
+func (w *World) create() *World {
+	w.T.Helper()
 	w.Fs = disktest.New(disktest.Strict)
 	if err := storage.Create(w.storeOptions(w.Fs)); err != nil {
-		t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.Open(w.Fs, w.Fs)
 	return w
@@ -205,13 +231,16 @@ func NewWorldOnDisk(t testing.TB) *World {
 }
 
 // NewSim makes a world that has only its authority yet.
-func NewSim(t testing.TB) *World {
+func NewSim(t testing.TB) *World { return newSim(t, "00") }
+
+func newSim(t testing.TB, ambiente string) *World {
 	t.Helper()
-	w := &World{T: t}
+	w := &World{T: t, ambiente: ambiente}
 	w.Clock.Set(Start)
 	w.Now = w.Clock.now
 	w.Sim = simulator.New(simulator.Options{Seed: 1, Now: func() time.Time { return w.Now() }, Logger: Quiet,
-		Issuers: []simulator.Issuer{{NIT: TestNIT, Password: "secreto-mh.2026", PublicKey: Common(t).Key.Public()}}})
+		AllowProduction: ambiente == "01",
+		Issuers:         []simulator.Issuer{{NIT: TestNIT, Password: "secreto-mh.2026", PublicKey: Common(t).Key.Public()}}})
 	w.Server = httptest.NewServer(w.Sim.Protocol())
 	return w
 }
@@ -250,9 +279,9 @@ func (w *World) start(seen vfs.FS) (err error) {
 // Client starts the engine over a way to MH.
 func (w *World) Client(way http.RoundTripper, url string) (err error) {
 	w.Wire = &wire{Under: way}
-	w.mh = authority.New(authority.Options{BaseURL: url, NIT: TestNIT, Password: "secreto-mh.2026", Ambiente: "00",
-		UserAgent: "test",
-		Now:       func() time.Time { return w.Now() }, Transport: w.Wire, AnswerTimeout: 5 * time.Second})
+	w.mh = authority.New(authority.Options{BaseURL: url, NIT: TestNIT, Password: "secreto-mh.2026",
+		Ambiente: w.ambiente, Rehearsal: w.ambiente == "01", UserAgent: "test",
+		Now: func() time.Time { return w.Now() }, Transport: w.Wire, AnswerTimeout: 20 * time.Second})
 	return w.remake(nil)
 }
 
@@ -272,6 +301,7 @@ func (w *World) options(shelf *rulestore.Store) engine.Options {
 		Logger:    Quiet,
 		Now:       func() time.Time { return w.Now() },
 	}
+	o.Issuer.Ambiente = w.ambiente
 	if shelf == nil {
 		o.Rules = Common(w.T).Book
 	}

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -20,29 +19,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
-	"dtegate/engine/authority"
 	"dtegate/engine/contingency"
-	"dtegate/engine/dte"
+	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
-	"dtegate/engine/rulestore"
-	"dtegate/engine/sign"
 	"dtegate/gateway"
 	"dtegate/gateway/apitest"
 	"dtegate/plugins"
-	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
-const (
-	nit = "06141804941035"
-	// Token is the till's token.
-	Token = "the token of the till in this test"
-)
+// Token is the till's token.
+const Token = "the token of the till in this test"
 
 // Branch is a branch and its authority. Its clock runs as the process's does, from another day.
 type Branch struct {
@@ -56,48 +46,6 @@ type Branch struct {
 	client *http.Client
 	done   sync.WaitGroup
 }
-
-// key is the same for all branches of a process.
-var key = sync.OnceValues(func() (*sign.Key, error) { return sign.Generate(1024) })
-
-var (
-	booksMu sync.Mutex
-	books   = make(map[string]*rulestore.Book)
-)
-
-// allRules is every rule of this repository for an ambiente, both generations, loaded once a process.
-func allRules(t testing.TB, ambiente string) (*rulestore.Book, error) {
-	booksMu.Lock()
-	defer booksMu.Unlock()
-	if books[ambiente] != nil {
-		return books[ambiente], nil
-	}
-	// the previous generation is in force
-	early := func() time.Time { return time.Date(2025, 11, 3, 14, 0, 0, 0, time.UTC) }
-	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: early}
-	if err := storage.Create(options); err != nil {
-		return nil, err
-	}
-	store, err := storage.Open(options)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close()
-	shelf := rulestore.New(rulestore.Options{Store: store, Host: plugintest.Host(t, "compiler"),
-		Interpreter: plugintest.Host(t, "interpreter"),
-		Keys:        bundle.Keys{Pinned: []bundle.Key{plugintest.Key()}}, Ambiente: ambiente, Logger: quiet, Now: early})
-	shipped := make(map[string][]byte)
-	for _, name := range plugins.Names {
-		shipped[name] = plugintest.Bundle(t, name)
-	}
-	if err := shelf.Load(context.Background(), shipped); err != nil {
-		return nil, err
-	}
-	books[ambiente] = shelf.Book()
-	return books[ambiente], nil
-}
-
-var quiet = slog.New(slog.DiscardHandler)
 
 // tillContract is the contract that every exchange of a till with a branch is checked against.
 var tillContract = sync.OnceValues(func() (*apitest.Contract, error) {
@@ -133,43 +81,21 @@ func Open(t testing.TB, ambiente string, begin time.Time) *Branch {
 // OpenWith is Open with other settings of the engine.
 func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.Options)) *Branch {
 	t.Helper()
-	must := func(err error) {
-		if err != nil {
-			t.Helper()
-			t.Fatal(err)
-		}
-	}
-	signing, err := key()
-	must(err)
 	contract, err := tillContract()
-	must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	connections := &http.Transport{}
 	b := &Branch{t: t, client: &http.Client{Transport: contract.Transport(connections)}}
 	b.Set(begin)
+	w := enginetest.NewWorldIn(t, ambiente, b.Now, func(o *engine.Options) {
+		o.DoubtFor = time.Millisecond
+		o.Contingency = contingency.Options{Hurry: 200,
+			Responsible: record.Person{Name: "María López", DocumentType: "13", Document: "012345678"}}
+		set(o)
+	})
+	b.Sim, b.Engine, b.Store = w.Sim, w.Engine, w.Store
 	ctx, stop := context.WithCancel(context.Background())
-
-	protocol, manage, tills := listen(t), listen(t), listen(t)
-	b.Sim = simulator.New(simulator.Options{Seed: 1, Now: b.Now, Logger: quiet, AllowProduction: ambiente == "01",
-		Issuers: []simulator.Issuer{{NIT: nit, Password: "secreto-mh.2026", PublicKey: signing.Public()}}})
-	b.run(func() error { return b.Sim.Serve(ctx, protocol, manage) })
-
-	options := storage.Options{Dir: "/data", MarkPath: "/mark", FS: vfs.NewMem(), Logger: quiet, Now: b.Now}
-	must(storage.Create(options))
-	b.Store, err = storage.Open(options)
-	must(err)
-	book, err := allRules(t, ambiente)
-	must(err)
-	client := authority.New(authority.Options{BaseURL: "http://" + protocol.Addr().String(), NIT: nit,
-		Password: "secreto-mh.2026", Ambiente: ambiente, UserAgent: "tilltest", Now: b.Now,
-		AnswerTimeout: 20 * time.Second, Rehearsal: ambiente == "01"})
-	settings := engine.Options{Store: b.Store, Signer: sign.New(signing), Authority: client, Rules: book,
-		Issuer: issuer(ambiente), Logger: quiet, Now: b.Now, DoubtFor: time.Millisecond,
-		Contingency: contingency.Options{
-			Responsible: record.Person{Name: "María López", DocumentType: "13", Document: "012345678"},
-			Hurry:       200}}
-	set(&settings)
-	b.Engine, err = engine.New(settings)
-	must(err)
 	b.run(func() error { return b.Engine.Run(ctx) })
 
 	mac := hmac.New(sha256.New, []byte("secret"))
@@ -180,8 +106,12 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 			"SUJETO_EXCLUIDO",
 			"COMPROBANTE_RETENCION", "ANULACION"}}})
 	door := gateway.New(gateway.Options{Sales: b.Engine, Documents: b.Engine.Documents(), Outbox: b.Engine.Outbox(),
-		Tokens: table, Logger: quiet, Now: b.Now, Slug: "tienda",
+		Tokens: table, Logger: enginetest.Quiet, Now: b.Now, Slug: "tienda",
 		Limits: gateway.Limits{Rate: 1_000_000, Burst: 1_000_000}})
+	tills, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	b.run(func() error { return door.Serve(ctx, tills) })
 	b.URL = "http://" + tills.Addr().String()
 	t.Cleanup(func() {
@@ -191,9 +121,7 @@ func OpenWith(t testing.TB, ambiente string, begin time.Time, set func(*engine.O
 		}
 		stop()
 		b.done.Wait()
-		if err := b.Store.Close(); err != nil {
-			t.Errorf("closing the store: %v", err)
-		}
+		w.Close()
 	})
 	return b
 }
@@ -206,31 +134,11 @@ func (b *Branch) run(f func() error) {
 	})
 }
 
-func listen(t testing.TB) net.Listener {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ln
-}
-
 // Now is the branch's time, and MH's.
 func (b *Branch) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
 // Set sets the clocks of the branch and of MH to a time.
 func (b *Branch) Set(now time.Time) { b.ahead.Store(int64(time.Until(now))) }
-
-func issuer(ambiente string) record.Issuer {
-	member := func(name string, v dte.Value) dte.Member { return dte.Member{Name: name, Value: v} }
-	return record.Issuer{ID: 1, Slug: "tienda", Ambiente: ambiente, Facts: dte.Obj(
-		member("nit", dte.Str(nit)), member("nrc", dte.Str("2390516")), member("nombre", dte.Str("Abarrotes La Ceiba")),
-		member("codActividad", dte.Str("47111")), member("descActividad", dte.Str("Venta en supermercados")),
-		member("nombreComercial", dte.Null()), member("direccion", dte.Obj(member("departamento", dte.Str("06")),
-			member("municipio", dte.Str("23")), member("distrito", dte.Str("14")), member("complemento",
-				dte.Str("Calle Arce 1020")))),
-		member("telefono", dte.Str("22571234")), member("correo", dte.Str("a@example.com")))}
-}
 
 // Answer is what the branch answered to a request.
 type Answer struct {

@@ -4,16 +4,20 @@ package boxtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
 	"dtegate/plugins/plugintest"
@@ -105,6 +109,24 @@ type Box struct {
 	t   testing.TB
 	Dir string
 	Key *sign.Key // that signs its documents
+}
+
+// Authority serves an MH that knows the issuer by its key, until the test ends; address is that of its protocol.
+func Authority(t testing.TB, key *sign.Key) (mh *simulator.Simulator, address string) {
+	t.Helper()
+	mh = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Issuers: []simulator.Issuer{{NIT: NIT, Password: "secreto-mh.2026", PublicKey: key.Public()}}})
+	protocol, manage := cmdtest.Listen(t), cmdtest.Listen(t)
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- mh.Serve(ctx, protocol, manage) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return mh, protocol.Addr().String()
 }
 
 // New makes a faultless box, before its first start; mh is the address of its authority. The box's key did not come in
