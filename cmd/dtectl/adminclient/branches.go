@@ -8,29 +8,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"dtegate/cmd/dted/config"
 	"dtegate/cmd/term"
 )
 
 // silence is the longest wait for a branch's first answer; after it the branch has failed.
 const silence = 30 * time.Second
 
+// branchesAtOnce is how many branches of a list are asked at once.
+const branchesAtOnce = 16
+
 // BranchFlags name one branch, as Flags do, or a list of branches.
 type BranchFlags struct {
 	Branches string `type:"existingfile" placeholder:"FILE" help:"List of branches, see deploy/examples/branches.txt."`
-	Parallel int    `default:"16" help:"Branches at once."`
-	Resume   string `type:"path" placeholder:"FILE" help:"Notes the failed branches; if it exists, asks only them."`
 	Flags
 
 	Patience time.Duration `kong:"-"` // longest wait for a branch's first answer; 0: silence
@@ -39,30 +37,10 @@ type BranchFlags struct {
 // Open returns the branches to ask.
 func (f *BranchFlags) Open(top *Options) ([]*Gateway, error) {
 	if f.Branches == "" {
-		if f.Resume != "" {
-			return nil, errors.New("--resume: there is one branch only; name a list with --branches")
-		}
 		g, err := f.Flags.Open(top)
 		return []*Gateway{g}, err
 	}
-	list, err := ReadBranches(f.Branches)
-	if err != nil || f.Resume == "" {
-		return list, err
-	}
-	b, err := os.ReadFile(f.Resume)
-	if errors.Is(err, fs.ErrNotExist) {
-		return list, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading what failed before: %w", err)
-	}
-	failed := strings.Fields(string(b))
-	list = slices.DeleteFunc(list, func(g *Gateway) bool { return !slices.Contains(failed, g.URL) })
-	if len(list) == 0 {
-		return nil, fmt.Errorf("no branch of %s is in %s: all are done; remove it to begin again", f.Branches, f.Resume)
-	}
-	term.Fprintf(term.Err, "going on with %d branches that failed before\n", len(list))
-	return list, nil
+	return ReadBranches(f.Branches)
 }
 
 // ReadBranches reads a list of branches. Files of tokens are relative to the list.
@@ -105,8 +83,8 @@ func ReadList(path string, read func(line string) error) error {
 }
 
 // Each asks every branch, several at once, and prints each branch's output under its address, in the order of the list.
-// A branch that the flags name without a list gets no address line. Each fails when a branch fails, names the failed
-// branches, and notes them for --resume.
+// A branch that the flags name without a list gets no address line. Each fails when a branch fails, and names the failed
+// branches.
 func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
 	out io.Writer) error) error {
 	list, err := f.Open(top)
@@ -127,7 +105,7 @@ func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx conte
 			term.Fprintf(term.Out, "  FAILED: %v\n", faults[i])
 		}
 	}
-	return f.Failed(list, faults)
+	return Failed(list, faults)
 }
 
 // ShowFlags are the flags of a verb that shows the answers of branches.
@@ -166,7 +144,7 @@ func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int)
 	bar := term.NewGauge(term.Err)
 	defer bar.Clear()
 	var g errgroup.Group
-	g.SetLimit(max(1, f.Parallel))
+	g.SetLimit(branchesAtOnce)
 	for i := range list {
 		g.Go(func() error {
 			if faults[i] = awake(ctx, list[i], cmp.Or(f.Patience, silence)); faults[i] == nil {
@@ -185,17 +163,12 @@ func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int)
 	return faults
 }
 
-// Failed returns an error that names the failed branches, nil when no branch failed, and notes them for --resume.
-func (f *BranchFlags) Failed(list []*Gateway, faults []error) error {
+// Failed returns an error that names the failed branches, nil when no branch failed.
+func Failed(list []*Gateway, faults []error) error {
 	var urls []string
 	for i, g := range list {
 		if faults[i] != nil {
 			urls = append(urls, g.URL)
-		}
-	}
-	if f.Resume != "" {
-		if err := config.WriteFile(f.Resume, []byte(strings.Join(append(urls, ""), "\n"))); err != nil {
-			return err
 		}
 	}
 	if len(urls) == 0 {

@@ -14,8 +14,7 @@ import (
 	"dtegate/plugins/plugintest"
 )
 
-// Verbs go to every branch of a list, in its order. A silent branch is given up soon and named; --resume asks only
-// those that failed.
+// Verbs go to every branch of a list, in its order. A silent branch is given up soon and named.
 func TestBranches(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
@@ -45,8 +44,7 @@ func TestBranches(t *testing.T) {
 	}
 	list := "# " + filepath.Base(dir) + "\n" + urls[0] + " token\n" + silent.URL + " token\n" + urls[1] + " token\n\n" +
 		urls[2] + " token\n"
-	resume := filepath.Join(dir, "failed")
-	flags := adminclient.BranchFlags{Branches: put("branches.txt", list), Resume: resume, Parallel: 2,
+	flags := adminclient.BranchFlags{Branches: put("branches.txt", list),
 		Patience: 200 * time.Millisecond}
 	said := cmdtest.Capture(t, func() {
 		err := (&statusCommand{adminclient.ShowFlags{BranchFlags: flags}}).Run(t.Context(), &adminclient.Options{})
@@ -58,26 +56,6 @@ func TestBranches(t *testing.T) {
 		"\n  FAILED: it said nothing for 200ms\n" + urls[1] + "\n"
 	if !strings.Contains(said, want) {
 		t.Errorf("said\n%s\nwant\n%s", said, want)
-	}
-	if b, err := os.ReadFile(resume); err != nil || string(b) != silent.URL+"\n" {
-		t.Errorf("noted %q, %v", b, err)
-	}
-	before := asked[0]
-	push := &PushCommand{Reason: "test", Files: []string{put("x.dterule",
-		string(plugintest.Bundle(t, "contingencia/v4")))}, BranchFlags: flags}
-	cmdtest.Capture(t, func() {
-		if err := push.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(),
-			"1 of 1 branches failed: "+silent.URL) {
-			t.Errorf("resumed: %v", err)
-		}
-	})
-	if asked[0] != before {
-		t.Error("a branch that had not failed was asked again")
-	}
-	put("failed", "")
-	if err := (&listCommand{ShowFlags: adminclient.ShowFlags{BranchFlags: flags}}).Run(t.Context(), &adminclient.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "all are done") {
-		t.Errorf("all done: %v", err)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestPush(t *testing.T) {
 	}
 	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule",
 		string(plugintest.Bundle(t, "contingencia/v4")))},
-		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Parallel: 4}}
+		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list)}}
 	err := c.Run(t.Context(), &adminclient.Options{})
 	if err == nil || !strings.Contains(err.Error(), "2 of 12 branches failed: ") || !strings.Contains(err.Error(),
 		urls[3]) || !strings.Contains(err.Error(), urls[7]) {
@@ -107,7 +107,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// A push shows every step of each branch of a list, and --resume asks only those that failed.
+// A push shows every step of each branch of a list. A repeated push skips what a branch has already.
 func TestPush_Steps(t *testing.T) {
 	dir := t.TempDir()
 	put := filesIn(t, dir)
@@ -125,8 +125,7 @@ func TestPush_Steps(t *testing.T) {
 	}
 	c := &PushCommand{Reason: "test", Files: []string{put("x.dterule",
 		string(plugintest.Bundle(t, "contingencia/v4")))},
-		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list), Resume: filepath.Join(dir, "failed"),
-			Parallel: 2}}
+		BranchFlags: adminclient.BranchFlags{Branches: put("branches", list)}}
 	said := cmdtest.Capture(t, func() {
 		if err := c.Run(t.Context(), &adminclient.Options{}); err == nil || !strings.Contains(err.Error(),
 			"1 of 3 branches failed: "+bad) {
@@ -140,7 +139,7 @@ func TestPush_Steps(t *testing.T) {
 	offices[1].refuse = false
 	said = cmdtest.Capture(t, func() {
 		if err := c.Run(t.Context(), &adminclient.Options{}); err != nil {
-			t.Errorf("resumed: %v", err)
+			t.Errorf("repeated: %v", err)
 		}
 	})
 	if offices[0].pushes != 1 || offices[1].pushes != 2 || offices[2].pushes != 1 ||
@@ -155,7 +154,7 @@ func TestPush_NotSent(t *testing.T) {
 	server := httptest.NewServer(&office{refuse: true})
 	defer server.Close()
 	c := &PushCommand{Reason: "test", BranchFlags: adminclient.BranchFlags{Branches: put("branches", server.URL+" "+
-		put("token", "secret")+"\n"), Parallel: 1}}
+		put("token", "secret")+"\n")}}
 	for _, name := range []string{"contingencia/v4", "contingencia/v3"} {
 		c.Files = append(c.Files, put(name[13:]+".dterule", string(plugintest.Bundle(t, name))))
 	}

@@ -56,7 +56,7 @@ func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) er
 				term.Fprintf(term.Err, "%s  FAILED: %v\n", list[i].URL, fault)
 			}
 		}
-		err = c.Failed(list, faults)
+		err = adminclient.Failed(list, faults)
 	}
 	term.Fprintf(term.Err, "%d documents\n", out.n)
 	return err
