@@ -43,9 +43,6 @@ func TestRejected(t *testing.T) {
 				return // no bundle of its generation ships
 			}
 			ours := issue(t, name, r, ask(theirs))
-			if faults := r.filler.Check(ours.Append(nil)); len(faults) > 0 {
-				t.Errorf("breaks its schema: %v", faults)
-			}
 			a := compare(theirs, ours)
 			if own := kind == "amount" || kind == "shape"; own && len(a.beyond)+len(a.other) == 0 {
 				t.Error("the document is the one that MH refused")

@@ -31,9 +31,6 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("JSON at byte %d (%s): %s", e.Offset, e.Path, e.Message)
 }
 
-// Fault returns the error as a fault of the request.
-func (e *SyntaxError) Fault() Fault { return Fault{Path: e.Path, Code: e.Code, Message: e.Message} }
-
 // Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, anything after the value and more than
 // MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount fails for a
 // number that does not fit an Amount. The Value keeps no reference to data.

@@ -354,8 +354,5 @@ func (r *run) breachNumber(fi int, s *slot) verdict {
 }
 
 func (r *run) path(f *field) string {
-	if r.document {
-		return expandPath(f.document, r.index[:])
-	}
 	return expandPath(f.path, r.index[:])
 }

@@ -9,7 +9,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// run is one Fill or Check. Runs are pooled: their slices keep their capacity, and the texts of a document stay
+// run is one Fill. Runs are pooled: their slices keep their capacity, and the texts of a document stay
 // reachable until the next document or until the collector empties the pool.
 type run struct {
 	strange  []dte.Sum // see strangeSums
@@ -24,7 +24,6 @@ type run struct {
 
 	faults        []dte.Fault
 	limit         int              // largest number of faults
-	document      bool             // set by Check: paths are paths of the document, not of the facts
 	index         [maxArrays]int32 // current index of each "[]" above the current place
 	leavePayments bool             // see FillOptions
 	quiet         int              // above 0 inside a condition that is only evaluated, not enforced
@@ -252,45 +251,6 @@ func (r *run) fillTaxes(f *field, si int32) {
 			case "valor":
 				s.amount(int64(t.Amount))
 			}
-		}
-	}
-}
-
-// load puts a value of a complete document into the slot at si, and reports members that the layout does not have.
-func (r *run) load(fi int, si int32, v *dte.Value) {
-	f := &r.filler.fields[fi]
-	s := &r.slots[si]
-	s.scalar(v)
-	switch v.Kind() {
-	case dte.KindObject:
-		first := r.grow(f.members + f.shadows)
-		r.slots[si].first = first
-		if f.item {
-			return
-		}
-		members := v.Members()
-		for i := range members {
-			m := &members[i]
-			at := position(r.filler.fields, f, m.Name)
-			if (at < 0 || at >= f.members) && f.types&typeObject != 0 && f.rule != nil && f.rule.closed {
-				r.report(dte.Fault{Path: join(r.path(f), m.Name), Code: dte.FaultUnknown,
-					Message: "el campo no existe en este documento"}, false)
-			}
-			if at >= 0 {
-				r.load(f.first+at, first+int32(at), &m.Value)
-			}
-		}
-	case dte.KindArray:
-		items := v.Items()
-		r.slots[si].count = int32(len(items))
-		if !f.item || f.arrays >= maxArrays {
-			return
-		}
-		first := r.grow(len(items))
-		r.slots[si].first = first
-		for i := range items {
-			r.index[f.arrays] = int32(i)
-			r.load(f.first, first+int32(i), &items[i])
 		}
 	}
 }

@@ -1,5 +1,4 @@
-// Package schema fills a document from facts by its published JSON Schema, and checks complete documents. It does no
-// I/O and reads no clock.
+// Package schema fills a document from facts by its published JSON Schema. It does no I/O and reads no clock.
 //
 // # Filling
 //
@@ -36,7 +35,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Filler writes and checks the documents of one schema: one type in one generation. It is safe for concurrent use.
+// Filler writes the documents of one schema: one type in one generation. It is safe for concurrent use.
 type Filler struct {
 	fields   []field
 	out      Outputs
@@ -137,7 +136,7 @@ func (f *Filler) Numbers() int { return f.numbers }
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
-	r.facts, r.computed, r.document, r.limit = facts, c, false, opt.MaxFaults
+	r.facts, r.computed, r.limit = facts, c, opt.MaxFaults
 	r.leavePayments = opt.LeavePayments
 	if r.limit <= 0 {
 		r.limit = defaultMaxFaults
@@ -162,26 +161,6 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 		return nil, slices.Clone(r.faults)
 	}
 	return r.write(dst, 0, 0), nil
-}
-
-// Check returns the faults of a complete document, unknown members included. It does not look codes up: an issued
-// document stays valid when a catalogue changes.
-func (f *Filler) Check(document []byte) []dte.Fault {
-	v, err := dte.Parse(document)
-	var syntax *dte.SyntaxError // the only kind of error
-	if errors.As(err, &syntax) {
-		return []dte.Fault{syntax.Fault()}
-	}
-	r := f.runs.Get().(*run)
-	defer r.release()
-	r.computed, r.document, r.limit = nil, true, defaultMaxFaults
-	r.grow(1)
-	r.load(0, 0, &v)
-	r.check(f.fields[0].rule, 0, 0)
-	if len(r.faults) == 0 {
-		return nil
-	}
-	return slices.Clone(r.faults)
 }
 
 // fits reports whether the module's answer has the shape that Outputs declares.

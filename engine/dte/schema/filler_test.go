@@ -336,8 +336,8 @@ func TestCheck_CompleteDocument(t *testing.T) {
 	for name, x := range map[string][3]string{
 		"unknown member": {`"version":2`, `"version":2,"isRetenIva":true`,
 			"identificacion.isRetenIva: UNKNOWN: el campo no existe en este documento"},
-		"document's path": {`"nombre":"Ñandú"`, `"nombre":"N"`,
-			"sujeto.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"},
+		"the fact's path": {`"nombre":"Ñandú"`, `"nombre":"N"`,
+			"receptor.nombre: LENGTH: tiene 1 carácter y debe tener de 2 a 5 caracteres"},
 		"left out": {`"totalPagar":14.13,`, ``, "resumen.totalPagar: REQUIRED: es obligatorio"},
 		"the same item": {`["20","D1"]`, `["20","20"]`, "cuerpoDocumento[1].tributos[1]: DUPLICATE: repite el " +
 			"elemento 0"},
