@@ -71,7 +71,7 @@ func order(d *fleetproto.Desired, rollout string) Order {
 	return o
 }
 
-// takeLive admits the bundles of the live state, except the bundles that the roll-out replaces.
+// takeLive admits the bundles of the live state and those of earlier, except the bundles that the roll-out replaces.
 func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	replaced := func(r fleetproto.Rule) bool {
@@ -81,10 +81,13 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 			})
 	}
 	var faults []error
+	var rules []fleetproto.Rule
 	for _, r := range slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind) {
-		if replaced(r) {
-			continue
+		if !replaced(r) {
+			rules = append(append(rules, a.earlier(ctx, r)...), r)
 		}
+	}
+	for _, r := range rules {
 		before, tried := a.state.Refused[r.Digest]
 		tried = tried && before.Version == d.Version
 		refused, err := before.Reason, error(nil)
@@ -105,6 +108,39 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 		}))
 	}
 	return errors.Join(faults...)
+}
+
+// earlier returns the bundles that the live state named before a bundle whose first day is to come, and that this box
+// lacks because it is new or was away: they are in force until that day. Today's, and two that are to come, are enough.
+func (a *Agent) earlier(ctx context.Context, r fleetproto.Rule) (list []fleetproto.Rule) {
+	shelf := a.o.Rules.Bundles()
+	for _, l := range a.state.Lived {
+		if l.SameGeneration(r) && l.Digest != r.Digest && !slices.ContainsFunc(shelf, func(b Bundle) bool {
+			return b.Digest == l.Digest || b.inForce() && l.SameGeneration(ruleOf(b)) &&
+				bundle.Compare(b.Version, l.Version) > 0
+		}) {
+			list = append(list, l)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	file, _ := a.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
+	b, err := bundle.Inspect(file)
+	if err == nil && b.Manifest.Validity[a.o.Chain.Ambiente].From <= dte.Date(a.o.Now()) {
+		return nil
+	}
+	return list[max(0, len(list)-3):] // also if nobody knows the day: it does no harm
+}
+
+// addLived adds the bundles of a live state. A bundle of a higher version was taken back.
+func addLived(lived, rules []fleetproto.Rule) []fleetproto.Rule {
+	for _, r := range rules {
+		lived = append(slices.DeleteFunc(slices.Clone(lived), func(o fleetproto.Rule) bool {
+			return o.SameGeneration(r) && bundle.Compare(o.Version, r.Version) >= 0
+		}), r)
+	}
+	return lived[max(0, len(lived)-500):]
 }
 
 // queueRefusal queues the act by which the branch reports that it refuses a bundle. No further act about it follows.
@@ -242,28 +278,18 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
 			continue // the branch has, or gets, the bundle in another way: the roll-out may not take it back
 		}
-		if l := a.owedBefore(d, shelf, rule); l != nil {
-			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, l)
+		// Without a bundle of the live state that this box could not admit yet, for example because the store failed,
+		// the branch could not go back, and after the roll-out's bundle it would be below the floor.
+		for _, l := range d.Live.Rules {
+			_, refused := a.state.Refused[l.Digest]
+			if l.SameGeneration(rule) && !refused && find(shelf, l.Digest) == nil {
+				return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, l)
+			}
 		}
 		t.Rules = append(t.Rules, rule)
 	}
 	slices.SortStableFunc(t.Rules, byKind)
 	return a.change(func(s *state) { s.Taken = t })
-}
-
-// owedBefore returns the bundle of the live state that a roll-out's bundle replaces, if this box could not admit it
-// yet, for example because the store failed. Without it the branch could not go back, and after the roll-out's bundle
-// it would be below the floor.
-func (a *Agent) owedBefore(d *fleetproto.Desired, shelf []Bundle, rule fleetproto.Rule) *fleetproto.Rule {
-	at := slices.IndexFunc(d.Live.Rules, rule.SameGeneration)
-	if at < 0 {
-		return nil
-	}
-	l := &d.Live.Rules[at]
-	if _, refused := a.state.Refused[l.Digest]; refused || l.Digest == rule.Digest || find(shelf, l.Digest) != nil {
-		return nil
-	}
-	return l
 }
 
 // takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the

@@ -30,9 +30,6 @@ func (a *Agent) Status() fleetproto.Status {
 	s.At, s.Sequence, s.Acts, s.Settings = a.o.Now().UTC(), a.state.Sequence, a.state.Act, a.state.Settings
 	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(),
 		Trouble: trouble}
-	if a.asked.IsZero() {
-		s.Desired.At = time.Time{}
-	}
 	if a.desired != nil {
 		s.Desired.Expires = a.desired.Expires
 	}

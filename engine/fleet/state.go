@@ -32,6 +32,9 @@ type state struct {
 	// Signer is the director's key that signed this version: keys before it in Options.Director have lost trust.
 	Signer string `json:"signer,omitempty"`
 
+	// Lived are the bundles that the live states so far named, the oldest first, without those that were taken back.
+	Lived []fleetproto.Rule `json:"lived,omitempty"`
+
 	// Closed are the points of sale of this branch that an accepted version has closed. No later version, no other
 	// group and no other key opens them again.
 	Closed []fleetproto.ClosedPoint `json:"closed,omitempty"`
@@ -117,7 +120,7 @@ func (a *Agent) loadState() error {
 	}
 	// The orders of another group say nothing about what this branch took in the group before.
 	if s.Group != a.o.Group {
-		s.Group, s.Version, s.Digest, s.Desired, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil
+		s.Group, s.Version, s.Digest, s.Desired, s.Lived, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil, nil
 		clear(s.Refused)
 	}
 	// A version signed by a key that is no longer pinned has no effect; the floor stays.
@@ -193,19 +196,16 @@ func (a *Agent) noteTrouble(about string, err error) {
 }
 
 // trouble returns the current errors in one line, except those of one part of the work.
-func (a *Agent) trouble(but string) (text string) {
+func (a *Agent) trouble(but string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	var words []string
 	for _, about := range slices.Sorted(maps.Keys(a.troubles)) {
-		if about == but {
-			continue
+		if about != but {
+			words = append(words, about+": "+a.troubles[about].Error())
 		}
-		if text != "" {
-			text += "; "
-		}
-		text += about + ": " + a.troubles[about].Error()
 	}
-	return text
+	return strings.Join(words, "; ")
 }
 
 // trusted returns the director's trusted keys: the key that signed the last accepted version, and later keys.

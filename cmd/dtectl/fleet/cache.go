@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,28 +46,22 @@ func (c *Chain) cached(name string) string {
 	return filepath.Join(c.Cache, name+"-"+c.Identity.Name+"-"+c.Identity.Ambiente)
 }
 
-// recall reads a file of the cache; false if there is no file. Another process may have written it since the last read.
-func (c *Chain) recall(name string, into any) (bool, error) {
+// recall reads a file of the cache, if there is one. Another process may have written it since the last read.
+func (c *Chain) recall(name string, into any) error {
 	text, err := os.ReadFile(c.cached(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	if err == nil {
 		err = json.Unmarshal(text, into)
 	}
-	if err != nil {
-		return false, fmt.Errorf("reading what this centre has seen: %w", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading what this centre has seen: %w", err)
 	}
-	return true, nil
+	return nil
 }
 
 // remember writes a file of the cache.
 func (c *Chain) remember(name string, v any) error {
 	text, err := json.Marshal(v)
-	if err == nil {
-		err = os.MkdirAll(c.Cache, 0o700)
-	}
-	if err == nil {
+	if err = cmp.Or(err, os.MkdirAll(c.Cache, 0o700)); err == nil {
 		err = config.WriteFile(c.cached(name), text)
 	}
 	if err != nil {
@@ -148,7 +143,7 @@ const enrolmentsFile = "enrolments"
 func newEnrolments(c *Chain) *enrolments {
 	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment),
 		asked: " " + fleetproto.Digest([]byte(fmt.Sprint(c.keys())))}
-	if _, err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
+	if err := c.recall(enrolmentsFile, &e.objects); err != nil || e.objects == nil {
 		e.objects = make(map[string][]byte)
 	}
 	return e
@@ -182,7 +177,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	if e.grown {
-		_, _ = e.c.recall(enrolmentsFile, &e.objects) // adds what another process has read
+		_ = e.c.recall(enrolmentsFile, &e.objects) // adds what another process has read
 		e.grown = e.c.remember(enrolmentsFile, e.objects) != nil
 	}
 	return epochs, nil

@@ -71,12 +71,9 @@ func (x *examination) note(status, check, do, format string, args ...any) {
 
 func (x *examination) examine(ctx context.Context) {
 	if x.reach(ctx) {
-		x.missing(ctx)
-		x.once(ctx)
-		x.race(ctx)
-		x.readBack(ctx)
-		x.list(ctx)
-		x.clock(ctx)
+		for _, check := range []func(context.Context){x.missing, x.once, x.race, x.readBack, x.list, x.clock} {
+			check(ctx)
+		}
 	}
 }
 
@@ -138,7 +135,7 @@ func (x *examination) once(ctx context.Context) {
 
 // race has many writers write one key at the same moment: one must win, and its bytes must stay.
 func (x *examination) race(ctx context.Context) {
-	var several, nobody, altered, undecided int
+	var broken, undecided int
 	for round := range x.rounds {
 		key := fmt.Sprintf("%srace/%d", x.prefix, round)
 		wins, winner, doubtful := 0, -1, 0
@@ -152,24 +149,16 @@ func (x *examination) race(ctx context.Context) {
 		}
 		undecided += doubtful
 		held, err := x.fetch(ctx, key)
-		switch {
-		case wins > 1:
-			several++
-		case wins == 0 && doubtful == 0:
-			nobody++
-		case err != nil, wins == 1 && !bytes.Equal(held.Data, probe(byte(winner))):
-			altered++
+		if wins > 1 || wins+doubtful == 0 || err != nil ||
+			wins == 1 && !bytes.Equal(held.Data, probe(byte(winner))) {
+			broken++
 		}
 	}
 	const do = "two boxes could take one epoch, two directors one version: do not run a chain on this store"
 	switch {
-	case several > 0:
-		x.note("fail", "race", do, "in %d of %d races of %d writers more than one was told that it had created the "+
-			"object", several, x.rounds, x.writers)
-	case altered > 0:
-		x.note("fail", "race", do, "in %d of %d races the object is not the winner's", altered, x.rounds)
-	case nobody > 0:
-		x.note("fail", "race", do, "in %d of %d races every writer was refused", nobody, x.rounds)
+	case broken > 0:
+		x.note("fail", "race", do, "in %d of %d races of %d writers not exactly one was told that it had created the "+
+			"object, or the object is not the winner's", broken, x.rounds, x.writers)
 	case undecided > 0:
 		x.note("warn", "race", "the store is overloaded or breaks connections: examine it again when it is quiet",
 			"one winner in each of %d races, but %d of %d writings failed otherwise", x.rounds, undecided,

@@ -45,10 +45,7 @@ func (c *Log) Run(ctx context.Context, chain *Chain) error {
 }
 
 func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err error) {
-	since := c.Since.Time
-	if since.IsZero() {
-		since = chain.Now().AddDate(0, 0, -7)
-	}
+	since := cmp.Or(c.Since.Time, chain.Now().AddDate(0, 0, -7))
 	var folders []string
 	for _, b := range c.Branches {
 		folders = append(folders, fleetproto.ActsFolder+b+"/")

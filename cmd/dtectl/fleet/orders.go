@@ -205,10 +205,8 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 			d.Rollout = &r
 		}
 	}
-	if expires.IsZero() {
-		expires = now.Add(life)
-	}
-	d.Issued, d.Expires, d.By, d.Reason = now, expires.UTC().Truncate(time.Second), c.Who, reason
+	expires = cmp.Or(expires, now.Add(life)).UTC().Truncate(time.Second)
+	d.Issued, d.Expires, d.By, d.Reason = now, expires, c.Who, reason
 	director, err := c.Sign()
 	if err != nil {
 		return nil, err

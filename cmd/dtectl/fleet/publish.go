@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -38,10 +39,7 @@ type Publish struct {
 
 // Run puts the files into the store and begins the roll-out.
 func (c *Publish) Run(ctx context.Context, chain *Chain) error {
-	expires := c.Expires.Time
-	if expires.IsZero() {
-		expires = chain.Now().Add(DefaultLife)
-	}
+	expires := cmp.Or(c.Expires.Time, chain.Now().Add(DefaultLife))
 	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
 		return err

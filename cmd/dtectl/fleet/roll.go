@@ -37,6 +37,7 @@ var errHarms = errors.New("a roll-out harms, and is held")
 // criteria do not hold.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
+	c.said = make(map[string]string)
 	for {
 		underWay, err := c.once(ctx, chain, surveyor)
 		if err == nil && c.Follow && underWay {
@@ -135,9 +136,6 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 func (c *Roll) say(group, text string) {
 	if c.said[group] == text {
 		return
-	}
-	if c.said == nil {
-		c.said = make(map[string]string)
 	}
 	c.said[group] = text
 	term.Printf("%s: %s\n", group, text)

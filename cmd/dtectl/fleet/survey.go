@@ -104,9 +104,8 @@ type Surveyor struct {
 	before map[string]known // the statuses of the last survey, by key
 
 	mu       sync.Mutex
-	statuses map[string]known // statuses of the survey under way
-
-	lost map[string][]byte // the enrolments that the store has lost and this centre has kept, by key
+	statuses map[string]known  // statuses of the survey under way
+	lost     map[string][]byte // the enrolments that the store has lost and this centre has kept, by key
 }
 
 // written holds the statuses of a branch that count: of the enrolled box, of a box that waits to be enrolled, and the
@@ -153,10 +152,10 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	ctx, cancel := context.WithTimeout(ctx, surveyWithin)
 	defer cancel()
 	out := &Survey{}
-	remembered := make(map[string]seen)
-	if found, err := s.Chain.recall(seenFile, &remembered); err != nil {
+	var remembered map[string]seen
+	if err := s.Chain.recall(seenFile, &remembered); err != nil {
 		out.fault("%v", err)
-	} else if found {
+	} else if remembered != nil {
 		s.seen = remembered
 	}
 	epochs, err := s.enrolments.list(ctx)

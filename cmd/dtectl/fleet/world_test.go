@@ -229,6 +229,7 @@ func (w *world) text() string {
 
 // run is one look at the chain.
 func (c *Roll) run(ctx context.Context, chain *Chain) error {
+	c.said = make(map[string]string)
 	_, err := c.once(ctx, chain, NewSurveyor(chain))
 	return err
 }

@@ -1,0 +1,56 @@
+package fleet_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"dtegate/engine/fleet"
+	"dtegate/engine/fleet/fleetproto"
+)
+
+// TestAgent_BeforeItsDay: a law that waits for its day has replaced, in the desired state, the rule that is in force
+// until then. A box that is new, or was away, lacks that rule: it takes the rule too, and not only from that day on the
+// new one. It takes neither a rule that the centre took back, nor an earlier one once the day has come.
+func TestAgent_BeforeItsDay(t *testing.T) {
+	for name, c := range map[string]struct {
+		away bool // the box has read the first order
+		late bool // it comes after the day
+	}{"new": {}, "away": {away: true}, "new, after the day": {late: true}, "away, after the day": {away: true, late: true}} {
+		w := newWorld(t)
+		first, fix := w.rule("rate", "1.0.0"), w.rule("rate", "1.1.0")
+		bad := w.rule("rate", "1.2.0")
+		law := w.rule("rate", "2.0.0", "2027-01-01")
+		later := w.rule("rate", "2.1.0", "2027-03-01")
+		data, _ := file(t, "rate", "1.0.0", author, "2026-01-01")
+		if _, err := w.gate.Admit(context.Background(), data, fleet.Order{Who: "the installation"}); err != nil {
+			t.Fatal(err)
+		}
+		w.enrol(1, w.box, director)
+		w.live(first)
+		if w.start(); c.away {
+			w.pass(10 * time.Minute)
+		}
+		for _, rule := range []fleetproto.Rule{fix, bad, fix, law, later} {
+			w.live(rule)
+		}
+		if c.late {
+			w.now = time.Date(2027, 3, 2, 14, 0, 0, 0, time.UTC)
+			w.publish(func(*fleetproto.Desired) {})
+		}
+		w.pass(10 * time.Minute)
+		if c.late {
+			same(t, name, w.gate.Changes[1:], "admit rate 2.1.0")
+			continue
+		}
+		same(t, name, w.gate.Changes[1:], "admit rate 1.1.0", "admit rate 2.0.0", "admit rate 2.1.0")
+		if w.where(fix) != "live" || w.where(law) != "coming" || w.where(later) != "coming" {
+			t.Errorf("%s: %s, %s, %s", name, w.where(fix), w.where(law), w.where(later))
+		}
+		w.live(law) // the centre takes the last back
+		w.pass(10 * time.Minute)
+		if w.where(fix) != "live" || w.where(law) != "coming" || w.where(later) != "retiredcentre" {
+			t.Errorf("%s, back: %s, %s, %s", name, w.where(fix), w.where(law), w.where(later))
+		}
+	}
+}
