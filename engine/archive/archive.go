@@ -39,7 +39,8 @@ type Options struct {
 	AccessKey string
 	Secret    redacted.Text
 	// Credentials is the address of a service on this machine that issues temporary keys, like EC2's instance metadata
-	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911". With it AccessKey and Secret must be empty.
+	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911". If Credentials is set, AccessKey and Secret must
+	// be empty.
 	Credentials string
 	// PathStyle puts the bucket into the path instead of the host's name; most stores except AWS require it.
 	PathStyle bool
@@ -166,7 +167,7 @@ const MaxObject = 64 << 20
 // maxPage bounds an answer to a list, in bytes: a page has at most 1,000 keys.
 const maxPage = 8 << 20
 
-// bounded ends the answers to lists after maxPage: the library reads them whole into memory.
+// bounded cuts the answers to lists at maxPage bytes, because the library reads an answer whole into memory.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -177,9 +178,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Put writes an object if there is none under the key. If the same bytes are there, nothing is written. It returns
-// after the store has confirmed that it holds these bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after
-// any other error another attempt may succeed.
+// Put writes an object if the key has no object. If the key has the same bytes, Put writes nothing. It returns after
+// the store has confirmed the bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other error another
+// attempt may succeed.
 func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -200,12 +201,12 @@ func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte)
 type Held struct {
 	Data []byte
 	Tag  string // see Object
-	// Modified is when the object was written, Now (may be zero) when the store answered, both by its clock in seconds.
+	// Modified is when the object was written, Now (may be zero) when the store answered, both by the store's clock.
 	Modified, Now time.Time
 }
 
-// Create writes an object, in one request, if there is none under the key. Errors: ErrExists, ErrSetup, ErrFull,
-// ErrInvalid. After any other error the object may be there; another attempt may succeed.
+// Create writes an object, in one request, if the key has no object. Errors: ErrExists, ErrSetup, ErrFull, ErrInvalid.
+// After any other error the object may be there; another attempt may succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, true)
 }
@@ -235,7 +236,7 @@ func (a *Archive) write(ctx context.Context, key, contentType string, data []byt
 		DisableContentSha256: true,
 	}
 	if once {
-		o.SetMatchETagExcept("*") // If-None-Match: only if there is no object
+		o.SetMatchETagExcept("*") // If-None-Match: only if the key has no object
 	}
 	_, err := a.client.PutObject(ctx, a.bucket, a.prefix+key, bytes.NewReader(data), int64(len(data)), "",
 		hex.EncodeToString(sum[:]), o)
@@ -273,9 +274,10 @@ var (
 	ErrConflict = errors.New("the object store holds another object under this key")
 	// ErrNotFound: there is no object under the key.
 	ErrNotFound = errors.New("the object store holds no such object")
-	// ErrSetup: the store refuses this box (credentials, bucket, certificate, clock), until somebody changes it.
+	// ErrSetup: the store refuses this box (credentials, bucket, certificate, clock), until a person corrects the
+	// setup.
 	ErrSetup = errors.New("the object store does not take this appliance")
-	// ErrFull: the store has no room until somebody makes room.
+	// ErrFull: the store has no space until a person makes space.
 	ErrFull = errors.New("the object store is full")
 	// ErrInvalid: an archive cannot hold the key or the object.
 	ErrInvalid = errors.New("no object store takes this")
@@ -291,8 +293,8 @@ var (
 // a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
-// kinds maps the error codes with a misleading HTTP status: those of full stores that do not answer 507, and those of
-// 400s that concern only one attempt, for example because bytes were damaged in transit.
+// kinds maps error codes whose HTTP status misleads: codes of full stores that do not answer 507, and codes with status
+// 400 that concern only one attempt, for example because bytes were damaged in transit.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,
@@ -415,9 +417,9 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 	}
 }
 
-// Presign returns a link to an object. The link needs no credentials, and works for the duration life, a second to a
-// week. disposition, if not empty, is the Content-Disposition of the answer. Presign makes no request.
-func (a *Archive) Presign(ctx context.Context, key string, life time.Duration, disposition string) (string, error) {
+// Presign returns a link to an object. The link needs no credentials, and works for the duration validity, a second to
+// a week. disposition, if not empty, is the Content-Disposition of the answer. Presign makes no request.
+func (a *Archive) Presign(ctx context.Context, key string, validity time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", fmt.Errorf("archive: %w", err)
 	}
@@ -425,7 +427,7 @@ func (a *Archive) Presign(ctx context.Context, key string, life time.Duration, d
 	if disposition != "" {
 		answer.Set("response-content-disposition", disposition)
 	}
-	u, err := a.client.PresignedGetObject(ctx, a.bucket, a.prefix+key, life, answer)
+	u, err := a.client.PresignedGetObject(ctx, a.bucket, a.prefix+key, validity, answer)
 	if err != nil {
 		return "", fmt.Errorf("signing a link to %s: %w", key, err)
 	}

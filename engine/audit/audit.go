@@ -1,7 +1,7 @@
 // Package audit records the acts of people on the branch: who, when, what, and the outcome. Each act is a record of the
 // store in its own series. Therefore the hash chain, checks, backups and second copy of the documents also cover the
-// acts. The chain proves only integrity: whoever writes a whole store, in a backup, can rebuild it. The box's mark on
-// each act (package recordmac) proves authenticity.
+// acts. The chain proves only integrity: whoever writes a whole store, in a backup, can rebuild the chain. The box's
+// mark on each act (package recordmac) proves authenticity.
 package audit
 
 import (
@@ -197,14 +197,14 @@ func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 	return acts, nil
 }
 
-// Last returns the newest act that the predicate is accepts, or nil if there is no such act.
-func (t *Trail) Last(is func(*Act) bool) (*Act, error) {
+// Last returns the newest act for which accept returns true, or nil if there is no such act.
+func (t *Trail) Last(accept func(*Act) bool) (*Act, error) {
 	for limit := 64; ; limit *= 8 {
 		acts, err := t.Acts(limit)
 		if err != nil {
 			return nil, err
 		}
-		if i := slices.IndexFunc(acts, func(a Act) bool { return is(&a) }); i >= 0 {
+		if i := slices.IndexFunc(acts, func(a Act) bool { return accept(&a) }); i >= 0 {
 			return &acts[i], nil
 		}
 		if len(acts) < limit {
@@ -281,7 +281,7 @@ func Sentence(acts map[recordmac.Verdict]int) string {
 	for _, p := range []struct {
 		of   recordmac.Verdict
 		text string
-	}{{recordmac.None, ", %d came with a backup, or are older than the mark, and bear none"},
+	}{{recordmac.None, ", %d came with a backup, or are older than the mark, and bear no mark"},
 		{recordmac.Other, ", %d came with a backup and bear another box's"},
 		{recordmac.Altered, ", %d WERE REWRITTEN"}} {
 		if n := acts[p.of]; n > 0 {

@@ -479,7 +479,6 @@ func (c *Client) accepted(seal string, r *Response) Outcome {
 	return Outcome{Kind: Accepted, Response: r}
 }
 
-// response returns MH's answer about a document.
 func (a answer) response() *Response {
 	return &Response{
 		Version: a.number("version"), VersionApp: a.number("versionApp"), Ambiente: a.text("ambiente"),

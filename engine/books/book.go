@@ -21,14 +21,15 @@ type Options struct {
 	Dir string
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is how many rows one PDF holds, default 10,000: the pages can then be bound, and memory stays bounded.
+	// Volume is the most rows of one PDF, default 10,000: such a PDF can be bound, and needs bounded memory.
 	Volume int
 	Made   string // when the books are made, for resumen.json
-	// Received: the annexes of suppliers' documents are made too, see Receive.
+	// Received also makes the annexes of suppliers' documents: see Receive.
 	Received bool
 }
 
-// Book collects a month. It needs some 400 bytes of memory for each row of a file, whatever the size of the documents.
+// Book collects the documents of a month. It needs some 400 bytes of memory for each row of a file, whatever the size
+// of the documents.
 type Book struct {
 	o        Options
 	settings *Settings // complete
@@ -111,7 +112,7 @@ func (b *Book) Add(doc Document) error {
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {
-	case len(d.JSON) == 0: // lost: it names no taxpayer
+	case len(d.JSON) == 0: // the store lost the bytes: the taxpayer is unknown
 	case b.issuer.NIT == "":
 		b.issuer, b.test = d.Emisor, test
 	case d.Emisor.NIT != b.issuer.NIT:

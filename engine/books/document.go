@@ -22,7 +22,7 @@ type Document struct {
 	Branch        int64  `json:"sucursal"` // id of the branch that issued it
 	// Deferred: the document was issued in contingency, therefore the customer has it even if MH rejects it.
 	Deferred bool `json:"contingencia,omitempty"`
-	// Invalidated is the day of the invalidation's event, yyyy-mm-dd in El Salvador; "" without one.
+	// Invalidated is the day of the invalidation's event, yyyy-mm-dd in El Salvador; "" without an invalidation.
 	Invalidated string `json:"invalidado,omitempty"`
 	// Refusal is MH's reason for rejecting the document.
 	Refusal string `json:"rechazo,omitempty"`
@@ -200,7 +200,6 @@ func read(doc Document) (*sealed, error) {
 // informative are the taxes of CAT-015 that the summary shows but that are not paid with the document.
 const informative = "C5 C6 C7"
 
-// vatCode is the code of VAT in CAT-015.
 const vatCode = "20"
 
 // count sets the fields of d that the rows are made from.

@@ -26,7 +26,6 @@ type placement struct {
 	notes []string
 }
 
-// row is a line of a file for a single document.
 type row struct {
 	file  *layout
 	cells []string
@@ -148,8 +147,8 @@ func (p *placement) file(d *sealed, s *Settings) {
 	}
 }
 
-// list places a document in the files for people besides the books: the extract for the book of purchases, the withheld
-// income tax, and the withholding vouchers that customers owe.
+// list places a document in the other files for people: the extract for the book of purchases, the withheld income tax,
+// and the withholding vouchers that customers owe.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
 	who, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), dte.FormatNRC(d.customer.NRC)
@@ -297,7 +296,6 @@ func (p *placement) withheld(d *sealed) {
 	}
 }
 
-// placePurchase places a purchase from an excluded subject.
 func (p *placement) placePurchase(d *sealed, s *Settings) {
 	kind, number := "3", digits(d.customer.Number)
 	switch nit, dui := d.customer.identity(); {
@@ -391,7 +389,8 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 }
 
 // cancelReturn places an invalidated return. A return of an earlier month lowered the sales of that month, which is
-// already declared; its amounts are added again in the month of the event, as an invoice's are subtracted (art. 87).
+// already declared; its amounts are added again in the month of the event, as the amounts of an invalidated invoice are
+// subtracted (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"

@@ -18,7 +18,7 @@ type Place struct {
 	Cells []Cell
 }
 
-// Cell is a value in a column, or the amount that a document adds to it.
+// Cell is a value in a column, or the amount that a document adds to the column.
 type Cell struct {
 	Column
 	Value string

@@ -12,7 +12,6 @@ type Column struct {
 	Page   int    // page of the manual; 0: the file is no annex of the manual
 }
 
-// layout is a file of rows.
 type layout struct {
 	Name    string // at most 25 characters (p. 2)
 	Columns []Column
@@ -20,7 +19,8 @@ type layout struct {
 	title   string // the heading
 	why     string // why a document has a row of its own
 	sums    []int  // indexes of the columns that are added up
-	// notesAt is the column of the document's type in an annex with positive credit notes (05); 0: none.
+	// notesAt is the column of the document's type in an annex that has credit notes (05) as positive amounts; 0:
+	// another file.
 	notesAt int
 }
 

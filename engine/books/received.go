@@ -16,7 +16,7 @@ import (
 )
 
 // Documents that others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") that a
-// supplier mails. It is placed in:
+// supplier mails. The files of each document:
 //
 //	03, 05, 06        anexo03 (pp. 11 to 15); with perception anexo08 too (p. 33)
 //	07 of 1 % (22)    anexo07 (p. 31); other rates are named
@@ -146,7 +146,8 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with the signed payload. Suppliers' keys are not known here.
+// signedAs compares the document with the signed payload. It cannot verify the signature, because suppliers' keys are
+// unknown.
 func signedAs(jws string, data []byte) error {
 	if jws == "" {
 		return nil
@@ -160,7 +161,7 @@ func signedAs(jws string, data []byte) error {
 	if err != nil || json.Unmarshal(payload, &signed) != nil || json.Unmarshal(data, &shown) != nil {
 		return fmt.Errorf("su firmaElectronica no lleva un documento")
 	}
-	// suppliers add members of their own to the file: these members are not signed, and nothing reads them
+	// Suppliers add unsigned members to the file; the books do not read them.
 	for name, v := range signed {
 		if !reflect.DeepEqual(v, shown[name]) {
 			return fmt.Errorf("lo firmado no es lo que dice el archivo: difieren en %s", text(name))

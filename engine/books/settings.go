@@ -8,7 +8,7 @@ import (
 // Settings are values that the documents do not contain and the manual leaves open: [books] of the configuration, which
 // checks them. Zero values mean the defaults in brackets, those of a shop.
 type Settings struct {
-	// SaleCodes are those of sales that no rule of Sale fits. The first rule that fits decides.
+	// SaleCodes are the codes of sales that fit no rule of Sale. The first rule that fits decides.
 	SaleCodes
 	// ConsumerRows is "taxpayer" or "establishment": annex 2 has a row a day for the taxpayer, because the manual says
 	// "agrupar por día" (p. 8), or a row a day for each establishment.
@@ -71,7 +71,6 @@ var (
 	services = PurchaseRule{Fits{Item: 2}, PurchaseCodes{Operation: 1, Classification: 2, Sector: 2, Cost: 2}}
 )
 
-// complete returns the settings with their defaults.
 func (s Settings) complete() *Settings {
 	yes := true
 	s.Income, s.CancelledHyphens = cmp.Or(s.Income, 3), cmp.Or(s.CancelledHyphens, &yes)

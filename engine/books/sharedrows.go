@@ -19,7 +19,6 @@ type share struct {
 	adjust string
 }
 
-// sales are the amounts of a line.
 type sales struct {
 	exempt, nonSubject, taxed decimal.Decimal
 	vat                       decimal.Decimal // inside taxed
@@ -74,7 +73,6 @@ type dayKey struct {
 	part int
 }
 
-// seriesKey is a row of the book of consumers.
 type seriesKey struct{ date, series, kind string }
 
 // line holds the sums of the documents that share a row.
@@ -175,7 +173,6 @@ func consumerCells(date, establishment, first, last string, s *share, documents 
 		money(s.exports.total()), money(s.total()), "0.00", strconv.Itoa(documents), text(s.adjust)}
 }
 
-// shared adds the rows that several documents share.
 func (b *Book) shared() error {
 	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
 		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income,

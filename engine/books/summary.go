@@ -18,7 +18,6 @@ import (
 // SummaryName is the name of the file that describes the other files.
 const SummaryName = "resumen.json"
 
-// summary holds the counts and sums of the documents added so far.
 type summary struct {
 	groups         map[groupKey]*group
 	vat            decimal.Decimal // the VAT in the prices, according to the consumers' documents
@@ -82,7 +81,6 @@ type named struct {
 	Motive  string `json:"motivo"`
 }
 
-// count adds a document to the summary.
 func (b *Book) count(d *sealed, o order, p *placement) {
 	key := groupKey{!strings.HasPrefix(d.Date, b.o.Month), d.Type, d.State}
 	g := b.sum.groups[key]
@@ -93,7 +91,7 @@ func (b *Book) count(d *sealed, o order, p *placement) {
 	g.add(d)
 	b.sum.branches[d.Branch]++
 	say := func(into *rows, text string) {
-		line, _ := json.Marshal(named{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text}) // texts
+		line, _ := json.Marshal(named{d.Code, d.ControlNumber, d.Type, d.State, d.Date, money(d.total), text})
 		into.add(o, string(line))
 	}
 	if p.motive != "" {
@@ -216,5 +214,5 @@ func (s *Settings) forSummary() any {
 	}{s, goods}
 }
 
-// Nowhere returns how many documents are in no file, and how many notes resumen.json has about others.
+// Nowhere returns how many documents are in no file, and how many notes resumen.json has about other documents.
 func (b *Book) Nowhere() (documents, notes int) { return len(b.sum.nowhere), len(b.sum.noted) }

@@ -47,7 +47,7 @@ func (b *Book) totals(l *layout) []string {
 	return cells
 }
 
-// total returns the sum of the column of a file with a letter; 0 if the column is not added up.
+// total returns the sum of a file's column, named by its letter; 0 if the column is not added up.
 func (b *Book) total(l *layout, letter byte) decimal.Decimal {
 	for i, column := range l.sums {
 		if column == int(letter-'A') {
@@ -99,7 +99,7 @@ func (b *Book) print() error {
 				b.monthName()},
 			Right: make([]bool, len(l.Columns)),
 			Folio: 1,
-			At:    b.month.AddDate(0, 1, 0), // always the same
+			At:    b.month.AddDate(0, 1, 0), // not the present time: the same books give the same bytes
 		}
 		for i, c := range l.Columns {
 			t.Columns, t.Right[i] = append(t.Columns, c.Name), c.Name == documentsColumn

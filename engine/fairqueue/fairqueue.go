@@ -1,6 +1,6 @@
 // Package fairqueue shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a
-// caller with many requests waits for its own earlier work. Each caller has an allowance of work; the rest of the
-// machine is left to the sales. Bell wakes a goroutine.
+// caller with many requests waits for its own earlier work. An allowance limits the work of each caller, so that sales
+// keep most of the machine. Bell wakes a goroutine.
 package fairqueue
 
 import (
@@ -15,27 +15,28 @@ import (
 type Options struct {
 	Slots   int // how many callers may work at once
 	Each    int // the most slots that one caller may hold
-	Waiting int // the most waiting callers of one id
+	Waiting int // the most waiting requests of one caller
 	// Allowance limits the work of one caller. Zero: no limit.
 	Allowance Allowance
 	Now       func() time.Time
 }
 
-// Allowance is the work allowed to one id: Burst at once, and Share of a slot's time in the long run (0.25: a quarter).
+// Allowance is the work allowed to one caller: Burst at once, and Share of a slot's time in the long run (0.25: a
+// quarter).
 type Allowance struct {
 	Burst time.Duration
 	Share float64
 }
 
-// House is the program itself. It takes turns, without an allowance or a limit on waiting callers.
+// House is the program itself. It takes turns, without an allowance or a limit on waiting requests.
 const House = 0
 
 // Busy is the error for a caller that has used up its share.
 type Busy struct {
-	Wait time.Duration // when to ask again
+	Wait time.Duration // until the caller should ask again
 }
 
-func (b *Busy) Error() string { return fmt.Sprintf("its share is used up for %v", b.Wait) }
+func (b *Busy) Error() string { return fmt.Sprintf("the caller's share is used up for %v", b.Wait) }
 
 // Queue gives turns to callers. It is safe for concurrent use.
 type Queue struct {
@@ -44,30 +45,30 @@ type Queue struct {
 	mu    sync.Mutex
 	free  int
 	by    map[int64]*claim
-	round []*claim // claims with waiting callers, the next one first
+	round []*claim // claims with waiting requests, the next claim first
 }
 
 // claim is the state of one caller.
 type claim struct {
-	who     int64
+	id      int64
 	working int
 	waiting []chan struct{} // oldest first; closed when the turn comes
-	debt    time.Time       // when its allowance will have covered its work so far
+	covered time.Time       // when the allowance will have covered the caller's work so far
 }
 
 // New returns an empty queue.
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
-// Enter waits for a turn, and returns the function that ends the turn. who is an id that the caller chooses. The work
-// of one id shares an allowance. Errors: *Busy if too many requests with this id wait already, or if the allowance is
-// used up; ctx's error if ctx ends first.
-func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) {
+// Enter waits for a turn, and returns the function that ends the turn. id names the caller; all requests with one id
+// share an allowance. Errors: *Busy if too many requests with this id wait already, or if the allowance is used up;
+// ctx's error if ctx ends first.
+func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	q.mu.Lock()
-	c := q.by[who]
+	c := q.by[id]
 	if c == nil {
 		q.forget()
-		c = &claim{who: who}
-		q.by[who] = c
+		c = &claim{id: id}
+		q.by[id] = c
 	}
 	if err := q.refusal(c); err != nil {
 		q.mu.Unlock()
@@ -85,37 +86,37 @@ func (q *Queue) Enter(ctx context.Context, who int64) (leave func(), err error) 
 		if q.withdraw(c, turn) {
 			return nil, ctx.Err()
 		}
-		<-turn // the turn came at the same moment
+		<-turn // the turn came at this moment
 	}
 	began := q.o.Now()
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
 // Refusal returns the *Busy that Enter would return now, or nil, for callers with expensive preparations.
-func (q *Queue) Refusal(who int64) error {
+func (q *Queue) Refusal(id int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c := q.by[who]; c != nil {
+	if c := q.by[id]; c != nil {
 		return q.refusal(c)
 	}
 	return nil
 }
 
-// refusal returns a *Busy if a claimant may not wait now, otherwise nil. The caller holds mu.
+// refusal returns a *Busy if the caller of a claim may not wait now, otherwise nil. The caller holds mu.
 func (q *Queue) refusal(c *claim) error {
-	if a := q.o.Allowance; a != (Allowance{}) && c.who != House {
+	if a := q.o.Allowance; a != (Allowance{}) && c.id != House {
 		burst := time.Duration(float64(a.Burst) / a.Share)
-		if wait := max(0, c.debt.Sub(q.o.Now())) - burst; wait > 0 {
-			return &Busy{wait} // until its work is within its allowance again
+		if wait := max(0, c.covered.Sub(q.o.Now())) - burst; wait > 0 {
+			return &Busy{wait} // until the work so far is within the allowance again
 		}
 	}
-	if len(c.waiting) >= q.o.Waiting && c.who != House {
+	if len(c.waiting) >= q.o.Waiting && c.id != House {
 		return &Busy{time.Second}
 	}
 	return nil
 }
 
-// next gives free slots to the next claimants in turn. The caller holds mu.
+// next gives free slots to the next callers in turn. The caller holds mu.
 func (q *Queue) next() {
 	for i := 0; q.free > 0 && i < len(q.round); {
 		c := q.round[i]
@@ -135,7 +136,7 @@ func (q *Queue) next() {
 	}
 }
 
-// withdraw removes a waiting caller; it returns false if its turn has come.
+// withdraw removes a waiting request. It returns false if the request's turn has come.
 func (q *Queue) withdraw(c *claim, turn chan struct{}) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,23 +156,24 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	c.working--
 	q.free++
 	if a := q.o.Allowance; a != (Allowance{}) {
-		if now := q.o.Now(); c.debt.Before(now) {
-			c.debt = now
+		if now := q.o.Now(); c.covered.Before(now) {
+			c.covered = now
 		}
-		c.debt = c.debt.Add(time.Duration(float64(max(0, worked)) / a.Share)) // max: the clock may be set back
+		c.covered = c.covered.Add(time.Duration(float64(max(0, worked)) / a.Share)) // max: the clock may be set back
 	}
 	q.next()
 }
 
-// forget drops claimants without work, waiting callers or debt, if there are many claimants. The caller holds mu.
+// forget drops callers without work, waiting requests or used allowance, if there are many callers. The caller holds
+// mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return
 	}
 	now := q.o.Now()
-	for who, c := range q.by {
-		if c.working == 0 && len(c.waiting) == 0 && !now.Before(c.debt) {
-			delete(q.by, who)
+	for id, c := range q.by {
+		if c.working == 0 && len(c.waiting) == 0 && !now.Before(c.covered) {
+			delete(q.by, id)
 		}
 	}
 }
@@ -200,9 +202,9 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits until done is closed, at most the time most, and reports whether done was closed in time.
-func Await(done <-chan struct{}, most time.Duration) bool {
-	timer := time.NewTimer(most)
+// Await waits until done is closed, but no longer than limit, and reports whether done was closed in time.
+func Await(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-done:

@@ -50,7 +50,7 @@ type Options struct {
 
 	From     string // address of the sender, to which bounces return
 	FromName string // the emisor's name; may be empty
-	ReplyTo  string // address; empty: none
+	ReplyTo  string // address; empty: no Reply-To
 
 	// Timeout is the longest total time of an attempt. Default 2 min: a message of 1 MB takes that long at 100 kbit/s.
 	Timeout time.Duration
@@ -187,8 +187,9 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// failed returns the outcome of an attempt that failed for a reason other than the message. Reply codes of at least
-// setup (0: no code) concern the setup. The server's reply becomes one line of limited length, for a log and a record.
+// failed returns the outcome of an attempt that failed for a reason other than the message. A reply code of setup or
+// more sets Outcome.Setup; if setup is 0, no reply code does. The server's reply becomes one line of limited length,
+// for a log and a record.
 func failed(doing string, setup int, err error) Outcome {
 	var certificate *tls.CertificateVerificationError
 	o := Outcome{Setup: errors.Is(err, errSetup) || errors.As(err, &certificate)}
@@ -248,7 +249,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// greet opens the conversation and makes it as secure as required. The client does not close the connection.
+// greet opens the conversation and makes it as secure as required. The returned client does not close conn.
 func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	implicit := s.options.Security == Mandatory && s.options.Port == portTLS
 	var speaks net.Conn = conn

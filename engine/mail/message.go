@@ -17,7 +17,7 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// maxHeader limits a text that becomes a header, in bytes. A line of a message may have 998 (RFC 5322 §2.1.1).
+// maxHeader limits a text that becomes a header, in bytes. A line of a message may have 998 bytes (RFC 5322 §2.1.1).
 const maxHeader = 500
 
 // Message is one message to one receiver.
@@ -84,7 +84,7 @@ func (s *Sender) render(m Message) ([]byte, error) {
 // attach writes both headers of the file itself, as in RFC 2231: the library encodes a non-ASCII name in a form that
 // many readers show undecoded.
 func attach(msg *mail.Msg, a Attachment) {
-	kind, params, _ := mime.ParseMediaType(a.ContentType) // the program's own
+	kind, params, _ := mime.ParseMediaType(a.ContentType) // the program's own text: no error
 	params["name"] = a.Name
 	msg.AttachReadSeeker(a.Name, bytes.NewReader(a.Data), func(f *mail.File) {
 		f.Header.Set("Content-Type", mime.FormatMediaType(kind, params))
@@ -326,7 +326,7 @@ func (f *Facts) text() string {
 	return b.String()
 }
 
-// page returns the HTML. It is also well-formed XML: its test reads it as XML.
+// page returns the HTML. The HTML is also well-formed XML, as which its test reads it.
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +

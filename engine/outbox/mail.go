@@ -123,7 +123,6 @@ func (box *Outbox) message(ctx context.Context, entry storage.Entry, to, id stri
 	return m, nil
 }
 
-// logoName is the file name of the emisor's logo in a message.
 const logoName = "logo.png"
 
 func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
@@ -172,7 +171,6 @@ type Resent struct {
 	Refused                bool // the mail server refused the message for good
 }
 
-// resendWait is how long a resend waits for the mail server.
 const resendWait = 5 * time.Second
 
 // Resend mails a document to an address, or to its receiver if the address is empty. Another address than the
@@ -266,7 +264,6 @@ func (box *Outbox) answerWaiting(code storage.Code, result string) {
 	}
 }
 
-// deliverLetter makes one attempt at a letter.
 func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away bool) error {
 	l, err := decodeLetter(entry)
 	if err != nil {

@@ -292,7 +292,6 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 	return g.Wait()
 }
 
-// stepWanted returns whether a step is to be tried now.
 func stepWanted(s *record.Step, now time.Time, away bool, b *breaker) bool {
 	if away {
 		open, _ := b.leftAlone(now)

@@ -17,8 +17,8 @@ type Book struct {
 	Columns []string
 	Right   []bool // true for columns of amounts, aligned right
 	Rows    [][]string
-	Total   []string   // the line of totals; nil: it is in a later volume
-	Summary [][]string // after the totals: a text, then amounts; a line of one empty text is a gap
+	Total   []string   // the line of totals; nil: a later volume has it
+	Summary [][]string // lines after the totals: a text, then amounts; one empty text is a gap
 	Folio   int        // number of the first page
 	At      time.Time  // creation date in the PDF; the same book gives the same bytes
 }

@@ -66,7 +66,7 @@ func listed(catalogue string) func(*builder, dte.Value) string {
 	return func(b *builder, v dte.Value) string { return b.word(catalogue, v.Text()) }
 }
 
-// number returns the printed form of a number; of any other value, its text.
+// number returns the printed form of a number, or the text of any other value.
 func (b *builder) number(v dte.Value, decimals int) string {
 	if v.Kind() != dte.KindNumber {
 		return b.Clean(v.Text())
@@ -74,13 +74,13 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the common columns, and those of the type's view in place of columns of the same member.
+// columns returns the columns of the lines: a column of the type's view replaces a common column of the same member.
 func (b *builder) columns() []spec {
-	if len(b.of.Columns) == 0 {
+	if len(b.own.Columns) == 0 {
 		return columns
 	}
 	all := slices.Clone(columns)
-	for _, c := range b.of.Columns {
+	for _, c := range b.own.Columns {
 		s := spec{head: b.Clean(c.Head), names: c.Paths, as: plainText}
 		switch {
 		case c.Catalogue != "":
@@ -130,7 +130,7 @@ func (b *builder) items(pause func()) Table {
 			ok = has(used)
 		case s.when == ifSale:
 			ok = ok && !purchase
-		case !related && len(b.of.Columns) == 0 && (s.names[0] == "numeroDocumento" ||
+		case !related && len(b.own.Columns) == 0 && (s.names[0] == "numeroDocumento" ||
 			s.names[0] == "codigoRetencionMH"):
 			ok = false
 		}
@@ -197,7 +197,7 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 	return out
 }
 
-// rounded returns an amount of a line as a customer reads it, in whole steps; a smaller amount keeps its digits.
+// rounded returns a line's amount for a ticket, rounded to a multiple of step; an amount below step keeps its digits.
 func (b *builder) rounded(v dte.Value, step dte.Amount) string {
 	a, err := v.Amount()
 	if err != nil || max(a, -a) < step {
@@ -248,7 +248,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 
 // label returns the label of a member; without a label, words from its name: totalOtrosCargos is "Total otros cargos".
 func (b *builder) label(name string) string {
-	if l := cmp.Or(b.Clean(b.of.Labels[name]), labels[name]); l != "" {
+	if l := cmp.Or(b.Clean(b.own.Labels[name]), labels[name]); l != "" {
 		return l
 	}
 	var out strings.Builder

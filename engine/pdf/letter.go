@@ -23,7 +23,6 @@ var (
 	micro = sheet.Plain(6.2, sheet.Grey)
 )
 
-// letter lays a document out on letter-size pages.
 func (p *Printer) letter(v *View) []*sheet.Page {
 	c := &sheet.Canvas{Fonts: p.fonts, W: letterW, H: letterH, Left: margin, Width: letterW - 2*margin}
 	c.Bottom = letterH - margin - footing + 8
@@ -196,7 +195,6 @@ func (l *letterhead) marks() {
 	}
 }
 
-// parties draws the emisor and the receptor, side by side.
 func (l *letterhead) parties() {
 	c, v := l.c, l.v
 	half := (c.Width - gutter) / 2
@@ -217,7 +215,6 @@ func (l *letterhead) parties() {
 	c.Y += 10
 }
 
-// title returns the heading of a block.
 func (l *letterhead) title(s string, width float64) []sheet.Line {
 	lines := l.fonts.Para(strings.ToUpper(s), width, 0, sheet.Strong(7.2, l.ink))
 	rule := sheet.Line{Height: 5, Rule: &sheet.Hair}
@@ -320,7 +317,7 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
 	vs := st
-	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // shrink it to 5 points at least, then shorten it
+	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // smaller, to 5 points at least, then shorter
 		vs.Size = max(5, st.Size*(w-2*pad)/n)
 	}
 	value = l.fonts.Ellipsis(value, w-2*pad, vs)
@@ -347,13 +344,13 @@ func (l *letterhead) amount(label, value string, w float64, st sheet.Style, leas
 	return lines
 }
 
-// foot draws the foot of page n; all is the number of pages.
-func (l *letterhead) foot(pg *sheet.Page, n, all int) {
+// foot draws the foot of page n of total.
+func (l *letterhead) foot(pg *sheet.Page, n, total int) {
 	c := *l.c
 	c.Pages = []*sheet.Page{pg}
 	y := letterH - margin - footing + 16.0
 	c.Fill(c.Left, y, c.Width, 0.5, sheet.Hair)
-	number := fmt.Sprintf("Página %d de %d", n, all)
+	number := fmt.Sprintf("Página %d de %d", n, total)
 	w := c.Fonts.Width(number, 7, true)
 	c.Text(c.Left+c.Width-w, y+11, number, sheet.Strong(7, sheet.Grey))
 	room := c.Width - w - gutter

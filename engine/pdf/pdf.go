@@ -119,7 +119,7 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 
 // ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850 (ESC t 2,
 // which every such printer has), the QR code by GS ( k, a partial cut at the end. A letter that the code page lacks
-// loses its accent; other characters become a question mark. ESCPOS fails like Render. layout is not Letter.
+// loses its accent; other characters become a question mark. Errors: those of Render. layout is not Letter.
 func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	v, _, err := p.prepare(d)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error 
 func (p *Printer) prepare(d Document) (*View, *sheet.Code, error) {
 	switch {
 	case d.State == Contingency && d.Seal != "":
-		return nil, nil, errors.New("pdf: Seal: a document in contingency has none")
+		return nil, nil, errors.New("pdf: Seal: a document in contingency has no seal")
 	case d.State != Contingency && d.Seal == "":
 		return nil, nil, errors.New("pdf: Seal: required")
 	}
@@ -159,5 +159,5 @@ func (p *Printer) prepare(d Document) (*View, *sheet.Code, error) {
 	return v, &sheet.Code{Size: code.Size, Dark: code.Black}, nil
 }
 
-// Logo returns the emisor's logo for a message, an opaque PNG, with its shown size in pixels; nil without one.
+// Logo returns the emisor's logo for a message, an opaque PNG, with its shown size in pixels; nil without a logo.
 func (p *Printer) Logo() (picture []byte, width, height int) { return p.logo.Mailed() }

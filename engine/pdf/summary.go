@@ -48,7 +48,6 @@ var sums = []struct{ name, label string }{
 	{"total", "Total"},
 }
 
-// labels are the labels of sums, by name.
 var labels = func() map[string]string {
 	m := make(map[string]string)
 	for _, s := range sums {
@@ -59,7 +58,7 @@ var labels = func() map[string]string {
 
 const taxRows = "tributos"
 
-// finals are the possible names of the final amount: the first that the summary contains is the final amount.
+// finals are the possible names of the final amount: the first name that the summary has is the final amount's.
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
 	"total"}
 
@@ -70,7 +69,7 @@ func (b *builder) summary(v *View) {
 		s = s.Index(0)
 	}
 	final := ""
-	for _, name := range slices.Concat(b.of.Final, finals) {
+	for _, name := range slices.Concat(b.own.Final, finals) {
 		if s.Get(name).Kind() == dte.KindNumber {
 			final = name
 			v.Total = Field{b.label(name), b.dollars(s.Get(name))}
@@ -102,7 +101,7 @@ func (b *builder) summary(v *View) {
 		// the view prints such a member elsewhere, and it may not be an amount
 		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name }
 		if _, known := labels[m.Name]; !known && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
-			!slices.ContainsFunc(b.of.Fields, named) {
+			!slices.ContainsFunc(b.own.Fields, named) {
 			row(m.Name)
 		}
 	}
@@ -148,7 +147,6 @@ func (b *builder) taxes(v *View, list dte.Value) {
 	}
 }
 
-// settlement sets the terms and the payments of the operation.
 func (b *builder) settlement(v *View, s dte.Value) {
 	v.Terms.add("Condición de la operación", b.coded(s, "CAT-016", "condicionOperacion"))
 	v.Terms.add("Retención", b.coded(s, "CAT-006", "codigoRetencionMH"))
@@ -208,7 +206,7 @@ func (b *builder) groups() []Table {
 	return slices.DeleteFunc(append(out, t.trim()), func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// identifier returns a formatted NIT or, without a NIT, the formatted document number in the member other.
+// identifier returns a formatted NIT or, without a NIT, the formatted document number from the member named other.
 func (b *builder) identifier(v dte.Value, other string) string {
 	if nit := b.text(v, "nit"); nit != "" {
 		return dte.FormatNIT(nit)

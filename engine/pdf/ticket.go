@@ -51,7 +51,6 @@ func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Pag
 	return c.Pages
 }
 
-// lines returns the lines of one part of a ticket.
 func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 	st := sheet.Style{Size: pp.sizes[part.tone], Bold: part.tone >= toneBold, Ink: sheet.RGB{}}
 	align := 0.0
@@ -102,7 +101,6 @@ func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	return lines
 }
 
-// partKind is the kind of a part of a ticket.
 type partKind uint8
 
 const (
@@ -134,7 +132,6 @@ type part struct {
 	left, right string
 }
 
-// receipt returns a document as the parts of a ticket.
 func (p *Printer) receipt(v *View) []part {
 	r := &receipt{}
 	if p.logo != nil {
@@ -146,7 +143,6 @@ func (p *Printer) receipt(v *View) []part {
 	return r.parts
 }
 
-// head adds the emisor, the identification and the receptor.
 func (r *receipt) head(v *View) {
 	name, sub := v.Emisor.Trade, v.Emisor.Name
 	if name == "" {
@@ -332,7 +328,6 @@ type Block struct {
 	Rows  Fields
 }
 
-// slip returns a slip as the parts of a ticket.
 func (p *Printer) slip(s Slip) []part {
 	r := &receipt{}
 	r.middle(toneTitle, p.fonts.Clean(s.Issuer))

@@ -112,11 +112,10 @@ type Sale struct {
 	More   Fields
 }
 
-// builder makes a view of one document.
 type builder struct {
 	*sheet.Fonts
 	catalogue func(catalogue, code string) (string, bool)
-	of        *bundle.View // values printed only for this type of document
+	own       *bundle.View // values printed only for this type of document
 	doc       dte.Value
 	lone      string // number of the only related document: lines need not repeat it
 }
@@ -183,7 +182,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	}
 	id := doc.Get("identificacion")
 	b := &builder{Fonts: p.fonts, catalogue: p.o.Catalogue, doc: doc,
-		of: cmp.Or(p.o.Type(pick(id, "tipoDte", "tipoEvento").Text()), &bundle.View{})}
+		own: cmp.Or(p.o.Type(pick(id, "tipoDte", "tipoEvento").Text()), &bundle.View{})}
 	if r := list(doc.Get("documentoRelacionado")); len(r) == 1 {
 		b.lone = b.text(r[0], relatedNumber...)
 	}
@@ -255,9 +254,9 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 
 // receptorName finds the receiver: at the path in the type's view, or under a name of MH's layouts.
 func (b *builder) receptorName() (string, dte.Value) {
-	for _, path := range b.of.Party.Paths {
+	for _, path := range b.own.Party.Paths {
 		if v := b.doc.Get(path); v.Kind() == dte.KindObject {
-			return b.Clean(b.of.Party.Heading), v
+			return b.Clean(b.own.Party.Heading), v
 		}
 	}
 	for _, r := range []struct{ name, heading string }{
@@ -270,7 +269,7 @@ func (b *builder) receptorName() (string, dte.Value) {
 	return "Receptor", dte.Value{}
 }
 
-// ownFields adds the values that the type's view names. If all types print a value, it gets the view's label.
+// ownFields adds the values that the type's view names. A value that is printed for all types gets the view's label.
 func (b *builder) ownFields(v *View) {
 	blocks := map[string]*Fields{"emisor": &v.Emisor.Fields, "party": &v.Receptor.Fields, "terms": &v.Terms,
 		"issue": &v.Facts}
@@ -278,7 +277,7 @@ func (b *builder) ownFields(v *View) {
 	for in, fields := range blocks {
 		common[in] = len(*fields)
 	}
-	for _, f := range b.of.Fields {
+	for _, f := range b.own.Fields {
 		label, value, to := b.Clean(f.Label), b.at(f), blocks[f.In]
 		if value == "" || to == nil {
 			continue
@@ -308,7 +307,6 @@ func (b *builder) at(f bundle.ViewField) string {
 	return b.date(v.Text())
 }
 
-// party returns one side of the operation.
 func (b *builder) party(heading string, v dte.Value) Party {
 	p := Party{Heading: heading, Name: b.text(v, "nombre"), Trade: b.text(v, "nombreComercial")}
 	if p.Trade == p.Name {

@@ -1,4 +1,4 @@
-// Package redacted has a text that nothing prints.
+// Package redacted has a type for secret texts: printing, logging and encoding show only "[redacted]".
 package redacted
 
 import (
@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// Text is a password or the key of an account; it prints redacted.
+// Text is a password or the key of an account.
 type Text string
 
 const shown = "[redacted]"

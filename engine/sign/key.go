@@ -89,7 +89,6 @@ func ParsePEM(data []byte) (*Key, error) {
 	}
 }
 
-// parsePKCS8 reads the DER of a PrivateKeyInfo.
 func parsePKCS8(der []byte) (*Key, error) {
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {

@@ -24,7 +24,6 @@ type Steps struct {
 
 type stepsKey struct{}
 
-// dial makes one connection within the limit.
 func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.options.ConnectTimeout)
 	defer cancel()

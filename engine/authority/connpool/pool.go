@@ -190,7 +190,6 @@ func (l *Link) unconnected() error {
 	return err
 }
 
-// notReady returns why a request found no connection.
 func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	l.mu.Lock()
 	live, failure := l.live, l.failure
@@ -402,7 +401,6 @@ func (l *Link) Close() {
 	}
 }
 
-// counts returns how many connections are idle, in use and being made.
 func (l *Link) counts() (ready, busy, connecting int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

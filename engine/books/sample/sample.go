@@ -1,5 +1,5 @@
-// Package sample is a small shop's month as the books make it, for the reference to show. It knows neither the books
-// nor the reference: TestSample of engine/books writes it and compares it.
+// Package sample has the books of a small shop's month, for the reference to show. TestSample of engine/books makes
+// sample.json and compares it with the books.
 package sample
 
 import (
@@ -21,7 +21,7 @@ type Column struct{ Letter, Name string }
 //go:embed sample.json
 var made []byte
 
-// Files are the month's files in the manual's order. They are part of the program: tests find their faults.
+// Files are the month's files in the manual's order. It panics if sample.json has a fault, which a test would find.
 func Files() (list []File) {
 	if err := json.Unmarshal(made, &list); err != nil {
 		panic(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// missing replaces a character that the fonts lack. It is visible, therefore nobody believes that the text is complete.
+// missing replaces a character that the fonts lack. The visible box shows that the text is incomplete.
 const missing = '□'
 
 // coreSet holds the characters besides ASCII of nearly every document: they are subset, compressed and encoded once.
@@ -30,7 +30,6 @@ type Fonts struct {
 	code  map[rune]byte // WinAnsi codes of coreSet
 }
 
-// face is one parsed font file.
 type face struct {
 	name    string
 	file    []byte

@@ -44,7 +44,7 @@ const (
 	OpQR
 )
 
-// Op is one thing on a page. Lengths are in points from the top left corner.
+// Op is one element on a page. Lengths are in points from the top left corner.
 type Op struct {
 	Kind       OpKind
 	X, Y, W, H float64
@@ -53,7 +53,7 @@ type Op struct {
 }
 
 // Page is the content of one sheet, in the order of drawing. All pages are laid out before the first byte of the PDF is
-// written: the number of pages is known, and tests can check the places.
+// written: the number of pages is known, and tests can check the place of each element.
 type Page struct {
 	W, H float64
 	Ops  []Op
@@ -121,7 +121,6 @@ func (c *Canvas) Fill(x, y, w, h float64, ink RGB) {
 	c.Add(Op{Kind: OpFill, X: x, Y: y, W: w, H: h, Style: Style{Ink: ink}})
 }
 
-// drawLine puts one line at x, y.
 func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	if l.Ground != nil {
 		c.Fill(x, y, width, l.Height+0.25, *l.Ground) // overlaps the next line, so that no gap shows
@@ -284,7 +283,7 @@ func (f *Fonts) Paragraphs(s string) []string {
 	return out
 }
 
-// marks are the combining marks of Spanish and its neighbours, with the letters that they change.
+// marks are the combining marks of Spanish and similar languages, with the letters that they change.
 var marks = map[rune][2]string{
 	'\u0300': {"aeiouAEIOU", "àèìòùÀÈÌÒÙ"},
 	'\u0301': {"aeiouyAEIOUY", "áéíóúýÁÉÍÓÚÝ"},
