@@ -254,20 +254,15 @@ func (s *Store) link(b *pebble.Batch, series string, row *Reach, l *link) {
 // turns lets the records of a series be made in parallel and stored in the order of their numbers. It keeps only the
 // order: when a record is stored, the series' row decides whether its number is the next one.
 type turns struct {
-	mu    sync.Mutex
-	lines map[string]*line // by series
+	mu   sync.Mutex
+	last map[string]*turn // by series: the last record that has a number and is not stored yet
 }
 
-// line is the records of one series that have a number and are not stored yet.
-type line struct {
-	last *turn
-}
-
-// turn is the place of one record in its line.
+// turn is the place of one record in the line of its series.
 type turn struct {
 	series   string
 	sequence uint32 // the series' id
-	line     *line
+	first    *turn  // of its line
 	number   uint64
 	before   <-chan struct{} // closed once the turn before has ended; nil: there was no turn before
 	over     chan struct{}   // closed once this record is stored or has failed
@@ -280,17 +275,16 @@ func (t *turns) take(series string, read func(series string) (Reach, error)) (*t
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := &turn{series: series, over: make(chan struct{})}
-	if l := t.lines[series]; l != nil {
-		n.line, n.sequence, n.number, n.before = l, l.last.sequence, l.last.number+1, l.last.over
+	if l := t.last[series]; l != nil {
+		n.first, n.sequence, n.number, n.before = l.first, l.sequence, l.number+1, l.over
 	} else {
 		row, err := read(series)
 		if err != nil {
 			return nil, err
 		}
-		n.line, n.sequence, n.number = &line{}, row.Sequence, row.Last+1
-		t.lines[series] = n.line
+		n.first, n.sequence, n.number = n, row.Sequence, row.Last+1
 	}
-	n.line.last = n
+	t.last[series] = n
 	return n, nil
 }
 
@@ -316,8 +310,8 @@ func (t *turns) end(n *turn, stored bool) {
 		return
 	}
 	n.ended = true
-	if t.lines[n.series] == n.line && (!stored || n.line.last == n) {
-		delete(t.lines, n.series)
+	if last := t.last[n.series]; last == n || last != nil && last.first == n.first && !stored {
+		delete(t.last, n.series)
 	}
 	close(n.over)
 }

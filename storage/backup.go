@@ -77,10 +77,10 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	// 1. Make a checkpoint next to the store: hard links to its files, which compactions leave alone.
 	b := &Backup{Taken: s.o.Now().UTC()}
 	checkpoint := s.o.checkpointDir()
-	marked, err := s.checkpoint(ctx, checkpoint, b)
 	defer func() { _ = fs.RemoveAll(checkpoint) }() // the next Open or Backup tries again
+	marked, err := use(s, "making checkpoint", func() (*Head, error) { return s.checkpoint(ctx, checkpoint, b) })
 	if err != nil {
-		return nil, fmt.Errorf("making checkpoint: %w", err)
+		return nil, err
 	}
 
 	// 2. Copy the checkpoint to the backup's medium. Step 3 reads the copied files only after their sync.
@@ -134,28 +134,20 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	return b, renameSynced(fs, aside, dir)
 }
 
-// checkpoint makes a checkpoint in dir. marked is the content of the mark before the checkpoint.
-func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (marked *Head, err error) {
-	if err = s.enter(); err != nil {
-		return marked, err
+// checkpoint makes a checkpoint in dir. It returns the content of the mark before the checkpoint.
+func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (*Head, error) {
+	if err := s.writable(); err != nil {
+		return nil, err
 	}
-	defer s.leave()
-	if err = s.writable(); err != nil {
-		return marked, err
-	}
-	marked = s.mark.durable()
+	marked := s.mark.durable()
 	b.Store = hex.EncodeToString(marked.Store[:])
-	err = s.o.FS.RemoveAll(dir)
-	if err == nil {
-		// Pebble 2.1.7 copies only as many bytes of the manifest as it has written since Open. If Open found no log to
-		// replay, which some crashes cause, this is nothing. A flush makes Pebble write a manifest (TestBackup_Crash).
-		err = s.flush(ctx)
+	// Pebble 2.1.7 copies only as many bytes of the manifest as it has written since Open. If Open found no log to
+	// replay, which some crashes cause, this is nothing. A flush makes Pebble write a manifest (TestBackup_Crash).
+	if err := errors.Join(s.o.FS.RemoveAll(dir), s.flush(ctx)); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = s.db.Checkpoint(dir)
-	}
-	if err != nil {
-		return marked, err
+	if err := s.db.Checkpoint(dir); err != nil {
+		return nil, err
 	}
 	// The checkpoint's log may be torn in the middle: Pebble copies the log while it grows. Everything acknowledged
 	// before the flush is in the tables. Without the log, the tables are the store at the moment of a flush.
@@ -193,16 +185,15 @@ func (s *Store) flush(ctx context.Context) error {
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 
 // checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt if the check finds a problem.
-func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *meter) (*Report, error) {
-	at := *o
-	at.FS = unlocked{o.FS}
-	db, err := at.openAt(dir, true)
+func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *meter) (report *Report, err error) {
+	defer wrap(&err, "checking the copy")
+	db, err := o.openAt(dir, true)
 	if err != nil {
-		return nil, fmt.Errorf("opening the copy: %w", err)
+		return nil, err
 	}
-	report, err := fsck(ctx, db, marked, nil, p.second)
-	if err = errors.Join(err, db.Close()); err != nil {
-		return nil, fmt.Errorf("checking the copy: %w", err)
+	defer closing(&err, db)
+	if report, err = fsck(ctx, db, marked, nil, p.second); err != nil {
+		return nil, err
 	}
 	if n := len(report.Problems); n > 0 {
 		return report, fmt.Errorf("%w: %d problems, the first: %v", ErrCorrupt, n, report.Problems[0])
@@ -212,27 +203,26 @@ func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *met
 
 // CheckBackup reads a whole backup: every digest, and then every row. It uses only FS and Logger of o. ErrNoStore if
 // there is no backup, ErrCorrupt.
-func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (*Backup, error) {
+func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (_ *Backup, err error) {
 	o.Dir = dir
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
+	defer wrap(&err, "checking backup %s", dir)
 	b, sums, err := readBackup(o.FS, dir)
-	if err == nil {
-		p := &meter{report: progress, total: 2 * b.Bytes}
-		for _, name := range sortedNames(sums) {
-			if err = checkFile(ctx, o.FS, o.FS.PathJoin(dir, name), sums[name], p); err != nil {
-				break
-			}
-		}
-		if err == nil {
-			_, err = checkCopy(ctx, &o, o.FS.PathJoin(dir, backupStore), nil, p)
-		}
-		p.finish()
-	}
 	if err != nil {
-		return nil, fmt.Errorf("checking backup %s: %w", dir, err)
+		return nil, err
 	}
+	p := &meter{report: progress, total: 2 * b.Bytes}
+	for _, name := range sortedNames(sums) {
+		if err := checkFile(ctx, o.FS, o.FS.PathJoin(dir, name), sums[name], p); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := checkCopy(ctx, &o, o.FS.PathJoin(dir, backupStore), nil, p); err != nil {
+		return nil, err
+	}
+	p.finish()
 	return b, nil
 }
 
@@ -265,24 +255,22 @@ func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 const copyChunk = 1 << 20
 
 // copyFile makes a synced copy and returns its digest. The file to must not exist.
-func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (string, error) {
+func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (sum string, err error) {
+	defer wrap(&err, "copying %s", from)
 	in, err := fs.Open(from)
 	if err != nil {
-		return "", fmt.Errorf("copying: %w", err)
+		return "", err
 	}
+	defer closing(&err, in)
 	out, err := fs.Create(to, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("copying: %w", err), in.Close())
+		return "", err
 	}
 	paced := vfs.NewSyncingFile(out, vfs.SyncingFileOptions{BytesPerSync: copyChunk})
-	sum, err := digestOf(ctx, in, paced, p)
-	if err == nil {
+	if sum, err = digestOf(ctx, in, paced, p); err == nil {
 		err = paced.Sync()
 	}
-	if err = errors.Join(err, paced.Close(), in.Close()); err != nil {
-		return "", fmt.Errorf("copying %s: %w", from, err)
-	}
-	return sum, nil
+	return sum, errors.Join(err, paced.Close())
 }
 
 // checkFile compares a file with its digest. ErrCorrupt if they differ.
@@ -328,19 +316,17 @@ func digest(b []byte) string {
 
 // listFiles returns the names in a folder that has no subfolders, sorted, and their total size.
 func listFiles(fs vfs.FS, dir string) (names []string, size int64, err error) {
+	defer wrap(&err, "listing %s", dir)
 	names, err = fs.List(dir)
-	if err != nil {
-		return nil, 0, fmt.Errorf("listing %s: %w", dir, err)
-	}
 	slices.Sort(names)
 	for _, name := range names {
 		info, err := fs.Stat(fs.PathJoin(dir, name))
 		if err != nil {
-			return nil, 0, fmt.Errorf("listing %s: %w", dir, err)
+			return nil, 0, err
 		}
 		size += info.Size()
 	}
-	return names, size, nil
+	return names, size, err
 }
 
 func encodeSums(sums map[string]string) []byte {
@@ -366,19 +352,16 @@ func decodeSums(b []byte) (map[string]string, error) {
 
 func sortedNames[V any](named map[string]V) []string { return slices.Sorted(maps.Keys(named)) }
 
-func writeSynced(fs vfs.FS, path string, b []byte) error {
+func writeSynced(fs vfs.FS, path string, b []byte) (err error) {
+	defer wrap(&err, "writing %s", path)
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+		return err
 	}
-	_, err = f.Write(b)
-	if err == nil {
+	if _, err = f.Write(b); err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
+	return errors.Join(err, f.Close())
 }
 
 func readWhole(fs vfs.FS, path string) ([]byte, error) {

@@ -56,11 +56,7 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading key %x: %w", key, damaged(err))
 	}
-	v := append(make([]byte, 0, len(value)), value...)
-	if err := closer.Close(); err != nil {
-		return nil, fmt.Errorf("reading key %x: %w", key, err)
-	}
-	return v, nil
+	return append([]byte{}, value...), closer.Close() // copied before it is closed
 }
 
 // readJSON reads a JSON row; it returns the zero value if the row does not exist.

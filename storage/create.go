@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -43,11 +42,10 @@ type Options struct {
 	// between syncs, because fake time does not pass while a goroutine waits for a mutex.
 	FakeTime bool
 
-	segment   uint64       // size of the second copy's segments, bytes
-	readOnly  bool         // set by OpenReadOnly
-	anyLayout bool         // set by Check: the layout's row may be unreadable
-	tables    *tableWrites // set by Open: watches Pebble's failed writes
-	exit      func(int)    // os.Exit
+	segment  uint64       // size of the second copy's segments, bytes
+	readOnly bool         // set by OpenReadOnly
+	tables   *tableWrites // set by Open: watches Pebble's failed writes
+	exit     func(int)    // os.Exit
 }
 
 func (o *Options) setDefaults() error {
@@ -88,9 +86,9 @@ func (o *Options) dieOn(err error, format string, args ...any) {
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	tables := cmp.Or(o.tables, newTableWrites(o))
-	fs := vfs.FS(badBlocksFS{markerFS{o.FS}, &d.blocks, func(path, what string) { o.damaged(d, path, what) },
+	fs := vfs.FS(wholeBlocksFS{markerFS{o.FS}, func(what string) { o.damaged(d, what) },
 		func() { tables.begin("") }})
-	if o.tables != nil {
+	if o.tables != nil && !o.readOnly {
 		fs = mediumFS{fs, o, tables}
 	}
 	p := &pebble.Options{
@@ -110,8 +108,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 			FlushEnd:        func(i pebble.FlushInfo) { tables.ended(flushes, i.Err) },
 			CompactionEnd:   func(i pebble.CompactionInfo) { tables.ended(compactions, i.Err) },
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				d.blocks.note(info.Path, info.Details)
-				o.damaged(d, info.Path, oneLine(fmt.Sprint(info.Details)))
+				o.damaged(d, info.Path+": "+oneLine(fmt.Sprint(info.Details)))
 			},
 			WriteStallBegin: func(i pebble.WriteStallBeginInfo) { o.Logger.Warn("writes wait", "reason", i.Reason) },
 		},
@@ -128,8 +125,8 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 }
 
 // damaged remembers and logs the first damage. Later reads report the same damage again.
-func (o *Options) damaged(d *damage, path, what string) {
-	if message := path + ": " + what; d.err() == nil && d.note(message) {
+func (o *Options) damaged(d *damage, message string) {
+	if d.first.CompareAndSwap(nil, &message) {
 		o.Logger.Error("store is damaged", "error", message)
 	}
 }
@@ -149,25 +146,19 @@ func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args
 // may be all that is left of a lost store, and its numbers must not be used again.
 //
 // A crash in the middle leaves no store; Create can then be repeated.
-func Create(o Options) error {
+func Create(o Options) (err error) {
 	if err := o.setDefaults(); err != nil {
 		return err
 	}
+	defer wrap(&err, "creating store %s", o.Dir)
 	if _, err := o.FS.Stat(o.Dir); err == nil {
-		return fmt.Errorf("creating store %s: %w", o.Dir, ErrExists)
+		return ErrExists
 	}
 	if said, err := readMark(o.FS, o.MarkPath, false); err == nil && len(said.Series) > 0 {
-		return fmt.Errorf("creating store %s: mark %s already has numbers: %w", o.Dir, o.MarkPath, ErrExists)
+		return fmt.Errorf("mark %s already has numbers: %w", o.MarkPath, ErrExists)
 	} else if err != nil && !errors.Is(err, errNoMark) {
-		return fmt.Errorf("creating store %s: %w", o.Dir, errors.Join(ErrExists, err))
+		return errors.Join(ErrExists, err)
 	}
-	if err := create(&o); err != nil {
-		return fmt.Errorf("creating store %s: %w", o.Dir, err)
-	}
-	return nil
-}
-
-func create(o *Options) error {
 	for _, path := range []string{o.Dir, o.MarkPath} {
 		if err := makeParents(o.FS, path); err != nil {
 			return err
@@ -182,7 +173,7 @@ func create(o *Options) error {
 	if err := o.FS.RemoveAll(aside); err != nil {
 		return err
 	}
-	if err := fill(o, aside, store); err != nil {
+	if err := fill(&o, aside, store); err != nil {
 		return err
 	}
 	if err := writeNewMark(o.FS, o.MarkPath, markHead(store, nil), firstSlot, 1); err != nil {
@@ -218,31 +209,22 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the parent folder of path, durably. After a failure it removes the folders that it made: the next
-// attempt does not sync existing folders, although their names may not be on the medium.
+// makeParents makes the parent folder of path, durably. It removes a folder whose sync failed: the next attempt does not
+// sync existing folders, although their names may not be on the medium.
 func makeParents(fs vfs.FS, path string) error {
-	var made []string
 	dir := fs.PathDir(path)
-	for {
-		if _, err := fs.Stat(dir); err == nil || fs.PathDir(dir) == dir {
-			break
-		}
-		made = append(made, dir)
-		dir = fs.PathDir(dir)
-	}
-	if len(made) == 0 {
+	above := fs.PathDir(dir)
+	if _, err := fs.Stat(dir); err == nil || above == dir {
 		return nil
 	}
-	if err := fs.MkdirAll(made[0], 0o700); err != nil {
+	if err := makeParents(fs, dir); err != nil {
 		return err
 	}
-	for _, d := range append(slices.Clone(made), dir) {
-		if err := syncDir(fs, d); err != nil {
-			for _, m := range made { // the innermost first
-				err = errors.Join(err, fs.Remove(m))
-			}
-			return err
-		}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := errors.Join(syncDir(fs, dir), syncDir(fs, above)); err != nil {
+		return errors.Join(err, fs.Remove(dir))
 	}
 	return nil
 }

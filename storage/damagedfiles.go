@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
@@ -33,23 +32,28 @@ type folder struct {
 	blind   bool        // Pebble does not show all rows
 	meta    bool        // Pebble shows all meta rows
 	db      *pebble.DB  // nil: Pebble cannot open the store
-	close   func() error
+}
+
+func (f *folder) close() error {
+	if f.db == nil {
+		return nil
+	}
+	return f.db.Close()
 }
 
 // openFolder opens a store in any state, to read it. ErrInUse; ErrNoStore when there is no folder.
 func openFolder(o *Options, name string, own bool) (*folder, error) {
-	f := &folder{blind: true, close: func() error { return nil }}
+	f := &folder{blind: true}
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}
-	d := &damage{}
 	db, logless, err := openToCheck(o)
 	if errors.Is(err, ErrInUse) {
 		return nil, err
 	}
 	if err == nil {
-		f.db, f.close, f.whole, f.blind, f.meta = db, db.Close, logless == nil, false, true
+		f.db, f.whole, f.blind, f.meta = db, logless == nil, false, true
 		nothing := func(_, _ []byte) error { return nil }
 		err := scanPast(db, []byte{tableMeta}, []byte{tableJournal}, nothing, func(blindSpot) {
 			f.whole, f.meta = false, false
@@ -67,8 +71,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 		}})
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(b, a)) })
-	add := func(ext string, read func(context.Context, string, *badBlocks, func(key, value []byte) error,
-		func()) error) {
+	add := func(ext string, read func(context.Context, string, func(key, value []byte) error, func()) error) {
 		for _, file := range names {
 			if !strings.HasSuffix(file, ext) {
 				continue
@@ -79,7 +82,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 				if !f.blind && f.whole {
 					return nil // Pebble showed all rows
 				}
-				return read(ctx, path, &d.blocks, row, func() { bad(file) })
+				return read(ctx, path, row, func() { bad(file) })
 			}})
 		}
 	}
@@ -89,9 +92,8 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 }
 
 // tableRows reads one table, and skips damaged blocks.
-func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, row func(key, value []byte) error,
-	bad func()) (err error) {
-	f, err := badBlocksFS{o.FS, known, func(_, _ string) {}, func() {}}.Open(path)
+func (o *Options) tableRows(ctx context.Context, path string, row func(key, value []byte) error, bad func()) error {
+	f, err := wholeBlocksFS{o.FS, func(string) {}, func() {}}.Open(path)
 	if err != nil {
 		bad()
 		return nil
@@ -118,7 +120,6 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 		}
 		defer func() {
 			if bad := it.Error(); bad != nil {
-				known.note(path, bad)
 				err = errors.Join(err, ErrCorrupt, bad)
 			}
 			_ = it.Close() // it.Error has this error already
@@ -148,13 +149,12 @@ func (o *Options) tableRows(ctx context.Context, path string, known *badBlocks, 
 //
 // A record is one chunk, or a first, some middle and a last chunk. The CRC covers all bytes after it.
 const (
-	logBlock     = 32 << 10
-	logHeader    = 19
-	chunkFull    = 9
-	chunkFirst   = 10
-	chunkMiddle  = 11
-	chunkLast    = 12
-	crcMaskDelta = 0xa282ead8
+	logBlock    = 32 << 10
+	logHeader   = 19
+	chunkFull   = 9
+	chunkFirst  = 10
+	chunkMiddle = 11
+	chunkLast   = 12
 
 	// A closed log ends in zeros for CRC and length, this kind, and the log's number plus 1.
 	chunkEnd = 5
@@ -163,8 +163,7 @@ const (
 // logRows reads one file of the log. After damage it searches for the next chunk byte by byte. Pebble reuses a log's
 // file for a later log: chunks of the earlier log remain after the later log's end, and are not damage. The log of a
 // killed process has no end mark: in a reused file it is reported as damaged, because its end may be damaged.
-func (o *Options) logRows(ctx context.Context, path string, _ *badBlocks, row func(key, value []byte) error,
-	bad func()) error {
+func (o *Options) logRows(ctx context.Context, path string, row func(key, value []byte) error, bad func()) error {
 	var number uint32
 	if _, err := fmt.Sscanf(o.FS.PathBase(path), "%d", &number); err != nil {
 		return nil
@@ -236,8 +235,7 @@ func logChunk(b []byte, number uint32) (kind byte, payload []byte) {
 	if end > len(b) {
 		return 0, nil
 	}
-	c := crc32.Checksum(b[6:end], castagnoli)
-	if (c>>15|c<<17)+crcMaskDelta != le.Uint32(b) {
+	if maskedCRC(b[6:end]) != le.Uint32(b) {
 		return 0, nil
 	}
 	return kind, b[logHeader:end:end]

@@ -16,7 +16,7 @@ func readLog(t testing.TB, disk *disktest.Disk, path string) (rows map[string]st
 		t.Fatal(err)
 	}
 	rows = make(map[string]string)
-	err := o.logRows(ctx, path, nil, func(key, value []byte) error {
+	err := o.logRows(ctx, path, func(key, value []byte) error {
 		rows[string(key)] = string(value)
 		return nil
 	}, func() { bad = true })

@@ -1,8 +1,10 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -130,6 +132,16 @@ func Explain(err error) error {
 	return explained(err, readErrors)
 }
 
+// wrap begins an error with the name of the call. It is deferred.
+func wrap(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
+}
+
+// closing closes c and adds its error to err. It is deferred.
+func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
+
 // oneLine joins the lines of an error and omits repeated and meaningless lines.
 func oneLine(text string) string {
 	var lines []string
@@ -144,10 +156,7 @@ func oneLine(text string) string {
 
 // damage remembers the first sign that the disk does not return what was written: an error of Pebble, a row that does
 // not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
-type damage struct {
-	first  atomic.Pointer[string]
-	blocks badBlocks
-}
+type damage struct{ first atomic.Pointer[string] }
 
 func (d *damage) err() error {
 	if first := d.first.Load(); first != nil {
@@ -156,24 +165,15 @@ func (d *damage) err() error {
 	return nil
 }
 
-// note remembers the first message, and returns whether this message is the first.
-func (d *damage) note(message string) bool { return d.first.CompareAndSwap(nil, &message) }
-
 // Health returns nil while the store can take a new record; else ErrCorrupt, ErrTables, ErrRestored, ErrBehind,
 // ErrReadOnly. It reads no disk and costs almost nothing: a probe may call it at any rate.
 func (s *Store) Health() error {
-	if err := s.writable(); err != nil {
-		return err
-	}
-	if s.tables != nil {
-		return s.tables.err()
-	}
-	return nil
+	return cmp.Or(s.writable(), s.tables.err())
 }
 
 // suspect notes damage if the medium caused the error of a call.
 func (s *Store) suspect(err error) {
-	if unreadable(err) && s.damage.note(err.Error()) {
-		s.o.Logger.Error("store is damaged", "error", err.Error())
+	if unreadable(err) {
+		s.o.damaged(s.damage, err.Error())
 	}
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -64,14 +65,16 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 }
 
 // Check is Fsck for a store that is not open, also for a store that Open refuses. It changes nothing.
-func Check(ctx context.Context, o Options) (*Report, error) {
+func Check(ctx context.Context, o Options) (_ *Report, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
+	defer wrap(&err, "checking store %s", o.Dir)
 	db, logless, err := openToCheck(&o)
 	if err != nil {
-		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
+		return nil, err
 	}
+	defer closing(&err, db)
 	j, unjudged := newMarkJudge(db) // fsck reports the unreadable row
 	state := j.look(o.FS, o.MarkPath)
 	var markErr error
@@ -87,24 +90,15 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
 		})
 	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		return nil, fmt.Errorf("checking store %s: %w", o.Dir, err)
-	}
-	if logless != nil {
+	if err == nil && logless != nil {
 		report.Problems = append([]Problem{*logless}, report.Problems...)
 	}
-	return report, nil
+	return report, err
 }
 
 // openToCheck opens a store to read. If the log cannot be read, it opens only the tables, and returns a Problem.
 func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
-	o.anyLayout = true
 	db, err = openPebble(o, &damage{}, true)
-	if err == nil {
-		if wrong := checkLayout(db); wrong != nil && !unreadable(wrong) {
-			return nil, nil, errors.Join(wrong, db.Close())
-		}
-	}
 	if !unreadable(err) || errors.Is(err, ErrNoStore) {
 		return db, nil, err
 	}
@@ -132,7 +126,6 @@ type checker struct {
 	ctx    context.Context
 	r      pebble.Reader
 	report *Report
-	rows   int
 	series map[uint32]*seriesCheck
 	holes  *holes // rows that are known to be missing
 	facts  *facts
@@ -184,7 +177,8 @@ func fsck(ctx context.Context, r pebble.Reader, marked *Head, markErr error, pro
 		if step.table == tableEnd {
 			upper = []byte{0xff, 0xff}
 		}
-		if err := scanPast(r, []byte{step.table}, upper, c.watch(step.row), c.blindSpot); err != nil {
+		look := func(key, value []byte) error { return cmp.Or(ctx.Err(), step.row(key, value)) }
+		if err := scanPast(r, []byte{step.table}, upper, look, c.blindSpot); err != nil {
 			return nil, err
 		}
 	}
@@ -199,18 +193,6 @@ func fsck(ctx context.Context, r pebble.Reader, marked *Head, markErr error, pro
 	return c.report, nil
 }
 
-// watch checks the context every 1024 rows.
-func (c *checker) watch(row func(key, value []byte) error) func(key, value []byte) error {
-	return func(key, value []byte) error {
-		if c.rows++; c.rows%1024 == 0 {
-			if err := c.ctx.Err(); err != nil {
-				return err
-			}
-		}
-		return row(key, value)
-	}
-}
-
 // badRecords names the records whose rows do not agree.
 func (c *checker) badRecords() error {
 	bad := c.facts.bad()
@@ -219,10 +201,10 @@ func (c *checker) badRecords() error {
 	}
 	c.facts.look(bad[:min(len(bad), MaxProblems)])
 	for _, table := range recordTables {
-		err := scanPast(c.r, []byte{table}, []byte{table + 1}, c.watch(func(key, value []byte) error {
+		err := scanPast(c.r, []byte{table}, []byte{table + 1}, func(key, value []byte) error {
 			c.facts.row(key, value)
-			return nil
-		}), func(blindSpot) {})
+			return c.ctx.Err()
+		}, func(blindSpot) {})
 		if err != nil {
 			return err
 		}

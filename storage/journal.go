@@ -104,9 +104,6 @@ func hashLink(key, value []byte) (sum [32]byte) {
 }
 
 func digestParts(parts []Part) []partDigest {
-	if len(parts) == 0 {
-		return nil
-	}
 	digests := make([]partDigest, len(parts))
 	for i, p := range parts {
 		digests[i] = partDigest{p.Name, sha256.Sum256(p.Data)}
@@ -114,17 +111,12 @@ func digestParts(parts []Part) []partDigest {
 	return digests
 }
 
-// setCounters writes the counters of a link, unless a later change has set them already.
-func setCounters(db *pebble.DB, l *link) error {
-	for _, v := range l.Counters {
-		row := be.AppendUint64(be.AppendUint64(nil, uint64(v.Value)), v.Revision)
-		if err := setCounter(db, counterKey(v.Origin, v.Line), row); err != nil {
-			return err
-		}
-	}
-	return nil
+// row returns the counter's row.
+func (c *count) row() []byte {
+	return be.AppendUint64(be.AppendUint64(make([]byte, 0, counterSize), uint64(c.Value)), c.Revision)
 }
 
+// setCounter writes a counter's row, unless a later change has set the counter already.
 func setCounter(db *pebble.DB, key, row []byte) error {
 	old, err := get(db, key)
 	switch {

@@ -169,11 +169,8 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		return nil, nil
 	}
 	series, err := readAllSeries(r)
-	if err != nil {
-		return nil, err
-	}
-	h, err := readHoles(r)
-	if err != nil {
+	h, bad := readHoles(r)
+	if err = errors.Join(err, bad); err != nil {
 		return nil, err
 	}
 	here := storeHead([16]byte{}, r, series)

@@ -78,7 +78,8 @@ func decodeMark(slot []byte) (generation uint64, said *Head, ok bool) {
 }
 
 // writeNewMark writes a mark under another name and renames it. generation is at least 1; see markRow.
-func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) error {
+func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) (err error) {
+	defer wrap(&err, "creating mark")
 	b := encodeMark(nil, generation, h)
 	for slot < len(b) {
 		slot *= 2
@@ -86,14 +87,10 @@ func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) 
 	content := make([]byte, 2*slot)
 	copy(content[slotAt(slot, generation):], b)
 	aside := path + ".new"
-	err := writeSynced(fs, aside, content)
-	if err == nil {
-		err = renameSynced(fs, aside, path)
+	if err := writeSynced(fs, aside, content); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("creating mark: %w", err)
-	}
-	return nil
+	return renameSynced(fs, aside, path)
 }
 
 // openMarkFile opens and reads a mark; if write is set, it opens the mark for writing too.

@@ -61,23 +61,16 @@ type MarkAim struct {
 // newest mark, or if the mark shows that this store is not the newest (MarkAhead, MarkLater): find the right disk, or
 // use Assemble and Settle; ErrCorrupt if the check finds a problem; ErrNoStore, ErrInUse; the error of aim.Accept.
 // Repeat NewMark after a crash: until then the store opens with its old mark, or does not open, or issues nothing.
-func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (*MarkProof, error) {
-	p, err := newMark(ctx, &o, aim, progress)
-	if err != nil {
-		return p, fmt.Errorf("making a new mark: %w", err)
-	}
-	return p, nil
-}
-
-func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p *MarkProof, err error) {
+func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p *MarkProof, err error) {
+	defer wrap(&err, "making a new mark")
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
-	db, err := openPebble(o, &damage{}, aim.Dry)
+	db, err := openPebble(&o, &damage{}, aim.Dry)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer closing(&err, db)
 	j, err := newMarkJudge(db)
 	if err != nil {
 		return nil, err
@@ -105,7 +98,7 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 			"knew the numbers spent since is gone"}
 	default:
 		row = &Restoration{At: o.Now().UnixNano(), From: j.id}
-		if err := p.prove(ctx, o, db, j, row, aim.Second, progress); err != nil {
+		if err := p.prove(ctx, &o, db, j, row, aim.Second, progress); err != nil {
 			return p, err
 		}
 	}
@@ -126,20 +119,20 @@ func newMark(ctx context.Context, o *Options, aim MarkAim, progress Progress) (p
 		err = makeParents(o.FS, o.MarkPath)
 	}
 	if err == nil {
-		p.Aside, err = setMarkAside(o, p.Mark.Kind)
+		p.Aside, err = setMarkAside(&o, p.Mark.Kind)
 	}
 	switch {
 	case err != nil || doubted:
 		return p, err
 	case usable:
-		return p, moveMark(o, db, &from)
+		return p, moveMark(&o, db, &from)
 	}
 	// If we crash between the two writes, there is no mark of the new line, and NewMark must be repeated.
 	generation := j.newLine()
 	if err := setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync); err != nil {
 		return p, err
 	}
-	return p, j.writeNew(o, generation)
+	return p, j.writeNew(&o, generation)
 }
 
 // moveMark brings the store's mark to its configured path.

@@ -74,7 +74,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.",
 		yes[s.Behind() != nil])
 	gauge("dte_store_disk_bytes", "Space that the store takes on its disk.", float64(s.db.Metrics().DiskSpaceUsage()))
-	if space, err := s.space(); err == nil {
+	if space, err := s.Space(); err == nil {
 		gauge("dte_store_free_bytes", "Space that is left on the store's disk.", float64(space.Free))
 	}
 	gauge("dte_store_damaged", "1 when the disk returned damaged data; nothing is issued then.",
@@ -83,13 +83,9 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_store_read_timestamp_seconds",
 		"When the last whole reading of the store's tables ended; 0 before the first.", unixSeconds(read.At))
 	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", float64(read.Damaged))
-	if s.tables != nil {
-		gauge("dte_store_tables_failing",
-			"1 while the disk does not take the store's tables; nothing new is issued then.",
-			yes[s.tables.err() != nil])
-		counter("dte_store_table_failures_total", "Attempts to write tables that failed.",
-			float64(s.tables.total.Load()))
-	}
+	gauge("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.",
+		yes[s.tables.err() != nil])
+	counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.tables.total.Load()))
 	if at, err := readJSON[time.Time](s.db, keyBackup); err == nil {
 		gauge("dte_store_backup_timestamp_seconds",
 			"When the latest backup was taken that was checked to its last row; 0: none was.", unixSeconds(at))
@@ -145,13 +141,7 @@ type Space struct {
 // and the log need room of their own (64 MiB is little).
 func (s *Store) Space() (Space, error) {
 	return use(s, "measuring the disk", func() (Space, error) {
-		space, err := s.space()
-		space.Store = s.db.Metrics().DiskSpaceUsage()
-		return space, err
+		u, err := s.o.FS.GetDiskUsage(s.o.Dir)
+		return Space{u.TotalBytes, u.AvailBytes, s.db.Metrics().DiskSpaceUsage()}, err
 	})
-}
-
-func (s *Store) space() (Space, error) {
-	u, err := s.o.FS.GetDiskUsage(s.o.Dir)
-	return Space{Total: u.TotalBytes, Free: u.AvailBytes}, err
 }

@@ -76,8 +76,8 @@ func TestTurns_InOrder(t *testing.T) {
 				t.Errorf("number %d: %v", m.number, err)
 			}
 		}
-		if len(s.turns.lines) != 0 || len(s.locks.named) != 0 {
-			t.Errorf("%d lines and %d locks are left", len(s.turns.lines), len(s.locks.named))
+		if len(s.turns.last) != 0 || len(s.locks.named) != 0 {
+			t.Errorf("%d lines and %d locks are left", len(s.turns.last), len(s.locks.named))
 		}
 		if e, err := s.Get(code(3)); err != nil || e.Number != 5 || string(e.Head) != string(head(e.Code, 5)) {
 			t.Errorf("%+v %v", e, err)
@@ -120,8 +120,8 @@ func TestTurns_Failure(t *testing.T) {
 				t.Errorf("record %d: %+v %v", n, e, err)
 			}
 		}
-		if row, err := s.series("a"); len(s.turns.lines) != 0 || row.Last != 3 {
-			t.Errorf("%d lines are left, and the series ends at %d, %v", len(s.turns.lines), row.Last, err)
+		if row, err := s.series("a"); len(s.turns.last) != 0 || row.Last != 3 {
+			t.Errorf("%d lines are left, and the series ends at %d, %v", len(s.turns.last), row.Last, err)
 		}
 		sound(t, s)
 	})

@@ -18,7 +18,7 @@ type Store struct {
 	o           Options
 	db          *pebble.DB
 	damage      *damage
-	tables      *tableWrites // nil: read only
+	tables      *tableWrites
 	mark        *mark
 	syncer      *syncer
 	metrics     *metrics
@@ -63,50 +63,34 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 }
 
 // Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
-func Open(o Options) (*Store, error) {
+func Open(o Options) (_ *Store, err error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	if o.Now == nil {
 		return nil, errors.New("storage: Options.Now is not set")
 	}
-	s, err := openDamaged(o)
-	if err != nil {
-		return nil, fmt.Errorf("opening store %s: %w", o.Dir, Explain(err))
-	}
-	return s, nil
-}
-
-// openDamaged is Open, with the storage engine's own error messages.
-func openDamaged(o Options) (*Store, error) {
+	defer wrap(&err, "opening store %s", o.Dir)
+	defer func() { err = Explain(err) }()
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
 	s.pending.records = make(map[Code][]chan struct{})
-	s.turns.lines = make(map[string]*line)
+	s.turns.last = make(map[string]*turn)
 	s.ids.busy = make(map[uint64]struct{})
 	s.queueStarts.known = make(map[string]queueStart)
-	if !o.readOnly {
-		s.tables = newTableWrites(&s.o)
-		s.o.tables = s.tables
-	}
-	var err error
+	s.tables = newTableWrites(&s.o)
+	s.o.tables = s.tables
 	if s.db, err = openPebble(&s.o, s.damage, o.readOnly); err != nil {
 		return nil, err
 	}
-	if s.tables != nil {
-		s.tables.opened.Store(true)
-	}
-	if checkpoint := o.checkpointDir(); !o.readOnly {
-		// An interrupted backup left this checkpoint; its links keep old files on the disk.
-		if _, err := o.FS.Stat(checkpoint); err == nil {
-			if err := o.FS.RemoveAll(checkpoint); err != nil {
-				o.Logger.Warn("checkpoint stays", "error", err)
-			}
+	s.tables.opened.Store(true)
+	if !o.readOnly {
+		// An interrupted backup may have left its checkpoint, whose links keep old files on the disk.
+		if err := o.FS.RemoveAll(o.checkpointDir()); err != nil {
+			o.Logger.Warn("checkpoint stays", "error", err)
 		}
 	}
 	if err := s.load(); err != nil {
-		if s.tables != nil {
-			s.tables.close()
-		}
+		s.tables.close()
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if !o.readOnly {
@@ -147,19 +131,19 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	case err != nil:
 		return nil, err
 	}
-	if o.anyLayout {
-		return db, nil
-	}
-	if err := checkLayout(db); err != nil {
+	if err := checkLayout(db); err != nil && !(readOnly && unreadable(err)) { // fsck reports an unreadable row
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
 
-// openAt opens the Pebble store in another folder. Its damage is not counted as damage of this store.
+// openAt opens the Pebble store in another folder. Its damage is not counted as damage of this store. A store that is
+// only read is not locked: nobody else has it open.
 func (o *Options) openAt(dir string, readOnly bool) (*pebble.DB, error) {
 	at := *o
-	at.Dir = dir
+	if at.Dir = dir; readOnly {
+		at.FS = unlocked{o.FS}
+	}
 	return openPebble(&at, &damage{}, readOnly)
 }
 
@@ -329,9 +313,7 @@ func (s *Store) Close() error {
 			s.noteMark()
 		}
 	}
-	if s.tables != nil {
-		s.tables.close()
-	}
+	s.tables.close()
 	if hangs { // as in a crash, every acknowledged change is on the disk
 		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path",
 			s.o.SecondCopy)

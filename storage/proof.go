@@ -223,8 +223,6 @@ func (f *facts) link(key []byte, l *link) bool {
 // bytes a change and part.
 type proof struct{ said map[uint64]struct{} }
 
-func newProof() *proof { return &proof{make(map[uint64]struct{})} }
-
 func (p *proof) say(what byte, id uint64, rest ...[]byte) {
 	p.said[saying(what, id, rest...)] = struct{}{}
 }

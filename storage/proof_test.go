@@ -9,7 +9,7 @@ import (
 // TestProof: a row whose bytes the journal names is proven, other bytes of the same row are disproven, and a row that
 // the journal does not name is neither.
 func TestProof(t *testing.T) {
-	p := newProof()
+	p := &proof{make(map[uint64]struct{})}
 	row, part := []byte("row"), []byte("part")
 	p.link(nil, &link{Op: opAppend, ID: 7, Revision: 2, Entry: sha256.Sum256(row), Parts: []partDigest{{"form",
 		sha256.Sum256(part)}}})

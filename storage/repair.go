@@ -105,7 +105,8 @@ type assembly struct {
 	marked  *Head // the content of the mark; nil: it cannot be read
 	noMark  error // why the mark cannot be read
 	own     *folder
-	gone    bool // nothing is left of the store itself
+	opened  []*folder // backups
+	gone    bool      // nothing is left of the store itself
 	sources []rowSource
 	copy    *copyChain        // nil: there is none
 	id      [16]byte          // of the store
@@ -127,7 +128,7 @@ func (r *assembly) run(ctx context.Context) error {
 		if _, err := fs.Stat(r.o.repairedDir()); err == nil {
 			return r.resume()
 		}
-		r.gone, r.own = true, &folder{blind: true, close: func() error { return nil }}
+		r.gone, r.own = true, &folder{blind: true}
 		for _, path := range []string{r.o.Dir, r.o.MarkPath} {
 			if err := makeParents(fs, path); err != nil {
 				return err
@@ -399,8 +400,9 @@ func (a *assembly) finish() error {
 	if err != nil {
 		return err
 	}
+	// The mark must have exactly this store's identity, and no number that the store lacks.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
-		a.markAgrees(series)
+		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
 		a.said.Lacking = nil
 		return nil
@@ -494,11 +496,6 @@ func (a *assembly) accepted(now *holes) bool {
 		}
 	}
 	return true
-}
-
-// markAgrees reports whether the mark has exactly this store's identity and no number that the store lacks.
-func (a *assembly) markAgrees(series map[string]Reach) bool {
-	return a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 }
 
 // checkMark notes whether the mark of the store is lost. An existing mark must be of the store's family.

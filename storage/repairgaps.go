@@ -104,11 +104,7 @@ func (m *mender) mend(told copyState) ([]Lead, error) {
 // link checks the next link of a series' journal, and notes the hole before it, if any.
 func (m *mender) link(key, value []byte, l *link) error {
 	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
-	s := m.series[sequence]
-	if s == nil {
-		s = &mendedSeries{name: fmt.Sprintf("unknown series %d", sequence)}
-		m.series[sequence] = s
-	}
+	s := m.series[sequence] // assembly.name has named every series that has a link
 	lost := m.given[sequence][position]
 	if l.Op == opSkip && lost.digest != l.Entry {
 		return errors.Join(m.b.Delete(key, nil), m.b.Delete(lostKey(sequence, position), nil))
@@ -162,8 +158,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 	for _, id := range bad {
 		d := m.facts.looked[id]
 		if m.facts.of(id).revision == 0 { // parts that belong to no entry
-			lower := partKey(id, "")
-			_ = m.b.DeleteRange(lower, prefixEnd(lower), nil) // cannot fail: in memory
+			_ = m.b.DeleteRange(partKey(id, ""), partKey(id+1, ""), nil) // cannot fail: in memory
 		}
 		if s := m.series[d.sequence]; s != nil && s.end.Position > 0 {
 			s.partial = append(s.partial, partialRecord{id, d.number, d.code, m.facts.of(id).revision == 0})
@@ -175,7 +170,6 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 	for _, sequence := range slices.Sorted(maps.Keys(m.series)) {
 		s := m.series[sequence]
 		m.latest = max(m.latest, s.at)
-		s.name = cmp.Or(s.name, fmt.Sprintf("unknown series %d", sequence))
 		if s.row.Position == s.end.Position {
 			s.reach(s.row.Last + 1) // only changes of older records follow the hole
 		}

@@ -17,10 +17,8 @@ import (
 
 // assemble fills the new store, and finds out what is missing.
 func (a *assembly) assemble(ctx context.Context) error {
-	a.row, a.named = Restoration{At: a.o.Now().UnixNano()}, maps.Clone(a.from.Last)
-	if a.named == nil {
-		a.named = make(map[string]uint64)
-	}
+	a.row, a.named = Restoration{At: a.o.Now().UnixNano()}, make(map[string]uint64)
+	maps.Copy(a.named, a.from.Last)
 	for at := a.row.At; !a.gone; at++ {
 		a.said.Damaged = a.o.damagedDir(at)
 		if _, err := a.o.FS.Stat(a.said.Damaged); err != nil {
@@ -45,13 +43,12 @@ func (a *assembly) assemble(ctx context.Context) error {
 		a.id = a.marked.Store
 	}
 	own, ownMeta := len(a.sources), a.own.meta
-	closers, err := a.others(ctx)
 	defer func() {
-		for _, c := range closers {
-			_ = c() // the media were only read
+		for _, f := range a.opened {
+			_ = f.close() // the media were only read
 		}
 	}()
-	if err != nil {
+	if err := a.others(ctx); err != nil {
 		return err
 	}
 	if a.id == [16]byte{} {
@@ -150,10 +147,15 @@ const archiveMedium = "archive"
 
 // prove collects the statements of all journals in the new store, and sets the counters.
 func (a *assembly) prove(ctx context.Context) error {
-	a.proof = newProof()
+	a.proof = &proof{make(map[uint64]struct{})}
 	return eachLink(a.db, func(key, _ []byte, l *link) error {
 		a.proof.link(key, l)
-		return errors.Join(setCounters(a.db, l), ctx.Err())
+		for _, c := range l.Counters {
+			if err := setCounter(a.db, counterKey(c.Origin, c.Line), c.row()); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
 	})
 }
 
@@ -411,13 +413,9 @@ func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *co
 	if err != nil {
 		return fmt.Errorf("%w: segment %d: %w", ErrCorrupt, part.Segment, err)
 	}
-	size := uint64(len(s.bytes))
-	if part.Offset != 0 {
-		s.bytes = s.bytes[:min(size, part.Offset)]
-	}
 	state := newCopyState()
-	last := part.Offset == 0 && part.Segment == c.end.counts
-	bad, behind, err := s.frames(last, func(_ uint64, f frame) error {
+	last := part.Offset == 0 && part.Segment == c.end.counts // a torn end is not damage
+	lost, err := s.walk(part.Offset, last, func(_ uint64, f frame) error {
 		return cmp.Or(f.follow(&state, new(position), position{}), ctx.Err(), f.rows(fn))
 	})
 	if err != nil {
@@ -425,12 +423,8 @@ func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *co
 	}
 	told.noteAll(s.head.State)
 	told.noteAll(state)
-	if last {
-		bad -= behind // the end of the log may be torn
-	}
-	if bad > 0 || size < part.Offset {
-		c.bad = append(c.bad, fmt.Sprintf("segment %d: %d bytes", part.Segment, max(bad, part.Offset-min(size,
-			part.Offset))))
+	if lost > 0 {
+		c.bad = append(c.bad, fmt.Sprintf("segment %d: %d bytes", part.Segment, lost))
 	}
 	return nil
 }

@@ -41,9 +41,9 @@ func (m *assembly) joins(id [16]byte) bool {
 	return sameFamily(id, m.id)
 }
 
-// others adds the second copy and the backups to the sources, and returns their close functions. It reports and skips a
-// medium that is another store's, or that cannot be read at all.
-func (m *assembly) others(ctx context.Context) (closers []func() error, err error) {
+// others adds the second copy and the backups to the sources. It reports and skips a medium that is another store's, or
+// that cannot be read at all.
+func (m *assembly) others(ctx context.Context) error {
 	var why []error // why a medium does not count
 	if m.from.Copy != "" {
 		name := "second copy " + m.from.Copy
@@ -63,26 +63,26 @@ func (m *assembly) others(ctx context.Context) (closers []func() error, err erro
 	for _, dir := range m.from.Backups {
 		f, err := m.backup(ctx, dir)
 		if ctx.Err() != nil || err != nil && !errors.Is(err, ErrNoStore) {
-			return closers, errors.Join(err, ctx.Err())
+			return errors.Join(err, ctx.Err())
 		}
 		if err != nil {
 			why = append(why, fmt.Errorf("backup %s: %w", dir, err))
 		}
 		if f != nil {
-			closers = append(closers, f.close)
+			m.opened = append(m.opened, f)
 			m.sources = append(m.sources, f.sources...)
 		}
 	}
-	if len(m.sources) == 0 && why == nil {
+	if len(m.sources) > 0 {
+		return nil
+	}
+	if why == nil {
 		why = []error{ErrNoStore}
 		for _, s := range m.said.Sources {
 			why = append(why, fmt.Errorf("%s: %s", s.Name, strings.Join(s.Bad, ", ")))
 		}
 	}
-	if len(m.sources) == 0 {
-		return closers, errors.Join(why...)
-	}
-	return closers, nil
+	return errors.Join(why...)
 }
 
 // backup opens a backup and compares every file with its digest. ErrNoStore if it is another store's, or no backup.
@@ -205,19 +205,15 @@ func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	}
 	for sequence, p := range h.reached.Series {
 		if names == nil || !h.diverged[sequence] && p.Position <= h.confirmed[sequence] {
-			h.tell(p)
+			if p.Position >= h.told.Series[sequence].Position {
+				h.told.noteReached(p)
+			}
+			h.names[sequence] = cmp.Or(h.names[sequence], p.Name)
 		} else if h.names[sequence] == "" && !h.diverged[sequence] {
 			h.names[sequence] = p.Name
 		}
 	}
 	return names, err
-}
-
-func (h *histories) tell(p place) {
-	if p.Position >= h.told.Series[p.Sequence].Position {
-		h.told.noteReached(p)
-	}
-	h.names[p.Sequence] = cmp.Or(h.names[p.Sequence], p.Name)
 }
 
 func (h *histories) nameOf(sequence uint32) string {

@@ -68,7 +68,7 @@ var (
 
 var (
 	be = binary.BigEndian
-	le = binary.LittleEndian // the byte order of Pebble's log
+	le = binary.LittleEndian // the byte order of Pebble's logs and tables
 )
 
 func seriesKey(name string) []byte { return append([]byte{tableSeries}, name...) }
@@ -150,17 +150,6 @@ func leadsTo(key, value []byte) (id uint64, ok bool) {
 		return id, ok
 	}
 	return 0, false
-}
-
-// prefixEnd returns the first key after all keys that begin with prefix. A prefix is never all 0xff: its table's byte
-// is smaller.
-func prefixEnd(prefix []byte) []byte {
-	b := append([]byte(nil), prefix...)
-	for i := len(b) - 1; ; i-- {
-		if b[i]++; b[i] != 0 {
-			return b[:i+1]
-		}
-	}
 }
 
 // entryRow is a record in its current state:

@@ -121,11 +121,8 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 		return
 	}
 	c.queued += len(batch)
-	switch {
-	case c.queued > queueLimit && c.mode == copyFilling:
+	if c.queue = append(c.queue, n); c.queued > queueLimit && c.mode == copyFilling {
 		c.queue, c.lost = nil, true // the queue is lost: fill again
-	default:
-		c.queue = append(c.queue, n)
 	}
 	live := c.mode == copyLive
 	if live {

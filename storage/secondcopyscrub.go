@@ -69,27 +69,26 @@ func (b *scrubber) run() {
 // pass reads every segment once. It returns false if it was stopped.
 func (b *scrubber) pass() bool {
 	s := b.c.s
-	var bad []string
-	found, mended, segments := uint64(0), uint64(0), uint64(0)
+	var now Scrub
 	list, _, err := b.chain()
 	if errors.Is(err, errAway) {
 		return false
 	}
 	if err != nil {
-		bad = append(bad, err.Error())
+		now.Bad = append(now.Bad, err.Error())
 	}
 	for i := range list {
 		n := list[i].at.Segment
 		size, err := checkCounted(b.l.fs, b.l.dir, list, i)
-		segments++
+		now.Segments++
 		if err != nil {
-			found++
+			now.Found++
 			s.o.Logger.Error("a segment of the second copy is bad", "segment", n, "error", err)
 			if err := b.mend(n); err != nil {
-				bad = append(bad, fmt.Sprintf("segment %d: %v", n, err))
+				now.Bad = append(now.Bad, fmt.Sprintf("segment %d: %v", n, err))
 				s.o.Logger.Error("a bad segment of the second copy stays", "segment", n, "error", err)
 			} else {
-				mended++
+				now.Mended++
 				s.o.Logger.Warn("a bad segment of the second copy was written anew from the store", "segment", n)
 			}
 		}
@@ -97,7 +96,7 @@ func (b *scrubber) pass() bool {
 			return false
 		}
 	}
-	b.c.scrubEnded(segments, found, mended, bad)
+	b.c.scrubEnded(now)
 	return true
 }
 
@@ -233,14 +232,15 @@ func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
 	return fn()
 }
 
-func (c *second) scrubEnded(segments, found, mended uint64, bad []string) {
+// scrubEnded notes a complete pass.
+func (c *second) scrubEnded(pass Scrub) {
 	if c.use() != nil {
 		return
 	}
 	defer c.unuse()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.scrub = Scrub{Last: c.s.o.Now(), Segments: segments, Found: c.scrub.Found + found, Mended: c.scrub.Mended +
-		mended, Bad: bad}
+	pass.Last, pass.Found, pass.Mended = c.s.o.Now(), pass.Found+c.scrub.Found, pass.Mended+c.scrub.Mended
+	c.scrub = pass
 	c.s.o.dieOn(setJSON(c.s.db, keyScrub, c.scrub, pebble.NoSync), "noting a scrub")
 }

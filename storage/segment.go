@@ -218,7 +218,9 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 			continue
 		case err != nil || s.headless:
 			if e.strange = append(e.strange, numbers[i]); !found {
-				e.unread += sizeOf(fs, segmentPath(fs, dir, numbers[i]))
+				if info, err := fs.Stat(segmentPath(fs, dir, numbers[i])); err == nil {
+					e.unread += uint64(info.Size())
+				}
 				if err != nil {
 					kind = ErrUnreadable
 				}
@@ -247,21 +249,10 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 		}
 		return e, nil
 	}
-	if !found && len(faults) > 0 {
-		return nil, fmt.Errorf("%w: %w", kind, errors.Join(faults...))
+	if found {
+		return e, nil
 	}
-	if !found {
-		return nil, nil
-	}
-	return e, nil
-}
-
-func sizeOf(fs vfs.FS, path string) uint64 {
-	info, err := fs.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return uint64(max(info.Size(), 0))
+	return nil, onlyIf(len(faults) > 0, fmt.Errorf("%w: %w", kind, errors.Join(faults...)))
 }
 
 // readState reads the state at a segment's end, skipping damage; pending reports whether the segment ends within a
@@ -413,9 +404,12 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 		return 0, err
 	}
 	state, fill := s.head.State.clone(), s.head.Fill
-	err = s.walk(at.Offset, func(offset uint64, f frame) error {
+	lost, err := s.walk(at.Offset, at.Offset == 0, func(offset uint64, f frame) error {
 		return f.follow(&state, &fill, position{at.Segment, offset})
 	})
+	if err == nil && lost > 0 {
+		err = fmt.Errorf("%w: %s: %d bytes of it cannot be read", ErrCorrupt, s.path, lost)
+	}
 	if err != nil || i == len(list)-1 || list[i+1].head == nil || list[i+1].head.After != at {
 		return len(s.bytes), err
 	}
@@ -425,21 +419,18 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 	return len(s.bytes), err
 }
 
-// walk calls fn with every frame up to an offset; 0 is the end. At the very end of the log a group may be torn, and
-// does not count; unreadable bytes anywhere else are ErrCorrupt.
-func (s *segment) walk(upTo uint64, fn func(at uint64, f frame) error) error {
-	part := *s
+// walk calls fn with every frame up to an offset; 0 is the end. lost is the number of unreadable bytes before it; at
+// the very end of the log a group may be torn, and does not count.
+func (s *segment) walk(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost uint64, err error) {
+	part, size := *s, uint64(len(s.bytes))
 	if upTo > 0 {
-		part.bytes = s.bytes[:min(upTo, uint64(len(s.bytes)))]
+		part.bytes, lost = s.bytes[:min(upTo, size)], upTo-min(upTo, size)
 	}
-	bad, behind, err := part.frames(upTo == 0, fn)
-	if upTo == 0 {
+	bad, behind, err := part.frames(last, fn)
+	if last {
 		bad -= behind
 	}
-	if err == nil && (bad > 0 || uint64(len(part.bytes))-behind < upTo) {
-		err = fmt.Errorf("%w: %s: %d bytes, of which %d cannot be read", ErrCorrupt, s.path, len(part.bytes), bad)
-	}
-	return err
+	return max(bad, lost), err
 }
 
 // nextFrame finds the next offset of a whole frame; false when there is none.
@@ -558,23 +549,16 @@ func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int6
 		if name < file {
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return changes, err
-		}
 		s, err := loadSegment(fs, dir, number)
-		if errors.Is(err, errNoSegment) {
-			continue
+		if err == nil {
+			_, _, err = s.frames(true, func(at uint64, f frame) error {
+				if f.Kind == frameChange && (name > file || at >= uint64(end)) {
+					changes++
+				}
+				return nil
+			})
 		}
-		if err != nil {
-			return changes, err
-		}
-		_, _, err = s.frames(true, func(at uint64, f frame) error {
-			if f.Kind == frameChange && (name > file || at >= uint64(end)) {
-				changes++
-			}
-			return nil
-		})
-		if err != nil {
+		if err = cmp.Or(ctx.Err(), err); err != nil && !errors.Is(err, errNoSegment) {
 			return changes, err
 		}
 	}

@@ -149,8 +149,7 @@ func (s *Store) due(queue string, before time.Time, limit int) ([]Entry, error) 
 	}
 	var found []reference
 	first := int64(math.MaxInt64) // the first time that is not due yet
-	prefix := duePrefix(queue)
-	err := scan(s.db, prefix, prefixEnd(prefix), func(key, _ []byte) error {
+	err := scan(s.db, duePrefix(queue), dueKey(queue, math.MaxInt64, math.MaxUint64), func(key, _ []byte) error {
 		_, at, id, ok := parseDueKey(key)
 		switch {
 		case !ok:
@@ -253,8 +252,7 @@ func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]cou
 		n.Counter = c
 		n.Revision++
 		counts = append(counts, n)
-		v := be.AppendUint64(make([]byte, 0, counterSize), uint64(n.Value))
-		set(b, counterKey(c.Origin, c.Line), be.AppendUint64(v, n.Revision))
+		set(b, counterKey(c.Origin, c.Line), n.row())
 	}
 	return counts, nil
 }

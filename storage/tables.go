@@ -2,14 +2,11 @@ package storage
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,7 +61,7 @@ func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin is called when an attempt makes its first table, or reads its first damaged block. After failures it waits.
+// begin is called when an attempt makes its first table, or reads a damaged block. After failures it waits.
 // Pebble holds no lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
@@ -232,7 +229,7 @@ func (s *Store) readTables(ctx context.Context, pause func(bytes int) error) err
 		damaged := uint64(0)
 		err := eachTable(ctx, s.db, &s.o, pause, func(path string, bad error) {
 			damaged++
-			s.o.damaged(s.damage, path, bad.Error())
+			s.o.damaged(s.damage, path+": "+bad.Error())
 		})
 		if err != nil {
 			return err
@@ -318,108 +315,53 @@ func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
 	return r.File.ReadAt(p, at)
 }
 
-// badBlocks remembers which blocks of tables are damaged, and fails reads of these at once. Each time that a block's
-// checksum is wrong, Pebble 2.1.7 searches for the one flipped bit. The search computes the checksum of 16 KiB 130,000
-// times: half a second of a core for every read. Table names are never used again.
-type badBlocks struct {
-	any atomic.Bool
-	mu  sync.Mutex
-	of  map[string][]block // by the file's name without its folder
-}
-
-// block is a range of bytes in a file; end is excluded.
-type block struct{ at, end int64 }
-
-// badBlock matches a block in Pebble's error messages: offset and length.
-var badBlock = regexp.MustCompile(`block (\d+)/(\d+):`)
-
-// note remembers the block in a Pebble error. If the error has another wording, only time is lost.
-func (b *badBlocks) note(path string, err error) {
-	found := badBlock.FindStringSubmatch(fmt.Sprint(err))
-	if found == nil {
-		return
-	}
-	at, _ := strconv.ParseInt(found[1], 10, 64)
-	length, _ := strconv.ParseInt(found[2], 10, 64)
-	b.add(path[strings.LastIndexByte(path, '/')+1:], block{at, at + length})
-}
-
-func (b *badBlocks) add(name string, bad block) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.of == nil {
-		b.of = make(map[string][]block)
-	}
-	b.of[name] = append(b.of[name], bad)
-	b.any.Store(true)
-}
-
-// hit reports whether a read overlaps a bad block.
-func (b *badBlocks) hit(name string, at, end int64) bool {
-	if !b.any.Load() {
-		return false
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, k := range b.of[name] {
-		if at < k.end && k.at < end {
-			return true
-		}
-	}
-	return false
-}
-
-// badBlocksFS is a filesystem that fails reads of bad blocks.
-type badBlocksFS struct {
+// wholeBlocksFS is a filesystem that compares the checksum of each block of a table before Pebble does, and fails the
+// read of a damaged block. Each time that a checksum is wrong, Pebble 2.1.7 searches for the one flipped bit, in time
+// quadratic in the block's length: half a second of a core for 16 KiB, 14 s for a rule's bundle of 600 KiB, for every
+// reader and at every start.
+type wholeBlocksFS struct {
 	vfs.FS
-	bad  *badBlocks
-	tell func(path, what string) // called when ReadAt finds a damaged block
-	// again is called before a known bad block fails another read. Pebble repeats at once a compaction that reads such
-	// a block.
+	tell func(what string) // called when ReadAt finds a damaged block
+	// again is called before the read fails. Pebble at once repeats a compaction that reads a damaged block.
 	again func()
 }
 
 // Open implements vfs.FS.
-func (f badBlocksFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+func (f wholeBlocksFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	file, err := f.FS.Open(name, opts...)
 	if err != nil || !strings.HasSuffix(name, ".sst") {
 		return file, err
 	}
-	return badBlocksFile{file, f.PathBase(name), f.bad, func(what string) { f.tell(name, what) }, f.again}, nil
+	return wholeBlocksFile{file, name, f}, nil
 }
 
-type badBlocksFile struct {
+type wholeBlocksFile struct {
 	vfs.File
-	name  string
-	bad   *badBlocks
-	tell  func(what string)
-	again func()
+	name string
+	fs   wholeBlocksFS
 }
+
+// largestFooter is more than the length of a table's footer in bytes. All longer reads are whole blocks. In a shorter
+// block Pebble's search takes no time.
+const largestFooter = 64
 
 // ReadAt implements vfs.File.
-func (f badBlocksFile) ReadAt(p []byte, at int64) (int, error) {
-	if f.bad.hit(f.name, at, at+int64(len(p))) {
-		f.again()
-		return 0, fmt.Errorf("%s: a block at byte %d is damaged: %w", f.name, at, syscall.EIO)
-	}
+func (f wholeBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	n, err := f.File.ReadAt(p, at)
-	if err == nil && len(p) >= largeBlock && !wholeBlock(p) {
-		f.bad.add(f.name, block{at, at + int64(len(p))})
+	if err == nil && len(p) >= largestFooter && !wholeBlock(p) {
+		f.fs.again()
 		what := fmt.Sprintf("the block of %d bytes at byte %d is damaged, its checksum is wrong", len(p), at)
-		f.tell(what)
-		return 0, fmt.Errorf("%s: %s: %w", f.name, what, syscall.EIO)
+		f.fs.tell(f.name + ": " + what)
+		return 0, fmt.Errorf("%s: %s: %w", f.fs.PathBase(f.name), what, syscall.EIO)
 	}
 	return n, err
 }
 
-// largeBlock is the block length in bytes from which the checksum is compared here, before Pebble compares it. Pebble's
-// search for a flipped bit is quadratic in the length: 14 s for a rule's bundle of 600 KiB, for every reader and at
-// every start. Reads of this length from a table are always whole blocks.
-const largeBlock = 32 << 10
+// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), in Pebble's form.
+func wholeBlock(p []byte) bool { return maskedCRC(p[:len(p)-4]) == le.Uint32(p[len(p)-4:]) }
 
-// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), in Pebble's form: CRC-32C, masked as in
-// LevelDB.
-func wholeBlock(p []byte) bool {
-	sum := crc32.Checksum(p[:len(p)-4], castagnoli)
-	return binary.LittleEndian.Uint32(p[len(p)-4:]) == (sum>>15|sum<<17)+0xa282ead8
+// maskedCRC is the checksum of Pebble's tables and logs: CRC-32C, masked as in LevelDB.
+func maskedCRC(b []byte) uint32 {
+	c := crc32.Checksum(b, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
 }
