@@ -21,7 +21,7 @@ func idempotency(req Request) *storage.Idempotency {
 		Digest: sha256.Sum256(append([]byte(req.Document), req.Digest[:]...))}
 }
 
-// Repeated returns the document that was issued under a request's key, as it stands now; nil if there is none.
+// Repeated returns the document that was issued under a request's key, as it stands now, or nil.
 func (e *Engine) Repeated(ctx context.Context, req Request) (*record.View, error) {
 	if key := idempotency(req); key != nil {
 		return e.answerRepeated(ctx, key, req)

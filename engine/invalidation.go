@@ -354,7 +354,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 requires a customer's name and number: without them the applicant's are sent.
+	// The layout before DTE 2.0 requires a customer's name and number: if they are missing, the applicant's are sent.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
 			receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento",
@@ -561,7 +561,7 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 		return nil
 	}
 	missing := e.replacementFault(req, rule, o)
-	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // in place of event's code
+	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // instead of event's code
 		return err
 	}
 	switch {
@@ -603,7 +603,7 @@ func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again 
 		refused.Code == refusal.CodeValidation)) {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return r.Appraise(ctx, req) // after a refusal too: a note was issued meanwhile
+	return r.Appraise(ctx, req) // if refused: a note was issued meanwhile
 }
 
 // traffic counts the documents that are on their way to MH.

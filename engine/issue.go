@@ -390,8 +390,8 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	return p, nil
 }
 
-// stamp writes control number n into the facts and the document, and returns it. A document of type 18 shows no number.
-// Rule.Make has checked that the placeholder occurs only once in each text.
+// stamp writes control number n into the facts and the document, and returns the control number. A document of type 18
+// shows no number. Rule.Make has checked that the placeholder occurs only once in each text.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
 	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)

@@ -154,7 +154,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists if a change of state was lost
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists after a lost move
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -255,7 +255,7 @@ func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.H
 
 // formOfLostTime finds the form of a document that MH sealed in a time that this store has lost (see storage.Gap). The
 // store lacks the sendings of that time, but the archive has the sealed form. Without the archive the likeliest form is
-// recorded, if unsure with a warning.
+// recorded, with a warning unless the form is certain.
 func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *record.Head, forms []storage.Part,
 	names []string, sealed time.Time, change *storage.Change) (proof string, err error) {
 	code := dte.Code(entry.Code).String()

@@ -98,10 +98,10 @@ func New(o Options) (*Archive, error) {
 	client, err := minio.NewCore(u.Host, &minio.Options{
 		Creds:           held,
 		Secure:          u.Scheme == "https",
-		Region:          cmp.Or(o.Region, "us-east-1"), // without it the library first asks the store
+		Region:          cmp.Or(o.Region, "us-east-1"), // otherwise the library first asks the store for the region
 		BucketLookup:    lookup,
 		Transport:       o.Transport,
-		TrailingHeaders: true, // without it the library sends no checksum
+		TrailingHeaders: true, // otherwise the library sends no checksum
 		MaxRetries:      1,    // the caller decides when to try again
 	})
 	if err != nil {
@@ -289,8 +289,8 @@ var (
 	errNow = errors.New("the object store cannot now")
 )
 
-// Refuses reports whether an error means that the store refuses the account or has no room: a retry does not help until
-// a person acts.
+// Refuses reports whether an error means that the store refuses the account or is full: a retry does not help until a
+// person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
 // kinds maps error codes whose HTTP status misleads: codes of full stores that do not answer 507, and codes with status
@@ -394,7 +394,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 	return a.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is like List, but begins after a key; empty: at the first key.
+// ListAfter is like List, for the keys that sort behind the key after; "" means all keys.
 func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
 	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
 	if after != "" {

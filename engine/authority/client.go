@@ -97,7 +97,7 @@ func New(o Options) *Client {
 type Kind uint8
 
 const (
-	// Unknown: no answer of MH decides the result.
+	// Unknown: MH gave no answer, or an answer that decides nothing.
 	Unknown Kind = iota
 	Accepted
 	Rejected
@@ -438,7 +438,7 @@ var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 // decide reads an answer. An answer that is not MH's, or is about another document, leaves the outcome unknown.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome { return undecided(status, fmt.Sprintf(format, args...)) }
-	// A 404 is MH's answer if its body is empty or JSON; the page of a proxy is not.
+	// A 404 with an empty or JSON body is MH's answer; a 404 with a page is a proxy's.
 	if status == http.StatusNotFound && len(bytes.TrimSpace(answer)) == 0 {
 		return Outcome{Kind: NotFound}
 	}

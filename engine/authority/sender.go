@@ -91,7 +91,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			break // the login hangs: another try would wait as long
 		}
 	}
-	// That a query does not find the document so soon proves nothing: MH may still work on the document.
+	// So soon after the sending, a query that does not find the document proves nothing: MH may still work on it.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
@@ -129,7 +129,8 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 	return Outcome{Kind: Unknown, Sent: true, Err: errors.New(why)}
 }
 
-// certainly is the longest duration of a certain failure (refused, no route) that is still tried again at once.
+// certainly is how long a certain failure (connection refused, no route) may take; a longer try is not repeated at
+// once.
 const certainly = 400 * time.Millisecond
 
 // promptly is the longest time that a refused connection takes. After a longer failure the sender probes MH in parallel
@@ -158,7 +159,7 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 const lotsOutlive = 15 * time.Minute
 
 // RestoredUntil returns the time before which a document created before a restoration of the branch must not be sent:
-// MH may still work on an earlier sending, and a query does not show that. Zero: the document need not wait.
+// MH may still work on an earlier sending, and a query does not show such work. Zero: the document need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&

@@ -6,7 +6,7 @@
 // 2025); its pages are cited as "p. 3". The VAT books follow articles 82 to 87 of the Tax Code's regulation (DE
 // 117-2001).
 //
-// The files of each document. A document's month is that of fecEmi, an invalidation's that of its event.
+// A document belongs to the month of its fecEmi, an invalidation to the month of its event. The files of each document:
 //
 //	what                                     files
 //	01 sealed                                anexo02 (p. 7), libro_consumidores (art. 83)

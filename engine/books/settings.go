@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Settings are values that the documents do not contain and the manual leaves open: [books] of the configuration, which
-// checks them. Zero values mean the defaults in brackets, those of a shop.
+// Settings are values that the documents do not contain and the manual leaves open. [books] of the configuration sets
+// and checks these values. Zero values mean the defaults, in brackets below, of a shop.
 type Settings struct {
 	// SaleCodes are the codes of sales that fit no rule of Sale. The first rule that fits decides.
 	SaleCodes
@@ -90,7 +90,7 @@ func (s Settings) complete() *Settings {
 	return &s
 }
 
-// sale returns the codes of a sale. If the settings leave the operation open, it follows from the sale's amounts.
+// sale returns the codes of a sale. If the settings leave the operation open, the sale's amounts decide.
 func (s *Settings) sale(d *sealed) (operation, income int) {
 	codes := s.SaleCodes
 	if i := slices.IndexFunc(s.Sale, func(r SaleRule) bool { return r.fit(d) }); i >= 0 {

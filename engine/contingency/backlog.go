@@ -27,7 +27,8 @@ type Backlog struct {
 	EventDeadline time.Time `json:"event_deadline,omitzero"`
 	// DocumentDeadline is when the first document is due: 72 h from the seal of its event.
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
-	// CorrectionDeadline is when the first event that MH refused must be right: 24 h from the refusal.
+	// CorrectionDeadline is when the documents of the first refused event must be in a correct event: 24 h from the
+	// refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
 	// RefusedDeadline is the earliest end of the 24 h in which a contingency document that MH refused can be corrected.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
@@ -35,7 +36,7 @@ type Backlog struct {
 	// long contingency that no sealed event reports yet. It is set from a day before that moment until MH has the
 	// report or the event.
 	TechnicalReport time.Time `json:"technical_report,omitzero"`
-	// Refused is MH's text about the last refused event, if its documents still wait.
+	// Refused is MH's text about the last refused event, if documents of that event still wait.
 	Refused string `json:"refused,omitempty"`
 }
 

@@ -101,8 +101,7 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 }
 
 // eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
-// returns whether it made progress. A record about which MH does not answer does not delay other records, unless MH is
-// away.
+// returns whether it made progress. If MH does not answer about a record, the other records go on, unless MH is away.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
 	due, err := record.Due(c.branch.Store, queue, c.branch.Now(), 100)
@@ -136,8 +135,8 @@ func (c *Contingency) move(ctx context.Context, o document, to storage.State, qu
 	return err
 }
 
-// listed returns the documents of the events or lots in a queue. If the store has lost an event's list of documents,
-// they are missing here: MH recognises duplicates.
+// listed returns the documents of the events or lots in a queue. Documents whose list the store has lost are missing:
+// MH recognises duplicates.
 func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {

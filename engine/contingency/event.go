@@ -52,7 +52,7 @@ func decode[T any](entry storage.Entry) (*T, error) {
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet and that MH, when asked, does not hold.
+// makeEvents makes events of the documents that no event lists yet and that MH, according to a query, does not hold.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
 	// The layout of a new bundle may accept the documents that setAsideUnlistable has set aside.
 	rule, unruled := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
@@ -147,8 +147,8 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			unripe[o.head.Period] = true
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
-			// MH lists the document in an event that this store does not know. That event was sealed after the document
-			// was deferred: MH's time for the document does not begin before then.
+			// MH lists the document in an event that this store does not know. MH sealed that event after the document
+			// was deferred, therefore a deadline counted from the deferral is early enough.
 			next := *o.head
 			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
 			return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
@@ -361,7 +361,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 }
 
 // namesKnownCode reports whether MH refused an event because MH already has a code. The parameter code is a document's
-// code, or the member's name for the event's code. If the event has one document, MH's text need not contain code.
+// code, or the name of the member with the event's code. If the event has one document, MH's text need not contain
+// code.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false

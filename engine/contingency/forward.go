@@ -22,7 +22,7 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes limits the next lot of a document whose lot MH refused: to half of that lot. A restart clears it.
+// lotSizes limits the next lot of a document whose lot MH refused: to half as many documents. A restart forgets this.
 type lotSizes struct{ sync.Map }
 
 func (l *lotSizes) sizeFor(code storage.Code, most int) int {
@@ -228,7 +228,7 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	if err != nil {
 		return err
 	}
-	// The time of the first sending matters only for documents whose normal form may still turn up.
+	// The time of the first sending matters only for documents of which MH may still seal an earlier form.
 	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil

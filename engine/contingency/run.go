@@ -143,7 +143,7 @@ func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction 
 // Settled must be called when MH has decided a document: it clears the document's lot size.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
-// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits: see away.
+// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits: see Contingency.away.
 var ErrAway = errors.New("MH did not answer")
 
 // Branch is the part of a branch that its contingency uses. Every field but Reachable is required.

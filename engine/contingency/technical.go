@@ -45,7 +45,7 @@ func (s *stretch) tooLong(l law, now time.Time) bool {
 	return end.After(s.needsReportFrom(l))
 }
 
-// reportNote returns the operator's statement that MH has the report, or nil if there is none.
+// reportNote returns the operator's statement that MH has the report, or nil.
 func (s *stretch) reportNote() *ReportNote {
 	for _, p := range s.periods {
 		if p.Report != nil {
@@ -142,7 +142,7 @@ var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No conti
 	Operator: true}
 
 // TechnicalReport returns the contents of the technical report of a contingency that continues or still lacks a sealed
-// event. Errors: CodeNoContingency if there is none, or the store's.
+// event. Errors: CodeNoContingency without such a contingency, or the store's.
 func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := c.reportable(ctx)
 	if err != nil {

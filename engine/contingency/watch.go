@@ -174,7 +174,7 @@ func (c *Contingency) Declare(ctx context.Context, cause int64, reason string) e
 	return c.enter(ctx, Period{Began: c.branch.Now(), Cause: cause, Motive: reason, Declared: true})
 }
 
-// Lift ends the operator's declaration. Errors: CodeNoContingency if there is none, or the store's.
+// Lift ends the operator's declaration. Errors: CodeNoContingency if nothing was declared, or the store's.
 func (c *Contingency) Lift(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +255,7 @@ func (c *Contingency) watch(ctx context.Context) {
 	}
 }
 
-// stable returns how long MH must have answered before a period ends. It doubles with each recent period.
+// stable returns how long MH must have answered before a period ends. This time doubles with each recent period.
 func (c *Contingency) stable() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -299,7 +299,7 @@ func (p *Period) MotiveOnDocument() string {
 	return ""
 }
 
-// Code returns the code of the period's record. It is Head.Period of the period's documents.
+// Code returns the code of the period's record. The heads of the period's documents name this code as Period.
 func (p *Period) Code() string { return p.code.String() }
 
 // entry returns the period's record with its code and state only.
@@ -353,8 +353,8 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause, or of later periods that began before the cause's report was due: MH counts
-// all as one cause.
+// extendCause returns the end of a cause. A period that began before the report of the cause was due extends the cause,
+// because MH counts both as one.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

@@ -260,7 +260,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	switch {
 	case estado == "" && entry.Due != nil && entry.Due.Queue == record.QueueLost: // lost: the sale is issued again
 		estado = record.EstadoRejected
-	case estado == "": // MH has not answered, and a Z cannot wait
+	case estado == "": // MH has not answered: counted as contingency
 		estado = record.EstadoContingency
 	}
 	group := of(d.groups, [2]string{h.Document, estado})
@@ -322,7 +322,7 @@ func (d *dayCount) pay(summary dte.Value, kind string) {
 	}
 }
 
-// summary returns the member resumen of a document's signed bytes. ErrLost if the store lost them.
+// summary returns the member resumen of a document's signed bytes. ErrLost if the store lost the bytes.
 func (r *Register) summary(entry storage.Entry, h *record.Head) (dte.Value, error) {
 	body, err := record.SignedBytes(r.store, entry.Code, h)
 	if err != nil {

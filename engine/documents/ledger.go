@@ -63,7 +63,7 @@ type total struct {
 	amount dte.Sum
 }
 
-// day holds the documents of a day (fecEmi), by growing id.
+// day holds the documents of a day (fecEmi), by ascending id.
 type day struct {
 	rows   []row
 	groups []group
@@ -128,7 +128,7 @@ type query struct {
 
 // page is the answer to a query.
 type page struct {
-	ids    []uint64 // growing, at most limit
+	ids    []uint64 // ascending, at most limit
 	more   bool
 	totals map[group]total // of all documents that the query selects, on any page
 }
@@ -186,7 +186,7 @@ func (l *ledger) touch(id uint64) {
 }
 
 // look calls fn with days that are up to date with the store. It first reads days that were not used since the start,
-// one after the other, at the pace of rest. If ctx ends, the days already read stay in memory.
+// one after the other, and gives way to sales. If ctx ends, the days already read stay in memory.
 func (l *ledger) look(ctx context.Context, days []string, fn func(*day)) error {
 	for {
 		l.mu.Lock()
@@ -260,7 +260,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 			rest()
 		}
 	}
-	// While mu is held, the ledger's tip does not change. Few records are new or changed since.
+	// While mu is held, the ledger's tip does not change. Since the reading above, few records are new or changed.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes.Lock()

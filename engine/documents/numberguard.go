@@ -34,7 +34,7 @@ type NumberGuard struct {
 	series  prometheus.Gauge
 }
 
-// NewNumberGuard returns a guard. A restart does not end a stop: the store has the series that earlier runs held.
+// NewNumberGuard returns a guard. The store keeps the stopped series: a restart does not resume the numbering.
 func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
 	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
@@ -55,7 +55,7 @@ func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive
 // Gauge returns a metric: the number of series for which MH or the archive knows higher numbers than the store.
 func (g *NumberGuard) Gauge() prometheus.Collector { return g.series }
 
-// Who knows a higher number: storage.Witness.Medium.
+// Values of storage.Witness.Medium: who knows a higher number.
 const byMH, byArchive = "MH", "archive"
 
 // names are the texts for byMH and byArchive in messages to tills and operators.
@@ -79,7 +79,7 @@ func (g *NumberGuard) stopNumbering(list []storage.Witness) {
 	g.refuseFor(held)
 }
 
-// refuseFor refuses new documents if any series are held.
+// refuseFor refuses new documents if the list of stopped series is not empty.
 func (g *NumberGuard) refuseFor(list []storage.Witness) {
 	if len(list) == 0 {
 		return
@@ -173,7 +173,7 @@ func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, fro
 	return nil
 }
 
-// weighUnknown adds an archived document to ahead if the store has no number of its series that is as high.
+// weighUnknown adds an archived document to ahead if its number is above the last number of its series in the store.
 func (g *NumberGuard) weighUnknown(ctx context.Context, key string, points []record.Point,
 	ahead map[string]storage.Witness) error {
 	held, err := g.archive.Fetch(ctx, key, archive.MaxObject)

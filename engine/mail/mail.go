@@ -155,7 +155,7 @@ func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 	return o
 }
 
-// converse holds the whole conversation of RFC 5321 §3.
+// converse goes through the whole conversation of RFC 5321 §3.
 func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	c, err := s.greet(conn)
 	if err != nil {

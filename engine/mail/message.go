@@ -128,8 +128,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether an address can be a receiver's. Send must accept its form, and its domain must have at least
-// two labels (RFC 5321 §2.3.5): a name of one label reaches no mailbox outside.
+// Mailable reports whether a receiver may have an address. Send must accept the address, and its domain must have at
+// least two labels (RFC 5321 §2.3.5): a name of one label reaches no mailbox outside.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false
@@ -326,7 +326,7 @@ func (f *Facts) text() string {
 	return b.String()
 }
 
-// page returns the HTML. The HTML is also well-formed XML, as which its test reads it.
+// page returns the HTML. The HTML is also well-formed XML: the test reads it as XML.
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +

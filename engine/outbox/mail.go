@@ -147,7 +147,7 @@ func (box *Outbox) facts(r *record.View, document dte.Value) mail.Facts {
 	return f
 }
 
-// Mailing is a letter, a message apart from a document's delivery: a resend, or a message before MH's seal.
+// Mailing is a letter: a resend of a document, or a message about it before MH's seal.
 type Mailing struct {
 	Document string `json:"document"` // codigoGeneracion
 	To       string `json:"to"`
@@ -167,7 +167,7 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 // Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server accepted the message; otherwise the outbox has it, or Refused
+	Sent                   bool // the mail server accepted the message; otherwise it waits, or Refused is set
 	Refused                bool // the mail server refused the message for good
 }
 
@@ -225,7 +225,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 // Mailable reports whether mail can be sent to a receiver's address, by the address's form alone.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
-// post puts a letter into the outbox, before the waiting records. done, if not nil, receives the result of the first
+// post puts a letter into the outbox, ahead of the waiting records. done, if not nil, receives the result of the first
 // attempt.
 func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error {
 	code, err := dte.NewCode(box.o.Rand)

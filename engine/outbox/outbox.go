@@ -110,7 +110,7 @@ type Delivery struct {
 	Archive *archive.Archive // nil: nothing is archived
 	// Domain is the right side of Message-IDs: the sender's own domain.
 	Domain string
-	// Contingency mails a document issued in contingency at once, without its seal. It is mailed again when sealed.
+	// Contingency mails a document issued in contingency at once, and again when MH has sealed the document.
 	Contingency bool
 	// GiveUpAfter is how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1).
 	GiveUpAfter time.Duration
@@ -207,8 +207,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 	return next, nil
 }
 
-// retryAway tries one waiting record for each server after its pause, and all records if the first succeeds. It tries
-// another record each time: a record that breaks a server must not block other records.
+// retryAway tries one waiting record for each server after its pause, and all records if the first succeeds. Each time
+// it begins with another record: a record that breaks a server must not block other records.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]

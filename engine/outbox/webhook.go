@@ -38,8 +38,8 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each at least once, signed with an HMAC. Its place in the feed is a
-// record of the store: after a restart it continues after the last accepted post.
+// Hook posts late results to an address: in order, each result at least once, signed with an HMAC. Its place in the
+// feed is a record of the store: after a restart it continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
@@ -176,8 +176,7 @@ type place struct {
 	Cursor uint64 `json:"cursor"`
 }
 
-// findPlace reads the place. A hook without a place begins after all existing results: a till has read the existing
-// results by polling.
+// findPlace reads the place. A new hook begins after all existing results, which the tills have read by polling.
 func (h *Hook) findPlace(ctx context.Context) error {
 	code, _, err := h.o.Store.Lookup(h.key.Key)
 	if err == nil {

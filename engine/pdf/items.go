@@ -54,7 +54,7 @@ var (
 	relatedNumber = []string{"numeroDocumento", "codigoGeneracion"}
 	sales         = []string{"ventaGravada", "ventaExenta", "ventaNoSuj"}
 
-	// silent are the numbers that MF2 keeps out of the printed version.
+	// silent are the members that MF2 excludes from the printed version.
 	silent = []string{"ivaItem", "totalIva", "psv"}
 )
 

@@ -317,7 +317,7 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
 	vs := st
-	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // smaller, to 5 points at least, then shorter
+	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // smaller letters, then an ellipsis
 		vs.Size = max(5, st.Size*(w-2*pad)/n)
 	}
 	value = l.fonts.Ellipsis(value, w-2*pad, vs)

@@ -59,7 +59,7 @@ type Options struct {
 	// departamento has the departamento before it: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is
 	// printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
-	// Type returns the values that are printed only for a type of document, or nil. A nil Type has no such values.
+	// Type returns the values that are printed only for a type of document, or nil. Type may be nil.
 	Type  func(document string) *bundle.View
 	Style Style
 }

@@ -31,7 +31,7 @@ func CorrectionNumber(form string) int {
 	if !corrected {
 		return 0
 	}
-	n, _ := strconv.Atoi(text) // our own name
+	n, _ := strconv.Atoi(text) // a name that this program made
 	return n
 }
 

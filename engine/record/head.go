@@ -195,11 +195,12 @@ const EstadoPending = "PENDING"
 // Pending reports whether MH has not answered the event yet. It is false for nil.
 func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
 
-// PartInvalidation returns the name of the part that holds the JWS of an invalidation; event is its codigoGeneracion.
+// PartInvalidation returns the name of the part that holds the JWS of an invalidation; event is the invalidation's
+// codigoGeneracion.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
-// Doubted returns a pending event with Doubtful set: a crash may have lost MH's answer. Whoever finds a pending event
-// in the store must use it in this form.
+// Doubted returns a pending event with Doubtful set: a crash may have lost MH's answer. A pending event that is read
+// from the store must be used in this form.
 func (i *Invalidation) Doubted() *Invalidation {
 	event := *i
 	event.Doubtful = true
@@ -256,7 +257,7 @@ type Step struct {
 	// Away: the server did not accept this box. The step is tried again once the server accepts it.
 	Away  bool   `json:"away,omitempty"`
 	Error string `json:"error,omitempty"` // of the last attempt
-	// Held, in the archive's step, is the archive's report on the stored files, in the order of archiveFiles.
+	// Held, in the archive's step, is the archive's report on the stored files, in the order of outbox.ArchiveFiles.
 	Held [2]ArchivedObject `json:"held,omitzero"`
 }
 

@@ -17,8 +17,8 @@ import (
 // Whenever is the latest time that a queue can hold. Reading a queue up to Whenever returns all of its records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
-// PutOff reports whether a record must wait. No record for MH waits for two hours: a later time was set by a clock that
-// was ahead, and the record is due.
+// PutOff reports whether a record must wait. A record for MH waits less than two hours. A later time was set by a clock
+// that was ahead: such a record is due.
 func PutOff(entry storage.Entry, now time.Time) bool {
 	return entry.Due.At.After(now) && entry.Due.At.Before(now.Add(2*time.Hour))
 }
@@ -102,7 +102,7 @@ func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why err
 	return nil
 }
 
-// Skip sets a record aside if err is an ErrLost, and returns any other error as it is.
+// Skip sets a record aside if err is an ErrLost, and returns any other error unchanged.
 func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) error {
 	if errors.Is(err, ErrLost) {
 		return l.SetAside(ctx, entry, err)

@@ -86,7 +86,7 @@ func (c *Caller) Readable() (types []string) {
 }
 
 // Emisor returns the member emisor of a document issued at p. If the issuer's own data lack the kind of establishment
-// (CAT-009), the first letter of the establishment's code gives it (MF2 p.28).
+// (CAT-009), the first letter of the establishment's code gives the kind (MF2 p.28).
 func Emisor(i Issuer, p Point) dte.Value {
 	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta",
 		Value: dte.Str(p.PointOfSale)}}

@@ -179,7 +179,7 @@ func instant(text string) time.Time {
 	return time.Unix(seconds, nanoseconds).UTC()
 }
 
-// ErrNotDemo refuses to write out a key that Generate did not make in this process.
+// ErrNotDemo means that Generate did not make the key in this process: such a key is not written out.
 var ErrNotDemo = errors.New("only a key made for a demonstration can be written out")
 
 // DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made, so that a

@@ -74,7 +74,7 @@ type Link struct {
 	failure  error         // of the latest connect, nil after a success
 	failures int           // connects that failed in a row
 	dialled  time.Time     // when the latest connect began
-	retry    time.Time     // no connect for a spare begins before this time
+	retry    time.Time     // no connect for a spare connection begins before this time
 	life     time.Duration // how long a connection may be idle
 	starved  bool          // a request found no connection since Ready last got a value
 }

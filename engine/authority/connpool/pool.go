@@ -19,7 +19,8 @@ const (
 	// connections earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
-	// retryFirst is the pause after a failed connect before the next connect for a spare; it doubles up to retryMax.
+	// retryFirst is the pause between a failed connect and the next connect for a spare connection; it doubles up to
+	// retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
 	// stale is the age of a connect after which a new request starts another connect: the first SYN may be lost.
@@ -123,7 +124,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// await returns the connection that turn receives. turn is closed if no connect is left to wait for.
+// await waits for a connection on the channel turn. The channel is closed if no connect is under way any more.
 func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *conn, err error) {
 	var over <-chan time.Time
 	if ctx.Value(patientKey{}) == nil {
@@ -261,7 +262,8 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn shortens the life of idle connections below the time that the server grants. The caller holds mu.
+// learn makes Link.life shorter than granted, the idle time after which the server closed a connection. The caller
+// holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)
@@ -348,7 +350,7 @@ func (l *Link) connectForPool() {
 	l.put(c)
 }
 
-// postpone delays the next connect for a spare, longer after each failure. The caller holds mu.
+// postpone delays the next connect for a spare connection. The delay grows with each failure. The caller holds mu.
 func (l *Link) postpone() {
 	pause := min(retryFirst<<min(l.failures, 10), retryMax)
 	l.failures++
