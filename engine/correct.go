@@ -84,7 +84,7 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 
 	p := record.Point{Establishment: was.Get("emisor").Get("codEstable").Text(),
 		PointOfSale: was.Get("emisor").Get("codPuntoVenta").Text()}
-	d := &draft{request: req, now: e.now(), code: dte.Code(entry.Code), form: next.Form, ruleDay: h.Date,
+	d := &draft{request: req, code: dte.Code(entry.Code), form: next.Form, ruleDay: h.Date,
 		facts: req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause,
 				h.Motive)...)})}

@@ -49,6 +49,8 @@ func (e *Engine) ResumeInvalidations(ctx context.Context, before time.Time) erro
 	return e.resumeInvalidations(ctx, before)
 }
 
-func (e *Engine) NewDraft(req Request, now time.Time) (*draft, error) { return e.newDraft(req, now) }
+func (e *Engine) NewDraft(req Request, now time.Time) (*draft, error) {
+	return e.newDraft(req, now, now)
+}
 
 func (d *draft) DraftFacts() dte.Value { return d.facts }

@@ -42,5 +42,8 @@ func TestIssue_GenerationByDate(t *testing.T) {
 			}
 		}
 		w.Clock.Set(w.Now().Add(2 * time.Minute))
+		if err := w.Engine.Contingency().Check(t.Context(), w.Now()); err != nil { // MH's clock was set too
+			t.Fatal(err)
+		}
 	}
 }

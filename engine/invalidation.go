@@ -114,7 +114,7 @@ var errNothingSent = errors.New("nothing was sent")
 // event is due.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
-	now := e.now()
+	now := e.dated(e.now())
 	day := dte.Date(now)
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, day)
 	if err != nil {

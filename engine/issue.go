@@ -57,7 +57,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	defer end()
 
 	// 2. Clock. One reading gives the date, the hour, the rules and the series' year. An unfit box refuses.
-	d, err := e.openDraft(req)
+	d, err := e.openDraft(ctx, req)
 	if err != nil {
 		return nil, pathRefused, err
 	}
@@ -160,14 +160,27 @@ func notStored(err error) error {
 }
 
 // openDraft makes the draft of a sale if the box may issue.
-func (e *Engine) openDraft(req Request) (*draft, error) {
-	if err := e.o.Gate(req.Caller.Point); err != nil {
+func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
+	if err := cmp.Or(e.o.Gate(req.Caller.Point), e.numberGuard.Behind()); err != nil {
 		return nil, err
 	}
-	if err := e.numberGuard.Behind(); err != nil {
-		return nil, err
+	// In the first quarter of an hour of a day dated needs MH's time. After a start, a probe asks for it.
+	if now := e.now(); dte.Hour(now) < "00:15:00" && e.sender.Client.Time().IsZero() {
+		if err := e.contingency.Check(ctx, now); err != nil {
+			return nil, refusal.Internal(err)
+		}
 	}
 	return e.makeDraft(req)
+}
+
+// dated returns the time that a new document bears: the box's, or MH's while MH still has the day before. MH refuses a
+// document of tomorrow, and a clock that is up to 15 minutes ahead counts as right (package clock).
+func (e *Engine) dated(now time.Time) time.Time {
+	at := e.sender.Client.Time() // a second late, and more if the answer took long
+	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {
+		return at
+	}
+	return now
 }
 
 // makeDraft makes the draft of a sale, if the branch issues its type and has a rule for it today.
@@ -177,7 +190,8 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 			`esta sucursal no lo emite: agréguelo a [types] issue o a los ajustes de la cadena, y reinicie`)
 	}
 	now := e.now()
-	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
+	dated := e.dated(now)
+	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(dated))
 	if errors.Is(err, rules.ErrNoRule) {
 		if early := e.notYet(req.Document); early != nil {
 			return nil, early
@@ -190,12 +204,11 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	d, err := e.newDraft(req, now)
-	if err != nil {
-		return nil, err
+	d, err := e.newDraft(req, now, dated)
+	if err == nil {
+		d.rule = rule
 	}
-	d.rule = rule
-	return d, nil
+	return d, err
 }
 
 // closed returns the refusal of a document type that is not issued here: repeating the request is useless.
@@ -209,6 +222,7 @@ func closed(document, why string) *refusal.Error {
 type draft struct {
 	request Request
 	now     time.Time
+	dated   time.Time // the time that the document bears
 	code    dte.Code
 	series  string
 	blank   string    // the placeholder of the control number
@@ -250,7 +264,7 @@ func (d *draft) free() {
 	}
 }
 
-func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
+func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 	if record.TypeOf(req.Document).Document == "" {
 		return nil, refusal.Internal(fmt.Errorf("document type %q is not issued here", req.Document))
 	}
@@ -258,19 +272,14 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 		return nil, refusal.Of([]dte.Fault{{Path: "testContingencia", Code: dte.FaultCondition,
 			Message: "Solo se admite en el ambiente de pruebas"}})
 	}
-	if req.TestContingency {
-		if err := e.deferrable(req.Document, dte.Date(now)); err != nil {
-			return nil, err
-		}
-	}
 	code, err := dte.NewCode(e.o.Rand)
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
 	p := req.Caller.Point
-	d := &draft{request: req, now: now, code: code, form: record.FormNormal, passCodes: e.o.PassCodes,
+	d := &draft{request: req, now: now, dated: dated, code: code, form: record.FormNormal, passCodes: e.o.PassCodes,
 		series: e.issuer.Ambiente + "/" + req.Document + "/" + p.Establishment + "/" + p.PointOfSale + "/" +
-			strconv.Itoa(dte.Year(now))}
+			strconv.Itoa(dte.Year(dated))}
 	d.blank, err = dte.ControlNumber(req.Document, p.Establishment, p.PointOfSale, unnumbered)
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -278,8 +287,8 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 	identification := append([]dte.Member{
 		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
 		{Name: "codigoGeneracion", Value: dte.Str(code.String())},
-		{Name: "fecEmi", Value: dte.Str(dte.Date(now))},
-		{Name: "horEmi", Value: dte.Str(dte.Hour(now))},
+		{Name: "fecEmi", Value: dte.Str(dte.Date(dated))},
+		{Name: "horEmi", Value: dte.Str(dte.Hour(dated))},
 		{Name: "tipoMoneda", Value: dte.Str("USD")},
 	}, record.NormalMarks...)
 	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.blank)})
@@ -288,8 +297,9 @@ func (e *Engine) newDraft(req Request, now time.Time) (*draft, error) {
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"
+		err = e.deferrable(req.Document, dte.Date(dated))
 	}
-	return d, nil
+	return d, err
 }
 
 // errAway means that MH does not answer, and that MH accepts no document of this type in contingency.
@@ -319,7 +329,7 @@ func (d *draft) mark(cause int64, motive string) {
 func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 	d.mark(p.Cause, p.MotiveOnDocument())
 	d.period, d.reason = p, p.Motive
-	return e.deferrable(d.request.Document, dte.Date(d.now))
+	return e.deferrable(d.request.Document, dte.Date(d.dated))
 }
 
 // compute evaluates a draft. If the draft has faults, the error is a *refusal.Error with all faults.
@@ -330,7 +340,7 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 		e.shelf.Answered(r, d.request.Caller.Point.ID)
 	case e.shelf != nil && ctx.Err() == nil:
 		r, computed, faults, err = e.shelf.RetryWithPrevious(ctx, r, d.request.Caller.Point.ID, cmp.Or(d.ruleDay,
-			dte.Date(d.now)), d.facts, d.filling(), err)
+			dte.Date(d.dated)), d.facts, d.filling(), err)
 	}
 	if err != nil {
 		return nil, refusal.Internal(err)
@@ -435,7 +445,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	req, r := d.request, ev.Rule
 	h := &record.Head{
 		Document: req.Document, Version: r.Filler.Version(), ControlNumber: control,
-		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.now), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
+		Ambiente: e.issuer.Ambiente, Date: dte.Date(d.dated), Total: dte.Amount(ev.Computed.Summary[r.Total]).Fixed2(),
 		Form: d.form, Serie: req.Caller.Point.PointOfSale,
 		EmisorID: e.issuer.ID, BranchID: req.Caller.Point.BranchID, PointID: req.Caller.Point.ID,
 		TokenID:   req.Caller.TokenID,

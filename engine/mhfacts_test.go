@@ -46,7 +46,7 @@ func TestInvalidate_HolyWeek(t *testing.T) {
 		r.Estado != record.EstadoInvalidated {
 		t.Errorf("on the last day: %+v %v", r, err)
 	}
-	w.Clock.Set(time.Date(2028, 4, 19, 6, 1, 0, 0, time.UTC))
+	w.Clock.Set(time.Date(2028, 4, 19, 7, 0, 0, 0, time.UTC))
 	_, err := w.Engine.Invalidate(t.Context(), enginetest.Invalidation(late, 2, ""))
 	enginetest.Refused(t, err, refusal.CodeNotInvalidable, "")
 }

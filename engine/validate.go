@@ -24,7 +24,7 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	if err != nil {
 		return nil
 	}
-	d, err := e.newDraft(req, now)
+	d, err := e.newDraft(req, now, now)
 	if err != nil {
 		return refusal.Faults(err)
 	}
@@ -77,9 +77,7 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		return nil, err
 	}
 	defer d.free()
-	period, release := e.contingency.Hold()
-	release()
-	if period != nil {
+	if period := e.contingency.Current(); period != nil {
 		if err := e.putInPeriod(d, period); err != nil {
 			return nil, err
 		}
@@ -132,16 +130,13 @@ func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *or
 
 // besideLines returns the layout's faults in the apéndice of a return. The other parts depend on the lines, which the
 // request names wrongly.
-func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) (faults []dte.Fault) {
+func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) []dte.Fault {
 	if e.completeReturn(d, o, nil) != nil {
 		return nil
 	}
-	for _, f := range e.breaches(r, d, nil) {
-		if strings.HasPrefix(f.Path, "apendice") {
-			faults = append(faults, f)
-		}
-	}
-	return faults
+	return slices.DeleteFunc(e.breaches(r, d, nil), func(f dte.Fault) bool {
+		return !strings.HasPrefix(f.Path, "apendice")
+	})
 }
 
 // breaches returns the layout's faults of a draft, except at the paths of known faults.

@@ -151,10 +151,7 @@ func (c *Contingency) recordAnswer(ctx context.Context, o document, out authorit
 
 // authorityTime returns MH's time, or the box's time before MH's first answer. It ignores jumps of the box's clock.
 func (c *Contingency) authorityTime() time.Time {
-	if at := c.branch.Sender.Client.Time(); !at.IsZero() {
-		return at.UTC()
-	}
-	return c.branch.Now().UTC()
+	return cmp.Or(c.branch.Sender.Client.Time(), c.branch.Now()).UTC()
 }
 
 // doubt records that MH may or may not hold a document.

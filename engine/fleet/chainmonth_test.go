@@ -113,8 +113,9 @@ type site struct {
 type chainSale struct {
 	view *record.View
 	by   *chainBox
-	at   time.Time
-	lost bool // with its box, as is promised
+	at   time.Time // by MH's clock
+	box  time.Time // by the box's
+	lost bool      // with its box, as is promised
 }
 
 func (s *site) establishment() string { return fmt.Sprintf("M%03d", s.index+1) }
@@ -338,7 +339,7 @@ func (s *site) sell(m *chainBox) {
 			s.chain.t.Errorf("P11: %s has number %s of a box that could know for 45 minutes that another has its "+
 				"branch", key, view.ControlNumber)
 		default:
-			s.sales[key] = &chainSale{view: view, by: m, at: time.Now()}
+			s.sales[key] = &chainSale{view: view, by: m, at: time.Now(), box: m.Now()}
 		}
 	})
 }
@@ -414,7 +415,8 @@ func (s *site) check(numbers map[string]string) {
 		case r.Estado == record.EstadoRejected && numbers[numberOf(r.JSON)] != "":
 			t.Errorf("%s is %s, and MH holds %s of its number", key, r.Estado, numbers[numberOf(r.JSON)])
 		case r.Estado != record.EstadoProcessed:
-			t.Errorf("%s, made at %v, is still %s: %s", key, r.CreatedAt, r.Estado, r.TechnicalError)
+			t.Errorf("%s of %s, answered at %v when its box had %v, is still %s: %s; MH says %+v", key, r.CreatedAt, x.at,
+				x.box, r.Estado, r.TechnicalError, r.Response)
 		}
 	}
 	for _, m := range append(slices.Clone(s.old), s.box) {
