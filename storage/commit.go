@@ -81,10 +81,7 @@ func setJSON(w pebble.Writer, key []byte, v any, sync *pebble.WriteOptions) erro
 
 func has(r pebble.Reader, key []byte) (bool, error) {
 	_, err := get(r, key)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return err == nil, onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
 // errStop ends a scan early and is not an error.

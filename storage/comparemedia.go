@@ -399,10 +399,7 @@ func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[strin
 func holdsLink(r pebble.Reader, p place) (bool, error) {
 	key := journalKey(p.Sequence, p.Position)
 	value, err := get(r, key)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return hashLink(key, value) == p.Hash, err
+	return err == nil && hashLink(key, value) == p.Hash, onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
 // addFormer adds ids to the row of the identities that the store had before restorations.

@@ -165,9 +165,7 @@ func Create(o Options) (err error) {
 		}
 	}
 	var store [16]byte
-	if _, err := rand.Read(store[:]); err != nil {
-		return err
-	}
+	_, _ = rand.Read(store[:]) // crypto/rand never fails since Go 1.24
 	// Pebble's first Open is not atomic: make the store under another name.
 	aside := o.Dir + ".new"
 	if err := o.FS.RemoveAll(aside); err != nil {
@@ -209,8 +207,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the parent folder of path, durably. It removes a folder whose sync failed: the next attempt does not
-// sync existing folders, although their names may not be on the medium.
+// makeParents makes the parent folder of path, durably. It removes a folder whose sync failed: the next attempt does
+// not sync existing folders, although their names may not be on the medium.
 func makeParents(fs vfs.FS, path string) error {
 	dir := fs.PathDir(path)
 	above := fs.PathDir(dir)

@@ -301,22 +301,17 @@ func (o *Owed) Accept(losses []Loss) (rest []string) {
 		had := by[l.Series]
 		by[l.Series] = Loss{l.Series, append(had.Numbers, l.Numbers...)}
 	}
+	others := by[Others].to()
 	for i := range o.Series {
 		n := &o.Series[i]
 		l, named := by[n.Series]
 		if n.Lost() != "" && (!named || !l.accepts(*n)) {
 			rest = append(rest, n.Lost())
 		}
-		n.To = max(n.To, l.to())
-		if n.Series != Others {
-			delete(by, n.Series)
+		if n.To = max(n.To, l.to()); n.Here == 0 && n.Known == 0 {
+			n.To = max(n.To, others)
 		}
-	}
-	others := by[Others]
-	for i := range o.Series {
-		if n := &o.Series[i]; n.Here == 0 && n.Known == 0 {
-			n.To = max(n.To, others.to())
-		}
+		delete(by, n.Series)
 	}
 	delete(by, Others)
 	for _, name := range slices.Sorted(maps.Keys(by)) {

@@ -84,10 +84,8 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	}
 	from := j.look(o.FS, cmp.Or(aim.From, j.row.Path, o.MarkPath))
 	usable := from.Kind == MarkSound || from.Kind == MarkAhead
-	row, err := readJSON[*Restoration](db, keyRestored)
+	row := j.restored
 	switch {
-	case err != nil:
-		return p, err
 	case aim.From != "" && !usable:
 		return p, fmt.Errorf("%w: %s", ErrMark, from.What)
 	case usable:
@@ -164,10 +162,6 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	if len(report.Problems) > 0 {
 		return fmt.Errorf("%w: %v, and %d problems in all", ErrCorrupt, report.Problems[0], len(report.Problems))
 	}
-	series, err := readAllSeries(db)
-	if err != nil {
-		return err
-	}
 	if p.Last, err = lastMoment(db); err != nil {
 		return err
 	}
@@ -176,20 +170,13 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 		row.Taken = row.At
 	}
 	for _, w := range j.behind {
-		p.doubt("%v", &w)
-		row.addWitness(&w, series)
+		p.more(&w, row, j.series)
 	}
 	if p.Mark.said != nil && p.Mark.said.Store == j.id { // an old mark may still know more than the store
-		w, err := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said)
-		if err != nil {
-			return err
-		}
-		if w != nil {
-			p.doubt("%v", w)
-			row.addWitness(w, series)
-		}
+		w, _ := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said) // heads of numbers: reads no medium
+		p.more(w, row, j.series)
 	}
-	if err := p.proveByCopy(o, db, j, row, series, second); err != nil {
+	if err := p.proveByCopy(o, db, j, row, second); err != nil {
 		return err
 	}
 	switch now := o.Now(); {
@@ -209,8 +196,7 @@ func (p *MarkProof) doubt(format string, args ...any) {
 
 // proveByCopy compares the store with the second copy. Store and copy have every change before it is acknowledged.
 // Therefore a store that ends exactly where its copy ends has lost nothing.
-func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Restoration, series map[string]Reach,
-	second string) error {
+func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Restoration, second string) error {
 	if second == "" {
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
 		return nil
@@ -229,17 +215,14 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	case err != nil:
 		return err
 	}
-	if w != nil {
-		p.doubt("%v", w)
-		row.addWitness(w, series)
-	}
+	p.more(w, row, j.series)
 	if row.Doubt = (end.unread + leastChange - 1) / leastChange; end.unread > 0 || len(end.strange) > 0 {
 		p.doubt("the end of the second copy cannot be read")
 	}
 	if end.store != j.id {
 		p.doubt("the second copy is of this store before it was restored")
 	}
-	for name, here := range series {
+	for name, here := range j.series {
 		there := end.told.Series[here.Sequence]
 		if there.Position < here.Position {
 			p.doubt("the second copy was not written to the end: of series %s it lacks %d changes", name,
@@ -250,10 +233,14 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	return nil
 }
 
-// addWitness adds the numbers that another medium knows and the store lacks.
-func (r *Restoration) addWitness(w *Witness, series map[string]Reach) {
+// more adds a medium that knows more than the store to the doubts, and its higher numbers to row; w may be nil.
+func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) {
+	if w == nil {
+		return
+	}
+	p.doubt("%v", w)
 	for _, a := range w.Series {
-		r.Known = raise(r.Known, a.Series, a.There, series)
+		row.Known = raise(row.Known, a.Series, a.There, series)
 	}
 }
 

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -194,26 +195,18 @@ func (s *Store) load() error {
 	if r, err := readJSON[*Reading](s.db, keyRead); err == nil { // an unreadable row counts as no reading
 		s.reading.Store(r)
 	}
-	if s.ids.next, err = lastID(s.db, tableEntry); err != nil {
-		return err
-	}
+	entries, errEntry := lastID(s.db, tableEntry)
+	announced, errFeed := lastID(s.db, tableFeed)
+	begins, errBegins := readJSON[uint64](s.db, keyFeed)
 	holes, err := readHoles(s.db)
-	if err != nil {
+	if err := cmp.Or(errEntry, errFeed, errBegins, err); err != nil {
 		return err
 	}
+	s.feed, s.ids.next = newFeed(max(announced, begins)), entries
 	for id := range holes.partial { // never reuse the id of a lost record: the journal still names the record
 		s.ids.next = max(s.ids.next, id)
 	}
 	s.ids.next++
-	announced, err := lastID(s.db, tableFeed)
-	if err != nil {
-		return err
-	}
-	begins, err := readJSON[uint64](s.db, keyFeed)
-	if err != nil {
-		return err
-	}
-	s.feed = newFeed(max(announced, begins))
 	s.restored.Store(j.restored)
 	if len(j.behind) > 0 {
 		s.behind.Store(&j.behind)
@@ -221,20 +214,18 @@ func (s *Store) load() error {
 	if s.o.readOnly {
 		return nil
 	}
-	s.mark, err = openMark(&s.o, s.metrics, j, &s.names)
-	if err == nil && (lineOf(j.row.Generation) != lineOf(s.mark.opened) || j.row.Path != s.o.MarkPath) {
+	if s.mark, err = openMark(&s.o, s.metrics, j, &s.names); err != nil {
+		return err
+	}
+	if lineOf(j.row.Generation) != lineOf(s.mark.opened) || j.row.Path != s.o.MarkPath {
 		s.noteMark()
 	}
-	if err == nil && j.restored == nil {
-		w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), s.mark.file.said) // heads of numbers: reads no medium
-		if w != nil {
-			s.hold(*w)
-		}
-	}
-	if err == nil && j.restored != nil {
+	if j.restored != nil {
 		s.o.Logger.Warn("the store was made of other media, and numbers nothing before dtectl recover has settled it")
+	} else if w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), s.mark.file.said); w != nil { // reads no medium
+		s.hold(*w)
 	}
-	return err
+	return nil
 }
 
 func identity(r pebble.Reader) (id [16]byte, err error) {
@@ -408,14 +399,10 @@ type CopyState struct {
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	return use(s, "second copy", func() (CopyState, error) {
 		c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub
-		if _, err := s.o.FS.Stat(dir); err != nil {
-			return c, err
-		}
-		if _, err := readSegments(&s.o, s.db, dir); err != nil {
-			return c, err
-		}
+		_, absent := s.o.FS.Stat(dir)
+		_, unmounted := readSegments(&s.o, s.db, dir)
 		id, err := identity(s.db)
-		if err != nil {
+		if err := cmp.Or(absent, unmounted, err); err != nil {
 			return c, err
 		}
 		end, w, err := lookAtCopy(&s.o, s.db, dir, id)

@@ -279,10 +279,11 @@ func (r *assembly) needed(ctx context.Context) error {
 
 // compare reports whether a medium has something that a sound store lacks.
 func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
-	row, err := readJSON[*Restoration](db, keyRestored)
+	j, err := newMarkJudge(db)
 	if err != nil {
 		return false, err
 	}
+	row := j.restored
 	isNew := func(name string) bool { return row == nil || !slices.Contains(row.Sources, name) }
 	if (row != nil || len(report.Missing) > 0) && slices.ContainsFunc(r.from.Backups,
 		func(dir string) bool { return isNew("backup " + dir) }) {
@@ -294,10 +295,6 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 		}
 		c, err := readCopy(r.o.FS, r.from.Copy)
 		return err == nil && sameFamily(c.store, row.From), nil
-	}
-	j, err := newMarkJudge(db)
-	if err != nil {
-		return false, err
 	}
 	behindMark := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may have more than Pebble shows
 	r.unsure = behindMark

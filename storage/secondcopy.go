@@ -253,18 +253,15 @@ func (c *second) openLog() (*copyLog, error) {
 		return nil, err
 	}
 	defer c.unuse()
-	id, err := get(c.s.db, keyStore)
+	store, err := identity(c.s.db)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy); err != nil {
 		return nil, err
 	}
-	store, least := [16]byte(id), uint64(0)
-	// If the folder cannot be listed, examine returns the error.
-	if numbers, err := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy); err == nil && len(numbers) > 0 {
-		least = numbers[len(numbers)-1]
-	}
+	numbers, _ := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy) // if it cannot be listed, examine returns the error
+	least := slices.Max(append(numbers, 0))
 	end, err := c.examine(store)
 	if err != nil {
 		return nil, err

@@ -95,11 +95,6 @@ type filler struct {
 // fillChunk is how many bytes are written and synced at once.
 const fillChunk = 1 << 20
 
-func (f *filler) set(key, value []byte) error {
-	set(f.b, key, value)
-	return nil
-}
-
 // full writes the gathered rows when they reach the limit. It is called between two links, so that no link is split
 // between segments.
 func (f *filler) full() error {
@@ -146,20 +141,18 @@ func (f *filler) copyHoles() error {
 		if err := json.Unmarshal(value, &row); err != nil || row.To == 0 && row.Partial == nil {
 			return nil // copied with its link
 		}
-		return f.set(key, value)
+		set(f.b, key, value)
+		return nil
 	})
 }
 
 // copyRow adds a row in its current state, if it exists.
 func (f *filler) copyRow(key []byte) error {
 	value, err := get(f.r, key)
-	if errors.Is(err, ErrNotFound) {
-		return nil
+	if err == nil {
+		set(f.b, key, value)
 	}
-	if err != nil {
-		return err
-	}
-	return f.set(key, value)
+	return onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
 // link adds a link and its rows; the entry, and the rows that lead to it, only with its latest link.
@@ -168,9 +161,7 @@ func (f *filler) link(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := f.set(key, value); err != nil {
-		return err
-	}
+	set(f.b, key, value)
 	sequence, at := be.Uint32(key[1:]), be.Uint64(key[5:])
 	if l.Op == opSkip {
 		return f.copyRow(lostKey(sequence, at))
@@ -196,9 +187,7 @@ func (f *filler) link(key, value []byte) error {
 	if err != nil || e.Changed != at && !f.whole {
 		return err
 	}
-	if err := f.set(entryKey(l.ID), row); err != nil {
-		return err
-	}
+	set(f.b, entryKey(l.ID), row)
 	e.leads(func(lead, to []byte) { set(f.b, lead, to) })
 	return nil
 }

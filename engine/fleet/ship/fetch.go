@@ -1,6 +1,7 @@
 package ship
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -281,9 +282,7 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 			}
 		}
 		if err != nil {
-			if got.Why == nil {
-				got.Why = err
-			}
+			got.Why = cmp.Or(got.Why, err)
 			if n := len(got.Missing); n > 0 && got.Missing[n-1].To == g.first-1 {
 				got.Missing[n-1].To = g.first
 			} else {
