@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -83,8 +84,10 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, err
 	}
 
-	// 2. Copy the checkpoint to the backup's medium. Step 3 reads the copied files only after their sync.
-	names, size, err := listFiles(fs, checkpoint)
+	// 2. Copy the checkpoint to the backup's medium, without its log, which may be torn in the middle: Pebble copies the
+	// log while it grows. Everything acknowledged before the checkpoint's flush is in the tables, which without the log
+	// are the store at the moment of a flush. Step 3 reads the copied files only after their sync.
+	names, size, err := listFiles(withoutLogs{fs}, checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -146,18 +149,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (*Head, e
 	if err := errors.Join(s.o.FS.RemoveAll(dir), s.flush(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.db.Checkpoint(dir); err != nil {
-		return nil, err
-	}
-	// The checkpoint's log may be torn in the middle: Pebble copies the log while it grows. Everything acknowledged
-	// before the flush is in the tables. Without the log, the tables are the store at the moment of a flush.
-	names, err := s.o.FS.List(dir)
-	for _, name := range names {
-		if err == nil && strings.HasSuffix(name, ".log") {
-			err = s.o.FS.Remove(s.o.FS.PathJoin(dir, name))
-		}
-	}
-	return marked, err
+	return marked, s.db.Checkpoint(dir)
 }
 
 // flush writes the store's tables. Pebble repeats a failing flush for ever; therefore ErrTables or ctx ends the wait.
@@ -227,17 +219,14 @@ func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) 
 }
 
 func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
-	list, err := readWhole(fs, fs.PathJoin(dir, backupSums))
-	if err != nil {
+	list, bad := readWhole(fs, fs.PathJoin(dir, backupSums))
+	about, err := readWhole(fs, fs.PathJoin(dir, backupFile))
+	if err = cmp.Or(bad, err); err != nil {
 		return nil, nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}
 	sums, err := decodeSums(list)
 	if err != nil {
 		return nil, nil, err
-	}
-	about, err := readWhole(fs, fs.PathJoin(dir, backupFile))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}
 	if digest(about) != sums[backupFile] {
 		return nil, nil, fmt.Errorf("%w: %s is altered", ErrCorrupt, backupFile)
