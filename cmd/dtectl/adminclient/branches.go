@@ -82,8 +82,8 @@ func ReadList(path string, read func(line string) error) error {
 	return nil
 }
 
-// Each asks every branch, several at once, and prints each branch's output under its address, in the order of the list.
-// A branch that the flags name without a list gets no address line. Each fails when a branch fails, and names the failed
+// Each asks every branch, several at once, and prints each branch's output under its address, in the list's order. A
+// branch that the flags name without a list gets no address line. Each fails when a branch fails, and names the failed
 // branches.
 func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
 	out io.Writer) error) error {
