@@ -782,6 +782,17 @@ func TestForged_Aimed(t *testing.T) {
 				overlay["taxes"].(map[string]any)["path"] = "apendice"
 			})
 		}},
+		"a receiver hidden, as if it had moved to a list without items": {"dte01/v2", func(a *rogueAnswer) {
+			a.facts = a.facts.With("receptor", dte.Obj(dte.Member{Name: "tipoDocumento", Value: dte.Str("13")},
+				dte.Member{Name: "numDocumento", Value: dte.Str("012345678")}, dte.Member{Name: "nombre", Value: dte.Str("Ana")}))
+			a.edit(func(layout, _ map[string]any) {
+				lines, _ := place(layout, "cuerpoDocumento[].descripcion")
+				lines["lista"] = map[string]any{"type": []any{"array", "null"}, "items": map[string]any{"type": "object",
+					"properties": map[string]any{"receptor": map[string]any{"type": "object"}}}}
+			})
+			a.from("receptor", `"value":null`)
+			a.from("cuerpoDocumento[].lista[].receptor", `"fact":"receptor"`)
+		}},
 		"two sources of one place": {"dte01/v2", func(a *rogueAnswer) {
 			a.facts = a.facts.With("resumen", a.facts.Get("resumen").With("plazo", dte.Str("otra")))
 			a.edit(func(_, overlay map[string]any) {

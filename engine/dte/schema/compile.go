@@ -25,7 +25,7 @@ type field struct {
 	from     *from
 	fed      bool // from is set for a member at any depth
 	judged   bool // the source is not the fact of the field's own name: see agree
-	moved    bool // the fact of the field's own name also appears at another place
+	moved    bool // the fact of the field's own name also appears in another member of its object
 	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
@@ -250,9 +250,11 @@ func (c *compiler) bind(f *field, s *shape) error {
 		if x.fact != nil {
 			f.path = e.fact
 		}
-		moved := slices.ContainsFunc(c.overlay.from, func(o entry) bool {
-			return o.fact == own && o.path != e.path && (!slices.Contains(identity, f.name) || strings.HasPrefix(o.path,
-				e.path))
+		at := strings.LastIndexByte(e.path, '.') + 1
+		moved := at > 0 && slices.ContainsFunc(c.overlay.from, func(o entry) bool { // within its object
+			return o.fact == own && o.path != e.path && strings.LastIndexByte(o.path, '.')+1 == at &&
+				strings.HasPrefix(o.path, e.path[:at]) && !strings.HasSuffix(o.path, "]") &&
+				(!slices.Contains(identity, f.name) || strings.HasPrefix(o.path, e.path))
 		})
 		if err := e.checkHeld(own, moved); err != nil {
 			return err

@@ -96,15 +96,13 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 	}
 	c.attach(s, 0)
 	c.giveRules(s, 0)
-	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total, amounts: amounts}
+	f := &Filler{fields: c.fields, out: out, lines: c.layoutIndex(linesName), total: o.total, amounts: amounts,
+		numbers: min(1, 1+c.layoutIndex("identificacion.numeroControl"))}
 	if o.taxes != nil {
 		for _, code := range out.Taxes {
 			name, _ := cat.Lookup(o.taxes.catalogue, code)
 			f.taxNames = append(f.taxNames, name)
 		}
-	}
-	if c.layoutIndex("identificacion.numeroControl") >= 0 {
-		f.numbers = 1
 	}
 	if i := c.layoutIndex("identificacion.version"); i >= 0 {
 		n, _ := c.fields[i].fallback.Int()
