@@ -794,7 +794,7 @@ func TestForged_Aimed(t *testing.T) {
 			a.from("cuerpoDocumento[].lista[].receptor", `"fact":"receptor"`)
 		}},
 		"two sources of one place": {"dte01/v2", func(a *rogueAnswer) {
-			a.facts = a.facts.With("resumen", a.facts.Get("resumen").With("plazo", dte.Str("otra")))
+			a.facts = a.facts.With("resumen", a.facts.Get("resumen").With("plazo", dte.Str("otra actividad")))
 			a.edit(func(_, overlay map[string]any) {
 				for _, fact := range []string{"emisor.plazo", "resumen.plazo"} {
 					overlay["from"] = append(overlay["from"].([]any),
