@@ -197,9 +197,7 @@ func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *met
 // there is no backup, ErrCorrupt.
 func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (_ *Backup, err error) {
 	o.Dir = dir
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
+	o.setDefaults()
 	defer wrap(&err, "checking backup %s", dir)
 	b, sums, err := readBackup(o.FS, dir)
 	if err != nil {

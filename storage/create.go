@@ -48,10 +48,7 @@ type Options struct {
 	exit     func(int)    // os.Exit
 }
 
-func (o *Options) setDefaults() error {
-	if o.Dir == "" {
-		return errors.New("storage: Options.Dir is empty")
-	}
+func (o *Options) setDefaults() {
 	o.MarkPath = cmp.Or(o.MarkPath, o.Dir+".mark")
 	if o.FS == nil {
 		o.FS = vfs.Default
@@ -67,7 +64,6 @@ func (o *Options) setDefaults() error {
 	}
 	o.segment = cmp.Or(o.segment, segmentSize)
 	o.SecondPatience = cmp.Or(o.SecondPatience, 2*time.Second)
-	return nil
 }
 
 // die reports a failed write and ends the process, whatever Fatal does.
@@ -147,9 +143,7 @@ func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args
 //
 // A crash in the middle leaves no store; Create can then be repeated.
 func Create(o Options) (err error) {
-	if err := o.setDefaults(); err != nil {
-		return err
-	}
+	o.setDefaults()
 	defer wrap(&err, "creating store %s", o.Dir)
 	if _, err := o.FS.Stat(o.Dir); err == nil {
 		return ErrExists

@@ -66,9 +66,7 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 
 // Check is Fsck for a store that is not open, also for a store that Open refuses. It changes nothing.
 func Check(ctx context.Context, o Options) (_ *Report, err error) {
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
+	o.setDefaults()
 	defer wrap(&err, "checking store %s", o.Dir)
 	db, logless, err := openToCheck(&o)
 	if err != nil {

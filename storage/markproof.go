@@ -63,9 +63,7 @@ type MarkAim struct {
 // Repeat NewMark after a crash: until then the store opens with its old mark, or does not open, or issues nothing.
 func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p *MarkProof, err error) {
 	defer wrap(&err, "making a new mark")
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
+	o.setDefaults()
 	db, err := openPebble(&o, &damage{}, aim.Dry)
 	if err != nil {
 		return nil, err

@@ -56,21 +56,14 @@ func OpenReadOnly(o Options) (*Store, error) {
 // OpenBackup opens the store inside a backup for reading. It uses only FS, Logger and Now of o.
 func OpenBackup(dir string, o Options) (*Store, error) {
 	o.Dir = dir
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
+	o.setDefaults()
 	o.Dir, o.FS = o.FS.PathJoin(dir, backupStore), unlocked{o.FS}
 	return OpenReadOnly(o)
 }
 
 // Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
 func Open(o Options) (_ *Store, err error) {
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
-	if o.Now == nil {
-		return nil, errors.New("storage: Options.Now is not set")
-	}
+	o.setDefaults()
 	defer wrap(&err, "opening store %s", o.Dir)
 	defer func() { err = Explain(err) }()
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}

@@ -68,12 +68,7 @@ var ErrSound = errors.New("the store is not damaged, and no medium has more")
 // store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything;
 // ErrMark when the mark is unreadable or another store's.
 func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
-	if o.Now == nil {
-		return nil, errors.New("storage: Options.Now is not set")
-	}
+	o.setDefaults()
 	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
 	r.marked, r.noMark = readMark(o.FS, o.MarkPath, false)
 	err := r.run(ctx)

@@ -276,9 +276,7 @@ func TestRestore_Contradictory(t *testing.T) {
 	lose(t, s, fs)
 	o := options(fs)
 	o.Dir = backupDir + "/" + backupStore
-	if err := o.setDefaults(); err != nil {
-		t.Fatal(err)
-	}
+	o.setDefaults()
 	db, err := openPebble(&o, &damage{}, false)
 	if err == nil {
 		err = errors.Join(db.Delete(entryKey(e.ID), pebble.Sync), db.Close())
