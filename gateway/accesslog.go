@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -139,9 +138,4 @@ func newMetrics(r *prometheus.Registry) *metrics {
 
 func (m *metrics) refused(listener, reason string) {
 	m.refusals.WithLabelValues(listener, reason).Inc()
-}
-
-func (m *metrics) countAnswer(route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(route, strconv.Itoa(status/100)+"xx").Inc()
-	m.latency.WithLabelValues(route).Observe(took.Seconds())
 }

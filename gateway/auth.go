@@ -307,10 +307,3 @@ func (g *Gateway) slow(token int64) {
 		_ = fairqueue.Sleep(g.serving, insistPause) // the end of the service ends the pause
 	}
 }
-
-// slowed calls slow if a known token is answered with 429.
-func (g *Gateway) slowed(ctx *fasthttp.RequestCtx, status int) {
-	if t, known := ctx.UserValue(loggedToken).(*Token); known && status == fasthttp.StatusTooManyRequests {
-		g.slow(t.ID)
-	}
-}

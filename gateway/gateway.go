@@ -14,6 +14,7 @@ import (
 	"net"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -367,7 +368,8 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
-			g.metrics.countAnswer(route, ctx.Response.StatusCode(), time.Since(began))
+			g.metrics.requests.WithLabelValues(route, strconv.Itoa(ctx.Response.StatusCode()/100)+"xx").Inc()
+			g.metrics.latency.WithLabelValues(route).Observe(time.Since(began).Seconds())
 			g.access.writeLine(ctx, route, time.Since(began))
 		}()
 		if err := h(ctx); err != nil {
@@ -491,7 +493,9 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 		g.o.Logger.Error("request failed", "route", route, "error", err)
 		p = problem.ForTill(fasthttp.StatusInternalServerError, refusal.CodeInternal, "Error interno")
 	}
-	g.slowed(ctx, p.Status)
+	if t, known := ctx.UserValue(loggedToken).(*Token); known && p.Status == fasthttp.StatusTooManyRequests {
+		g.slow(t.ID)
+	}
 	reply.Fail(ctx, p)
 }
 

@@ -77,7 +77,7 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 
 // open finds the tills' API of this box and a token for it. The caller calls end, which revokes the token.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
-	if o.URL, o.Client, err = adminclient.OwnAPI(cfg); err != nil {
+	if o.URL, o.Client, err = adminclient.OwnListener(cfg, "api"); err != nil {
 		return nil, err
 	}
 	o.Client.Timeout = 2 * time.Minute

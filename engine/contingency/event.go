@@ -308,10 +308,6 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
 }
 
-func (c *Contingency) sendEvents(ctx context.Context) (progress bool, err error) {
-	return c.eachDue(ctx, record.QueueEvent, c.advance)
-}
-
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
 // go into another event: MH names the documents that it already knows.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progress bool, err error) {

@@ -299,10 +299,7 @@ func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotH
 	return err
 }
 
-func (c *Contingency) pollLots(ctx context.Context) (progress bool, err error) {
-	return c.eachDue(ctx, record.QueueLot, c.pollLot)
-}
-
+// pollLot asks MH for the results of a lot.
 func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {
 	h, err := decode[lotHead](entry)
 	if err != nil {

@@ -95,8 +95,10 @@ func (c *Contingency) Run(ctx context.Context) {
 // drain works off the backlog as far as possible: results of lots first, then events, then documents. It stops if MH is
 // away; any other failure of a step does not delay other steps. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
-	steps := []func(context.Context) (progress bool, err error){c.pollLots, c.sendEvents, c.makeEvents,
-		c.forwardDocuments, c.branch.Documents.ExpireCorrections}
+	steps := []func(context.Context) (progress bool, err error){
+		func(ctx context.Context) (bool, error) { return c.eachDue(ctx, record.QueueLot, c.pollLot) },
+		func(ctx context.Context) (bool, error) { return c.eachDue(ctx, record.QueueEvent, c.advance) },
+		c.makeEvents, c.forwardDocuments, c.branch.Documents.ExpireCorrections}
 	for ctx.Err() == nil {
 		if c.Current() != nil {
 			return c.branch.Every, nil

@@ -79,9 +79,6 @@ func (box *Outbox) Ring() { box.delivery.bell.Ring() }
 // Mails reports whether documents are mailed.
 func (box *Outbox) Mails() bool { return box.o.Delivery.Mail != nil }
 
-// Printing returns the queue in which callers wait to print.
-func (box *Outbox) Printing() *fairqueue.Queue { return box.delivery.printing }
-
 // Archive returns the archive of the documents, or nil if no archive is configured.
 func (box *Outbox) Archive() *archive.Archive { return box.o.Delivery.Archive }
 

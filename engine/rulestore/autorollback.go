@@ -220,9 +220,6 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Guard returns the guard, which counts the bundles' failures and MH's refusals, and requests returns.
-func (s *Store) Guard() *Guard { return s.guard }
-
 // Return makes a return to the last good bundle, which the guard has requested. It logs its errors.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()

@@ -163,9 +163,6 @@ func (b *Book) Resume(digest string) {
 // Suspend makes sales use the previous rule until the return to that rule is recorded, or Resume is called.
 func (r *Rule) Suspend() { r.suspended.Store(true) }
 
-// Suspended reports whether sales use the previous rule instead.
-func (r *Rule) Suspended() bool { return r.suspended.Load() }
-
 // HoldsOn reports whether a day (yyyy-mm-dd) is within the bundle's own dates in an ambiente, both days inclusive.
 func (r *Rule) HoldsOn(ambiente, day string) bool {
 	w, there := r.validity[ambiente]

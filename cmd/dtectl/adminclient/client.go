@@ -47,7 +47,7 @@ type Gateway struct {
 // OwnGateway returns the appliance of this box. Without a token file the appliance answers only what anybody may see.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	g = new(Gateway)
-	if g.URL, g.client, err = OwnOps(cfg); err == nil && cfg.Ops.AdminTokenFile != "" {
+	if g.URL, g.client, err = OwnListener(cfg, "ops"); err == nil && cfg.Ops.AdminTokenFile != "" {
 		err = g.readToken(cfg.Ops.AdminTokenFile)
 	}
 	return g, err
@@ -68,7 +68,7 @@ func (f Flags) Open(top *Options) (*Gateway, error) {
 			return nil, err
 		}
 		if g.URL == "" {
-			if g.URL, g.client, err = OwnOps(cfg); err != nil {
+			if g.URL, g.client, err = OwnListener(cfg, "ops"); err != nil {
 				return nil, err
 			}
 		}
@@ -213,28 +213,22 @@ func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body, 
 	return g.Ask(ctx, method, path, nil, body, into)
 }
 
-// OwnOps returns the address of this box's operators' listener, and a client that trusts its certificate.
-func OwnOps(cfg *config.Config) (address string, client *http.Client, err error) {
-	return ownListener(cfg, "ops.listen", &cfg.Ops.Listener)
-}
-
-// OwnAPI returns the address of this box's tills' listener, and a client that trusts its certificate.
-func OwnAPI(cfg *config.Config) (address string, client *http.Client, err error) {
-	return ownListener(cfg, "api.listen", &cfg.API.Listener)
-}
-
-func ownListener(cfg *config.Config, setting string, l *config.Listener) (address string, client *http.Client,
-	err error) {
+// OwnListener returns the address of a listener of this box, "api" or "ops", and a client that trusts its certificate.
+func OwnListener(cfg *config.Config, section string) (address string, client *http.Client, err error) {
+	l := &cfg.Ops.Listener
+	if section == "api" {
+		l = &cfg.API.Listener
+	}
 	host, port, err := net.SplitHostPort(l.Listen)
 	if err != nil {
-		return "", nil, fmt.Errorf("%s: %w", setting, err)
+		return "", nil, fmt.Errorf("%s.listen: %w", section, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
 	if !l.Encrypted() {
-		if err := onThisBox(host, strings.TrimSuffix(setting, ".listen")+".tls"); err != nil {
-			return "", nil, fmt.Errorf("%s: %w", setting, err)
+		if err := onThisBox(host, section+".tls"); err != nil {
+			return "", nil, fmt.Errorf("%s.listen: %w", section, err)
 		}
 		return "http://" + net.JoinHostPort(host, port), &http.Client{}, nil
 	}

@@ -16,7 +16,6 @@ import (
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/engine/documents"
-	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/plugins"
 	"dtegate/rules/bundle"
@@ -223,8 +222,6 @@ func (r *Runner) say(what string) {
 	}
 	r.o.Show(sealed, wanted, what)
 }
-
-func (r *Runner) today() string { return dte.Date(r.o.Now()) }
 
 func (r *Runner) givenUp(kind string) bool {
 	_, given := r.stopped[kind]

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dtectl/adminclient"
+	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/rules/bundle"
 )
@@ -253,7 +254,7 @@ func (r *Runner) use(kind, code string) {
 
 // body returns a till's request, and the code of the document that it refers to, or "".
 func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree, origin string, err error) {
-	if body, err := Sample(r.o.Seed, kind, ordinal, r.today(), r.o.Receivers); err != nil || body != nil {
+	if body, err := Sample(r.o.Seed, kind, ordinal, dte.Date(r.o.Now()), r.o.Receivers); err != nil || body != nil {
 		return body, "", err
 	}
 	pool := r.pools[originOf(kind)]

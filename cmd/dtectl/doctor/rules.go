@@ -50,7 +50,7 @@ func headingFor(why string) string {
 // running asks an appliance that has the store open whether it can issue, and which rules it has.
 func (d *doctor) running(ctx context.Context) {
 	d.ok("store", "%s is open in the appliance, which checks it itself", d.cfg.Data)
-	address, client, err := adminclient.OwnOps(d.cfg)
+	address, client, err := adminclient.OwnListener(d.cfg, "ops")
 	var resp *http.Response
 	if err == nil {
 		client.Timeout = reachBudget

@@ -18,7 +18,6 @@ type Steps struct {
 	Lookup, TCP, TLS time.Duration
 	// Failed is the step that failed: "lookup", "tcp", "tls", or "" if the connection was made.
 	Failed      string
-	Address     netip.AddrPort      // the address that was connected; otherwise zero
 	Certificate []*x509.Certificate // the server's chain; nil without TLS
 }
 
@@ -77,8 +76,8 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
-	s.Address, s.Failed = to, ""
-	l.names.prefer(to.Addr())
+	s.Failed = ""
+	l.names.prefer(to)
 	return c, nil
 }
 
@@ -86,19 +85,17 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 const headStart = 2 * time.Second
 
 // reach connects to the first address that answers.
-func (l *Link) reach(ctx context.Context, network, port string, addresses []netip.Addr) (c net.Conn, to netip.AddrPort,
+func (l *Link) reach(ctx context.Context, network, port string, addresses []netip.Addr) (c net.Conn, to netip.Addr,
 	err error) {
 	for i, address := range addresses {
 		within, cancel := ctx, context.CancelFunc(func() {})
 		if i < len(addresses)-1 {
 			within, cancel = context.WithTimeout(ctx, headStart)
 		}
-		text := net.JoinHostPort(address.String(), port)
-		c, err = l.options.Dial(within, network, text)
+		c, err = l.options.Dial(within, network, net.JoinHostPort(address.String(), port))
 		cancel()
 		if err == nil {
-			to, _ = netip.ParseAddrPort(text)
-			return c, to, nil
+			return c, address, nil
 		}
 	}
 	return nil, to, err

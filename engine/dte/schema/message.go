@@ -53,7 +53,8 @@ func (x *schema) message(document, code string, s *slot) string {
 		if n.name == "" {
 			return quote(s) + " no se admite aquí: debe ser " + n.named(x.enum)
 		}
-		return quote(s) + " no se admite como " + bare(n.name) + ": debe ser " + n.named(x.enum)
+		_, bare, _ := strings.Cut(n.name, " ") // without its article
+		return quote(s) + " no se admite como " + bare + ": debe ser " + n.named(x.enum)
 	case dte.FaultLength:
 		n := utf8.RuneCountInString(s.text)
 		if n == 0 {
@@ -106,12 +107,6 @@ func (x *schema) missing(document string) string {
 	default:
 		return "es obligatorio: debe ser " + what
 	}
-}
-
-// bare returns a noun without its article.
-func bare(name string) string {
-	_, name, _ = strings.Cut(name, " ")
-	return name
 }
 
 // describe describes the permitted values: "un texto de 1 a 250 caracteres". It does not say that the value may be

@@ -88,11 +88,9 @@ type Canvas struct {
 	Head        func() // draws the head of a page and sets Y below the head
 }
 
-func (c *Canvas) page() *Page { return c.Pages[len(c.Pages)-1] }
-
 // Add puts an Op on the current page.
 func (c *Canvas) Add(o Op) {
-	p := c.page()
+	p := c.Pages[len(c.Pages)-1]
 	p.Ops = append(p.Ops, o)
 }
 

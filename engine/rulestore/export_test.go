@@ -1,0 +1,7 @@
+package rulestore
+
+// Guard returns the guard of a store, for the tests.
+func (s *Store) Guard() *Guard { return s.guard }
+
+// Suspended reports whether sales use the previous rule instead.
+func (r *Rule) Suspended() bool { return r.suspended.Load() }
