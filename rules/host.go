@@ -311,10 +311,7 @@ func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc
 // Contradicted counts a document that contradicts the box's data because of the module's answer.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
-// Describe implements prometheus.Collector.
-func (h *Host) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(h, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (h *Host) Collect(ch chan<- prometheus.Metric) {
 	m := h.metrics
 	for _, c := range []prometheus.Collector{m.duration, m.fuel, m.failures, m.cache, m.reloads, m.engine, m.modules} {

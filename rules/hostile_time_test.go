@@ -41,7 +41,7 @@ func chase() w.Module {
 func failed(t *testing.T, h *Host, reason string) (n float64) {
 	t.Helper()
 	r := prometheus.NewRegistry()
-	r.MustRegister(h)
+	r.MustRegister(prometheus.CollectorFunc(h.Collect))
 	all, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

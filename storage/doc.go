@@ -36,7 +36,7 @@
 // A store cares for itself while it issues:
 //
 //	the clock         Beat, LastBeat
-//	what it can do    Health, Space, and Describe and Collect for Prometheus
+//	what it can do    Health, Space, and Collect for Prometheus
 //	its tables        ReadDaily, LastReading, Fsck
 //	backups           Backup, LastBackup
 //	its mark          ProveMark, MarkProved

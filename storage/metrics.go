@@ -39,10 +39,7 @@ func newMetrics() *metrics {
 // yes gives the value of a gauge that answers a question: 1 for true, 0 for false.
 var yes = map[bool]float64{true: 1}
 
-// Describe and Collect make the store its own collector. After Close it collects nothing.
-func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc. After Close it collects nothing.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	if s.enter() != nil {
 		return

@@ -124,17 +124,20 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
-		version.NewCollector(), d.engine, d.shelf, d.store, d.host, d.gate, d.link, client,
-		openingHours(cfg.Branch, cfg.Now))
+		version.NewCollector(), d.engine, openingHours(cfg.Branch, cfg.Now))
+	for _, collect := range []prometheus.CollectorFunc{d.shelf.Collect, d.store.Collect, d.host.Collect, d.gate.Collect,
+		d.link.Collect, client.Collect} {
+		registry.MustRegister(collect)
+	}
 	if d.access, err = access.Open(cfg, in, d.trail, log); err != nil {
 		return d, err
 	}
-	registry.MustRegister(d.access)
+	registry.MustRegister(prometheus.CollectorFunc(d.access.Collect))
 	if w := cfg.Webhook; w != nil {
 		d.hook = outbox.NewHook(outbox.HookOptions{URL: w.URL, Secret: []byte(in.Hook), Store: d.store,
 			Ambiente: cfg.Ambiente,
 			Next:     lateResults(d.engine.Documents(), cfg.Branch.ID), Now: cfg.Now, Logger: log})
-		registry.MustRegister(d.hook)
+		registry.MustRegister(prometheus.CollectorFunc(d.hook.Collect))
 	}
 	status := &status{log: log, cfg: cfg, shelf: d.shelf, engine: d.engine, host: d.host, gate: d.gate,
 		store: d.store, access: d.access, reach: mh, refused: client.Refused, recent: memory, started: cfg.Now()}

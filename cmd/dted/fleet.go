@@ -66,7 +66,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	fence := d.fleet.Fence()
 	s.fleet = d.fleet
 	d.gate.Obey(fence)
-	registry.MustRegister(d.fleet)
+	registry.MustRegister(prometheus.CollectorFunc(d.fleet.Collect))
 	if f.Ship == "" {
 		return nil
 	}
@@ -98,7 +98,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		return err
 	}
 	d.shipper.Store(s.shipper)
-	registry.MustRegister(s.shipper)
+	registry.MustRegister(prometheus.CollectorFunc(s.shipper.Collect))
 	return nil
 }
 

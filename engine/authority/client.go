@@ -341,10 +341,7 @@ func (m *metrics) count(operation string, o Outcome, took time.Duration) {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (c *Client) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (c *Client) Collect(ch chan<- prometheus.Metric) {
 	m := c.metrics
 	for _, one := range []prometheus.Collector{m.requests, m.latency, m.logins, m.up, m.expiry} {

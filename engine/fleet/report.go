@@ -207,10 +207,7 @@ func (m *metrics) count(verb string, err error) {
 	m.requests.WithLabelValues(verb, result).Inc()
 }
 
-// Describe implements prometheus.Collector.
-func (a *Agent) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	a.metrics.requests.Collect(ch)
 	a.metrics.reported.Collect(ch)

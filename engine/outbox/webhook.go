@@ -81,10 +81,7 @@ func (h *Hook) late() float64 {
 	return h.o.Now().Sub(time.Unix(0, since)).Seconds()
 }
 
-// Describe implements prometheus.Collector.
-func (h *Hook) Describe(ch chan<- *prometheus.Desc) { h.posts.Describe(ch); h.waiting.Describe(ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (h *Hook) Collect(ch chan<- prometheus.Metric) { h.posts.Collect(ch); h.waiting.Collect(ch) }
 
 // Run posts until ctx ends, and then returns nil.

@@ -192,10 +192,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (s *Store) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)

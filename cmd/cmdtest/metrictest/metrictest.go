@@ -7,12 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// collector is what a prometheus.Collector and the method of a prometheus.CollectorFunc share.
+type collector interface {
+	Collect(chan<- prometheus.Metric)
+}
+
 // Values returns the values of a collector by metric name and label values, in the order of the label names:
 // dte_queue_records/lot. The value of a histogram is its number of samples.
-func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
+func Values(t testing.TB, c collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(c)
+	registry.MustRegister(prometheus.CollectorFunc(c.Collect))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +38,7 @@ func Values(t testing.TB, c prometheus.Collector) map[string]float64 {
 }
 
 // Value returns the value with a name, which must exist.
-func Value(t testing.TB, c prometheus.Collector, name string) float64 {
+func Value(t testing.TB, c collector, name string) float64 {
 	t.Helper()
 	v, shown := Values(t, c)[name]
 	if !shown {

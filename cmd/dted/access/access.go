@@ -75,10 +75,7 @@ func (a *Control) Table() gateway.TokenTable {
 // PublishTo makes publish receive every later token table.
 func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
-// Describe implements prometheus.Collector.
-func (a *Control) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(a, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	record.SendAll(ch, a.broken, a.lan.expiry, a.lan.damaged)
 	if !a.signing.IsZero() {

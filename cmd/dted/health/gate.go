@@ -183,10 +183,7 @@ func ask(ctx context.Context, method, url string, way http.RoundTripper) (date s
 	return resp.Header.Get("Date")
 }
 
-// Describe and Collect make the gate a collector.
-func (g *Gate) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(g, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(name, help string, value any) { record.SendGauge(ch, name, help, value) }
 	doubted, skew, known := g.clock.State()

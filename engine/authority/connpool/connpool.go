@@ -206,10 +206,7 @@ func (m *metrics) step(name string, took time.Duration, failed bool) {
 	}
 }
 
-// Describe implements prometheus.Collector.
-func (l *Link) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(l, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (l *Link) Collect(ch chan<- prometheus.Metric) {
 	ready, busy, connecting := l.counts()
 	states := prometheus.NewDesc("dte_authority_connections",

@@ -441,10 +441,7 @@ func (s *Shipper) save() error {
 	return s.o.State.Save(b)
 }
 
-// Describe implements prometheus.Collector.
-func (s *Shipper) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(s, ch) }
-
-// Collect implements prometheus.Collector.
+// Collect is a prometheus.CollectorFunc.
 func (s *Shipper) Collect(ch chan<- prometheus.Metric) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
