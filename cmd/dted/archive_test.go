@@ -172,7 +172,7 @@ func TestFsck_Archive(t *testing.T) {
 	verify(without("missing"))
 	b.stop()
 	verify(without("missing"))
-	if said, ok = b.dtectl("fsck", "--archive", "--repair"); ok || !strings.Contains(said, "not running") {
+	if said, ok = b.dtectl("fsck", "--archive", "--repair"); ok || !strings.Contains(said, "needs the running appliance") {
 		t.Errorf("%v %s", ok, said)
 	}
 	// An altered object: somebody removes it, then it is missing.

@@ -18,9 +18,9 @@ import (
 const (
 	// standstill is how long a box must have been off before the archive is asked for documents that the store lacks.
 	standstill = 48 * time.Hour
-	// recently is how long after a restoration each start still asks the archive.
+	// recently: for this long after a restoration, every start asks the archive.
 	recently = 7 * 24 * time.Hour
-	// askArchiveFor bounds one question to the archive, and the first sale's wait for the answer.
+	// askArchiveFor is the time limit of one request to the archive, and of the first sale's wait for the answer.
 	askArchiveFor = 10 * time.Second
 )
 
@@ -35,7 +35,8 @@ type witness struct {
 	now   func() time.Time
 }
 
-// newWitness decides whether there is a reason to ask the archive.
+// newWitness decides whether the archive must be asked. last is the store's last activity before this start; archived
+// means that the box has an archive.
 func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
 	error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
@@ -55,7 +56,7 @@ func newWitness(d *daemon, points []records.Point, last time.Time, archived bool
 }
 
 // unsureSince returns the time since which the store may lack documents. reason is false if nothing suggests a lack.
-// last is the store's last activity before this start, zero for none.
+// last is the store's last activity before this start; it is zero in a new store.
 func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reason bool) {
 	since, reason = last, !last.IsZero() && now.Sub(last) > standstill
 	for _, g := range gaps {
@@ -163,11 +164,12 @@ func (b *backups) run(ctx context.Context) error {
 	}
 }
 
-// actReturn is the trail's name for the branch's own return to an earlier rule bundle.
+// actReturn marks, in the audit trail, the branch's own return to an earlier rule bundle.
 const actReturn = "rules.return"
 
-// recordReturn records the branch's own return in the trail, unless the trail has it. Every start also calls it,
-// because the appliance may have ended after the return and before its record. b is nil without a return.
+// recordReturn records the branch's own return to an earlier rule bundle in the audit trail, unless the trail has it
+// already. Every start calls recordReturn again, because the appliance may have crashed between the return and its
+// record. A nil b means that there was no return.
 func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	if b == nil {
 		return
@@ -183,8 +185,8 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	}
 }
 
-// recordAct records in the trail what a till's token did. The document's record also names the token, so a failure here
-// loses nothing.
+// recordAct records in the audit trail what a till's token did. The document's record also names the token, therefore a
+// failure here loses nothing.
 func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
 	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From,
 		What: a.What, Target: a.Code.String(),

@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
-	// Record the repairs that dtectl did not record: it was interrupted, or the store had to be reconciled first.
+	// Record the repairs that dtectl could not record: dtectl was interrupted, or the store had to be reconciled first.
 	if err := d.trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}
@@ -230,12 +230,12 @@ func (d *daemon) Run(ctx context.Context) error {
 	return nil
 }
 
-// lateResults returns a function that makes the webhook's posts: the answers of GET /dte/cambios to a till that reads
-// all documents of the branch.
-func lateResults(of *documents.Register, branch int64) func(context.Context, uint64) ([]byte, uint64, error) {
+// lateResults returns a function that makes the body of the webhook's next post. The body is the answer of GET
+// /dte/cambios to a till that may read all documents of the branch.
+func lateResults(register *documents.Register, branch int64) func(context.Context, uint64) ([]byte, uint64, error) {
 	all := records.Caller{Point: records.Point{BranchID: branch}}
 	return func(ctx context.Context, after uint64) ([]byte, uint64, error) {
-		list, next, err := of.Changes(ctx, after, all)
+		list, next, err := register.Changes(ctx, after, all)
 		if err != nil || len(list) == 0 {
 			return nil, after, err
 		}
@@ -274,7 +274,7 @@ func (d *daemon) close() {
 	}
 }
 
-// openStore opens the store and gives it to the gate. Its error names what a person must do first.
+// openStore opens the store and connects the gate with it. The error names what a person must do first.
 func openStore(d *daemon, cfg *config.Config) (err error) {
 	d.link = cfg.Authority.Link()
 	d.gate = health.NewGate(cfg, d.link, d.log)
@@ -287,7 +287,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	}
 	d.store, err = storage.Open(options)
 	if errors.Is(err, storage.ErrMark) {
-		return fmt.Errorf("%w; dtectl recover brings the mark to its place, or proves the store and makes another", err)
+		return fmt.Errorf("%w; dtectl recover puts the mark back, or checks the store and makes a new mark", err)
 	}
 	if err != nil {
 		return err
@@ -298,8 +298,9 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	return d.gate.Guard(d.store, cfg.Now, d.log)
 }
 
-// openBoxKey reads the key by which this box recognises its own records, or makes it at the first start. Without a key
-// the box continues: its records then have no mark, and a rule computes only if pinned keys have signed it.
+// openBoxKey reads the key by which this box recognises its own records, or makes the key at the first start. The box
+// also continues without a key: its records then bear no mark, and a rule computes only if pinned keys have signed the
+// rule.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {
@@ -317,7 +318,7 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.Inputs,
 	boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
-		// An unproven module runs here first, where it can do the least harm.
+		// The interpreter runs an unproven module first: there the module can do the least harm.
 		var err error
 		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Logger: d.log})
 		if err != nil {

@@ -28,8 +28,9 @@ import (
 	"dtegate/storage"
 )
 
-// joinChain makes the branch part of a chain: its agent, the fence for every sale, and the shipper of the second copy.
-// Without [fleet] it does nothing. It does not ask the chain's store yet.
+// joinChain makes the branch part of a chain. It makes the chain's agent, connects the gate with the agent's fence
+// (does this box still have the branch?), and makes the shipper of the second copy. Without [fleet] it does nothing. It
+// sends no request to the chain's store.
 func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, registry *prometheus.Registry) error {
 	f := cfg.Fleet
 	if f == nil {
@@ -102,7 +103,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	return nil
 }
 
-// describe fills in the part of the status that the branch itself knows.
+// describe fills in the members of the report to the chain's centre that the agent does not know.
 func (s *status) describe(w *fleetproto.Status) {
 	w.Started, w.Program, w.Name = s.started.UTC(), version.String(), s.cfg.StoreName()
 	w.Ready = true
@@ -140,7 +141,7 @@ func (s *status) describe(w *fleetproto.Status) {
 	}
 }
 
-// lastNumbers returns the last numbers of this year's series, and in January also of the last year's.
+// lastNumbers returns the last number of each series of this year, and in January also of last year.
 func (s *status) lastNumbers() map[string]uint64 {
 	all, err := s.store.LastNumbers()
 	if err != nil {
@@ -154,8 +155,9 @@ func (s *status) lastNumbers() map[string]uint64 {
 	return all
 }
 
-// centreRules gives the chain's agent access to the branch's shelf. A bundle of the centre is checked like a bundle
-// that a person pushes. Before it admits a rule of documents, centreRules computes the branch's own last sales again.
+// centreRules gives the chain's agent access to the branch's rule store. It checks a bundle of the centre like a bundle
+// that a person pushes. Before it admits a document rule, it also computes the branch's latest sales again with that
+// rule.
 type centreRules struct {
 	shelf *rulestore.Store
 	trail *audit.Trail
@@ -164,11 +166,11 @@ type centreRules struct {
 	now   func() time.Time
 }
 
-// Limits of the back-test of a rule of the centre.
+// Limits of backtest.
 const (
 	backtestDays      = 7
 	backtestDocuments = 2000
-	// A rule may refuse one in backtestRefused past sales, because MH's own rules become stricter.
+	// A new rule may refuse one in backtestRefused of the past sales, because MH's own rules become stricter.
 	backtestRefused = 100
 )
 
@@ -252,7 +254,7 @@ func orderOf(o fleet.Order) rulestore.Order {
 	return rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")}
 }
 
-// ordered records an order of the centre in the trail, unless the order failed.
+// ordered records an order of the centre in the audit trail if err is nil, and returns err.
 func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err error) error {
 	if err == nil {
 		c.record(audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,
@@ -267,9 +269,9 @@ func (c *centreRules) record(act audit.Act) {
 	}
 }
 
-// backtest computes the last sales of the branch again, if the rule is of their generation. It returns why the rule is
-// refused, or "". Amounts may differ only if the centre permits it: the golden cases of a rule with a wrong rate agree
-// with that rate.
+// backtest computes the branch's latest sales again, if a rule of the same generation is in force. It returns why the
+// bundle is refused, or "". Amounts may differ only if the centre permits it: the golden cases of a bundle cannot
+// reveal a wrong rate, because they were made with that rate.
 func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" || !c.sold(&b.Manifest) {
@@ -314,7 +316,7 @@ func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange b
 	return "", nil
 }
 
-// sold reports whether rules of this generation make the branch's sales.
+// sold reports whether a rule of the same generation is in force in the branch.
 func (c *centreRules) sold(m *bundle.Manifest) bool {
 	for _, b := range c.shelf.List().Rules {
 		if b.Kind == m.Kind && b.Document == m.Document && b.Schema == m.Schema && b.State == string(fleet.Live) {

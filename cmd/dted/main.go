@@ -83,20 +83,20 @@ func withoutNilError(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// recentMost is how many different warnings and errors are remembered; recentLong is the most bytes kept of a text.
+// recentMost is the number of different warnings and errors remembered; recentLong is the longest text kept, in bytes.
 const (
 	recentMost = 10
 	recentLong = 300
 )
 
-// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message is
-// one trouble, with its count and its latest text.
+// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message
+// counts as one trouble, with a count and the latest text.
 type recent struct {
 	mu   sync.Mutex
 	list []page.Trouble // the newest first
 }
 
-// over wraps a handler: the result passes every record to h, and remembers warnings and errors.
+// over returns a handler that passes every record to h, and remembers warnings and errors.
 func (r *recent) over(h slog.Handler) slog.Handler { return remembering{Handler: h, recent: r} }
 
 type remembering struct {
@@ -151,7 +151,7 @@ func (r *recent) note(record slog.Record, text string) {
 	r.list = r.list[:min(len(r.list), recentMost)]
 }
 
-// end records when a trouble ended.
+// end records the time at which the trouble with this message ended.
 func (r *recent) end(message string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

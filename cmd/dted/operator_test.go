@@ -69,7 +69,7 @@ func (o *operation) token(args string) string {
 	o.t.Helper()
 	said := o.does("token " + args)
 	token, about, _ := strings.Cut(said, "\n")
-	if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(token) || !strings.Contains(about, "shown this once") {
+	if !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(token) || !strings.Contains(about, "shown only this once") {
 		o.t.Fatalf("dtectl token %s prints %q", args, said)
 	}
 	return token
@@ -150,7 +150,7 @@ func TestOperator(t *testing.T) {
 		t.Fatal("fsck names no series of P001 with three numbers")
 	}
 	o.does("recover", "nothing to recover")
-	o.does("recover --reason moved --accept-loss "+series[1]+":4-100", series[1]+" goes on at 101")
+	o.does("recover --reason moved --accept-loss "+series[1]+":4-100", series[1]+" continues with number 101")
 	o.does("fsck", "given up  "+series[1]+"  4…100", "moved", "no problem found")
 	o.trail(t, first)
 	o.does("tls new --replace")
@@ -192,7 +192,7 @@ func (o *operation) initialise(t *testing.T) {
 	o.write("wrong.pem", brokenKey(t))
 	o.refused("init --certificate "+o.dir+"/wrong.pem", "making a test signature")
 	o.refused(with("mh.crt", "wrong"), "the password does not open the private key")
-	o.refused(with("other.crt", "clave"), "the certificate is of NIT 0614-010190-101-9, the configuration names ")
+	o.refused(with("other.crt", "clave"), "the certificate belongs to NIT 0614-010190-101-9, the configuration names ")
 	for _, name := range append(made, "data", "mark") {
 		if _, err := os.Stat(filepath.Join(o.dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("an init that was refused left %s: %v", name, err)
@@ -261,7 +261,7 @@ func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) st
 	if !opens(caja2) {
 		t.Error("the one before does not open in its grace")
 	}
-	list := o.does("token list", "the one before good until ")
+	list := o.does("token list", "old token valid until ")
 	line := func(id, name, point, permissions, lived string) *regexp.Regexp {
 		return regexp.MustCompile(fmt.Sprintf(`(?m)^%s +%s +%s +%s +%s$`, id, name, point, permissions, lived))
 	}
@@ -270,7 +270,7 @@ func (o *operation) tokens(t *testing.T, c *http.Client, caja1, caja2 string) st
 	all := "FACTURA_CONSUMIDOR_FINAL CREDITO_FISCAL NOTA_CREDITO NOTA_DEBITO SUJETO_EXCLUIDO COMPROBANTE_RETENCION"
 	for _, want := range []*regexp.Regexp{
 		line("1", "caja-1", "1", all, day+by+", rotated "+day+by),
-		line("2", "caja-2", "2", "FACTURA_CONSUMIDOR_FINAL", day+by+", rotated "+day+by+", the one before good until "+
+		line("2", "caja-2", "2", "FACTURA_CONSUMIDOR_FINAL", day+by+", rotated "+day+by+", old token valid until "+
 			day),
 		line("3", "caja-3", "1", all, day+by),
 	} {

@@ -54,7 +54,7 @@ func (s *status) ready() error {
 		return err
 	}
 	fault := s.gate.Check()
-	for _, p := range s.cfg.PointsOfSale() { // one point of sale that may number sales is enough
+	for _, p := range s.cfg.PointsOfSale() { // one usable point of sale is enough
 		err := health.CheckPoint(s.fleet, p, s.cfg.Now())
 		if err == nil {
 			return fault
@@ -150,7 +150,7 @@ func (s *status) today() (documents.Today, error) {
 	})
 }
 
-// authorisation returns the branch's progress with the tests that MH wants; nil outside of the test ambiente.
+// authorisation returns how many of the tests that MH requires are done; nil outside of the test ambiente.
 func (s *status) authorisation() *documents.Progress {
 	if s.permit == nil {
 		return nil
@@ -163,8 +163,8 @@ func (s *status) authorisation() *documents.Progress {
 	return a
 }
 
-// month returns the month's totals so far; nil while the month's days are still being read. The period ends with the
-// month, because a clock that was ahead has dated documents after today.
+// month returns the month's totals so far; nil while the register is still counting the month's days. The period ends
+// with the month, not today: a clock that was ahead may have dated documents after today.
 func (s *status) month() *page.Month {
 	now := s.cfg.Now().In(dte.Zone)
 	first := now.AddDate(0, 0, 1-now.Day())

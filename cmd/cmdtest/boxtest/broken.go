@@ -164,7 +164,7 @@ var Boxes = []Broken{
 	{"a second copy that was not begun", func(b *Box) {
 		b.Set("mark = \"mark\"\n", "mark = \"mark\"\nsecond_copy = \"copy\"\n")
 		b.must(os.Mkdir(b.At("copy"), 0o700))
-	}, "warn", "second copy", "", "there is none in ", false},
+	}, "warn", "second copy", "", "there is no copy in ", false},
 	{"an authority that does not answer", func(b *Box) {
 		data, err := os.ReadFile(b.Config())
 		b.must(err)

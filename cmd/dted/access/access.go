@@ -31,9 +31,9 @@ import (
 // lookEvery is how often the files of tokens and certificates are checked. SIGHUP makes Run check them at once.
 const lookEvery = time.Second
 
-// Control holds the token file, which dtectl and the admin API change, the certificates, and the record of every
-// change. The same code finds, applies and records each change of the file, whoever made it, even while the appliance
-// was stopped.
+// Control manages the token file and the certificates, and records every change of either in the audit trail. dtectl
+// and the admin API both change the token file. The same code finds, applies and records each change, whoever made it,
+// even while the appliance was stopped.
 type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -45,8 +45,8 @@ type Control struct {
 
 	mu    sync.Mutex
 	file  *config.TokenFile // the token file in force
-	known map[string]string // the marks of tokens that the trail knows, by id
-	stamp [2]int64          // size and time of the file that was read last
+	known map[string]string // digest (see mark) of each token in the audit trail, by id
+	stamp [2]int64          // size and modification time of the file that was read last
 }
 
 // Open uses the tokens that Inputs read, and reads the certificates.
@@ -72,7 +72,7 @@ func (a *Control) Table() gateway.TokenTable {
 	return t
 }
 
-// PublishTo makes publish receive every later token table.
+// PublishTo makes a call publish every later token table.
 func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
 // Collect is a prometheus.CollectorFunc.
@@ -80,7 +80,7 @@ func (a *Control) Collect(ch chan<- prometheus.Metric) {
 	record.SendAll(ch, a.broken, a.lan.expiry, a.lan.damaged)
 	if !a.signing.IsZero() {
 		record.SendGauge(ch, "dte_signing_certificate_expiry_timestamp_seconds",
-			"When the certificate ends that MH gave for the signing key; absent if it did not come in one.", a.signing)
+			"When MH's certificate of the signing key ends; absent if the key came without a certificate.", a.signing)
 	}
 }
 
@@ -126,7 +126,8 @@ func (a *Control) look() {
 	}
 }
 
-// put brings a token file into force and records its changes.
+// put brings a token file into force and records its changes. from says, in the audit trail, where the change came
+// from.
 func (a *Control) put(file *config.TokenFile, from string) error {
 	table, err := tokens(a.cfg, file)
 	if err != nil {
@@ -139,7 +140,7 @@ func (a *Control) put(file *config.TokenFile, from string) error {
 	return nil
 }
 
-// recordChanges records how the live file differs from what the trail knows.
+// recordChanges records in the audit trail how the token file in force differs from the tokens that the trail knows.
 func (a *Control) recordChanges(from string) {
 	now := make(map[string]string)
 	for _, t := range a.file.Tokens {
@@ -166,7 +167,8 @@ func (a *Control) recordChanges(from string) {
 	a.known = now
 }
 
-// changes returns the acts that turn the known tokens into the tokens of file. known is nil before the first file.
+// changes returns the acts that turn the known tokens into the tokens of file. known and now map each token's id to its
+// digest (see mark); known is nil before the first file.
 func changes(known, now map[string]string, file *config.TokenFile) (acts []audit.Act) {
 	if known == nil {
 		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) +
@@ -204,8 +206,8 @@ func mark(t *config.Token) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// edit changes the file under its lock, brings it into force and records the change. It first records what somebody
-// else has changed in the file, so that the caller is not named for it.
+// edit changes the file under its lock, brings it into force and records the change. It first records the changes that
+// others have made in the file: otherwise the trail would name this caller for them.
 func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string,
 	error)) (any, error) {
 	a.look()
@@ -270,7 +272,7 @@ func (a *Control) RevokeToken(by adminapi.By, id int64) (any, error) {
 	})
 }
 
-// fault marks an error of a change as the caller's fault.
+// fault wraps the error of a change: the caller is at fault, not the appliance.
 func fault(err error) error {
 	kind := adminapi.ErrTokenFault
 	if errors.Is(err, config.ErrNoToken) {

@@ -14,7 +14,7 @@ import (
 	"dtegate/gateway/certificate"
 )
 
-// Acts of the trail about the box's own authority.
+// Acts in the audit trail about the box's own certificate authority.
 const (
 	tlsFound   = "tls.found"
 	tlsReplace = "tls.replace"
@@ -25,12 +25,12 @@ const renewEvery = time.Hour
 
 // lan holds the TLS certificates of the listeners.
 type lan struct {
-	own     *certificate.Own               // nil: no listener needs the own authority
-	keepers map[string]*certificate.Keeper // of the encrypted listeners, by name: "api", "ops"
+	own     *certificate.Own               // the box's own certificate authority; nil if no listener needs it
+	keepers map[string]*certificate.Keeper // one for each encrypted listener, by its name: "api", "ops"
 	expiry  *prometheus.GaugeVec
 	damaged *prometheus.GaugeVec
 	said    map[string]string // the last fault logged, by certificate
-	renewal time.Time         // when the own certificate is checked next
+	renewal time.Time         // when the box's own certificate is next checked
 	pin     string            // fingerprint of the own authority
 }
 
@@ -71,7 +71,7 @@ func (a *Control) openLAN() error {
 	return nil
 }
 
-// lookAtCertificates reads the certificate files that changed, and renews the box's own certificate.
+// lookAtCertificates reads the certificate files that changed, and renews the box's own certificate if it is due.
 func (a *Control) lookAtCertificates() {
 	if a.lan.own != nil && !time.Now().Before(a.lan.renewal) {
 		a.renew()
@@ -87,13 +87,13 @@ func (a *Control) lookAtCertificates() {
 	}
 }
 
-// took keeps the fingerprint of the box's own authority and exports its expiry.
+// took remembers the fingerprint of the box's own authority and exports when the authority expires.
 func (a *Control) took(authority *x509.Certificate) {
 	a.lan.pin = certificate.Fingerprint(authority)
 	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
 }
 
-// found keeps the box's own authority at a start, and records an authority that the trail does not know.
+// found remembers the box's own authority at a start, and records an authority that is new to the audit trail.
 func (a *Control) found(authority *x509.Certificate) error {
 	last, err := a.trail.Last(func(act *audit.Act) bool { return act.What == tlsFound || act.What == tlsReplace })
 	if err != nil {

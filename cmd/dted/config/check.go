@@ -88,7 +88,6 @@ func (c *Config) Listeners() iter.Seq2[string, *Listener] {
 // OwnAuthority reports whether any listener needs the box's own certificate authority.
 func (c *Config) OwnAuthority() bool { return c.API.Own() || c.Ops.Own() }
 
-// checkListen refuses a text that is not an address and a port.
 func checkListen(text string) error {
 	_, port, err := net.SplitHostPort(text)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 && port != "0" {
@@ -138,7 +137,7 @@ func (c *Config) checkProduction() error {
 	var faults []error
 	check := func(name, text string) {
 		if text == "" {
-			return // the tags find a missing setting
+			return // the tag "required" finds a missing setting
 		}
 		if err := CheckURL(text); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", name, err))
@@ -182,7 +181,7 @@ func (c *Config) rehearsable() error {
 	return nil
 }
 
-// nameOfPage matches the name of a host as browsers write it.
+// nameOfPage matches a host's name as browsers write it in an origin.
 var nameOfPage = regexp.MustCompile(`^[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?$`)
 
 // checkOrigin refuses a text that no browser sends as the origin of a page. Origins are compared as text: an origin

@@ -37,7 +37,7 @@ type Config struct {
 	Branch      Branch            `toml:"branch"`
 	Points      []Point           `toml:"point_of_sale"`
 	Tokens      string            `toml:"tokens" required:"" file:"secret"`
-	BoxKey      string            `toml:"box_key" file:"secret"` // default: box.key in the folder of the token file
+	BoxKey      string            `toml:"box_key" file:"secret"` // default: box.key next to the token file
 	Payments    map[string]string `toml:"payment_codes"`
 	Types       Types             `toml:"types" since:"1.1.0"`
 	Print       Print             `toml:"print"`
@@ -70,7 +70,7 @@ type API struct {
 // Ops is the operators' listener.
 type Ops struct {
 	Listener
-	AdminTokenFile string `toml:"admin_token_file" file:"secret"` // one line; without a file nobody is admitted
+	AdminTokenFile string `toml:"admin_token_file" file:"secret"` // one line; without it, the admin API admits nobody
 }
 
 // TLS is the box's own certificate authority, for listeners that have no certificate of their own.
@@ -101,14 +101,15 @@ type Authority struct {
 	Patience       Duration `toml:"patience" default:"5s" since:"1.1.0"`
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
 	Rehearsal      bool     `toml:"rehearsal"`
-	Ahead          Duration `toml:"ahead"` // of the box's clock; the simulated authority is ahead by the same time
+	Ahead          Duration `toml:"ahead"` // added to the box's clock, see Now; the simulated authority adds the same
 }
 
-// Contingency is the policy without MH.
+// Contingency says what the branch does while MH cannot be reached.
 type Contingency struct {
 	Responsible Person `toml:"responsible"`
 	Hurry       int    `toml:"hurry" default:"1" since:"1.1.0"`
-	// If Internet is empty, only a name or route that is not found shows that the branch has no Internet.
+	// Internet lists addresses that show whether the branch has Internet. Without them, dted concludes that it has no
+	// Internet only if a host name or a route is not found.
 	Internet []string `toml:"internet"`
 }
 
@@ -135,8 +136,9 @@ type Rules struct {
 	Keys      []RulesKey `toml:"key"`
 }
 
-// OnFailure decides about a sale when its rule traps, runs out of fuel, or takes too long. "valid": the previous rule
-// computes if its dates cover that day; "any": the previous rule computes; "refuse": nothing does.
+// OnFailure decides what happens to a sale whose rule traps, runs out of fuel, or takes too long. "valid": the previous
+// rule computes if its dates cover the day of the sale; "any": the previous rule computes whatever its dates; "refuse":
+// the sale is refused.
 type OnFailure struct {
 	Trap string `toml:"trap" default:"valid" one:"valid any refuse"`
 	Fuel string `toml:"fuel" default:"valid" one:"valid any refuse"`
@@ -212,7 +214,7 @@ type Mail struct {
 	Security     string `toml:"security"`
 	User         string `toml:"user"`
 	PasswordFile string `toml:"password_file" file:"secret"`
-	From         string `toml:"from"` // its domain ends the Message-IDs
+	From         string `toml:"from"` // its domain is also the domain of each Message-ID
 	ReplyTo      string `toml:"reply_to"`
 	Greeting     string `toml:"greeting" form:"line"`
 	Contingency  bool   `toml:"contingency"`
@@ -236,15 +238,16 @@ type Webhook struct {
 	SecretFile string `toml:"secret_file" required:"" file:"secret"`
 }
 
-// Fleet is the branch's chain: central IT writes what the boxes run to its store, and each box its status.
+// Fleet is the branch's chain. Central IT writes to the chain's store what the boxes must run; each box writes its
+// status there.
 type Fleet struct {
 	Store       *Archive `toml:"store"` // default: Config.Archive
 	Chain       string   `toml:"chain" required:"" form:"name" since:"1.1.0"`
 	Branch      string   `toml:"branch" required:"" form:"name"`
 	Group       string   `toml:"group" required:"" form:"name"`
 	DirectorKey string   `toml:"director_key" required:"" file:""`
-	Key         string   `toml:"key" file:"secret"` // default: fleet.key in the folder of the token file
-	State       string   `toml:"state" file:""`     // what the box remembers; default: fleet.state in the same folder
+	Key         string   `toml:"key" file:"secret"` // default: fleet.key next to the token file
+	State       string   `toml:"state" file:""`     // the agent's file; default: fleet.state next to the token file
 	Poll        Duration `toml:"poll" default:"2m" within:"15s 1h"`
 	Report      Duration `toml:"report" default:"15m" within:"1m 6h"`
 	Ship        string   `toml:"ship" one:"async sync"`
@@ -253,14 +256,14 @@ type Fleet struct {
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that signs its orders. No box has
 // this file. Relative paths are relative to the file's own folder.
 type Centre struct {
-	// Chain is the chain's name, Ambiente the ambiente in which its boxes sell. Everything that is signed names both;
-	// boxes of another chain or ambiente accept none of it.
+	// Chain is the chain's name, Ambiente the ambiente in which its boxes sell. Every signed object names both; a box
+	// of another chain or ambiente accepts no such object.
 	Chain    string     `toml:"chain" required:"" form:"name"`
 	Ambiente string     `toml:"ambiente" required:"" form:"ambiente"`
 	Store    Archive    `toml:"store"`
 	Director Director   `toml:"director"`
-	Keys     []RulesKey `toml:"rules_key"` // keys that branches pin: a bundle without their signatures is not published
-	// Threshold is how many of Keys must have signed a bundle.
+	Keys     []RulesKey `toml:"rules_key"` // keys that branches pin to check bundles
+	// A bundle is published only if at least Threshold of Keys have signed it.
 	Threshold int `toml:"rules_threshold" default:"1"`
 	// Cache is a folder for copies of the store's objects that never change.
 	Cache string `toml:"cache" default:"fleet-cache" file:""`
@@ -269,6 +272,6 @@ type Centre struct {
 // Director is the key that signs what branches run, see dtectl fleet keygen. Only publishing needs the private half.
 type Director struct {
 	Public         string `toml:"public" required:"" file:""`
-	Key            string `toml:"key" file:"secret"`             // sealed
-	PassphraseFile string `toml:"passphrase_file" file:"secret"` // of the sealed key
+	Key            string `toml:"key" file:"secret"` // encrypted with the passphrase
+	PassphraseFile string `toml:"passphrase_file" file:"secret"`
 }

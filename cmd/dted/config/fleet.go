@@ -57,7 +57,7 @@ func (f *Fleet) Box() (fleetproto.Signer, error) {
 	return readAs("fleet.key", f.Key, func(b []byte) (fleetproto.Signer, error) {
 		k, err := bundle.ParsePrivate(b)
 		if err != nil {
-			err = fmt.Errorf("%w; put it back, or take it away and have the box enrolled anew", err)
+			err = fmt.Errorf("%w; put the right file back, or remove this file and have the box enrolled anew", err)
 		}
 		return fleetproto.Signer{ID: f.Branch, Private: k}, err
 	})
@@ -127,7 +127,7 @@ func (c *Centre) Pinned() (bundle.Keys, error) {
 	return (&Rules{Threshold: c.Threshold, Keys: c.Keys}).Pinned()
 }
 
-// Known returns the public half of the director's key.
+// Known reads the public half of the director's key.
 func (d *Director) Known() (ed25519.PublicKey, error) {
 	return readAs("director.public", d.Public, bundle.ParsePublic)
 }

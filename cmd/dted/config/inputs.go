@@ -29,7 +29,7 @@ import (
 	"dtegate/storage"
 )
 
-// This file holds what both dted and dtectl make of a configuration.
+// This file makes, from a configuration, the parts that both dted and dtectl use.
 
 // Store returns the options that open the store without its second copy.
 func (c *Config) Store(log *slog.Logger) storage.Options {
@@ -56,7 +56,8 @@ func (a *Archive) Open() (*archive.Archive, error) { return a.open("archive", 0)
 // thousands of small objects.
 const StoreConnections = 64
 
-// open returns the object store of a section. It keeps this many connections for later calls; 0 means a few.
+// open returns the object store of a section of the configuration. connections is the number of idle connections that
+// it keeps for later requests; 0 means a few.
 func (a *Archive) open(section string, connections int) (*archive.Archive, error) {
 	var key string
 	if a.Credentials == "" || a.SecretFile != "" {
@@ -81,8 +82,8 @@ func (a *Archive) open(section string, connections int) (*archive.Archive, error
 		"archive: Prefix", section+".prefix", "archive: Bucket", section+".bucket")
 }
 
-// inSettings replaces the option's name in another package's error by the setting's name. names alternates: the
-// beginning of the error, which names an option, and then the setting.
+// inSettings replaces the option's name at the beginning of another package's error by the setting's name. names
+// alternates an option's name and its setting's name.
 func inSettings(err error, names ...string) error {
 	for i := 0; err != nil && i < len(names); i += 2 {
 		if rest, ok := strings.CutPrefix(err.Error(), names[i]); ok {
@@ -92,7 +93,7 @@ func inSettings(err error, names ...string) error {
 	return err
 }
 
-// Pinned returns the readable keys that may sign rules. The error joins the fault of each other key.
+// Pinned returns the readable keys that may sign rules. The error joins one fault for each unreadable key.
 func (r *Rules) Pinned() (bundle.Keys, error) {
 	keys := bundle.Keys{Threshold: r.Threshold}
 	var faults []error
@@ -115,7 +116,7 @@ func (c *Config) Box() (*recordmac.Key, error) {
 	return readAs("box_key", c.BoxKey, func(b []byte) (*recordmac.Key, error) {
 		k, err := recordmac.Parse(b)
 		if err != nil {
-			err = fmt.Errorf("%w; put it back, or take it away: the next start makes another", err)
+			err = fmt.Errorf("%w; put the right file back, or remove this file: the next start makes a new key", err)
 		}
 		return k, err
 	})
@@ -137,7 +138,8 @@ type Inputs struct {
 	Tokens   *TokenFile
 	Delivery outbox.Delivery
 	Hook     string // secret of the webhook; "": no webhook
-	// Store is the object store of the branch's chain, Directors the keys that may sign what it runs; zero: no chain.
+	// Store is the object store of the branch's chain. Directors are the keys that may sign what the chain's boxes run.
+	// Both are nil without a chain.
 	Store     *archive.Archive
 	Directors []fleetproto.Key
 	Rules     bundle.Keys       // keys that may sign rules
@@ -146,7 +148,7 @@ type Inputs struct {
 
 // Fault is one reason why dted does not start.
 type Fault struct {
-	Check string // the part that was read, as doctor calls it: "key", "tokens", "tls" …
+	Check string // doctor's name for the part at fault: "key", "tokens", "tls" …
 	Err   error
 }
 
@@ -161,8 +163,7 @@ type InputOptions struct {
 	Catalogue func(catalogue, code string) (string, bool)
 }
 
-// Inputs reads everything that a start needs, and goes on after a fault. It returns the faults in a fixed order, one
-// for each thing to mend.
+// Inputs reads everything that a start needs, and continues after a fault. It returns all faults, in a fixed order.
 func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) {
 	if o.OpenKey == nil {
 		o.OpenKey = sign.Open
@@ -202,7 +203,7 @@ func (c *Config) Inputs(ctx context.Context, o InputOptions) (*Inputs, []Fault) 
 	return in, faults
 }
 
-// Refusal joins faults to the error that ends a start; without faults it returns nil.
+// Refusal joins faults into the error that ends a start; without faults it returns nil.
 func Refusal(faults []Fault) error {
 	var list []error
 	for i := range faults {
@@ -261,7 +262,7 @@ func tokens(c *Config) (*TokenFile, error) {
 }
 
 // certificates reads the certificates of the encrypted listeners. A missing certificate of the box's own authority is
-// no fault: a start makes it.
+// no fault: the start makes the certificate.
 func certificates(c *Config) error {
 	var faults []error
 	for name, l := range c.Listeners() {
@@ -311,8 +312,7 @@ func Listening(setting string, err error) error {
 	return fmt.Errorf("%s: %s", setting, strings.TrimPrefix(err.Error(), "listen tcp "))
 }
 
-// delivery returns how documents reach their receivers and the archive. There is always a printer; mail and archive
-// depend on the configuration. It connects to nothing.
+// delivery makes the printer, and, if they are configured, the mailer and the archive. It connects to nothing.
 func delivery(c *Config, catalogue func(catalogue, code string) (string, bool)) (d outbox.Delivery, err error) {
 	var faults []error
 	d.Printer, err = printer(c, catalogue)
@@ -346,7 +346,7 @@ func printer(c *Config, catalogue func(catalogue, code string) (string, bool)) (
 func mailer(m *Mail, i *Issuer) (*mail.Sender, error) {
 	reply := m.ReplyTo
 	if reply == "" && mail.Mailable(i.Mail) {
-		reply = i.Mail // an answer goes to the issuer, not to a mailbox that nobody reads
+		reply = i.Mail // a receiver's answer goes to the issuer, not to a mailbox that nobody reads
 	}
 	o := mail.Options{Host: m.Host, Port: m.Port, Security: mail.Security(m.Security), User: m.User, From: m.From,
 		FromName: cmp.Or(i.TradeName, i.Name), ReplyTo: reply}
@@ -362,8 +362,8 @@ func mailer(m *Mail, i *Issuer) (*mail.Sender, error) {
 		"mail: FromName", "issuer.nombre", "mail: From", "mail.from", "mail: ReplyTo", "mail.reply_to")
 }
 
-// openFleet reads the keys of [fleet]. The first start makes the box's own key. If the key exists and cannot be read,
-// dted does not start: the centre knows the box by this key.
+// openFleet reads the keys of [fleet]. The first start makes the box's own key. If the key's file cannot be read, dted
+// does not start and makes no new key: the centre knows the box by this key.
 func (in *Inputs) openFleet(c *Config) error {
 	f := c.Fleet
 	if f == nil {
@@ -418,11 +418,11 @@ func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 }
 
 // Exposed returns a fault for each secret that other accounts of this machine may read or write, with its setting and
-// its remedy, in the order of the sample. An exposed secret does not prevent a start: it may already be known, and a
-// branch that cannot sell does not help. dted warns of each fault at every start, and doctor fails. sound is the number
-// of protected secrets; missing files do not count.
+// its remedy, in the order of the sample. An exposed secret does not prevent a start: to stop the branch would not make
+// the secret safe again. dted warns of each fault at every start, and doctor fails. sound is the number of protected
+// secrets; missing files do not count.
 func (c *Config) Exposed() (faults []error, sound int) {
-	seen := map[string]bool{"": true} // the chain's store may be the archive
+	seen := map[string]bool{"": true} // a secret that two settings name counts once; "": the setting is empty
 	for _, s := range settings(reflect.ValueOf(c).Elem(), "", false) {
 		if s.tag.Get("file") != "secret" || seen[s.value.String()] {
 			continue

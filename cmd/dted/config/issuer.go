@@ -13,7 +13,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Seller returns the taxpayer's data under MH's names; each generation of schemas uses the members that it defines.
+// Seller returns the taxpayer's data under MH's names. Each generation of MH's schemas uses the members that it
+// defines.
 func (c *Config) Seller() record.Issuer {
 	i := c.Issuer
 	text := func(name, value string) dte.Member {
@@ -42,11 +43,11 @@ func (c *Config) PointsOfSale() []record.Point {
 	return list
 }
 
-// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is thus found at a start or
-// when a rule arrives, not at the till.
+// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is therefore found at a start
+// or when a rule arrives, not at the till.
 func (c *Config) CheckIssuer(b *rulestore.Book) error { return c.checkLayouts(b.Layouts()) }
 
-// CheckShipped compares the issuer's data with the layouts of those bundles in Shipped that pinned keys have signed.
+// CheckShipped compares the issuer's data with the layouts of the bundles in Shipped that pinned keys have signed.
 func (in *Inputs) CheckShipped(c *Config) error {
 	var bundles []*bundle.Bundle
 	for _, path := range slices.Sorted(maps.Keys(in.Shipped)) {

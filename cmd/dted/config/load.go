@@ -26,7 +26,8 @@ import (
 // Variables maps settings to the environment variables that override them.
 var Variables = map[string]string{"api.listen": "DTED_API_ADDR", "ops.listen": "DTED_OPS_ADDR"}
 
-// Load reads and checks a configuration. The error is an *Invalid with every fault. Variables override the addresses.
+// Load reads and checks a configuration; environment variables override the settings in Variables. The error is an
+// *Invalid with every fault.
 func Load(path string) (*Config, error) {
 	c := new(Config)
 	faults, err := load(path, c)
@@ -64,7 +65,8 @@ func (c *Config) presets() {
 	}
 }
 
-// LoadBooks reads and checks only [books] of a configuration: somebody who makes books from backups has no box.
+// LoadBooks reads and checks only the section [books]: an accountant who makes books from backups has no other
+// settings.
 func LoadBooks(path string) (*books.Settings, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {
@@ -101,7 +103,8 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	// The store remembers where its mark was: programs that started in other folders must read the same path.
+	// The store remembers the path of its high-water mark: the path must not depend on the folder in which a program
+	// starts.
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -109,7 +112,7 @@ func load(path string, into any) (faults, err error) {
 	return prepare(into, "", folder), nil
 }
 
-// Newer returns the settings of a file that version 1.0.0 does not know, each with the version that brought it.
+// Newer returns the settings in a file that version 1.0.0 does not know, each with the version that introduced it.
 func Newer(path string) (names []string, err error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -222,7 +225,7 @@ func prepare(section any, prefix, folder string) error {
 	return errors.Join(faults...)
 }
 
-// set gives a setting the value of a tag.
+// set gives a setting the default in its tag.
 func set(v reflect.Value, text string) error {
 	switch into := v.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:

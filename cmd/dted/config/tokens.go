@@ -51,10 +51,10 @@ type Token struct {
 	RevokedBy     string    `toml:"revoked_by,omitempty" json:"revoked_by,omitempty"`
 }
 
-// Permissions lists SPEC 2.8's permissions for the document types built into this program, and two of this appliance,
-// which GET /dte/information does not show. CONSULTA reads documents of types that the token may not issue, where
-// access.reading restricts reading; REENVIO mails to an address that the document does not bear. A bundle may bring a
-// type with another permission.
+// Permissions lists SPEC 2.8's permissions for the document types built into this program, and this appliance's own two
+// permissions, which GET /dte/information does not show. CONSULTA lets a token read documents of types that it may not
+// issue, if access.reading restricts reading. REENVIO lets a token mail a document to an address that the document does
+// not contain. A bundle may add a type with a permission that is not in this list.
 var Permissions = func() (list []string) {
 	for _, t := range plugins.Types() {
 		if t.Permission != "" {
@@ -75,7 +75,7 @@ func CheckPermission(name string) error {
 		return fmt.Errorf("there is no permission %q: did you mean %s?", name, Permissions[i])
 	}
 	if !permissionForm.MatchString(name) {
-		return fmt.Errorf("permission %q is not one of %s, nor like the name of a new type's", name,
+		return fmt.Errorf("permission %q is not one of %s, and does not have the form of a new type's permission", name,
 			strings.Join(Permissions, ", "))
 	}
 	return nil
@@ -91,7 +91,7 @@ var ErrNoToken = errors.New("no such token")
 func LoadTokens(path string) (*TokenFile, error) {
 	t := new(TokenFile)
 	if err := read(path, t); err != nil {
-		if bad := new(Invalid); errors.As(err, &bad) { // keep only the text: Invalid means the configuration
+		if bad := new(Invalid); errors.As(err, &bad) { // callers take an Invalid for a fault of the configuration
 			err = errors.New(bad.Error())
 		}
 		return nil, err
@@ -102,7 +102,7 @@ func LoadTokens(path string) (*TokenFile, error) {
 	ids := make(map[int64]bool)
 	for _, k := range t.Tokens {
 		if ids[k.ID] {
-			return nil, fmt.Errorf("%s: token %d stands twice", path, k.ID)
+			return nil, fmt.Errorf("%s: token %d appears twice", path, k.ID)
 		}
 		ids[k.ID] = true
 		if k.Active() && !isHash(k.Hash) || k.PreviousHash != "" && !isHash(k.PreviousHash) {
@@ -159,8 +159,8 @@ func (t *TokenFile) Add(c *Config, name string, point int64, permissions []strin
 	string, error) {
 	for _, p := range permissions {
 		if !slices.Contains(Permissions, p) {
-			return nil, "", fmt.Errorf("permission %q is not one of %s; dtectl token grant gives that of a new type", p,
-				strings.Join(Permissions, ", "))
+			return nil, "", fmt.Errorf("permission %q is not one of %s; dtectl token grant gives the permission "+
+				"of a new type", p, strings.Join(Permissions, ", "))
 		}
 	}
 	if len(permissions) == 0 {
@@ -238,7 +238,7 @@ func (t *TokenFile) Withdraw(id int64, permissions []string) (*Token, error) {
 	return k, nil
 }
 
-// Revoke ends a token at once, and with it the secret from before its last rotation.
+// Revoke ends a token at once; the secret from before the last rotation also ends.
 func (t *TokenFile) Revoke(id int64, by string, at time.Time) (*Token, error) {
 	k, err := t.find(id)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"dtegate/storage"
 )
 
-// disk keeps room on the store's disk for documents that are already issued: to settle, report, forward and compact
-// them. Below the reserve no new document is issued. A ballast file of a quarter of the reserve lies next to the store.
-// It is deleted when something else fills the disk, so that the store can open and continue.
+// disk keeps space free on the store's disk for documents that are already issued: to settle, report, forward and
+// compact them. Below the reserve no new document is issued. A ballast file of a quarter of the reserve lies next to
+// the store. When something else fills the disk, the ballast is deleted, so that the store can open and continue.
 type disk struct {
 	folder  string
 	reserve int64 // bytes
@@ -51,8 +51,8 @@ func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 // diskRetry is how long a till waits before it tries again: a person has to make space.
 const diskRetry = 30 * time.Second
 
-// check returns nil while there is room for a new document. Once the disk was full, the reserve and an eighth more must
-// be free, so that the answers to tills do not alternate.
+// check returns nil while the disk has space for a new document. Once the disk was full, the reserve and an eighth more
+// must be free, so that the answers to tills do not alternate.
 func (d *disk) check() error {
 	free, err := d.free()
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *disk) check() error {
 			"emitidos se siguen enviando"}
 }
 
-// tend deletes the ballast when the disk is nearly full, and makes it again when there is plenty of room.
+// tend deletes the ballast when the disk is nearly full, and makes it again when enough space is free.
 func (d *disk) tend() {
 	free, err := d.free()
 	if err != nil {
@@ -101,9 +101,9 @@ func (d *disk) tend() {
 	}
 }
 
-// lay makes a file for which the disk reserves the whole size.
+// lay makes a file of a size, in bytes, and allocates its disk space.
 func lay(path string, size int64) error {
-	_ = os.Remove(path) // it may be a link to a file that must not be emptied
+	_ = os.Remove(path) // the path may be a link to a file that must not be emptied
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func lay(path string, size int64) error {
 // notice if the file is deleted or its medium unmounted; the next start would refuse to open without the mark.
 const proveEvery = time.Minute
 
-// markWatch checks the mark in the background.
+// markWatch checks the high-water mark in the background.
 type markWatch struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -150,7 +150,7 @@ func (w *markWatch) Run(ctx context.Context) error {
 	return nil
 }
 
-// tell logs when the mark is lost and when it is back.
+// tell logs when the high-water mark is lost and when it is back.
 func (w *markWatch) tell(err error) {
 	switch {
 	case err != nil && !w.lost:

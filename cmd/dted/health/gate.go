@@ -28,7 +28,7 @@ import (
 	"dtegate/storage"
 )
 
-// Gate refuses new documents while the box is not fit: its store is damaged or cannot be written, its disk has no room,
+// Gate refuses new documents while the box is not fit: its store is damaged or cannot be written, its disk lacks space,
 // or its clock is wrong. Work on issued documents continues. The sale, /readyz and the status page ask the same gate.
 type Gate struct {
 	health    func() error // the store's health
@@ -44,8 +44,8 @@ type Gate struct {
 	fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
 }
 
-// NewGate returns the gate of a store that is not open yet; Guard gives it the store. If the disk is full, NewGate
-// deletes the ballast to make room for the store.
+// NewGate returns the gate of a store that is not open yet; Guard adds the store. If the disk is full, NewGate deletes
+// the ballast, so that the store can open.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
 		second: &http.Transport{DialContext: (&net.Dialer{Timeout: clock.AskFirst}).DialContext,
@@ -57,7 +57,8 @@ func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate
 	return g
 }
 
-// Guard gives the gate its open store: its health, what other media of the box know, and the store's latest time.
+// Guard connects the gate with the open store: its health, the documents that it lacks but other media of the box have,
+// and the time of its last activity.
 func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
 	last, err := store.LastBeat()
 	if err != nil {
@@ -74,13 +75,13 @@ func (g *Gate) Obey(fence *fleet.Fence) { g.fence = fence }
 // LastActivity returns the time of the store's last activity before this start; zero: none.
 func (g *Gate) LastActivity() time.Time { return g.stored }
 
-// Space returns the free room on the store's disk, zero if unknown, and the reserve; in bytes.
+// Space returns the free space on the store's disk (zero if unknown) and the reserve, both in bytes.
 func (g *Gate) Space() (free, reserve int64) {
 	free, _ = g.disk.free()
 	return free, g.disk.reserve
 }
 
-// Skew returns how far the box's clock is ahead of MH's by MH's latest answer; false: MH has not answered yet.
+// Skew returns how far the box's clock was ahead of MH's clock at MH's latest answer; false if MH has not answered yet.
 func (g *Gate) Skew() (time.Duration, bool) {
 	_, skew, known := g.clock.State()
 	return skew, known
@@ -125,7 +126,7 @@ func unfit(err error) error {
 		Err: err}
 }
 
-// Admit is Check for a new document. The first document waits a moment for MH's time.
+// Admit calls Check before a new document. The first document waits a moment for MH's time.
 func (g *Gate) Admit() error {
 	g.clock.AwaitFirst()
 	if g.fence != nil {
@@ -141,8 +142,8 @@ func (g *Gate) Admit() error {
 // tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run keeps the ballast, and asks MH for the time at the start and while the clock is in doubt. At these times no
-// answer to a sale brings the time. The question contains no credentials and no document.
+// Run maintains the ballast. It also asks MH for the time, at the start and while the clock is in doubt, because MH
+// then answers no sale that would bring the time. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {
@@ -165,7 +166,7 @@ func (g *Gate) Run(ctx context.Context) error {
 // askEvery is how often MH is asked for the time, and how long each question may take.
 const askEvery = 5 * time.Second
 
-// ask returns the date of a server's answer, "" without an answer.
+// ask returns the Date header of a server's answer, or "" without an answer.
 func ask(ctx context.Context, method, url string, way http.RoundTripper) (date string) {
 	ctx, cancel := context.WithTimeout(ctx, askEvery)
 	defer cancel()
@@ -178,7 +179,7 @@ func ask(ctx context.Context, method, url string, way http.RoundTripper) (date s
 	if err != nil {
 		return ""
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // the connection stays open if the answer is read to its end
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // a connection is reused only if the answer was read to its end
 	_ = resp.Body.Close()
 	return resp.Header.Get("Date")
 }
@@ -199,8 +200,8 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 // behindRetry is how long a till waits before it tries again: a person has to decide.
 const behindRetry = time.Minute
 
-// checkBehind returns nil while no medium of the box knows more than its store. Otherwise nothing is numbered: the
-// store lacks issued documents, and would use their numbers twice.
+// checkBehind returns nil while no other medium of the box knows a document that the store lacks. Otherwise nothing is
+// numbered: the store would use the numbers of the missing documents again.
 func checkBehind(list []storage.Witness) error {
 	if len(list) == 0 {
 		return nil
@@ -223,7 +224,7 @@ func checkBehind(list []storage.Witness) error {
 // chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.
 const chainRetry = time.Minute
 
-// checkEnrolled returns nil while this box has the branch.
+// checkEnrolled returns nil while this box has the branch, or the branch belongs to no chain.
 func checkEnrolled(f *fleet.Fence) error {
 	if f == nil {
 		return nil

@@ -23,7 +23,7 @@ import (
 // supervisor is the connection to systemd, see sd_notify(3). Without a socket, tell does nothing.
 type supervisor struct {
 	socket string
-	every  time.Duration // how often it expects a commit
+	every  time.Duration // interval of the commits
 	log    *slog.Logger
 }
 
@@ -42,7 +42,8 @@ func systemd(log *slog.Logger) supervisor {
 	return s
 }
 
-// tell sends assignments, one a line. If the supervisor does not listen, tell logs a warning.
+// tell sends the lines of state, such as READY=1, to the supervisor. If the supervisor does not listen, tell logs a
+// warning.
 func (s supervisor) tell(state string) {
 	if s.socket == "" {
 		return
@@ -66,8 +67,7 @@ type Pulse struct {
 	every time.Duration
 }
 
-// NewPulse returns the pulse of a store, which reports commits to systemd and writes the gate's trusted time to the
-// store.
+// NewPulse returns a Pulse that writes the gate's trusted time to the store and reports each commit to systemd.
 func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logger) Pulse {
 	s := systemd(log)
 	return Pulse{beat: func() error { return store.Beat(g.clock.Trusted()) }, ready: ready, tell: s.tell,
@@ -107,7 +107,7 @@ func (p *Pulse) Run(ctx context.Context) error {
 	}
 }
 
-// Reach remembers whether MH answers, and since when. A server error does not count as an answer.
+// Reach remembers whether MH answers, and the time of the last change. A server error does not count as an answer.
 type Reach struct {
 	next http.RoundTripper
 	now  func() time.Time
@@ -148,7 +148,7 @@ func (r *Reach) Show() page.Reach {
 	return r.state
 }
 
-// reason returns the innermost cause that is useful to people.
+// reason returns the part of a network error that is useful to people.
 func reason(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError

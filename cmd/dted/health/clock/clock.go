@@ -19,15 +19,15 @@ const (
 	Back       = 2 * time.Minute     // behind the latest trusted time
 	Far        = 31 * 24 * time.Hour // ahead of the last process's time: the box may have been off for long
 	clockAhead = 15 * time.Minute    // ahead of the anchor plus the time elapsed since
-	clockNear  = 15 * time.Minute    // a clock this close to MH's is right, whatever else is known
+	clockNear  = 15 * time.Minute    // a clock this close to MH's is right, whatever the other sources say
 	clockDrift = 1000                // a clock may drift by one part in 1000 of the elapsed time
 )
 
-// Clock has three witnesses: the time that the last process left in the store, the elapsed time (which no setting of
-// the clock alters), and the date of MH's answers. MH can clear any doubt. MH alone can raise a doubt only before a
-// process has issued its first document, and only while neither the kernel's time server nor the archive agrees with
-// the box, because a wrong clock at MH must not stop the branches. MH and the archive together can raise a doubt at any
-// time, even against a time server.
+// Clock compares the box's time with three sources: the time that the last process left in the store, the elapsed time
+// (setting the clock does not alter it), and the date of MH's answers. MH can clear any doubt. MH alone can raise a
+// doubt only before a process has issued its first document, and only while neither the kernel's time server nor the
+// archive agrees with the box, because a wrong clock at MH must not stop the branches. MH and the archive together can
+// raise a doubt at any time, even against a time server.
 type Clock struct {
 	Synced  func() bool          // the kernel's clock follows a time server
 	Now     func() time.Time     // the box's clock
@@ -39,22 +39,23 @@ type Clock struct {
 
 	mu    sync.Mutex
 	right time.Time // the latest time that was right, at first the store's time
-	// The clock is measured from anchor, a time that was right when anchored (by elapsed) had passed: this process's
-	// first look, or MH's latest answer that agreed. No other look moves the anchor, therefore small steps cannot add
-	// up.
+	// Check expects the time anchor plus the time elapsed since. anchor is a time that was right: the time of this
+	// process's first Check, or of MH's latest answer that agreed with the box. Nothing else moves the anchor,
+	// therefore small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
 	anchor   time.Time
 	anchored time.Duration
-	doubt    error         // nil: none
+	doubt    error         // nil: no doubt
 	skew     time.Duration // the difference to MH's clock, by MH's latest answer
 	known    bool          // MH has answered
 
 	issued       bool // this process has issued a document
-	disputed     bool // MH's time differs; the archive is asked
+	disputed     bool // MH's time differs from the box's; the archive is asked
 	contradicted bool // MH's time counts: it differed before the first document, or the archive agrees with MH
 	joined       bool // the archive agrees with MH: a time server cannot outvote both
 }
 
-// New returns a clock that starts from the store's time, zero for none. now is the box's clock.
+// New returns a Clock. stored is the time that the last process left in the store, zero in a new store; now is the
+// box's clock.
 func New(stored time.Time, now func() time.Time, log *slog.Logger) *Clock {
 	began := time.Now()
 	return &Clock{right: stored, log: log, Synced: kernelSynced, first: make(chan struct{}),
@@ -91,7 +92,8 @@ func (c *Clock) Check() error {
 	return c.doubt
 }
 
-// suspect puts the clock in doubt; off is how far it is ahead of the time that spanish and english name.
+// suspect puts the clock in doubt. off is how far the clock is ahead of another time; spanish and english name that
+// other time.
 func (c *Clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
@@ -126,7 +128,8 @@ func (c *Clock) Trusted() time.Time {
 	return c.right
 }
 
-// State returns the values of the metrics; known is false before MH's first answer.
+// State returns the values of the metrics. skew is how far the clock is ahead of MH's; known is false before MH's first
+// answer.
 func (c *Clock) State() (doubted bool, skew time.Duration, known bool) {
 	doubted = c.Check() != nil
 	c.mu.Lock()
@@ -134,7 +137,7 @@ func (c *Clock) State() (doubted bool, skew time.Duration, known bool) {
 	return doubted, c.skew, c.known
 }
 
-// Observe compares the clock with the date of an answer of MH.
+// Observe compares the clock with the Date header of an answer of MH.
 func (c *Clock) Observe(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -159,7 +162,7 @@ func (c *Clock) Observe(date string) {
 // AskFirst is how long, from the start of the process, the first sale waits for MH's time.
 const AskFirst = 2 * time.Second
 
-// Answered ends the first sale's wait: MH has given the time, or cannot be reached.
+// Answered ends the first sale's wait: MH has answered, or cannot be reached.
 func (c *Clock) Answered() { c.once.Do(func() { close(c.first) }) }
 
 // AwaitFirst waits until MH was asked for the time, at most AskFirst.
@@ -172,8 +175,8 @@ func (c *Clock) Admitted() {
 	c.issued = true
 }
 
-// Second compares the clock with the time of another server. If that time agrees with the box against MH, MH's clock is
-// wrong; if it agrees with MH, the box's clock is wrong.
+// Second compares the clock with the Date header of the archive's answer, while MH's time differs from the box's. If
+// the archive agrees with the box, MH's clock is wrong; if the archive agrees with MH, the box's clock is wrong.
 func (c *Clock) Second(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -190,7 +193,7 @@ func (c *Clock) Second(date string) {
 	}
 }
 
-// outvote drops MH's doubt. The caller holds mu.
+// outvote ends the doubt that MH's time raised. by names the source that agrees with the box. The caller holds mu.
 func (c *Clock) outvote(by string) {
 	if c.contradicted {
 		c.log.Warn("MH's clock seems wrong", "skew", c.skew.Round(time.Second), "box agrees with", by)
