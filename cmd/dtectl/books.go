@@ -42,7 +42,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	if err := c.check(); err != nil {
 		return err
 	}
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the appliance, which is selling, goes first
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the selling appliance goes first
 	sources, settings, err := c.open(top)
 	for _, s := range sources {
 		defer s.close()
@@ -73,13 +73,13 @@ func (c *booksCommand) check() error {
 	return nil
 }
 
-// bookSource is where documents come from: the running appliance, or a backup.
+// bookSource supplies the documents: the running appliance, or a backup.
 type bookSource struct {
 	name     string
-	page     func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error)
+	page     func(ctx context.Context, month string, after uint64) (*documents.MonthPage, error)
 	document func(ctx context.Context, code dte.Code) (*books.Document, error)
 	close    func()
-	rest     bool // pause between pages: the appliance that answers is selling
+	rest     bool // pause between pages, because the source is the running appliance, which is selling
 }
 
 // open opens the sources of the books; the caller closes them, also after an error. With backups it needs no
@@ -133,8 +133,8 @@ func runningBooks(g *adminclient.Gateway) *bookSource {
 		return p, err
 	}
 	return &bookSource{name: "the running appliance", rest: true, close: func() {},
-		page: func(ctx context.Context, of string, after uint64) (*documents.MonthPage, error) {
-			return ask(ctx, url.Values{"month": {of}, "after": {strconv.FormatUint(after, 10)}})
+		page: func(ctx context.Context, month string, after uint64) (*documents.MonthPage, error) {
+			return ask(ctx, url.Values{"month": {month}, "after": {strconv.FormatUint(after, 10)}})
 		},
 		document: func(ctx context.Context, code dte.Code) (*books.Document, error) {
 			p, err := ask(ctx, url.Values{"code": {code.String()}})
@@ -148,7 +148,7 @@ func runningBooks(g *adminclient.Gateway) *bookSource {
 		}}
 }
 
-// make writes the books into a temporary folder and moves it to its place when it is complete.
+// make writes the books into a temporary folder, and renames the folder to --out when it is complete.
 func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings books.Settings,
 	top *adminclient.Options) error {
 	if err := c.replaceable(); err != nil {
@@ -202,7 +202,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 	return nil
 }
 
-// maxReceived is the largest file of a supplier that is read, in bytes.
+// maxReceived is the size of the largest supplier's file that is read, in bytes.
 const maxReceived = 8 << 20
 
 // receive reads the .json files of suppliers, whatever their names; it skips all other files.
@@ -234,10 +234,9 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage is the pause after a page of the running appliance, in multiples of the time that the page took.
+// restsPerPage: after each page, the running appliance rests for this many times the duration of the page.
 const restsPerPage = 3
 
-// collect reads every document of every source.
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
 	bar := term.NewGauge(term.Err)
 	defer bar.Clear()
@@ -267,7 +266,7 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 	return nil
 }
 
-// replaceable refuses a folder that holds anything but books made before.
+// replaceable refuses a folder that contains any file except books.
 func (c *booksCommand) replaceable() error {
 	entries, err := os.ReadDir(c.Out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -284,7 +283,8 @@ func (c *booksCommand) replaceable() error {
 	return nil
 }
 
-// explain prints where a document is in the books of its month, and in the books of the month of its invalidation.
+// explain prints where a document is in the books of its month of issue and, if it was invalidated later, in the books
+// of the month of the invalidation.
 func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
 	code, err := dte.ParseCode(c.Explain)
 	if err != nil {

@@ -32,10 +32,10 @@ type certifyCommand struct {
 	Patience    time.Duration `default:"30m" help:"How long MH or the appliance may be away."`
 }
 
-// certifyToken is the name of the token that a run makes for itself.
+// certifyToken is the name of the token that each run makes.
 const certifyToken = "dtectl certify"
 
-// Run sends the tests that MH wants before it authorises an issuer, through the running appliance of this box.
+// Run sends the tests that MH requires before it authorises an issuer, through the running appliance of this box.
 func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error) {
 	if cfg.Ambiente != "00" {
 		return certify.ErrProduction
@@ -75,7 +75,8 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 	return errors.Join(err, printCertified(report), c.write(cfg, report))
 }
 
-// open finds the tills' API of this box and a token for it. The caller calls end, which revokes the token.
+// open finds the tills' API of this box, and makes a token or reads --token. The caller calls end, which revokes the
+// token that open made.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
 	if o.URL, o.Client, err = adminclient.OwnListener(cfg, "api"); err != nil {
 		return nil, err
@@ -146,7 +147,8 @@ func readReceivers(file string) (list []map[string]any, err error) {
 	return list, nil
 }
 
-// plan prints what is missing, and the next sale of each kind that refers to no other document.
+// plan prints how many documents of each kind are missing, and the next sale of each kind that refers to no other
+// document.
 func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 	s, err := o.Status(ctx)
 	if err != nil {
@@ -196,7 +198,7 @@ func printCertified(p *certify.Report) error {
 	return w.Flush()
 }
 
-// write writes the report as JSON and as a page.
+// write writes the report as JSON and as an HTML page.
 func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 	if c.Report == "" {
 		return nil

@@ -26,7 +26,6 @@ type contingencyStart struct {
 	Reason string `required:"" help:"Reason, 1 to 500 characters. With cause 5 it is sent to MH."`
 }
 
-// Run declares a contingency.
 func (c *contingencyStart) Run(ctx context.Context, cfg *config.Config) error {
 	return administer(ctx, cfg, http.MethodPost, "/admin/contingency", map[string]any{"cause": c.Cause,
 		"reason": c.Reason})
@@ -34,12 +33,11 @@ func (c *contingencyStart) Run(ctx context.Context, cfg *config.Config) error {
 
 type contingencyEnd struct{}
 
-// Run takes the declaration back.
 func (*contingencyEnd) Run(ctx context.Context, cfg *config.Config) error {
 	return administer(ctx, cfg, http.MethodDelete, "/admin/contingency", nil)
 }
 
-// administer sends the appliance a request about a contingency, and shows what is owed after it.
+// administer sends the appliance a request about a contingency, and prints what the branch then owes MH.
 func administer(ctx context.Context, cfg *config.Config, method, path string, body any) error {
 	var s adminclient.Status
 	if err := adminclient.AskOwn(ctx, cfg, method, path, body, &s); err != nil {
@@ -54,7 +52,7 @@ type contingencyReport struct {
 	Sent string `placeholder:"REFERENCE" help:"Note that MH has the report with this reference."`
 }
 
-// Run prints what the records hold for the technical report, or notes that MH has the report.
+// Run prints the part of MH's technical report that the records can fill in, or notes that MH has the report.
 func (c *contingencyReport) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Sent != "" {
 		return administer(ctx, cfg, http.MethodPost, "/admin/contingency/report", map[string]any{"reference": c.Sent})

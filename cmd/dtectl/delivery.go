@@ -58,7 +58,7 @@ type deliveryList struct {
 	adminclient.Flags
 }
 
-// givenUp opens the appliance, and asks it what was given up.
+// givenUp asks the appliance for the deliveries that were given up.
 func givenUp(ctx context.Context, f adminclient.Flags, top *adminclient.Options) (*adminclient.Gateway,
 	[]outbox.Failure, error) {
 	var s adminapi.GivenUp

@@ -91,8 +91,8 @@ func (r *recalled) explain() string {
 	return text
 }
 
-// Run can be repeated: it leaves an invalidated document as it is, and sends an event that waits for MH's answer again.
-// The next run continues where a killed run stopped.
+// Run can be repeated, also after a killed run: it leaves an invalidated document as it is, and sends again an event
+// that MH has not answered.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
@@ -101,20 +101,20 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 	if c.Applicant == (certify.Person{}) {
 		c.Applicant = c.Responsible
 	}
-	var report *os.File // nil: nothing is written
+	var report *os.File // nil: no report is written
 	if c.Report != "" {
 		if report, err = os.OpenFile(c.Report, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
 			return fmt.Errorf("writing the report: %w", err)
 		}
-		defer report.Close() // every write has returned its error
+		defer report.Close() // each Write has returned its own error
 	}
 	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
 		return c.recall(ctx, b, out, list, report)
 	})
 }
 
-// recall works through the documents of one branch, the last of the list first: a note or a return comes after the
-// document that it refers to.
+// recall works through the documents of one branch, from the last in the list to the first, because a note or a return
+// is listed after the document that it refers to.
 func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine,
 	report *os.File) error {
 	if c.Branches != "" {
@@ -144,7 +144,7 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 			r.Branch = b.URL
 		}
 		line, err := json.Marshal(r)
-		if err == nil && report != nil { // in one write: several branches write at once
+		if err == nil && report != nil { // one Write for each line, because several branches write to the file at once
 			_, err = report.Write(append(line, '\n'))
 		}
 		if err != nil {
@@ -162,8 +162,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// one checks a document and invalidates it where that is possible. The check writes no act and asks MH nothing:
-// repeating a finished list costs little.
+// one checks a document and invalidates it if possible. sent is the time of the last event of the run. The check
+// records no act and sends nothing to MH, therefore repeating a finished list costs little.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,
@@ -200,14 +200,14 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 	}
 }
 
-// recallLine is a document that is to be invalidated.
+// recallLine is a document to invalidate.
 type recallLine struct {
 	code, replacement string
-	branch            string // URL, "" when the line names no branch
+	branch            string // URL; "" if the line names no branch
 }
 
-// readRecallList reads the whole list before anything is sent: an unreadable line must not stop a run half way. A
-// document that is named twice counts once.
+// readRecallList reads the whole list before anything is sent, because an unreadable line must not stop a run half-way.
+// A document that is listed twice counts once.
 func readRecallList(path string) (list []recallLine, err error) {
 	seen := make(map[string]string)
 	err = adminclient.ReadList(path, func(text string) error {
@@ -218,7 +218,7 @@ func readRecallList(path string) (list []recallLine, err error) {
 		before, twice := seen[l.code]
 		switch {
 		case twice && before != l.replacement:
-			return fmt.Errorf("%s is there twice, with two replacements", l.code)
+			return fmt.Errorf("%s is listed twice, with two replacements", l.code)
 		case !twice:
 			list = append(list, l)
 		}
@@ -231,7 +231,7 @@ func readRecallList(path string) (list []recallLine, err error) {
 	return list, err
 }
 
-// read accepts a line of rules documents --json, or a code and perhaps the code of its replacement.
+// read accepts a line that dtectl rules documents --json wrote, or a code and, optionally, the code of its replacement.
 func (l *recallLine) read(text string) error {
 	if text[0] == '{' {
 		var d struct {

@@ -53,7 +53,7 @@ func TestLaw(t *testing.T) {
 		"dte01 2.2.0 is retired")
 	l.does("dtectl -c var/demo/dted.toml rules list", "2.1.8    live")
 	l.does("dtectl -c var/demo/dted.toml doctor", "clock          2027-01-01", "within 1m0s of MH's")
-	l.does("dtectl -c var/demo/dted.toml token rotate 1 --grace 24h >/dev/null", "stays good until 2027-01-02")
+	l.does("dtectl -c var/demo/dted.toml token rotate 1 --grace 24h >/dev/null", "stays valid until 2027-01-02")
 	l.tax()
 }
 

@@ -1,4 +1,4 @@
-// Command dtectl is the operator's tool of the DTE gateway, one verb a file.
+// Command dtectl is the operator's tool of the DTE gateway.
 package main
 
 import (
@@ -64,7 +64,6 @@ func main() {
 	k.FatalIfErrorf(err)
 }
 
-// run does what the command line asks for.
 func run(c *cli, k *kong.Kong) error {
 	config.KeepPrivate()
 	if err := record.Learn(plugins.Types()...); err != nil {
@@ -99,7 +98,7 @@ type shownError struct{ error }
 func (e shownError) Error() string { return term.Lines(e.error.Error()) }
 func (e shownError) Unwrap() error { return e.error }
 
-// ExitCode returns a verb's own exit status; 6 if something that the verb needs cannot be reached, else 1.
+// ExitCode returns the verb's own exit status, or else 6 if no connection could be made, or else 1.
 func (e shownError) ExitCode() int {
 	var own kong.ExitCoder
 	var dial *net.OpError
@@ -116,13 +115,13 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completions are the shells' scripts, with the table of verbs to fill in. Each script finds the verb on the line, and
-// offers the words that may follow it. If there are none, it offers files.
+// completions are templates of the shells' scripts. A script finds the verb on the command line, and offers the words
+// that may follow the verb, or files if no word may follow.
 //
 //go:embed completion.*
 var completions embed.FS
 
-// Run prints the completion of the shell, made from the table of verbs that also reads the command line.
+// Run prints the shell's script, filled in with the verbs and flags that the parser knows.
 func (c *completionCommand) Run(k *kong.Context) error {
 	script, err := template.ParseFS(completions, "completion."+c.Shell)
 	if err != nil {
@@ -131,7 +130,6 @@ func (c *completionCommand) Run(k *kong.Context) error {
 	return script.Execute(term.Out, describeVerbs(k.Model.Node, ""))
 }
 
-// described is a verb and the words that may follow it.
 type described struct{ Verb, Words string }
 
 // describeVerbs describes a verb and all verbs below it.

@@ -88,7 +88,7 @@ func TestNewMark_Doubted(t *testing.T) {
 	s := b.Store()
 	b.Fill(s, "2026-11-01", 3)
 	b.Must(s.Close(), os.Remove(b.Config.Mark))
-	says(b, t, false, "doctor", "no mark is there", "dtectl recover proves the store")
+	says(b, t, false, "doctor", "no mark is there", "dtectl recover checks the store")
 	says(b, t, false, "recover --dry-run", "no mark is there", "there is no second copy",
 		`--accept-loss "M001P001 01: 4-N"`, `--accept-loss "others: 1-N"`)
 	says(b, t, false, "recover", "there is no second copy", `--accept-loss "M001P001 01: 4-N"`)
@@ -112,14 +112,14 @@ func TestMark_Move(t *testing.T) {
 	old := b.Config.Mark
 	b.Must(os.WriteFile(b.Options.Config, []byte(strings.Replace(string(text), `mark = "mark"`, `mark = "stick/mark"`,
 		1)), 0o600))
-	says(b, t, false, "doctor", old, "dtectl recover brings it here")
-	says(b, t, false, "recover --dry-run", old, "dtectl recover brings it here")
+	says(b, t, false, "doctor", old, "dtectl recover moves it here")
+	says(b, t, false, "recover --dry-run", old, "dtectl recover moves it here")
 	says(b, t, true, "recover", "is no longer the mark")
 	says(b, t, true, "audit", "mark.move")
 	says(b, t, true, "recover", "nothing to recover")
 	// The configuration is put back, with a copy of the old file.
 	b.Must(os.WriteFile(b.Options.Config, text, 0o600), exec.Command("cp", b.At("copied"), old).Run())
-	says(b, t, false, "doctor", "it is old", "stick/mark: dtectl recover brings it here")
+	says(b, t, false, "doctor", "it is old", "stick/mark: dtectl recover moves it here")
 	says(b, t, true, "recover", "is no longer the mark")
 	if said := says(b, t, true, "fsck"); strings.Contains(said, "problem  ") {
 		t.Error(said)

@@ -17,17 +17,17 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// Verbs that root types at a box run as the account that owns the branch's data: dted could not write a file of root's,
-// and a check by root does not show what dted may read. Before that, as root, dtectl finds the operator's name for the
-// trail, and reads the files that the operator names: they may lie where only root reads.
+// If root runs dtectl at a box, dtectl changes to the account that owns the branch's data: dted could not write a file
+// that belongs to root, and root may read files that dted may not. Before it changes, dtectl finds the operator's name
+// for the audit trail, and reads the files that the command line names: perhaps only root may read them.
 
-// authoring lists the verbs that make rules and demonstrations. Like the verbs of a chain's centre they touch no box,
-// and their files belong to the person who runs them.
+// authoring lists the verbs that make rules and demonstrations. Like the fleet verbs, they touch no box, and their
+// files belong to the person who runs them.
 var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build",
 	"rules sign", "demo"}
 
-// becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for other users,
-// authoring verbs, data of root's own, and an unusable configuration, which the verb itself reports.
+// becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
+// for an authoring verb, if root owns the data, or if the configuration is unusable: the verb itself reports that.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {
@@ -59,14 +59,15 @@ func becomeAccount(path string, command *kong.Context) error {
 	return nil
 }
 
-// toBranches reports whether a verb goes to the branches of a list: the files in the list are also the operator's.
+// toBranches reports whether the flag --branches names a list of branches: only the operator may read the files that
+// the list names.
 func toBranches(command *kong.Context) bool {
 	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
 		return f.Name == "branches" && f.Target.String() != ""
 	})
 }
 
-// verb returns the command without its arguments, "rules push".
+// verb returns the words of a command without its arguments: "rules push".
 func verb(command *kong.Context) string {
 	var words []string
 	for n := command.Selected(); n != nil && n.Type != kong.ApplicationNode; n = n.Parent {
@@ -76,7 +77,7 @@ func verb(command *kong.Context) string {
 	return strings.Join(words, " ")
 }
 
-// named returns the files that a verb reads because the command line names them.
+// named returns the existing files that the command line names.
 func named(command *kong.Context) (files []string) {
 	values := slices.Clone(command.Selected().Positional)
 	for _, f := range command.Flags() {
@@ -96,7 +97,7 @@ func named(command *kong.Context) (files []string) {
 	return slices.DeleteFunc(files, func(f string) bool { return f == "" })
 }
 
-// unreachable explains a permission error that root does not expect.
+// unreachable explains, to an operator who is root, why a file could not be read or written.
 func unreachable(err error) error {
 	if !adminclient.HandedOver() || !errors.Is(err, fs.ErrPermission) {
 		return err

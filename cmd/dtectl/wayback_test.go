@@ -31,7 +31,7 @@ func TestWayBack(t *testing.T) {
 		db, err := pebble.Open(b.Config.Data, &pebble.Options{FormatMajorVersion: pebble.FormatWALSyncChunks})
 		b.Must(err, db.Set([]byte("\x01layout"), []byte{0, 0, 0, version}, pebble.Sync), db.Close())
 	}
-	named := regexp.MustCompile(`before an earlier version is installed, take out: (.*)`)
+	named := regexp.MustCompile(`before you install an earlier version, remove these settings: (.*)`)
 	var says []string
 	for _, c := range barebox.RunbookCommands(t, "Install") {
 		if len(c) < 2 || c[0] != "dtectl" {

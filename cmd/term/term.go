@@ -1,7 +1,8 @@
 // Package term writes text for people. Text from outside (customers' names, operators' reasons, MH's words, anything in
-// a record or an answer) may hold characters that move a terminal's cursor, clear it, or turn the direction of reading.
-// Two layers make them visible. Fprintf does so in each argument, even line breaks and tabs: only the format sets the
-// layout. The Writer does so in all that it writes, except line breaks and tabs: text that bypasses Fprintf is checked.
+// a record or an answer) may contain characters that move a terminal's cursor, clear the screen, or reverse the
+// direction of reading. Two layers replace such characters by visible escapes. Fprintf escapes each argument, including
+// line breaks and tabs: only the format sets the layout. The Writer escapes everything that it writes, except line
+// breaks and tabs, and therefore also protects text that bypasses Fprintf.
 package term
 
 import (
@@ -20,8 +21,8 @@ import (
 // Out and Err are the standard output and the standard error, for people.
 var Out, Err = New(&os.Stdout), New(&os.Stderr)
 
-// Data returns the standard output for programs: JSON and CSV, byte by byte. On a terminal, where a person reads the
-// output, it returns Out.
+// Data returns the standard output for programs, which must receive JSON and CSV without escapes. If the standard
+// output is a terminal, where a person reads it, Data returns Out.
 func Data() io.Writer {
 	if Out.Terminal() {
 		return Out
@@ -29,7 +30,7 @@ func Data() io.Writer {
 	return os.Stdout
 }
 
-// JSON writes an answer for programs.
+// JSON writes v to Data as indented JSON.
 func JSON(v any) error {
 	e := json.NewEncoder(Data())
 	e.SetIndent("", "  ")
@@ -41,8 +42,8 @@ func JSON(v any) error {
 // that are not UTF-8 become \xff.
 func Visible(text string) string { return visible(text, false) }
 
-// Lines applies Visible to each line of a text. It indents the lines after the first: no line of a foreign text looks
-// like a line of this program.
+// Lines applies Visible to each line of a text. It indents the lines after the first, so that no line of a foreign text
+// looks like a line of this program.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -80,7 +81,8 @@ func visible(text string, layout bool) string {
 	return b.String()
 }
 
-// Fprintf is fmt.Fprintf with each argument as Visible shows it. A width that is an argument (%*d) does not work.
+// Fprintf is fmt.Fprintf with each argument as Visible shows it. The format may not take a width from an argument
+// (%*d).
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	for i := range args {
 		args[i] = shown{args[i]}
@@ -98,7 +100,7 @@ func (s shown) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, Visible(fmt.Sprintf(fmt.FormatString(f, verb), s.value))) // to a buffer
 }
 
-// Writer makes visible what a terminal would obey, except line breaks and tabs. It is safe for concurrent use.
+// Writer escapes the characters that a terminal would obey, except line breaks and tabs. It is safe for concurrent use.
 type Writer struct {
 	file **os.File
 
@@ -106,16 +108,16 @@ type Writer struct {
 	rest []byte // the first bytes of an incomplete character
 }
 
-// New returns a writer to the file that a variable holds, such as os.Stdout.
+// New returns a writer to the file in a variable such as os.Stdout; the variable may change later.
 func New(f **os.File) *Writer { return &Writer{file: f} }
 
-// Terminal returns whether the file is a terminal: a person may read it.
+// Terminal reports whether the file is a terminal.
 func (w *Writer) Terminal() bool {
 	info, err := (*w.file).Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Write writes all of p except an incomplete character at its end: that waits for the next Write.
+// Write writes p, but keeps an incomplete character at the end of p for the next Write.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,11 +138,11 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Redraw replaces the cursor's line. The next Redraw replaces it again.
+// Redraw replaces the current line of the terminal.
 func (w *Writer) Redraw(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, _ = io.WriteString(*w.file, "\r"+Visible(line)+"\x1b[K") // Redraw serves a gauge: its errors do not matter
+	_, _ = io.WriteString(*w.file, "\r"+Visible(line)+"\x1b[K") // only a progress bar: ignore errors
 }
 
 // Bytes writes a size for people.
@@ -156,10 +158,11 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[i])
 }
 
-// Columns returns a writer that aligns cells, each ended by a tab. Its Flush writes them to out.
+// Columns returns a writer that aligns cells, each ended by a tab. Flush writes the aligned lines to out.
 func Columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// Table writes a list in columns, below a heading with a tab between the columns. cells returns the cells of a line.
+// Table writes a list in columns below a heading. A tab separates the columns of the heading; cells returns the cells
+// of one line.
 func Table[T any](out io.Writer, heading string, list []T, cells func(T) []any) error {
 	w := Columns(out)
 	_, _ = io.WriteString(w, heading+"\n") // to a buffer
@@ -182,13 +185,13 @@ func List[T any](asJSON bool, heading string, list []T, cells func(T) []any) err
 type Finding struct {
 	Status string `json:"status"` // ok, warn or fail
 	Check  string `json:"check"`
-	// Setting is the configuration's setting that is at fault, "issuer.nrc"; "" when no setting is.
+	// Setting is the name of the setting at fault, "issuer.nrc"; "" if no setting is at fault.
 	Setting string `json:"setting,omitempty"`
 	What    string `json:"what"`
 	Do      string `json:"do,omitempty"` // empty only with ok
 }
 
-// Findings writes a doctor's report to the standard output, and returns how many checks fail.
+// Findings writes a doctor's report to the standard output, and returns the number of failed checks.
 func Findings(asJSON bool, list []Finding) (failed int, err error) {
 	w := Columns(Out)
 	for _, f := range list {
@@ -206,7 +209,8 @@ func Findings(asJSON bool, list []Finding) (failed int, err error) {
 	return failed, w.Flush()
 }
 
-// Gauge shows progress: a bar on a terminal, elsewhere a line now and then. A nil Gauge ignores Show and Clear.
+// Gauge shows progress: as a bar on a terminal, otherwise as a line every gaugeEvery. A nil Gauge ignores Show and
+// Clear.
 type Gauge struct {
 	mu    sync.Mutex
 	out   *Writer
@@ -215,13 +219,13 @@ type Gauge struct {
 	shown string    // the bar on the terminal
 }
 
-// gaugeEvery is how often a gauge writes a line where there is no terminal.
+// gaugeEvery is the interval of a gauge's lines if the output is not a terminal.
 const gaugeEvery = 10 * time.Second
 
-// NewGauge returns a gauge that has shown nothing yet.
+// NewGauge returns a Gauge for out.
 func NewGauge(out *Writer) *Gauge { return &Gauge{out: out, began: time.Now(), told: time.Now()} }
 
-// Of shows which part of the work is done, and the time that the rest needs at the same speed.
+// Of shows done/total as a percentage, and an estimate of the time left.
 func (b *Gauge) Of(done, total int64) {
 	part := float64(done) / float64(max(total, 1))
 	took, left := time.Since(b.began), ""
@@ -232,7 +236,7 @@ func (b *Gauge) Of(done, total int64) {
 	b.Show(part, fmt.Sprintf("%3.0f %%%s", 100*part, left))
 }
 
-// Show shows a part, 0 to 1, with a text for people.
+// Show shows the finished part of the work, 0 to 1, with a text.
 func (b *Gauge) Show(part float64, text string) {
 	if b == nil {
 		return
@@ -259,7 +263,7 @@ func (b *Gauge) Show(part float64, text string) {
 	}
 }
 
-// Clear removes the bar from the terminal: a line of text can follow.
+// Clear removes the bar from the terminal, so that a line of text can follow.
 func (b *Gauge) Clear() {
 	if b == nil {
 		return

@@ -10,8 +10,8 @@ import (
 // packaged is the package's version, set by deploy/package.sh through the linker.
 var packaged string
 
-// String returns the version of the package that a program came in, "1.2.3". Without a package it returns the module's
-// version, else the first twelve digits of the revision, else "(devel)".
+// String returns the version of the package that contained the program, "1.2.3". A program from no package returns its
+// module's version, or else the first twelve digits of its revision, or else "(devel)".
 func String() string {
 	if packaged != "" {
 		return packaged
@@ -31,7 +31,7 @@ func String() string {
 	return "(devel)"
 }
 
-// NewCollector returns dte_build_info.
+// NewCollector returns the collector of dte_build_info.
 func NewCollector() prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dte_build_info",
 		Help: "1; its label is the version of the package."}, []string{"version"})

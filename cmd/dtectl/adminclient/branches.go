@@ -20,7 +20,7 @@ import (
 	"dtegate/cmd/term"
 )
 
-// silence is the longest wait for a branch's first answer; after it the branch has failed.
+// silence is the longest wait for a branch's first answer. A branch that does not answer in this time has failed.
 const silence = 30 * time.Second
 
 // branchesAtOnce is how many branches of a list are asked at once.
@@ -82,9 +82,8 @@ func ReadList(path string, read func(line string) error) error {
 	return nil
 }
 
-// Each asks every branch, several at once, and prints each branch's output under its address, in the list's order. A
-// branch that the flags name without a list gets no address line. Each fails when a branch fails, and names the failed
-// branches.
+// Each calls ask for every branch, for several at once, and prints each branch's output below the branch's URL, in the
+// order of the list. A single branch that the flags name gets no URL line. If branches fail, the error names them.
 func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
 	out io.Writer) error) error {
 	list, err := f.Open(top)
@@ -108,7 +107,7 @@ func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx conte
 	return Failed(list, faults)
 }
 
-// ShowFlags are the flags of a verb that shows the answers of branches.
+// ShowFlags are the flags of a verb that prints the answers of branches.
 type ShowFlags struct {
 	JSON bool `help:"Write one JSON object, as the appliance answers it; for one branch."`
 	BranchFlags
@@ -177,9 +176,9 @@ func Failed(list []*Gateway, faults []error) error {
 	return fmt.Errorf("%d of %d branches failed: %s", len(urls), len(list), strings.Join(urls, " "))
 }
 
-// awake makes a small request, which shows within patience whether a branch answers.
+// awake makes a small request, and returns an error if the branch does not answer within patience.
 func awake(ctx context.Context, g *Gateway, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it said nothing for %v", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the branch did not answer within %v", patience))
 	defer cancel()
 	var s json.RawMessage
 	err := g.Ask(ctx, http.MethodGet, "/admin/rules", nil, nil, &s)

@@ -1,5 +1,5 @@
-// Package adminclient is what the verbs of dtectl share: the flags of every verb, the operator's name, the files that
-// the operator named, and the running appliance that a verb asks.
+// Package adminclient contains the parts that dtectl's verbs share: the common flags, the operator's name, the files
+// that the operator named, and the client of a running appliance's admin API.
 package adminclient
 
 import (
@@ -44,7 +44,8 @@ type Gateway struct {
 	client *http.Client
 }
 
-// OwnGateway returns the appliance of this box. Without a token file the appliance answers only what anybody may see.
+// OwnGateway returns the appliance of this box. If the configuration names no file of an admin token, the appliance
+// answers only requests that need no token.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	g = new(Gateway)
 	if g.URL, g.client, err = OwnListener(cfg, "ops"); err == nil && cfg.Ops.AdminTokenFile != "" {
@@ -53,8 +54,8 @@ func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	return g, err
 }
 
-// Open returns the appliance that the flags name. It refuses an address to which the admin token and the rules would go
-// in plain HTTP over a network.
+// Open returns the appliance that the flags name. It refuses plain HTTP to another machine, because the admin token and
+// the rules would travel unencrypted.
 func (f Flags) Open(top *Options) (*Gateway, error) {
 	g, file := &Gateway{URL: f.Gateway, client: http.DefaultClient}, f.TokenFile
 	if g.URL != "" {
@@ -98,7 +99,7 @@ func (g *Gateway) Send(ctx context.Context, method, path string, query url.Value
 	if query == nil {
 		query = make(url.Values)
 	}
-	query.Set("who", Who()) // for the branch's record
+	query.Set("who", Who()) // for the branch's audit trail
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.URL, "/")+path+"?"+query.Encode(),
 		bytes.NewReader(body))
 	if err != nil {
@@ -128,10 +129,10 @@ type Refusal struct {
 		Path    string `json:"path"`
 		Message string `json:"message"`
 	} `json:"errors"`
-	After time.Duration `json:"-"` // the wait before asking again; 0: the answer names no wait
+	After time.Duration `json:"-"` // the wait before the next attempt, from Retry-After; 0: the answer names no wait
 }
 
-// ReadRefusal returns the Refusal in an answer, or why the answer cannot be read.
+// ReadRefusal returns the *Refusal in an answer, or another error if the answer cannot be read.
 func ReadRefusal(resp *http.Response) error {
 	r := &Refusal{Status: resp.StatusCode}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
@@ -149,7 +150,7 @@ func ReadRefusal(resp *http.Response) error {
 
 func (r *Refusal) Error() string { return "the appliance says " + r.Text() }
 
-// Text returns the appliance's answer in the appliance's own words.
+// Text returns the status, the code and the texts of the appliance's answer.
 func (r *Refusal) Text() string {
 	text := strings.TrimSpace(fmt.Sprintf("%d %s: %s", r.Status, r.Type, r.Message))
 	for _, e := range r.Errors {
@@ -158,7 +159,8 @@ func (r *Refusal) Text() string {
 	return text
 }
 
-// Ask sends a request and decodes its answer. It sends bytes as they are, any other body as JSON; nil: no body.
+// Ask sends a request and decodes its answer into into. It sends a body of type []byte unchanged, any other body as
+// JSON, and no body if body is nil.
 func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body, into any) (err error) {
 	data, plain := body.([]byte)
 	if body != nil && !plain {
@@ -177,7 +179,8 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// Follow sends a request that is answered with a stream. It calls each with every line but the last, which it returns.
+// Follow sends a request whose answer is a stream of lines. It calls each for every line except the last, and returns
+// the last line.
 func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Values, body []byte,
 	each func(*adminapi.Line) error) (*adminapi.Line, error) {
 	resp, err := g.Send(ctx, method, path, query, body)
@@ -244,8 +247,8 @@ func OwnListener(cfg *config.Config, section string) (address string, client *ht
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses a host of another machine, because plain HTTP to it would leave this box. Such a host comes from a
-// configuration that was copied from another box.
+// onThisBox refuses a host of another machine, because the plain HTTP request would leave this box. The configuration
+// was then copied from another box.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil
@@ -263,7 +266,8 @@ func onThisBox(host, setting string) error {
 }
 
 // pinned returns a client that trusts a server certificate with the pinned SHA-256 fingerprint, or a certificate signed
-// by a pinned authority in the server's chain. It does not check the server's name: the authority is a box's own.
+// by a pinned authority in the server's chain. It does not check the server's name: a box's own authority signs
+// certificates only of its own box.
 func pinned(pin string) (*http.Client, error) {
 	pin = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(pin, "sha256:"), ":", ""))
 	if b, err := hex.DecodeString(pin); err != nil || len(b) != 32 {
@@ -296,12 +300,12 @@ type Options struct {
 	Config string `short:"c" type:"path" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The configuration."`
 }
 
-// handed holds the files that the operator named, read before root became the branch's account; nil when the process
-// kept its account.
+// handed contains the files that the operator named, which root has read before it became the branch's account. It is
+// nil if the process has not changed its account.
 var handed map[string][]byte
 
-// HandOver reads the files that the operator named while root can read them. Later ReadNamed returns them to the
-// account that root becomes.
+// HandOver reads, as root, the files that the operator named. ReadNamed returns them after root has become the branch's
+// account.
 func HandOver(files []string) {
 	handed = make(map[string][]byte)
 	for _, file := range files {
@@ -322,7 +326,7 @@ func ReadNamed(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// ExistingAbove returns the path if it exists, otherwise its nearest parent folder that exists.
+// ExistingAbove returns the path if it exists, otherwise its nearest existing parent folder.
 func ExistingAbove(path string) string {
 	for {
 		if _, err := os.Stat(path); err == nil || filepath.Dir(path) == path {
@@ -332,12 +336,12 @@ func ExistingAbove(path string) string {
 	}
 }
 
-// Who returns the operator's name and machine for the branch's record: the person who logged in, even under sudo, doas
-// and su. A box's account alone (root, dted) does not show who acted. The name is the operator's claim, not a proof. It
-// is found once, before root becomes the box's account.
+// Who returns the operator's name and machine for the branch's audit trail. The operator is the person who logged in,
+// even under sudo, doas and su: a shared account (root, dted) does not show who acted. The name is a claim, not a
+// proof. It is determined once, before root becomes the branch's account.
 var Who = sync.OnceValue(func() string {
 	name := person(os.Getenv, func() string {
-		b, _ := os.ReadFile("/proc/self/loginuid") // only Linux has the file: elsewhere no login is known
+		b, _ := os.ReadFile("/proc/self/loginuid") // only Linux has this file; on other systems the login is unknown
 		return strings.TrimSpace(string(b))
 	})
 	if name == "" {
@@ -353,8 +357,8 @@ var Who = sync.OnceValue(func() string {
 	return name + "@" + host
 })
 
-// person returns the user who switched to this account; "" when nobody switched, or the name is unknown. loginuid is
-// the kernel's record of who logged in, which su does not change.
+// person returns the name of the user who switched to this account; "" if nobody switched, or the name is unknown.
+// loginuid returns the kernel's record of who logged in; su does not change it.
 func person(environment func(string) string, loginuid func() string) string {
 	for _, name := range []string{"SUDO_USER", "DOAS_USER"} {
 		if asked := environment(name); asked != "" && asked != "root" {

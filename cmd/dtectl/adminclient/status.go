@@ -26,7 +26,7 @@ type Status struct {
 	Copy          *storage.SecondCopy `json:"second_copy"` // nil: no second copy
 	Backup        *time.Time          `json:"backup"`
 	Shipped       *fleetproto.Shipped `json:"shipped"`     // nil: nothing is shipped
-	Proved        *time.Time          `json:"mark_proved"` // when the mark's file was last read without a fault
+	Proved        *time.Time          `json:"mark_proved"` // when the high-water mark was last read without a fault
 	// Refused is MH's refusal of the user or the password, and what to type; nil when MH accepts both.
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }
@@ -37,12 +37,12 @@ func AskStatus(ctx context.Context, cfg *config.Config) (*Status, error) {
 	return s, AskOwn(ctx, cfg, http.MethodGet, "/status", nil, s)
 }
 
-// queues lists the queues in the order in which a document passes them, and what waits in each.
+// queues lists the queues in the order in which a document passes them, each with a text about the records in it.
 var queues = [][2]string{{"settle", "signed, their outcome not known"}, {"report", "in contingency, in no event yet"},
 	{"event", "contingency events for MH"}, {"forward", "reported, the document itself owed"},
 	{"lot", "lots that MH works on"}, {"invalidate", "invalidations without an answer"}}
 
-// PrintOwed shows what the branch owes MH and returns how many records wait.
+// PrintOwed prints what the branch owes MH, and returns how many records wait.
 func PrintOwed(out io.Writer, o *contingency.Backlog, now time.Time) (total int) {
 	w := term.Columns(out)
 	if p := o.Contingency; p != nil {
@@ -98,8 +98,8 @@ func relative(d time.Duration) string {
 	return "in " + d.Round(time.Second).String()
 }
 
-// SettleDeliveries has the appliance retry or forget the given-up deliveries of documents. With archive, a retry
-// includes files that the archive accepted before and lacks now.
+// SettleDeliveries makes the appliance retry or forget (do) the given-up deliveries of documents. If archive is true, a
+// retry includes files that the archive accepted before and lacks now.
 func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []string, archive bool) error {
 	var done struct{ Retried, Forgotten int }
 	body := map[string]any{"codes": codes, "archive": archive}
@@ -117,6 +117,5 @@ func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []strin
 	return nil
 }
 
-// Local writes a time as people of El Salvador read it, with the zone, whatever the box's own zone is:
-// 2026-12-01 08:00:00 -06:00.
+// Local writes a time in El Salvador's time zone, whatever the box's zone is: 2026-12-01 08:00:00 -06:00.
 func Local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04:05 -07:00") }

@@ -45,7 +45,7 @@ var (
 	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 )
 
-// Run makes a folder from MH's schema of a type, or copies a generation beside the old one, and prints the next steps.
+// Run makes the folder of a type from MH's schema, or copies the folder of a generation, and prints the next steps.
 func (c *newCommand) Run() error {
 	to := filepath.Join(c.Source, "plugins", c.Name)
 	if _, err := os.Stat(to); err == nil {
@@ -73,19 +73,21 @@ func (c *newCommand) Run() error {
 	for _, f := range files {
 		term.Printf("%s\n", f)
 	}
-	term.Printf("Write what says TO SAY, and what the schema cannot know: the arithmetic (rule.go), which members a "+
-		"till says (form.json), the rates (manifest.json).\n"+
-		"  first case    dtectl rules test %s --update writes the document that comes of it: read it\n  try it        "+
+	term.Printf("Replace each TO SAY, and write what the schema does not contain: the arithmetic (rule.go), the "+
+		"members that a till sends (form.json), the rates (manifest.json).\n"+
+		"  first case    dtectl rules test %s --update writes the resulting document: read it\n  try it        "+
 		"dtectl rules test %s\n", c.Name, c.Name)
 	return nil
 }
 
-// sibling copies a generation of a rule into a folder next to it, or catalogues into a folder below today's catalogues.
+// sibling copies a generation of a rule into a folder next to that generation's, or the catalogues into a folder below
+// the folder of today's catalogues.
 func (c *newCommand) sibling(to string) error {
-	rule, generation, only := strings.Cut(strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/"), "/")
-	of, name, is := strings.Cut(c.Name, "/")
-	if !is || of != rule || only == (rule == "catalogues") || !siblingName.MatchString(name) {
-		return fmt.Errorf("%s from %s: a generation or version lies beside the one that it is copied from: rules "+
+	source := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/")
+	rule, generation, isRule := strings.Cut(source, "/")
+	parent, name, nested := strings.Cut(c.Name, "/")
+	if !nested || parent != rule || isRule == (rule == "catalogues") || !siblingName.MatchString(name) {
+		return fmt.Errorf("%s from %s: the folder of a copy lies beside the folder that it is copied from: rules "+
 			"new %s/NAME --from %s/GENERATION", c.Name, c.From, rule, rule)
 	}
 	from := filepath.Join(c.Source, "plugins", rule, generation)
@@ -99,7 +101,7 @@ func (c *newCommand) sibling(to string) error {
 		return fmt.Errorf("copying %s: %w", from, err)
 	}
 	manifest := filepath.Join(to, "manifest.json")
-	term.Printf("%s is a copy of %s%s.\n", to, from, map[bool]string{true: ", of the same module"}[only])
+	term.Printf("%s is a copy of %s%s.\n", to, from, map[bool]string{true: ", of the same module"}[isRule])
 	if c.On == "" {
 		term.Printf("  version, days  %s: a higher version, and the first day in validity\n", manifest)
 	} else {
@@ -113,7 +115,7 @@ func (c *newCommand) sibling(to string) error {
 		term.Printf("  version %s     from %s on, in both ambientes: it takes over from the old one by itself\n",
 			version, c.On)
 	}
-	if !only {
+	if !isRule {
 		term.Printf("  texts, codes   %s\n", filepath.Join(to, "catalogues.json"))
 		return nil
 	}
@@ -122,7 +124,7 @@ func (c *newCommand) sibling(to string) error {
 	return nil
 }
 
-// copyBundle copies the parts of a bundle, and no other bundle in its folder.
+// copyBundle copies the files of one bundle, and not the other bundles below its folder.
 func copyBundle(to, from string) error {
 	for _, folder := range []string{".", "cases"} {
 		files, _ := filepath.Glob(filepath.Join(from, folder, "*.json"))
@@ -146,7 +148,6 @@ var (
 	caseIssued      = regexp.MustCompile(`"fecEmi": *"([^"]*)"`)
 )
 
-// edit rewrites a file.
 func edit(path string, change func([]byte) ([]byte, error)) error {
 	data, err := os.ReadFile(path)
 	if err == nil {
@@ -158,12 +159,12 @@ func edit(path string, change func([]byte) ([]byte, error)) error {
 	return os.WriteFile(path, data, 0o644)
 }
 
-// dateManifest writes the next version and a first day into a manifest.
+// dateManifest raises the version in a manifest, and sets its first day in both ambientes.
 func dateManifest(path, day string) (version string, err error) {
 	err = edit(path, func(data []byte) ([]byte, error) {
 		at := manifestVersion.FindSubmatch(data)
 		if at == nil {
-			return nil, errors.New("it has no version of three numbers")
+			return nil, errors.New("the manifest has no version of three numbers")
 		}
 		minor, err := strconv.Atoi(string(at[2]))
 		if err != nil {
@@ -176,7 +177,7 @@ func dateManifest(path, day string) (version string, err error) {
 	return version, err
 }
 
-// dateCases moves the day of issue of earlier cases to a day.
+// dateCases sets the day of issue of each golden case that is earlier than day to day.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
 	for _, file := range files {
@@ -200,7 +201,7 @@ type TestCommand struct {
 	Fuel   bool   `help:"Measure the fuel again, and write ten times as much into the manifest."`
 }
 
-// Run takes the bundles through the steps that a branch makes, with a key of its own and no version floor.
+// Run takes the bundles through the steps of a branch's admission, with a temporary key. It accepts any version.
 func (c *TestCommand) Run(ctx context.Context) error {
 	w, err := workshop.Open(ctx, c.Source, c.Module)
 	if err != nil {
@@ -266,7 +267,8 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	return errors.Join(err, p.Rule.Close(ctx))
 }
 
-// readExamples reads the examples of a type's form as the gateway would: golden cases do not go through the form.
+// readExamples reads the examples of a type's form as the gateway reads a till's request. The golden cases do not test
+// the form: they contain facts.
 func readExamples(document string, parts map[string][]byte) error {
 	t, err := bundle.ParseType(document, parts)
 	if t == nil || err != nil {
@@ -315,7 +317,7 @@ type signCommand struct {
 	Out   string   `help:"Output file; default: replace the bundle."`
 }
 
-// Run adds a signature; the bundle keeps its digest.
+// Run adds a signature, which does not change the bundle's digest.
 func (c *signCommand) Run(top *adminclient.Options) error {
 	data, err := os.ReadFile(c.File)
 	if err != nil {
@@ -351,7 +353,7 @@ type paramsCommand struct {
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
 }
 
-// Run prints the rates and thresholds of source folders, a line each.
+// Run prints one line for each rate and threshold in the source folders.
 func (c *paramsCommand) Run() error {
 	folders, err := workshop.Generations(c.Source, c.Name)
 	if err != nil {
@@ -380,7 +382,7 @@ func (c *paramsCommand) Run() error {
 			return err
 		}
 		for _, text := range texts {
-			add(text, "", "vouchers bear this text: it goes with the rate")
+			add(text, "", "vouchers bear this text: change it together with the rate")
 		}
 	}
 	if len(found) == 0 {

@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// bundleFile is a bundle on its way to branches; the branches verify it.
+// bundleFile is a bundle to send. Its signatures are not verified here: the branches do that.
 type bundleFile struct {
 	bundle *bundle.Bundle
 	data   []byte
@@ -32,7 +32,7 @@ func readBundles(paths []string) (list []bundleFile, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading rule bundle: %w", err)
 		}
-		b, err := bundle.Inspect(data) // as strictly as a branch does: what a branch would refuse is not sent
+		b, err := bundle.Inspect(data) // as strictly as a branch: do not send a bundle that a branch would refuse
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -49,8 +49,8 @@ type PushCommand struct {
 	adminclient.BranchFlags
 }
 
-// Run shows every step of every branch. It can be repeated: it skips a bundle that a branch has already. It fails when
-// a branch fails, and names the failed branches.
+// Run prints every step of every branch. It can be repeated: it skips a bundle that a branch already has. If branches
+// fail, the error names them.
 func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason: why, for the branches' records")
@@ -102,7 +102,7 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []bu
 	return nil
 }
 
-// printActivation shows every step of a bundle, and returns an error when a step failed.
+// printActivation prints every step of a bundle's admission, and returns an error if a step failed.
 func printActivation(out io.Writer, a *rulestore.Activation) error {
 	w := term.Columns(out)
 	for _, s := range a.Steps {
@@ -155,9 +155,9 @@ func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
 			case r.Trouble != nil:
 				note = "computes nothing: " + r.Trouble.Text
 			case r.Expired:
-				note = "its time is over, and nothing has taken over"
+				note = "ended, and no other bundle has taken over"
 			case r.Expires != "":
-				note = "nothing takes over then"
+				note = "no other bundle takes over then"
 			}
 			return []any{r.Name, r.Schema, r.Version, r.State, r.From, r.Until, short(r.Digest), r.Who, brief(note)}
 		})
@@ -166,7 +166,8 @@ func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
 // short returns the part of a digest that people compare.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// brief returns the first line of a text, for lists. It leaves out the output of a dead module, which may fill a page.
+// brief returns the first line of a text, for lists. It leaves out the output of a module that trapped, which may fill
+// a page.
 func brief(text string) string {
 	const most = 160
 	text, _, _ = strings.Cut(text, "\n")
@@ -179,7 +180,7 @@ func brief(text string) string {
 
 type statusCommand struct{ adminclient.ShowFlags }
 
-// Run fails when a rule has ended and has no successor.
+// Run fails if a rule has ended without a successor, or may not compute.
 func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", printStatus)
 }
@@ -242,7 +243,7 @@ func (*rollbackCommand) Help() string {
 	return "For a bundle that has not begun, or a type's only one: cancel."
 }
 
-// Run removes the versions above the named version. The floor does not change.
+// Run takes off the versions above the named version. The branch's lowest admissible version does not change.
 func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "rollback", c.Expired)
 }
@@ -254,7 +255,7 @@ func (*reinstateCommand) Help() string {
 	return "Its bundle is live again. For a bundle that an operator took off: rollback."
 }
 
-// Run cancels a return that the branch made by itself.
+// Run undoes a return that the branch made by itself.
 func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "reinstate", false)
 }
@@ -267,7 +268,7 @@ func (*cancelCommand) Help() string {
 		"higher version. For any other bundle that has begun: rollback."
 }
 
-// Run removes a bundle that is not yet in force, or the only one of a type.
+// Run removes a bundle that is not yet in force, or the only bundle of a type.
 func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "cancel", false)
 }
@@ -287,12 +288,13 @@ func (*acknowledgeCommand) Help() string {
 	return "dtectl doctor no longer reports the return. To undo the return: reinstate."
 }
 
-// Run fails where there is nothing to acknowledge.
+// Run fails if a branch has made no return.
 func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach has branches make a step with a bundle, or acknowledge the return that they made by themselves.
+// stepEach makes branches roll back, reinstate or cancel (act) a bundle, or acknowledge a return that they made by
+// themselves.
 func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
 	to rulestore.Target) error {
 	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
@@ -332,7 +334,7 @@ type rulesShadowStart struct {
 	adminclient.BranchFlags
 }
 
-// Run starts a shadow; tills never wait for it.
+// Run starts a shadow rule, for which tills never wait.
 func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) error {
 	data, err := adminclient.ReadNamed(c.File)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestBranches(t *testing.T) {
 		}
 	})
 	want := urls[0] + "\n  2026-11-23, compiler: 1 live, 0 coming, 0 spare, 0 retired\n" + silent.URL +
-		"\n  FAILED: it said nothing for 200ms\n" + urls[1] + "\n"
+		"\n  FAILED: the branch did not answer within 200ms\n" + urls[1] + "\n"
 	if !strings.Contains(said, want) {
 		t.Errorf("said\n%s\nwant\n%s", said, want)
 	}

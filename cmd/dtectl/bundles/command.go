@@ -1,4 +1,4 @@
-// Package bundles has the verbs of dtectl rules: they make, sign and try rule bundles, and send them to branches.
+// Package bundles contains the verbs of dtectl rules, which make, sign and try rule bundles, and send them to branches.
 package bundles
 
 import (
@@ -40,7 +40,7 @@ type keygenCommand struct {
 	Out string `arg:"" help:"Where the private key goes; the public one goes beside it, with .pub."`
 }
 
-// Run never writes over a key.
+// Run never overwrites a key.
 func (c *keygenCommand) Run() error {
 	if _, err := os.Stat(c.Out); err == nil {
 		return fmt.Errorf("%s exists", c.Out)
@@ -58,8 +58,8 @@ type buildCommand struct {
 	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`
 }
 
-// Run compiles the module, runs the bundle's own cases, signs the bundle and prints its path. A bundle that fails its
-// cases is not built: a branch would refuse it.
+// Run compiles the module, runs the bundle's golden cases, signs the bundle and prints its path. It does not build a
+// bundle that fails its cases, because a branch would refuse it.
 func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
@@ -88,11 +88,11 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	return nil
 }
 
-// defaultKeyID is the name of a key that neither the flags nor the configuration name.
+// defaultKeyID is the id of a key for which neither the flags nor the configuration give an id.
 const defaultKeyID = "central-it"
 
-// signerOf reads a signing key. If the configuration is readable and pins the key, the signer takes the pinned name: a
-// branch refuses a bundle whose signature gives the key another name.
+// signerOf reads a signing key. If the configuration is readable and pins the key, the signer has the pinned id: a
+// branch refuses a signature that names the key by another id.
 func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

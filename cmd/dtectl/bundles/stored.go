@@ -39,8 +39,8 @@ type documentLine struct {
 	rulestore.MadeDocument
 }
 
-// Run writes page by page: it never holds more than a page in memory. Several branches are read at once, and each line
-// names its branch.
+// Run reads several branches at once, page by page, and keeps at most one page of each in memory. With several
+// branches, each line names its branch.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := c.Open(top)
 	if err != nil {
@@ -124,10 +124,10 @@ func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocum
 	return err
 }
 
-// documentColumns gives all pages the same widths: a page is written before the next page is known.
+// documentColumns has fixed widths, because a page is printed before the next page is known.
 const documentColumns = "%-10s  %-4s  %-36s  %-31s  %-12s  %12s  %-14s  %.12s"
 
-// printComparison shows how a stored document differs from what a rule makes of its facts.
+// printComparison prints how a stored document differs from the document that a rule makes from the same facts.
 func printComparison(out io.Writer, c *rulestore.Comparison) {
 	if len(c.Differences) == 0 {
 		term.Fprintf(out, "%s %s %s: %s %s\n", c.Date, c.Control, c.Code, c.Result, c.Error)
@@ -138,7 +138,7 @@ func printComparison(out io.Writer, c *rulestore.Comparison) {
 	}
 }
 
-// periodFlags choose documents by their day.
+// periodFlags choose documents by their day of issue.
 type periodFlags struct {
 	From string `help:"First day, yyyy-mm-dd."`
 	To   string `help:"Last day, yyyy-mm-dd; default today."`
@@ -152,18 +152,18 @@ func (p *periodFlags) query() url.Values {
 	return q
 }
 
-// progress returns which share of the period has passed by a day.
+// progress returns the share of the period, 0 to 1, that lies before a day.
 func (p *periodFlags) progress(day string) float64 {
 	from, _ := time.Parse(time.DateOnly, p.From) // the appliance has checked both days
 	to, _ := time.Parse(time.DateOnly, cmp.Or(p.To, dte.Date(time.Now())))
 	at, _ := time.Parse(time.DateOnly, day)
-	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // a rehearsing branch's clock may be ahead
+	return min(1, at.Sub(from).Hours()/max(24, to.Sub(from).Hours()+24)) // the branch's clock may be ahead
 }
 
 // follow prints the stream of an answer to out and returns its last line.
 func (p *periodFlags) follow(ctx context.Context, b *adminclient.Gateway, out io.Writer, method, path string,
 	body []byte) (*adminapi.Line, error) {
-	var bar *term.Gauge // nil with several branches: All shows how many are done
+	var bar *term.Gauge // nil with several branches: BranchFlags.All shows how many are done
 	if out == io.Writer(term.Out) {
 		bar = term.NewGauge(term.Err)
 	}
@@ -229,7 +229,7 @@ type replayCommand struct {
 	adminclient.BranchFlags
 }
 
-// Run fails when a stored document differs from what its bundle makes of its facts.
+// Run fails if a stored document differs from the document that its bundle makes from the same facts.
 func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.Each(ctx, top, c.replay)
 }

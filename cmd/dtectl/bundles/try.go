@@ -68,9 +68,9 @@ func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// bundles returns the bundles that the branch was installed with, followed by those of the command line: if two begin
-// on one day, the later in the list is used. document is --type, or else the type of the first document bundle on the
-// command line.
+// bundles returns the bundles of the branch's rules folder, followed by the bundles on the command line: if two begin
+// on the same day, the one later in the list is used. document is --type, or else the type of the first document bundle
+// on the command line.
 func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, document string, err error) {
 	installed, err := filepath.Glob(filepath.Join(cfg.Rules.Folder, "*"+bundle.Extension))
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, documen
 	return list, document, nil
 }
 
-// tried is a sale with a name.
+// tried is a sale, and the name of its file or golden case.
 type tried struct {
 	name  string
 	facts dte.Value
@@ -140,7 +140,7 @@ func (c *tryCommand) sales(cfg *config.Config, document string, bundles []*bundl
 	return []tried{{c.Sale, filled.Facts}}, nil
 }
 
-// casesOf returns the golden cases of a bundle that make a document.
+// casesOf returns those golden cases of the bundle with this digest that expect a document.
 func casesOf(bundles []*bundle.Bundle, digest string) (list []tried, err error) {
 	for _, b := range bundles {
 		if b.Digest != digest {

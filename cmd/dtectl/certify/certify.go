@@ -1,7 +1,7 @@
-// Package certify sends the tests that MH wants in the test ambiente before it authorises an issuer (Manual Funcional
-// 2.0, XXIV), as a till of the branch: varied and lawful sales, notes and returns against them, invalidations,
-// contingency events. It keeps no record of its own: at every step it reads the branch's records, and after a crash the
-// Idempotency-Key finds the sales that it had begun.
+// Package certify sends the tests that MH requires in the test ambiente before it authorises an issuer (Manual
+// Funcional 2.0, XXIV). Like a till, it sends varied and lawful sales, notes and returns that refer to these sales,
+// invalidations, and sales in contingency. It keeps no record of its own: at every step it reads the branch's records,
+// and after a crash the Idempotency-Key finds the sales that it had begun.
 package certify
 
 import (
@@ -21,7 +21,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Kinds are the kinds of documents that can be sent, in the order of the plan: types of CAT-002, and the two events.
+// Kinds are the kinds of tests, in the order of the plan: types of CAT-002, invalidacion and contingencia.
 var Kinds []string
 
 const (
@@ -30,9 +30,9 @@ const (
 )
 
 var (
-	// types holds the types of documents that MH wants tests for.
+	// types maps the types of documents that MH requires tests of, by their number in CAT-002.
 	types = make(map[string]*bundle.Type)
-	// sales are the types that are sales. The first of them is invalidated, and is issued in contingency.
+	// sales are the types that are sales. Documents of sales[0] are invalidated, and issued in contingency.
 	sales []string
 )
 
@@ -49,10 +49,11 @@ func init() {
 	Kinds = append(Kinds, invalidation, contingency)
 }
 
-// Path returns the path to which a till sends a document of a kind.
+// Path returns the path of the tills' API for documents of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of document that a kind refers to: the last sale among several; "" if it refers to none.
+// originOf returns the kind of the sale to which a document of a kind refers, the last of several; "" for a document
+// that refers to no other.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]
@@ -88,21 +89,21 @@ var personForm = regexp.MustCompile(`^(.*),([^,]*),([^,]*)$`)
 
 // Options of New.
 type Options struct {
-	URL    string // of the tills' API
-	Token  string // of a till that may issue every kind and invalidate
+	URL    string // address of the tills' API
+	Token  string // a till's token that may issue every kind and invalidate
 	Client *http.Client
 	// Status asks the appliance's /status.
 	Status func(context.Context) (*adminclient.Status, error)
 	Seed   uint64
 	// Kinds are the kinds to send; empty: all of Kinds.
 	Kinds []string
-	// Receivers are taxpayers that MH knows, as the API's receptor; empty: made-up taxpayers.
+	// Receivers are taxpayers that MH knows, in the form of the API's receptor; empty: invented taxpayers.
 	Receivers   []map[string]any
 	Responsible Person // signs the invalidations
-	// Pace is the least time from one sending to the next. Patience is how long MH or the branch may be away.
+	// Pace is the least time from one sending to the next. Patience is how long MH or the branch may fail to answer.
 	Pace, Patience time.Duration
 	Now            func() time.Time
-	// Show is called at every step: how many of the wanted documents MH has sealed, and what happens.
+	// Show is called at every step. sealed is how many of the wanted documents MH has sealed; what describes the step.
 	Show func(sealed, wanted int, what string)
 }
 
@@ -115,7 +116,7 @@ var (
 	ErrIncomplete  = errors.New("not every kind was sealed as often as MH wants")
 )
 
-// Limits of refusals in a row before a kind is given up: refusals by MH, and by the branch itself.
+// A kind is given up after mostRefused refusals in a row by MH, or mostInvalid by the branch.
 const (
 	mostRefused = 3
 	mostInvalid = 10
@@ -128,17 +129,17 @@ type Runner struct {
 	status   *adminclient.Status
 	pools    map[string][]string // documents that notes, returns and invalidations may refer to, by kind
 	filled   map[string]int      // sealed documents of a kind when its pool was read
-	used     map[string]bool     // documents that no other document may refer to any more
+	used     map[string]bool     // documents to which no other document may refer any more
 	ordinals map[string]int      // the next ordinal of each kind, in this run
 	inARow   map[string]int      // refusals by MH in a row
 	invalid  map[string]int      // refusals by the branch in a row
 	stopped  map[string]Stopped  // kinds given up
-	faults   []Refusal           // refusals of this run that no record keeps
+	faults   []Refusal           // refusals by the branch and of invalidations: no stored document shows them
 	sent     time.Time
-	round    int // sealed events when this run last issued in contingency; -1: never
+	round    int // number of sealed events when this run last issued in contingency; -1: never
 }
 
-// New returns a runner. It sends nothing before Run.
+// New returns a Runner that has sent nothing yet.
 func New(o Options) *Runner {
 	if len(o.Kinds) == 0 {
 		o.Kinds = Kinds
@@ -205,7 +206,7 @@ func (r *Runner) count(kind string) documents.Sealed {
 	return documents.Sealed{Kind: kind}
 }
 
-// wants reports whether this run sends a kind that MH wants from this branch.
+// wants reports whether the run sends a kind and MH requires tests of it.
 func (r *Runner) wants(kind string) bool {
 	return slices.Contains(r.o.Kinds, kind) && r.count(kind).Wanted > 0
 }
@@ -228,7 +229,7 @@ func (r *Runner) givenUp(kind string) bool {
 	return given
 }
 
-// refusedTooOften gives up a kind after mostRefused refusals by MH in a row; a is MH's answer to the last.
+// refusedTooOften gives up a kind after mostRefused refusals by MH in a row. a is MH's last answer.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
 	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)),
 		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))

@@ -29,12 +29,12 @@ type Report struct {
 	Event string `json:"event,omitempty"`
 }
 
-// Refusal is a reason for which documents were refused, with their number.
+// Refusal is a reason why documents of a kind were refused, and how many.
 type Refusal struct {
 	Kind      string   `json:"kind"`
-	By        string   `json:"by"`    // MH, or branch: the branch issued nothing
+	By        string   `json:"by"`    // "MH"; or "branch": the branch refused the request and issued no document
 	Code      string   `json:"code"`  // MH's codigoMsg, or the branch's code
-	Field     string   `json:"field"` // the field that the reason names; "" for none
+	Field     string   `json:"field"` // the field at fault; "" if the answer names no field
 	Text      string   `json:"text"`
 	Notes     []string `json:"notes,omitempty"` // MH's observaciones on the first document
 	Documents int      `json:"documents"`
@@ -49,10 +49,11 @@ type Stopped struct {
 	Motive string `json:"-"`
 }
 
-// mostRead is how many refused documents of a kind a report reads at most.
+// mostRead is the most refused documents of one kind that a report reads.
 const mostRead = 100
 
-// report asks the branch once more. It reads MH's refusals from the branch's records, those of earlier runs included.
+// report reads the branch's progress again, and MH's refusals from the branch's records, including refusals of earlier
+// runs.
 func (r *Runner) report(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -105,7 +106,7 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 	return p, nil
 }
 
-// named finds the field that MH names: [resumen.totalPagar] VALOR NO ES PERMITIDO.
+// named matches the field in a text of MH: [resumen.totalPagar] VALOR NO ES PERMITIDO.
 var named = regexp.MustCompile(`\[([^\]]+)\]`)
 
 // refusal returns MH's refusal of a document.
@@ -121,7 +122,7 @@ func refusal(kind, code string, a *answer) Refusal {
 			f.Field = m[1]
 		}
 	}
-	if f.Field == "" && len(f.Notes) > 0 { // 096: one observation per failing field
+	if f.Field == "" && len(f.Notes) > 0 { // code 096 has one observation for each failing field
 		f.Field = strings.Join(f.Notes[:min(3, len(f.Notes))], "; ")
 	}
 	return f
@@ -134,7 +135,7 @@ func answerText(a *answer) string {
 	return a.Code + " " + a.Text
 }
 
-// name returns what people call a kind.
+// name returns the Spanish name of a kind.
 func name(kind string) string {
 	if t := types[kind]; t != nil {
 		return t.Es
@@ -145,7 +146,7 @@ func name(kind string) string {
 //go:embed report.html
 var pageText string
 
-// page is the report for printing: it loads no other file.
+// page is the report as HTML for printing. It loads no other file.
 var page = template.Must(template.New("page").Funcs(template.FuncMap{"name": name,
 	"by": func(by string) string {
 		return map[string]string{"MH": "Hacienda", "branch": "la sucursal"}[by]

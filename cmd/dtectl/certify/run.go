@@ -16,12 +16,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// poll is the pause between two looks at the branch while the run waits for MH.
+// poll is the pause between two requests for the branch's progress while the run waits for MH.
 const poll = 250 * time.Millisecond
 
-// send sends one test after another, until no test is missing or none can be sent.
+// send sends one test after another, until no test is missing, or no missing test can be sent.
 func (r *Runner) send(ctx context.Context) error {
-	var since time.Time // since when nothing could be sent
+	var since time.Time // when the current wait for MH began; zero: no wait
 	for {
 		if err := r.look(ctx); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (r *Runner) send(ctx context.Context) error {
 	}
 }
 
-// obstacle returns an error that waiting cannot remove; nil: there is no such error.
+// obstacle returns an error if the run cannot continue until a person acts.
 func (r *Runner) obstacle() error {
 	p := r.status.Owed.Contingency
 	switch {
@@ -72,14 +72,14 @@ func (r *Runner) obstacle() error {
 		return nil
 	case p.Declared:
 		return ErrDeclared
-	case p.Cause == 2: // CAT-005: the branch's own system; the branch reports refused credentials as this cause
+	case p.Cause == 2: // CAT-005: the branch's own system, which includes credentials that MH refuses
 		return fmt.Errorf("%w: %s; correct authority.password_file or issuer.nit in the configuration, restart the "+
 			"appliance, and run it again", ErrCredentials, p.Motive)
 	}
 	return nil
 }
 
-// waits reports whether MH still has to decide a record that this run wants.
+// waits reports whether this run must wait until MH decides about a document or an event.
 func (r *Runner) waits() bool {
 	if r.status.Owed.Contingency != nil {
 		return true
@@ -106,8 +106,8 @@ func (r *Runner) waitsFor() string {
 	return fmt.Sprintf("waiting for MH to decide %d records", n)
 }
 
-// next returns the kind to send now: the kind with the smallest share done, so that the kinds come mixed as in a store.
-// deferred: the document is issued in contingency, because a contingency event is due.
+// next returns the kind with the smallest share done, so that the kinds are mixed as in a shop; "" if nothing can be
+// sent. deferred means that the document is issued in contingency, because a contingency event is due.
 func (r *Runner) next() (kind string, deferred bool) {
 	part := 2.0
 	for _, k := range r.o.Kinds {
@@ -120,7 +120,7 @@ func (r *Runner) next() (kind string, deferred bool) {
 		}
 	}
 	if base := originOf(kind); base != "" && len(r.pools[base]) == 0 {
-		kind = base // first the document that the kind refers to
+		kind = base // the kind refers to a sale: make a sale first
 	}
 	if r.eventDue() {
 		if kind == "" || originOf(kind) != "" {
@@ -131,25 +131,25 @@ func (r *Runner) next() (kind string, deferred bool) {
 	return kind, false
 }
 
-// able reports whether a kind can be sent: the kind is not given up, and the document that it refers to exists or can
-// still be sent.
+// able reports whether a kind can be sent: it is not given up, and the sale to which it refers exists or can be sent.
 func (r *Runner) able(kind string) bool {
 	base := originOf(kind)
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
-// eventDue reports whether the next event needs a document issued in contingency. It allows one event at a time.
+// eventDue reports whether a document must be issued in contingency, to cause the next event. Only one event is open at
+// a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
 	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round &&
 		owed["report"] == 0 && owed["event"] == 0
 }
 
-// one sends one test and notes its outcome.
+// one sends one test and records its outcome.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
-	// Keys are made from ordinals. For a key of an earlier run the branch returns that run's document. Therefore
-	// ordinals begin at the count of tests, and a run uses each ordinal once.
+	// The Idempotency-Key contains the ordinal. If an earlier run used the same key, the branch returns the document of
+	// that run. Therefore ordinals begin at the number of documents so far, and a run uses each ordinal once.
 	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
 	r.ordinals[kind] = ordinal + 1
 	if kind == invalidation {
@@ -178,11 +178,11 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 		return err
 	}
 	r.invalid[kind] = 0
-	if deferred { // a sale that the branch refused makes no event
+	if deferred { // not before: a sale that the branch refused causes no event
 		r.round = r.count(contingency).Sealed
 	}
 	if types[kind].Effect == bundle.TakesBack {
-		r.use(originOf(kind), origin) // the original cannot be invalidated any more
+		r.use(originOf(kind), origin) // a document with a return cannot be invalidated
 	}
 	switch got.Estado {
 	case "PROCESSED":
@@ -199,8 +199,9 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	return nil
 }
 
-// unissued notes that the branch refused a request; origin is the document that the request refers to, or "". Status
-// 422 means that an earlier run used the key for another request: that run's document is counted already, or will be.
+// unissued records that the branch refused a request. origin is the code of the document to which the request refers,
+// or "". Status 422 means that an earlier run used the same Idempotency-Key for another request: the document of that
+// run counts, therefore nothing is recorded.
 func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return
@@ -214,7 +215,7 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	r.invalid[kind]++
 	last := r.invalid[kind] >= mostInvalid || no.Status == http.StatusForbidden || no.Status == http.StatusUnauthorized
 	if origin != "" {
-		r.use(originOf(kind), origin) // the next attempt takes another original
+		r.use(originOf(kind), origin) // the next attempt refers to another document
 	}
 	if origin == "" || last {
 		r.faults = append(r.faults, f)
@@ -224,8 +225,8 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	}
 }
 
-// fillPools reads which documents others may refer to, for kinds with an empty pool: documents of earlier runs, and
-// documents that MH sealed late.
+// fillPools fills the empty pools with sales to which other documents may refer: sales of earlier runs, and sales that
+// MH sealed late.
 func (r *Runner) fillPools(ctx context.Context) error {
 	for _, kind := range sales {
 		sealed := r.count(kind).Sealed
@@ -246,13 +247,13 @@ func (r *Runner) fillPools(ctx context.Context) error {
 	return nil
 }
 
-// use takes a document out of its pool: no further document may refer to it.
+// use removes a document from its pool: no other document may refer to it any more.
 func (r *Runner) use(kind, code string) {
 	r.used[code] = true
 	r.pools[kind] = slices.DeleteFunc(r.pools[kind], func(c string) bool { return c == code })
 }
 
-// body returns a till's request, and the code of the document that it refers to, or "".
+// body returns a till's request. origin is the code of the document to which the request refers, or "".
 func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree, origin string, err error) {
 	if body, err := Sample(r.o.Seed, kind, ordinal, dte.Date(r.o.Now()), r.o.Receivers); err != nil || body != nil {
 		return body, "", err
@@ -260,27 +261,27 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	pool := r.pools[originOf(kind)]
 	at := ordinal % len(pool)
 	if types[kind].Effect != bundle.Credits {
-		at = len(pool) - 1 - at // credit notes and invalidations use the first documents
+		at = len(pool) - 1 - at // returns and debit notes: credit notes and invalidations use the first documents
 	}
 	d, err := r.till.document(ctx, pool[at])
 	if err != nil {
 		return nil, "", err
 	}
-	of := new(sold)
-	if err := json.Unmarshal(d.JSON, of); err != nil {
+	original := new(sold)
+	if err := json.Unmarshal(d.JSON, original); err != nil {
 		return nil, "", fmt.Errorf("reading document %s: %w", d.Code, err)
 	}
 	rng := newMaker(r.o.Seed, kind, ordinal)
 	if types[kind].Effect == bundle.TakesBack {
-		return giveBack(rng, pool[at], of), pool[at], nil
+		return giveBack(rng, pool[at], original), pool[at], nil
 	}
-	return note(rng, kind, pool[at], of), pool[at], nil
+	return note(rng, kind, pool[at], original), pool[at], nil
 }
 
-// invalidate invalidates an invoice: in turn because the sale is rescinded, and because of an error, with another
-// invoice that replaces it.
+// invalidate invalidates an invoice. The reason alternates: the sale is rescinded, or the invoice is wrong and another
+// invoice replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
-	pool, at := r.pools[sales[0]], 0 // the oldest document: a later run chooses the same document
+	pool, at := r.pools[sales[0]], 0 // the oldest document, because a later run must choose the same document
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
 		"solicita": Person{Name: "Ana Morales", DocumentType: "13", Document: "043216789"}}
 	if ordinal%2 == 1 && len(pool) > 1 {

@@ -17,16 +17,16 @@ import (
 // tree is a till's request: objects are tree, lists []any, numbers json.Number.
 type tree = map[string]any
 
-// newMaker returns the source of what varies in one request. The same seed, kind and ordinal give the same request, on
-// any day and after any restart.
+// newMaker returns the random numbers of one request. The same seed, kind and ordinal give the same numbers, on any day
+// and after any restart.
 func newMaker(seed uint64, kind string, ordinal int) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d/%s", seed, kind)
 	return rand.New(rand.NewPCG(h.Sum64(), uint64(ordinal)))
 }
 
-// Seed returns the seed of an issuer on a day of El Salvador (yyyy-mm-dd). Two issuers do not send the same sales. An
-// issuer that continues on the same day does not repeat its sales.
+// Seed returns the seed of an issuer for a day of El Salvador (yyyy-mm-dd). Two issuers therefore send different sales.
+// A run of the same issuer on the same day continues with the same seed.
 func Seed(nit, day string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, nit, "/", day)
@@ -38,9 +38,9 @@ func cents(n int) json.Number { return json.Number(fmt.Sprintf("%d.%02d", n/100,
 
 func whole(n int) json.Number { return json.Number(fmt.Sprint(n)) }
 
-// Sample returns the n-th sale of a kind that needs no other document, for a day (yyyy-mm-dd); nil for other kinds. It
-// takes the examples of the type's form in turn, and varies their quantities and the documents that they name.
-// receivers take the place of the examples' taxpayers. The same arguments give the same sale.
+// Sample returns the n-th sale of a kind, dated day (yyyy-mm-dd); nil for a kind that refers to another document. It
+// takes the examples of the type's form in turn, and varies their quantities and the codes of documents in them.
+// receivers replace the taxpayers of the examples. The same arguments give the same sale.
 func Sample(seed uint64, kind string, n int, day string, receivers []map[string]any) (map[string]any, error) {
 	t := types[kind]
 	if t == nil || t.Effect != bundle.Nothing {
@@ -61,7 +61,7 @@ func Sample(seed uint64, kind string, n int, day string, receivers []map[string]
 	return sale, nil
 }
 
-// withheld are the amounts of a withholding voucher's line.
+// withheld are the members of a withholding voucher's line that are amounts.
 var withheld = []string{"montoSujetoGrav", "ivaRetenido", "montoSujetoRetencion", "montoRetenido"}
 
 var (
@@ -69,8 +69,8 @@ var (
 	electronic = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 )
 
-// vary multiplies a sale by times, dates it, and makes it name other documents. A line of one unit gets another price
-// instead: a charge, a service or a sum of money is always one unit.
+// vary multiplies the quantities of a sale by times, sets its dates to day, and replaces the codes of documents in it.
+// In a line of one unit it multiplies the price instead: a charge, a service or a sum of money is always one unit.
 func vary(sale tree, rng *rand.Rand, times int, day string) {
 	grows := "cantidad"
 	if sale[grows] == whole(1) {
@@ -100,7 +100,7 @@ func vary(sale tree, rng *rand.Rand, times int, day string) {
 	}
 }
 
-// sold holds the members of an original that a note or a return needs.
+// sold contains the members of the original document that a note or a return needs.
 type sold struct {
 	Cuerpo []struct {
 		NumItem      int         `json:"numItem"`
@@ -112,11 +112,11 @@ type sold struct {
 	} `json:"cuerpoDocumento"`
 }
 
-// note adjusts a voucher by a small part of one or more lines, each taxed as its line.
-func note(rng *rand.Rand, kind, code string, of *sold) tree {
+// note makes a note about a voucher: it adjusts one or more lines by a small part of their amount.
+func note(rng *rand.Rand, kind, code string, original *sold) tree {
 	var items []any
-	for _, i := range rng.Perm(len(of.Cuerpo)) {
-		line := of.Cuerpo[i]
+	for _, i := range rng.Perm(len(original.Cuerpo)) {
+		line := original.Cuerpo[i]
 		it := tree{"descripcion": line.Descripcion, "cantidad": whole(1)}
 		most := centsOf(line.VentaGravada)
 		if most < 10 {
@@ -126,7 +126,7 @@ func note(rng *rand.Rand, kind, code string, of *sold) tree {
 		if most < 10 {
 			continue
 		}
-		it["precioUnitario"] = cents(1 + rng.IntN(most/5)) // leaves room for more notes
+		it["precioUnitario"] = cents(1 + rng.IntN(most/5)) // at most a fifth, so that more notes are possible
 		if types[kind].Effect == bundle.Debits {
 			it["descripcion"] = "Flete no facturado"
 		}
@@ -139,10 +139,10 @@ func note(rng *rand.Rand, kind, code string, of *sold) tree {
 		"motivo": "Diferencia de precio"}
 }
 
-// giveBack makes a return of one unit of a line that has at least one unit.
-func giveBack(rng *rand.Rand, code string, of *sold) tree {
-	for _, i := range rng.Perm(len(of.Cuerpo)) {
-		line := of.Cuerpo[i]
+// giveBack makes a return of one unit of one line.
+func giveBack(rng *rand.Rand, code string, original *sold) tree {
+	for _, i := range rng.Perm(len(original.Cuerpo)) {
+		line := original.Cuerpo[i]
 		if line.TipoItem != 4 && centsOf(line.Cantidad) >= 100 && centsOf(line.VentaGravada)+
 			centsOf(line.VentaExenta) > 0 {
 			return tree{"documentoOrigen": code, "motivo": "El empaque venía abierto",

@@ -39,11 +39,11 @@ type answer struct {
 // till is a client of the tills' API, as one till of the branch.
 type till struct {
 	o   Options
-	say func(what string) // called with the reason when the branch is asked again
+	say func(what string) // called with the reason when a request is repeated
 }
 
-// ask makes one request of the tills' API. A permanent refusal is *adminclient.Refusal; any other error may be
-// temporary.
+// ask sends one request to the tills' API. The error is an *adminclient.Refusal if the refusal is permanent; any other
+// error may be temporary.
 func (t *till) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(t.o.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -77,7 +77,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// AwaitToken asks until the branch knows the token, at most most times. A new token is known within a second.
+// AwaitToken sends up to most requests, until the branch accepts the token. A new token is in force within a second.
 func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	for tries := 1; ; tries++ {
 		var known json.RawMessage
@@ -91,7 +91,8 @@ func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	}
 }
 
-// insist repeats a request until an answer is final. All tries with one key make one sale, even if the branch restarts.
+// insist repeats a request until the answer is final. All attempts with the same Idempotency-Key make one sale, even if
+// the branch restarts.
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)
@@ -122,7 +123,7 @@ func (t *till) documents(ctx context.Context, kind, estado, since string) (all [
 	if err != nil {
 		return nil, err
 	}
-	const window = 31 // days that one list may span
+	const window = 31 // the most days that the API lists at once
 	for from := first; !from.After(last); from = from.AddDate(0, 0, window) {
 		query := fmt.Sprintf("/dte/documentos?tipo=%s&estado=%s&puntoVenta=propio&limite=500&desde=%s&hasta=%s", kind,
 			estado, from.Format(time.DateOnly), from.AddDate(0, 0, window-1).Format(time.DateOnly))

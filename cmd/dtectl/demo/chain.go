@@ -19,7 +19,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Branches names the branches of a chain's demonstration; demoBucket is the bucket of its store.
+// Branches are the names of the branches in a chain's demonstration.
 var Branches = []string{"centro", "norte", "sur"}
 
 const (
@@ -27,22 +27,22 @@ const (
 	demoAccess = "AKIDCADENA"
 	demoChain  = "super-ejemplo"
 	demoGroup  = "tiendas"
-	demoRule   = "dte01/v2" // README publishes it under the next version
+	demoRule   = "dte01/v2" // the README's example publishes this rule under the next version
 )
 
-// chainAddresses is the environment variable that sets the addresses of the store, the page and the branches.
+// chainAddresses is the environment variable with the addresses of the store, the fleet page and the branches.
 const chainAddresses = "DTED_CHAIN_ADDRS"
 
 // chainDemo holds the folders and the addresses of a chain's demonstration.
 type chainDemo struct {
 	dir, shown  string
-	store, page string   // addresses
-	addresses   []string // store, page and the branches' addresses
+	store, page string   // addresses of the object store and of the fleet page
+	addresses   []string // of the store, the page and the branches
 	branches    []*Demo
 }
 
 // newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. The folder
-// appears whole or not at all. Each call writes the configurations anew, so that addresses can change.
+// appears complete or not at all. Each call writes the configurations again, so that addresses can change.
 func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses), "127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,"+
 		"127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")
@@ -180,7 +180,7 @@ func (c *Command) runChain(ctx context.Context) error {
 	run := func(pid string, start func() *exec.Cmd) { g.Go(func() error { return supervise(ctx, at(pid), start) }) }
 	run("store.pid", func() *exec.Cmd {
 		cmd := child(c.Store, "--quiet", "--port", d.store, "posix", "--sidecar", at("side"), at("store"))
-		cmd.Env = append(cmd.Env, "ROOT_ACCESS_KEY="+demoAccess, "ROOT_SECRET_KEY="+secret) // no command line shows it
+		cmd.Env = append(cmd.Env, "ROOT_ACCESS_KEY="+demoAccess, "ROOT_SECRET_KEY="+secret) // not on the command line
 		return cmd
 	})
 	run("dtesim.pid", func() *exec.Cmd {

@@ -31,8 +31,8 @@ type Command struct {
 	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }
 
-// Run supervises the appliance and the simulated authority as two processes: the authority keeps its memory when the
-// appliance is killed.
+// Run supervises the appliance and the simulated authority. They are two processes, because the authority must not
+// forget its documents when somebody kills the appliance.
 func (c *Command) Run(ctx context.Context) error {
 	if c.Chain {
 		return c.runChain(ctx)
@@ -71,7 +71,7 @@ func (c *Command) Run(ctx context.Context) error {
 	return ended(g.Wait())
 }
 
-// ended returns why processes ended; nil when they were told to end.
+// ended returns the error of a demonstration; nil if the operator ended it.
 func ended(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -90,19 +90,20 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
-	// A box reads its addresses from the configuration that the demonstration wrote, not from a variable that all boxes
-	// would share.
+	// A box must read its addresses from its own configuration: all boxes would share these two variables.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	// The supervisor's death ends its processes; a Ctrl-C reaches only the supervisor.
+	// If the supervisor dies, the kernel ends its processes. Ctrl-C reaches only the supervisor, which then ends them
+	// in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }
 
-// supervise keeps a process running until ctx ends, then stops it gently. Like systemd's Restart=always it waits longer
-// after each quick death, from 100 ms to 5 s. While NAME.stop exists beside the pid file NAME.pid, it starts nothing.
+// supervise keeps a process running until ctx ends, and then stops it with SIGTERM. It waits longer after each quick
+// end of the process, from 100 ms to 5 s. While a file NAME.stop exists beside the pid file NAME.pid, it starts
+// nothing.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
@@ -144,7 +145,7 @@ func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) erro
 
 func stopped(pidFile string) error {
 	if _, err := os.Stat(strings.TrimSuffix(pidFile, ".pid") + ".stop"); err == nil {
-		return errors.New("it was told to stop")
+		return errors.New("the process was told to stop")
 	}
 	return nil
 }
@@ -212,11 +213,11 @@ const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"0614020280102
 	`"complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":` +
 	`"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
 
-// freeWithin is how long an ended demonstration may need to leave its addresses.
+// freeWithin is how long awaitFree waits for an earlier demonstration to release its addresses.
 const freeWithin = 5 * time.Second
 
-// awaitFree fails when another process keeps listening on an address of a demonstration: the demonstration's programs
-// would be restarted again and again, and the tills would reach the other process.
+// awaitFree fails if another process keeps listening on an address of the demonstration: the demonstration's programs
+// could not start, and the tills would reach the other process.
 func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()
@@ -236,7 +237,7 @@ func awaitFree(ctx context.Context, places ...place) error {
 	return nil
 }
 
-// place is an address, and the variable of the environment that sets it.
+// place is an address, and the environment variable that sets it.
 type place struct{ variable, address string }
 
 // simulated returns the addresses of the simulated authority.

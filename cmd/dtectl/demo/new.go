@@ -30,8 +30,8 @@ type Demo struct {
 	API, Ops, authority, manage, inbox string
 	ahead                              time.Duration // how far the clocks are ahead
 	branch                             int64         // from 1; its establishment is M001, M002 …
-	fleet                              string        // the configuration's [fleet]; empty: a branch without a chain
-	copied                             string        // the line that sets the second copy; empty: no copy
+	fleet                              string        // the configuration's section [fleet]; empty: no chain
+	copied                             string        // the configuration's line second_copy; empty: no copy
 }
 
 func newDemo(dir string, branch int64, api, ops string) *Demo {
@@ -41,7 +41,7 @@ func newDemo(dir string, branch int64, api, ops string) *Demo {
 		inbox:     cmp.Or(os.Getenv("DTESIM_SMTP_ADDR"), "127.0.0.1:8025")}
 }
 
-// shown returns the path of a folder as people read it.
+// shown returns a folder's path, relative to the working folder if the folder is inside it.
 func shown(dir string) string {
 	if wd, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(wd, dir); err == nil && !strings.HasPrefix(rel, "..") {
@@ -51,9 +51,9 @@ func shown(dir string) string {
 	return dir
 }
 
-// New makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from
-// this checkout and signed with a key of the demo's own, a store, tokens. The folder appears whole or not at all. It
-// always writes the configuration anew, so that addresses can change between runs.
+// New makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from this
+// checkout and signed with the demo's own key, a store, tokens. The folder appears complete or not at all. Each call
+// writes the configuration again, so that addresses can change between runs.
 func New(ctx context.Context, dir, day string) (*Demo, error) {
 	d := newDemo(dir, 1, cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
 		cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"))
@@ -79,7 +79,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	})
 }
 
-// makeFolder makes a folder whole or not at all: it fills the folder aside and renames it.
+// makeFolder makes a folder completely or not at all: fill fills the temporary folder aside, which is then renamed.
 func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {
@@ -94,14 +94,15 @@ func makeFolder(dir string, fill func(aside string) error) error {
 	return config.SyncFolder(filepath.Dir(dir))
 }
 
-// makeTaxpayer makes what all branches of a demonstration share: key, certificate, rules and their signer.
+// makeTaxpayer makes the parts that all branches of a demonstration share: signing key, certificate, rules, and the key
+// that signs the rules.
 func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err error) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {
 		return signer, err
 	}
-	// Every secret of the demo is random: the secrets of a leaked folder open nothing else. MH wants letters, digits
-	// and other characters in the password of its API.
+	// Every secret of the demo is random: a leaked folder reveals no secret of anything else. MH's API requires
+	// letters, digits and other characters in its password.
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {
@@ -146,7 +147,8 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	return signer, nil
 }
 
-// build makes a bundle of this checkout; later raises the minor version. It runs no cases: the test suite does.
+// build makes a bundle from this checkout. It adds later to the minor version. It does not run the golden cases: the
+// test suite does.
 func build(ctx context.Context, name string, later int, signer bundle.Signer) (file string, data []byte, err error) {
 	folder := filepath.Join("var", "build")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -167,7 +169,7 @@ func build(ctx context.Context, name string, later int, signer bundle.Signer) (f
 	return m.Name + "-" + m.Version + bundle.Extension, data, err
 }
 
-// makeBox makes the box of a branch of a taxpayer: configuration, sealed key, store, tokens.
+// makeBox makes the box of one branch: configuration, sealed key, store, tokens.
 func (d *Demo) makeBox(dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for name, text := range map[string]string{"admin.token": config.Secret(), "ahead": d.ahead.String()} {
@@ -205,8 +207,9 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead returns how far the clocks of a demonstration are ahead: as its file says, or so far that today is the given
-// day. The clocks are never put back: the demonstration's documents were numbered in order of time.
+// ahead returns how far the clocks of a demonstration are ahead of now: the duration in its file, or, with a day, the
+// duration after which the demonstration's date is that day. The clocks are never set back, because the demonstration's
+// documents were numbered in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {
@@ -232,7 +235,7 @@ func ahead(file, day string, now time.Time) (time.Duration, error) {
 	return before + wanted.Sub(is), nil
 }
 
-// day returns a text with the day of a demonstration whose clocks are ahead; "" if the clocks are not ahead.
+// day returns a text with the demonstration's date; "" if its clocks are not ahead.
 func (d *Demo) day() string {
 	if d.ahead == 0 {
 		return ""

@@ -15,9 +15,10 @@ import (
 	"dtegate/storage"
 )
 
-// This file asks what the archive, MH and the configuration know: places other than the box's media.
+// This file asks sources other than the box's media: the archive, MH and the configuration.
 
-// archivedParts returns a function that reads signed forms from the archive; nil when no archive can be asked.
+// archivedParts returns a function that reads the signed forms of documents from the archive; nil if the archive cannot
+// be opened.
 func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
 	if cfg.Archive == nil {
 		return nil
@@ -32,7 +33,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf asks an archive once for each document, and stops asking after the first error.
+// partsOf returns archived with the type of storage.Sources.Part. It asks the archive once for each document, and no
+// more after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
@@ -50,11 +52,11 @@ func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func
 	}
 }
 
-// askedOfAuthority is how many documents recover asks MH for.
+// askedOfAuthority is the most documents for which recover asks MH.
 const askedOfAuthority = 100
 
-// askAuthority asks MH for the documents whose codes are known, and stops when MH does not answer. The answers cannot
-// repair a medium of the branch: they show that MH accepted a document.
+// askAuthority asks MH for the documents with a known codigoGeneracion, and stops if MH does not answer. The answers
+// repair nothing: they only show that MH has accepted a document.
 func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affected) {
 	password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile)
 	if err != nil {
@@ -73,7 +75,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 			continue
 		}
 		if asked++; asked > askedOfAuthority {
-			term.Printf("MH was asked for %d documents, and for no more\n", askedOfAuthority)
+			term.Printf("MH was asked for %d documents only: that is the limit\n", askedOfAuthority)
 			break
 		}
 		o := client.Query(ctx, series[1], dte.Code(l.Code).String())
@@ -87,7 +89,7 @@ func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affect
 	}
 }
 
-// possibleSeries returns the series that the branch can have begun since a time.
+// possibleSeries returns a function that lists the series that the branch can have begun since a time.
 func possibleSeries(cfg *config.Config) storage.Possible {
 	return func(since time.Time) (list []string) {
 		now := cfg.Now()

@@ -69,19 +69,19 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 	if err != nil {
 		return nil, err
 	}
-	box, _ := cfg.Box() // without the key, no act is reported as this box's own
+	box, _ := cfg.Box() // without the box's key, no act counts as this box's own
 	acts, err := audit.Read(store, box, limit)
 	return acts, errors.Join(err, store.Close())
 }
 
-// A store's own digests show its integrity, but anybody who writes a whole store can make them. This file checks who
-// wrote the store: whose signature each rule bears, and which acts bear this box's mark.
+// Digests show that a store is not damaged, but anybody who writes a whole store can make them. Therefore this file
+// checks who signed each rule, and whether this box's key authenticates each act in the audit trail.
 
-// Vouched is what is known about the authors of a store's rules and acts.
+// Vouched says who signed a store's rules, and whether its acts are authentic.
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
-	// bad is the number of rules in use that may not compute, plus the number of contradicted acts.
+	// bad is the number of rules in use that may not compute, plus the number of problems with acts.
 	bad int
 }
 
@@ -130,8 +130,8 @@ func (v *Vouched) print(out io.Writer) error {
 	return err
 }
 
-// printVouched prints who wrote a store that was just checked or made. Bad rules and acts are counted and are no error:
-// a bad rule computes nothing, and the branch goes on.
+// printVouched prints who wrote the rules and acts of a store. bad counts the rules and acts that nobody vouches for;
+// they are not an error, because such a rule computes nothing.
 func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
 	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))

@@ -1,4 +1,5 @@
-// Package disk has dtectl's verbs that read or write a store and its media: fsck, backup, recover, clock and audit.
+// Package disk contains dtectl's verbs that read or write a store and its media: fsck, backup, recover, clock and
+// audit.
 package disk
 
 import (
@@ -24,7 +25,8 @@ type Clock struct {
 // ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
-// Run replaces the store's last known time by the box's time, if the clock was ahead or the box was off for a year.
+// Run replaces the store's last known time by the box's time. It is needed if the clock was once ahead, or the box was
+// off for a year.
 func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if errors.Is(err, storage.ErrInUse) {
@@ -81,7 +83,7 @@ func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	return describeBackup(term.Out, b, errors.Join(err, store.Close()))
 }
 
-// vouched prints whose signature the rules in the backup bear, by the keys that the configuration pins.
+// vouched prints who signed the rules in the backup, according to the keys that the configuration pins.
 func (c *Backup) vouched(top *adminclient.Options) error {
 	cfg, err := config.Load(top.Config)
 	if err != nil {
@@ -93,8 +95,8 @@ func (c *Backup) vouched(top *adminclient.Options) error {
 		return storage.OpenBackup(c.Dir, o)
 	})
 	if err == nil && bad > 0 {
-		err = fmt.Errorf("%d rules or acts in the backup are not what this box or the pinned keys vouch for: who has "+
-			"written to it?", bad)
+		err = fmt.Errorf("neither this box nor a pinned key vouches for %d rules or acts in the backup: find out who "+
+			"has written to it", bad)
 	}
 	return err
 }
@@ -109,8 +111,8 @@ func describeBackup(out io.Writer, b *storage.Backup, err error) error {
 	return nil
 }
 
-// backupState is the appliance's answer about the backup that it makes: POST /admin/backup {"dir"} begins a backup, and
-// GET /admin/backup returns its progress.
+// backupState is the progress of the backup that the appliance makes. POST /admin/backup {"dir"} begins a backup, GET
+// /admin/backup returns its progress.
 type backupState struct {
 	Done   int64           `json:"done"`
 	Total  int64           `json:"total"`
@@ -118,7 +120,7 @@ type backupState struct {
 	Error  string          `json:"error"`  // set if the backup failed
 }
 
-// backupRunning has the running appliance make a backup, on the appliance's own filesystem.
+// backupRunning makes the running appliance write a backup, on the appliance's own filesystem.
 func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *term.Gauge) (*storage.Backup, error) {
 	var s backupState
 	if err := adminclient.AskOwn(ctx, cfg, http.MethodPost, "/admin/backup", map[string]string{"dir": dir},
@@ -130,7 +132,7 @@ func backupRunning(ctx context.Context, cfg *config.Config, dir string, bar *ter
 		bar.Of(s.Done, s.Total)
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the appliance goes on with the backup: %w", ctx.Err())
+			return nil, fmt.Errorf("the appliance continues the backup: %w", ctx.Err())
 		case <-time.After(time.Second):
 		}
 		s = backupState{}

@@ -26,8 +26,8 @@ type Fsck struct {
 	Verbose bool `help:"Also print the storage engine's own messages about the damage."`
 }
 
-// Run walks every key of the store, even of a store that the appliance refuses to open. It alters nothing, and exits
-// non-zero when anything is wrong.
+// Run reads every key of the store, even of a store that the appliance refuses to open. It changes nothing, and returns
+// an error if anything is wrong.
 func (c *Fsck) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Archive {
 		return c.check(ctx, cfg)
@@ -71,16 +71,16 @@ func (c *Fsck) Run(ctx context.Context, cfg *config.Config) error {
 	bad, err := printVouched(term.Out, cfg, storage.OpenReadOnly)
 	switch {
 	case err != nil:
-		return fmt.Errorf("asking who wrote the rules and the acts: %w", err)
+		return fmt.Errorf("checking who wrote the rules and the acts: %w", err)
 	case bad > 0:
-		return fmt.Errorf("%d rules or acts are not what this box or the pinned keys vouch for: such a rule computes "+
-			"nothing", bad)
+		return fmt.Errorf("neither this box nor a pinned key vouches for %d rules or acts: such a rule "+
+			"computes nothing", bad)
 	}
 	term.Printf("no problem found\n")
 	return nil
 }
 
-// affectedText returns which parts of a document differ from what was written.
+// affectedText names a damaged document and its damaged parts.
 func affectedText(a storage.Affected) string {
 	numbers := fmt.Sprint(a.From)
 	if a.To != a.From {
@@ -101,8 +101,9 @@ type archiveFlags struct {
 	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
 }
 
-// check prints a line for every object that differs from the store, and exits non-zero when there is one. It reads the
-// store of a stopped appliance itself; a running appliance makes the check, and goes on issuing meanwhile.
+// check prints one line for each object that differs from the store, and returns an error if any object differs. If the
+// appliance is stopped, check reads the store itself; otherwise the running appliance makes the check, and continues to
+// issue.
 func (f *archiveFlags) check(ctx context.Context, cfg *config.Config) error {
 	if cfg.Archive == nil {
 		return errors.New("[archive]: is not in the configuration")
@@ -114,7 +115,7 @@ func (f *archiveFlags) check(ctx context.Context, cfg *config.Config) error {
 	case errors.Is(err, storage.ErrInUse):
 		totals, err = f.running(ctx, cfg, r)
 	case err == nil && f.Repair:
-		err = errors.Join(errors.New("--repair: the appliance puts documents back, and it is not running"),
+		err = errors.Join(errors.New("--repair: needs the running appliance, which puts the documents back"),
 			store.Close())
 	case err == nil:
 		totals, err = f.stopped(ctx, cfg, store, r)
@@ -165,7 +166,7 @@ func (f *archiveFlags) running(ctx context.Context, cfg *config.Config, r *archi
 	return last.Checked, nil
 }
 
-// repairAtOnce is how many documents one request sets due.
+// repairAtOnce is the most documents for which one request asks the appliance to repair the archive.
 const repairAtOnce = 100
 
 // archiveReport prints findings as they come.

@@ -40,7 +40,7 @@ const (
 	exitToDo   = 5 // a dry run found work, and nothing would be lost
 )
 
-// Help returns more than the texts of the flags.
+// Help explains the verb beyond its flags.
 func (*Recover) Help() string {
 	return `It looks at every medium (the store, its mark, the second copy, what the box shipped to the chain's store,
 and what --from names), takes from each what the journals prove, and makes the store whole again. What was there before
@@ -72,7 +72,7 @@ func exit(status int, format string, args ...any) error {
 type recovery struct {
 	*Recover
 	cfg  *config.Config
-	mark string // a mark's file that --from names; "": where the store last used it
+	mark string // a mark's file that --from names; "": the path at which the store last used its mark
 	from storage.Sources
 	o    storage.Options
 }
@@ -98,7 +98,8 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	return r.settle(ctx, done)
 }
 
-// sources sorts what --from names. If store and second copy are gone, it fetches what the box shipped.
+// sources sorts the paths of --from into mark, second copy and backups. If the store and the second copy are gone, it
+// fetches the copy that the box shipped.
 func (r *recovery) sources(ctx context.Context) error {
 	fleet := r.Epoch > 0
 	for _, path := range r.From {
@@ -132,8 +133,8 @@ func (r *recovery) sources(ctx context.Context) error {
 	return nil
 }
 
-// fetch brings what the branch's box shipped into a folder beside the store. After an interruption the next call goes
-// on with the same folder.
+// fetch downloads the copy that the branch's box shipped, into a folder beside the store. After an interruption, the
+// next call continues in the same folder.
 func (r *recovery) fetch(ctx context.Context) error {
 	if r.cfg.Fleet == nil {
 		return errors.New("--from fleet: the configuration has no [fleet]")
@@ -148,7 +149,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 	}
 	folder := r.fetched()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fmt.Errorf("making room for the copy: %w", err)
+		return fmt.Errorf("making the folder for the copy: %w", err)
 	}
 	bar := term.NewGauge(term.Err)
 	got, err := ship.Fetch(ctx, store, r.cfg.Chain(), directors, r.cfg.Fleet.Branch, r.Epoch, folder, bar.Of)
@@ -158,30 +159,29 @@ func (r *recovery) fetch(ctx context.Context) error {
 		if got.Bytes == 0 {
 			return exitError{errors.Join(err, ship.Remove(folder)), exitSource}
 		}
-		return exit(exitSource, "%w\nthe %d bytes that are here stay in %s: the same command goes on from there", err,
-			got.Bytes, folder)
+		return exit(exitSource, "%w\nthe %d bytes that were fetched stay in %s: the same command continues from there",
+			err, got.Bytes, folder)
 	}
 	if got.Before > 0 {
 		term.Printf("%d of the bytes had been fetched before\n", got.Before)
 	}
 	if got.Doubt != nil {
-		term.Printf("a part of the copy cannot be used, its pieces were read instead: %v\n", got.Doubt)
+		term.Printf("a combined part of the copy cannot be used; its single pieces were read instead: %v\n", got.Doubt)
 	}
 	term.Printf("fetched the second copy of %s: %d pieces, %d bytes, shipped by the box of epoch %d; %d parts "+
 		"were read\n", r.cfg.Fleet.Branch, got.Pieces, got.Bytes, got.Epoch, got.Parts)
 	if len(got.Older) > 0 && !got.Whole {
-		term.Printf("boxes of earlier epochs shipped too, the last of them that of epoch %[1]d. If the box of epoch "+
-			"%[2]d died before its whole copy\n"+
-			"was shipped, what it lacks is there: dtectl recover --epoch %[1]d; then the numbers of the box of epoch "+
-			"%[2]d are not proven\n",
+		term.Printf("boxes of earlier epochs also shipped, the latest in epoch %[1]d. If the box of epoch %[2]d died "+
+			"before\nits whole copy was shipped, the copy of epoch %[1]d has the missing part: dtectl recover --epoch "+
+			"%[1]d;\nthen the numbers of the box of epoch %[2]d are not proven\n",
 			got.Older[len(got.Older)-1], got.Epoch)
 	}
 	r.from.Copy, r.from.Lacks = folder, got.Lacks()
 	if s := got.Status; s != nil && s.Copy != nil {
 		r.from.Last = s.Copy.Last
-		term.Printf("the fetched copy is compared with the box's last status, of %s, which names piece %d. It is not "+
-			"known whether the chain's store\n"+
-			"has lost pieces that the box shipped later\n", adminclient.Local(s.At), s.Copy.Segment)
+		term.Printf("the fetched copy is compared with the box's last status, of %s, which names piece %d. The "+
+			"chain's\nstore may have lost pieces that the box shipped after that status\n",
+			adminclient.Local(s.At), s.Copy.Segment)
 	}
 	if r.from.Lacks != "" {
 		term.Printf("NOT COMPLETE: %s\n", r.from.Lacks)
@@ -191,7 +191,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 
 func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
 
-// assemble makes a new store if needed. done: it made the store, or would make it without --dry-run.
+// assemble makes a new store if necessary. done means that it made the store, or would have made it without --dry-run.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
 	bar := term.NewGauge(term.Err)
@@ -207,17 +207,16 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		return nil, false, fmt.Errorf("stop the appliance first: %w", err)
 	case errors.Is(err, storage.ErrUnreadable) && gone == nil:
 		return nil, false, exit(exitSource,
-			"nothing is given up while the second copy may know more: put the card in "+
-				"again, or in another reader; "+
-				"if it is dead, take it out and repeat this: %w", err)
+			"no number is given up while the second copy may have documents that the store lacks: put the card in "+
+				"again, or into another reader; if the card is dead, take it out and repeat the command: %w", err)
 	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt) && gone == nil:
 		term.Printf("nothing was taken from the second copy: %v\n", err)
 		return nil, false, nil
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
 		return nil, false, exit(exitSource, "no medium holds a store; name another with --from: %w", err)
 	case errors.Is(err, storage.ErrMark):
-		return nil, false, exit(exitSource, "put the mark's right medium in; if it is gone, move the file away, and "+
-			"the mark is taken as lost: %w", err)
+		return nil, false, exit(exitSource, "put in the medium of the right mark; if it is gone, move this file away, "+
+			"and the mark is taken as lost: %w", err)
 	case err != nil:
 		return nil, false, err
 	}
@@ -232,7 +231,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		askAuthority(ctx, r.cfg, made.Lacking)
 	}
 	if made.Whole {
-		term.Printf("nothing is missing: the store goes on where it was\n")
+		term.Printf("nothing is missing: every series continues after its last number\n")
 	}
 	if r.DryRun {
 		return made.Owed, true, nil
@@ -241,13 +240,13 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		err = ship.Remove(r.from.Copy)
 	}
 	if _, bad := printVouched(term.Out, r.cfg, storage.OpenReadOnly); bad != nil {
-		// the store is made, and must still be settled
+		// no error: the new store must still be settled
 		term.Printf("who wrote the rules and the acts is not known: %v\n", bad)
 	}
 	return made.Owed, true, err
 }
 
-// settle puts the mark in order, and then the numbers.
+// settle repairs the high-water mark, and then settles the next number of each series.
 func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	store, err := r.open()
 	var mark audit.Act
@@ -277,7 +276,7 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 			return r.skip(ctx, store)
 		}
 		if !done {
-			term.Printf("nothing to recover: the store is sound, and no medium that was looked at knows more\n")
+			term.Printf("nothing to recover: the store is sound, and lacks no document of the media that were read\n")
 		}
 		return nil
 	}
@@ -285,7 +284,7 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	if err != nil {
 		return err
 	}
-	reason := cmp.Or(mark.Detail, r.Reason, owed.Made, "another medium knows more")
+	reason := cmp.Or(mark.Detail, r.Reason, owed.Made, "another medium has more documents")
 	if _, err := store.Settle(ctx, r.from.Possible, losses, reason); err != nil {
 		return err
 	}
@@ -296,7 +295,7 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 		"; "))); err != nil {
 		return err
 	}
-	term.Printf("settled: these series go on at\n")
+	term.Printf("settled: the next number of each series\n")
 	w := term.Columns(term.Out)
 	for _, n := range owed.Series {
 		if n.Series != storage.Others && n.To > 0 {
@@ -306,7 +305,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	return w.Flush()
 }
 
-// named prints what the store owes, and returns the losses; an unnamed loss is an error. A dry run ends with a status.
+// named prints the missing documents, and returns the losses that the operator accepted. The error has an exit status:
+// a loss that the operator did not name, or the end of a dry run.
 func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	losses, err := r.losses(owed)
 	if err != nil {
@@ -323,7 +323,8 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record writes the repairs, and the act if it is not empty, into the trail, if the store gives numbers again.
+// record records the store's repairs, and act if it is not empty, in the audit trail. It does nothing while the store
+// gives no numbers.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil
@@ -341,15 +342,15 @@ func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.A
 	return trail.Record(ctx, act)
 }
 
-// reconciled returns the act of giving numbers up.
+// reconciled returns the audit trail's act for numbers that were given up.
 func reconciled(series int, reason string) audit.Act {
 	return audit.Act{What: "store.reconcile", Target: fmt.Sprintf("%d series", series), Detail: reason}
 }
 
-// short cuts a reason to fit into the journal and into the trail.
+// short cuts a reason to the length that the journal and the audit trail accept.
 func short(reason string) string { return strings.ToValidUTF8(reason[:min(len(reason), 900)], "") }
 
-// open opens the store. A dry run opens it to read only, and only if the mark is sound or ahead.
+// open opens the store. A dry run opens it read-only, and fails unless the mark is sound or ahead.
 func (r *recovery) open() (*storage.Store, error) {
 	if !r.DryRun {
 		return storage.Open(r.o)
@@ -368,8 +369,8 @@ func (r *recovery) open() (*storage.Store, error) {
 	return s, nil
 }
 
-// newMark brings the store's mark to its place, or proves the store and makes a new mark. It returns the act for the
-// trail; without a proof, an act with nothing but the reason.
+// newMark moves the store's mark to the configured path, or checks the store against the second copy and makes a new
+// mark. It returns the act for the audit trail; if the check proved too little, the act contains only the reason.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	bar := term.NewGauge(term.Err)
 	var refused error
@@ -387,13 +388,13 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	case errors.Is(err, storage.ErrMarkSound):
 		return act, nil // an earlier attempt has already made the mark
 	case errors.Is(err, storage.ErrMark) && r.mark == "":
-		return act, exit(exitSource, "%w. The mark is right and the store is old: find the right disk", err)
+		return act, exit(exitSource, "%w. The mark is right and this store is an old copy: find the right disk", err)
 	case errors.Is(err, storage.ErrMark):
 		return act, exit(exitSource, "%w", err)
 	case err != nil:
 		return act, err
 	case p.Moved != "" && r.DryRun:
-		return act, exit(exitToDo, "the store's mark is %s: dtectl recover brings it here", p.Moved)
+		return act, exit(exitToDo, "the store's mark is %s: dtectl recover moves it here", p.Moved)
 	case p.Aside != "":
 		term.Printf("what was in the mark's place was set aside as %s\n", p.Aside)
 	}
@@ -411,14 +412,14 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	}
 	printProof(term.Out, p)
 	if r.DryRun {
-		return act, exit(exitToDo, "dtectl recover makes a new mark, and every series goes on where it was")
+		return act, exit(exitToDo, "dtectl recover makes a new mark, and every series continues after its last number")
 	}
-	term.Printf("there is a new mark at %s; every series goes on where it was\n", r.cfg.Mark)
+	term.Printf("there is a new mark at %s; every series continues after its last number\n", r.cfg.Mark)
 	return audit.Act{What: "mark.new", Target: r.cfg.Mark,
 		Detail: "proven by the walk through the store and by the second copy; before: " + p.Mark.What + why}, nil
 }
 
-// skip gives numbers up in a store that owes nothing, for a branch that changes from another program during the year.
+// skip leaves numbers out in a sound store, for a branch that changes from another program during the year.
 func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 	for _, text := range r.AcceptLoss {
 		l, err := storage.ParseLoss(text)
@@ -431,8 +432,8 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		}
 		if len(l.Numbers) != 1 || l.Numbers[0].From != last+1 || strings.Count(l.Series, "/") != 4 {
 			return fmt.Errorf(
-				"--accept-loss %q: the store owes nothing; numbers from %d on can be left out, if the "+
-					"series is given by its whole name", text, last+1)
+				"--accept-loss %q: the store lacks nothing; to leave numbers out, begin at %d, and give "+
+					"the series by its whole name", text, last+1)
 		}
 		if r.DryRun {
 			continue
@@ -440,13 +441,13 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		if err := store.SkipTo(ctx, l.Series, l.Numbers[0].To, cmp.Or(r.Reason, "accepted as lost")); err != nil {
 			return err
 		}
-		term.Printf("%s goes on at %d\n", l.Series, l.Numbers[0].To+1)
+		term.Printf("%s continues with number %d\n", l.Series, l.Numbers[0].To+1)
 	}
 	return r.record(ctx, store, reconciled(len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+
 		strings.Join(r.AcceptLoss, "; ")))
 }
 
-// next prints the one command to type next.
+// next prints the command that names each loss, and returns the error exitLoss.
 func (r *recovery) next(owed *storage.Owed) error {
 	open, own := false, false
 	command := []string{"dtectl recover"}
@@ -504,8 +505,8 @@ refuses a number that is used twice.
 `
 )
 
-// ownRecords reports whether a series counts the box's own records, such as rules and acts. Nobody outside knows their
-// numbers: their losses are accepted together, under the name "others".
+// ownRecords reports whether a series numbers the box's own records, such as rules and acts. Nobody outside knows these
+// numbers, therefore their losses are accepted together, under the name "others".
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }
@@ -556,7 +557,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	return list, nil
 }
 
-// printMedia prints how far each medium reaches, and which parts of it cannot be read.
+// printMedia prints the last numbers on each medium, and the unreadable parts of each medium.
 func printMedia(out io.Writer, sources []storage.Source) {
 	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any { // out is a terminal
 		var reach []string
@@ -571,7 +572,7 @@ func printMedia(out io.Writer, sources []storage.Source) {
 			whole = "cannot be read: " + strings.Join(s.Bad, ", ")
 		}
 		if len(s.Diverged) > 0 {
-			whole += "; holds another history of " + strings.Join(s.Diverged, ", ") + ", of which nothing was taken"
+			whole += "; has another history of " + strings.Join(s.Diverged, ", ") + ": nothing was taken from it"
 		}
 		return []any{s.Name, cmp.Or(strings.Join(reach, ", "), "-"), fmt.Sprint(s.Taken, " rows"), whole}
 	})
@@ -580,15 +581,15 @@ func printMedia(out io.Writer, sources []storage.Source) {
 // printOwed prints what is missing, by series and number.
 func printOwed(out io.Writer, o *storage.Owed) {
 	if o.Made != "" {
-		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It gives no number before it is settled "+
-			"which\nnumbers were given after that time.\n\n",
+		term.Fprintf(out, "\nThe store is %s, and lacks nothing until %s. It gives no number until you settle\n"+
+			"which numbers were given after that time.\n\n",
 			o.Made, adminclient.Local(o.Since))
 	}
 	for _, why := range o.Why {
 		term.Fprintf(out, "%s\n", why)
 	}
 	if o.MarkLost {
-		term.Fprintf(out, "the mark is lost: it does not bound the last numbers\n")
+		term.Fprintf(out, "the mark is lost: nothing shows the last numbers\n")
 	}
 	for _, m := range o.Missing {
 		term.Fprintf(out, "missing   %v\n", m)
@@ -606,7 +607,7 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	})
 }
 
-// printProof prints what was proven, and what was not.
+// printProof prints what the check of the store has proved, and what it has not.
 func printProof(out io.Writer, p *storage.MarkProof) {
 	term.Fprintf(out, "the mark   %s\n", p.Mark.What)
 	if p.Series > 0 || p.Documents > 0 {
@@ -614,12 +615,12 @@ func printProof(out io.Writer, p *storage.MarkProof) {
 			p.Documents, p.Series)
 	}
 	if !p.Last.IsZero() {
-		term.Fprintf(out, "           the last moment that it knows is %s. Did the branch sell after that? Then this "+
+		term.Fprintf(out, "           its last activity was on %s. Did the branch sell after that? Then this "+
 			"is an old disk: stop here\n",
 			adminclient.Local(p.Last))
 	}
 	if len(p.Doubts) == 0 {
-		term.Fprintf(out, "the copy   ends exactly where the store ends: the store holds all that was issued\n")
+		term.Fprintf(out, "the copy   ends exactly where the store ends: the store lacks no issued document\n")
 	}
 	for _, doubt := range p.Doubts {
 		term.Fprintf(out, "not proven %s\n", doubt)

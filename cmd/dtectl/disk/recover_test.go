@@ -164,7 +164,7 @@ func TestRecover_Whole(t *testing.T) {
 		t.Error(said)
 	}
 	said := recovered(b, 0)
-	if !strings.Contains(said, "records          240") || !strings.Contains(said, "the store goes on where it was") {
+	if !strings.Contains(said, "records          240") || !strings.Contains(said, "every series continues after its last number") {
 		t.Fatal(said)
 	}
 	if said, err = barebox.Output(t, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }); err != nil ||
@@ -263,7 +263,7 @@ func TestRecover_TakesCopy(t *testing.T) {
 	b := nightAndDay(t)
 	ctx := context.Background()
 	says(b, recovered(b, exitToDo, "--dry-run"), "M001P001 01 10", "M001P001 01 25", "nothing is missing")
-	says(b, recovered(b, 0), "M001P001 01 10", "M001P001 01 25", "the store goes on where it was")
+	says(b, recovered(b, 0), "M001P001 01 10", "M001P001 01 25", "every series continues after its last number")
 	says(b, output(b, func() error { return (&Fsck{}).Run(ctx, loaded(b)) }), "1…25")
 	says(b, output(b, func() error { return (&Audit{Limit: 9}).Run(ctx, loaded(b)) }), "rows of second copy")
 }
@@ -282,13 +282,13 @@ func TestRecover_UnreadableCard(t *testing.T) {
 	for i := range segments { // the newest, then one more each time: reading a folder gives an I/O error
 		path := segments[len(segments)-1-i]
 		b.Must(os.Remove(path), os.Mkdir(path, 0o700))
-		says(b, recovered(b, exitSource, mainSeries+": 11-25"), "nothing is given up")
+		says(b, recovered(b, exitSource, mainSeries+": 11-25"), "no number is given up")
 	}
 	b.Must(os.RemoveAll(b.At("card")))
 	// Without the card its numbers are still known: they are given up by name.
 	says(b, recovered(b, exitLoss), `--accept-loss "M001P001 01: 11-25"`)
 	b.Must(os.Rename(b.At("sound"), b.At("card")))
-	says(b, recovered(b, 0), "M001P001 01 25", "the store goes on where it was")
+	says(b, recovered(b, 0), "M001P001 01 25", "every series continues after its last number")
 }
 
 // A segment of the card cannot be read: the rest is taken, the missing part is listed and accepted by name.
@@ -368,7 +368,7 @@ func TestRecover_MarkLost(t *testing.T) {
 	recovered(b, exitLoss, "M001P001 01: 4-5000")
 	says(b, recovered(b, 0, "M001P001 01: 4-5000", "others: 1-1000"), mainSeries+"  5001", "00/03/M001/P001/2026  1001")
 	// A store that owes nothing moves too, but only on an explicit request.
-	says(b, recovered(b, 0, "00/01/M001/P001/2027: 1-76"), "2027 goes on at 77")
+	says(b, recovered(b, 0, "00/01/M001/P001/2027: 1-76"), "2027 continues with number 77")
 	recovered(b, 1, "00/01/M001/P001/2027: 70-99")
 }
 

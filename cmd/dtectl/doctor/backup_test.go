@@ -16,8 +16,8 @@ func TestDoctor_BackupAndMark(t *testing.T) {
 	}{
 		{func(d *doctor) { d.backedUp(now.Add(-backupLate)) }, statusOK, "the latest is of"},
 		{func(d *doctor) { d.backedUp(now.Add(-backupLate - time.Second)) }, statusWarn,
-			"none for three days"},
-		{func(d *doctor) { d.backedUp(time.Time{}) }, statusWarn, "has no backup"},
+			"no backup for three days"},
+		{func(d *doctor) { d.backedUp(time.Time{}) }, statusWarn, "has no checked backup"},
 		{func(d *doctor) { d.markOf(now.Add(-time.Minute)) }, "", ""},
 		{func(d *doctor) { d.markOf(now.Add(-proofLate - time.Second)) }, statusFail,
 			"the next start will refuse"},

@@ -26,13 +26,13 @@ import (
 	"dtegate/gateway/certificate"
 )
 
-// This file holds doctor's checks of the box itself.
+// This file contains doctor's checks of the box itself.
 
 func (d *doctor) configuration(path string) bool {
 	cfg, err := config.Load(path)
 	if err != nil {
 		for _, fault := range config.Faults(err) {
-			d.fail("configuration", "correct "+path+"; the package's own is a sample of every setting", "%v", fault)
+			d.fail("configuration", "correct "+path+"; the package's dted.toml shows every setting", "%v", fault)
 		}
 		return false
 	}
@@ -40,23 +40,24 @@ func (d *doctor) configuration(path string) bool {
 	d.ok("configuration", "%s: ambiente %s, NIT %s, %d points of sale", path, cfg.Ambiente,
 		dte.FormatNIT(cfg.Issuer.NIT), len(cfg.Points))
 	if newer, err := config.Newer(path); err == nil && len(newer) > 0 {
-		d.ok("configuration", "before an earlier version is installed, take out: %s", strings.Join(newer, ", "))
+		d.ok("configuration", "before you install an earlier version, remove these settings: %s", strings.Join(newer,
+			", "))
 	}
 	return true
 }
 
-// secrets checks that only the appliance's user may read the secret files. files reports files that cannot be read.
+// secrets checks that only the appliance's user may read the secret files. The method files reports unreadable files.
 func (d *doctor) secrets() {
 	faults, sound := d.cfg.Exposed()
 	for _, err := range faults {
-		d.fail("secrets", "do what the line says; dted starts nevertheless, with a warning", "%v", err)
+		d.fail("secrets", "do what the finding says; dted also starts without it, with a warning", "%v", err)
 	}
 	if sound > 0 {
 		d.ok("secrets", "%d files that nobody else may read", sound)
 	}
 }
 
-// tokens counts the tills that may issue.
+// tokens counts the active tokens, and checks their permissions.
 func (d *doctor) tokens(file *config.TokenFile) {
 	active := 0
 	for _, t := range file.Tokens {
@@ -66,34 +67,34 @@ func (d *doctor) tokens(file *config.TokenFile) {
 		active++
 		for _, p := range t.Permissions {
 			if err := config.CheckPermission(p); err != nil {
-				d.fail("tokens", "correct it in "+d.cfg.Tokens+", or make the till another token",
+				d.fail("tokens", "correct the permission in "+d.cfg.Tokens+", or make a new token for the till",
 					"token %d (%s) has the permission %q, which does not exist: the till gets 403", t.ID,
 					t.Name, p)
 			}
 		}
 	}
 	if active == 0 {
-		d.warn("tokens", "dtectl token new --point-of-sale … --name …", "there is none: no till can issue")
+		d.warn("tokens", "dtectl token new --point-of-sale … --name …", "there is no active token: no till can issue")
 		return
 	}
 	d.ok("tokens", "%d", active)
 }
 
-// certificateSoon is how long before a certificate's end doctor warns: MH needs days, not hours, to issue a new one.
+// certificateSoon: doctor warns this long before MH's certificate ends, because MH needs days to issue a new one.
 const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {
 	now := d.branchNow()
-	// d.until is the end of the certificate, which init stored with the key
+	// init stored the certificate's end, d.until, with the key
 	err := setup.CheckCertificate(sign.Certificate{NIT: d.cfg.Issuer.NIT, NotAfter: d.until}, d.cfg.Issuer.NIT, now)
 	switch {
 	case err != nil:
 		d.fail("certificate", "see Certificate renewal in the runbook", "%v", err)
 	case d.until.IsZero():
-		d.warn("certificate", "look it up in MH's portal", "its end is not known")
+		d.warn("certificate", "look the day up in MH's portal", "the day on which it ends is not known")
 	case d.until.Sub(now) < certificateSoon:
 		d.warn("certificate", "ask MH for a new certificate; see Certificate renewal in the runbook",
-			"it ends on %s", dte.Date(d.until))
+			"ends on %s", dte.Date(d.until))
 	default:
 		d.ok("certificate", "valid until %s", dte.Date(d.until))
 	}
@@ -101,8 +102,8 @@ func (d *doctor) certificate() {
 
 // Limits of the disk.
 const (
-	freeWarn   = 4                     // warns below this many reserves; nothing new is issued below the reserve
-	fsyncSlow  = 25 * time.Millisecond // the median of fsyncTries
+	freeWarn   = 4                     // doctor warns if less than this many times disk_reserve is free
+	fsyncSlow  = 25 * time.Millisecond // doctor warns if the median of fsyncTries synced writes takes longer
 	fsyncTries = 25
 )
 
@@ -114,7 +115,7 @@ func (d *doctor) disk() {
 		return
 	}
 	free := int64(min(s.Bavail*uint64(s.Bsize), math.MaxInt64))
-	const room = "make room, or move the data to a larger disk; dtectl backup and an archive elsewhere come first"
+	const room = "free some space, or move the data to a larger disk, after dtectl backup to another medium"
 	switch {
 	case free < int64(d.cfg.DiskReserve):
 		d.fail("disk", room, "%s free at %s: below disk_reserve (%s) nothing new is issued", term.Bytes(free), folder,
@@ -140,7 +141,8 @@ func (d *doctor) disk() {
 	case dataErr != nil || markErr != nil:
 		d.fail("mark", "see whether its medium is mounted", "%v", errors.Join(dataErr, markErr))
 	case data == mark:
-		d.warn("mark", "put the mark on a second medium (mark in the configuration): the two should not die together",
+		d.warn("mark",
+			"put the mark on a second medium (mark in the configuration): one disk's death must not take both",
 			"the high-water mark lies on the store's own disk")
 	default:
 		d.ok("mark", "lies on another device than the store")
@@ -155,7 +157,7 @@ func deviceOf(path string) (uint64, error) {
 	return uint64(info.Sys().(*syscall.Stat_t).Dev), nil
 }
 
-// timeSync measures synced appends as the store's log makes them: 9 KiB a document.
+// timeSync measures synced appends like those of the store's log, 9 KiB for a document.
 func timeSync(folder string) (middle, worst time.Duration, err error) {
 	f, err := os.CreateTemp(folder, ".doctor-*")
 	if err != nil {
@@ -183,7 +185,7 @@ const (
 	skewFail = 15 * time.Minute
 )
 
-// clock compares the box's clock with the last record and with MH's clock, where they are known.
+// clock compares the branch's clock with the store's last time and with MH's clock; a zero time is not known.
 func (d *doctor) clock(last, authority time.Time) {
 	const do = "set the clock and keep it with NTP (timedatectl); the appliance must not issue with a wrong date"
 	now := d.branchNow()
@@ -203,7 +205,7 @@ func (d *doctor) clock(last, authority time.Time) {
 		if slices.ContainsFunc(d.findings, func(f term.Finding) bool {
 			return f.Check == "authority" && f.Status == statusFail
 		}) {
-			d.ok("clock", alone, adminclient.Local(now)) // the finding "authority" says why
+			d.ok("clock", alone, adminclient.Local(now)) // the finding "authority" gives the reason
 			return
 		}
 		d.warn("clock", "see whether NTP runs (timedatectl)", alone, adminclient.Local(now))
@@ -211,31 +213,31 @@ func (d *doctor) clock(last, authority time.Time) {
 	}
 	switch skew := now.Sub(authority).Round(time.Second); {
 	case skew.Abs() > skewFail:
-		d.fail("clock", do, "%s is %v off MH's clock", adminclient.Local(now), skew)
+		d.fail("clock", do, "%s differs from MH's clock by %v", adminclient.Local(now), skew)
 	case skew.Abs() > skewWarn:
-		d.warn("clock", do, "%s is %v off MH's clock", adminclient.Local(now), skew)
+		d.warn("clock", do, "%s differs from MH's clock by %v", adminclient.Local(now), skew)
 	default:
 		d.ok("clock", "%s, within %v of MH's", adminclient.Local(now), skewWarn)
 	}
 }
 
-// remedies maps each check whose failure prevents a start to its remedy.
+// remedies maps each check that can prevent a start to the advice for its failure.
 var remedies = map[string]string{
 	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again: see " +
 		"Certificate in the runbook",
-	"authority":   "put MH's API password there: see Install in the runbook",
-	"admin token": "dtectl token admin makes another; restart dted to use it",
+	"authority":   "put the password of MH's API into that file: see Install in the runbook",
+	"admin token": "dtectl token admin makes a new admin token; restart dted to use it",
 	"tokens": "correct the file or revoke the token; if the file is lost, dtectl token new --new-file begins " +
-		"another, and every till gets a new token",
-	"tls": "dtectl tls new makes the box's own authority; a certificate of the company's is put where the " +
-		"configuration says",
-	"delivery": "correct the setting, or put the file where it says",
-	"fleet":    "correct the setting, or put the director's public key and the store's secret where it says",
-	"rules":    "correct the setting, or put central IT's public keys and bundles where it says",
+		"a new file, and every till gets a new token",
+	"tls": "dtectl tls new makes the box's own authority; put a certificate of the company into the " +
+		"configured files",
+	"delivery": "correct the setting, or put the file at the configured path",
+	"fleet":    "correct the setting, or put the director's public key and the store's secret at the configured paths",
+	"rules":    "correct the setting, or put central IT's public keys and bundles at the configured paths",
 	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
 }
 
-// files reads what a start reads, by the same code, and reports each refusal in the same words.
+// files reads the files that a start reads, by the same code, and reports the faults that would prevent a start.
 func (d *doctor) files(ctx context.Context) {
 	in, faults := d.cfg.Inputs(ctx, config.InputOptions{OpenKey: d.openKey})
 	for _, f := range faults {
@@ -291,18 +293,19 @@ func (d *doctor) listen() {
 	for _, l := range [][2]string{{"api.listen", d.cfg.API.Listen}, {"ops.listen", d.cfg.Ops.Listen}} {
 		listener, err := net.Listen("tcp", l[1])
 		if err != nil {
-			d.fail("listen", "ss -ltnp shows who has it; end that, or use another", "%v", config.Listening(l[0],
-				err))
+			d.fail("listen",
+				"ss -ltnp shows which process uses the address; end that process, or configure another address", "%v",
+				config.Listening(l[0], err))
 			continue
 		}
 		_ = listener.Close()
 	}
 }
 
-// tlsSoon: doctor warns this long before a listener's certificate ends; the box renews its own certificate earlier.
+// tlsSoon: doctor warns this long before a listener's certificate ends. The box renews its own certificate earlier.
 const tlsSoon = 21 * 24 * time.Hour
 
-// tls looks at the certificates of the listeners that are encrypted.
+// tls checks the certificates of the encrypted listeners.
 func (d *doctor) tls() {
 	if own := d.cfg.BoxAuthority(); d.cfg.OwnAuthority() {
 		if _, err := own.Authority(); err == nil { // otherwise files reports the error
@@ -319,14 +322,14 @@ func (d *doctor) tls() {
 			}
 			continue
 		}
-		file, do := l.Certificate, "put a new certificate and its key there: the appliance uses them without a restart"
+		file, do := l.Certificate, "replace the certificate and its key: the appliance uses them without a restart"
 		if file == "" {
 			file, do = d.cfg.BoxAuthority().ServerFile(), "dtectl tls new makes the box's own authority; a running "+
 				"appliance renews its certificate"
 		}
 		leaf, err := certificate.Read(file)
 		switch {
-		case err != nil: // the start makes the box's own certificate anew; files reports any other fault
+		case err != nil: // a start makes the box's own certificate; files reports other faults
 		case d.now().After(leaf.NotAfter):
 			d.fail("tls", do, "%s: the certificate ended on %s", name, dte.Date(leaf.NotAfter))
 		case leaf.NotAfter.Sub(d.now()) < tlsSoon:
@@ -337,12 +340,11 @@ func (d *doctor) tls() {
 	}
 }
 
-// reachBudget is how long doctor waits for an answer.
+// reachBudget is the time limit of a request to MH, to the chain's store, and to /readyz of the appliance.
 const reachBudget = 3 * time.Second
 
-// authority connects to MH as the appliance does, by the same code and within the same limit. It reports the step that
-// fails, or how long each step took, and returns MH's clock; zero when the answer has no date. It sends no credentials
-// and no document.
+// authority connects to MH with the appliance's own code and time limit. It reports the step that fails, or how long
+// each step took. It returns MH's time, or zero if the answer has no date. It sends no credentials and no document.
 func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	u, err := url.Parse(d.cfg.Authority.URL)
 	if err != nil || u.Hostname() == "" {
@@ -358,7 +360,7 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	}
 	if len(steps.Certificate) > 0 {
 		if end := steps.Certificate[0].NotAfter; end.Sub(d.now()) < 7*24*time.Hour {
-			d.warn("authority", "MH must renew it; the branch cannot", "MH's TLS certificate ends on %s", dte.Date(end))
+			d.warn("authority", "only MH can renew the certificate", "MH's TLS certificate ends on %s", dte.Date(end))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachBudget)
@@ -372,12 +374,12 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	began := time.Now()
 	resp, err := way.RoundTrip(req)
 	if err != nil {
-		d.fail("authority", "see whether a proxy is in the way, or MH is down; meanwhile documents go out in "+
+		d.fail("authority", "see whether a proxy blocks the request, or MH is down; meanwhile documents go out in "+
 			"contingency", "no answer: %v", err)
 		return clock
 	}
 	_ = resp.Body.Close()
-	// Any status will do: an HTTP server answers there.
+	// Any status is good enough: an HTTP server answers at this address.
 	d.connected(u.Host, steps, way.Limit(), time.Since(began))
 	if clock, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
 		return time.Time{}
@@ -387,8 +389,8 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 
 // unconnected reports the step that failed.
 func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err error) {
-	what, do := "connection", "see whether a firewall is in the way, or MH is down; meanwhile documents go out in "+
-		"contingency"
+	what, do := "connection", "see whether a firewall blocks the connection, or MH is down; meanwhile documents go "+
+		"out in contingency"
 	switch steps.Failed {
 	case "lookup":
 		what, do = "name", "see whether the branch has Internet and its name server answers; meanwhile documents go "+
@@ -401,15 +403,15 @@ func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err erro
 	d.fail("authority", do, "%s: %v; %s (authority.connect_timeout %v)", what, err, times(steps), limit)
 	if took > limit*9/10 {
 		d.warn("authority", "raise authority.connect_timeout, if the link is slow and not dead",
-			"the connection took its whole time, %v", limit)
+			"the connection used the whole time limit, %v", limit)
 	}
 }
 
 // connected reports how long each step took, and warns of a link that takes more than half of the limit.
 func (d *doctor) connected(host string, steps connpool.Steps, limit, answer time.Duration) {
 	if total := steps.Lookup + steps.TCP + steps.TLS; total > limit/2 {
-		d.warn("authority", "raise authority.connect_timeout, or see why the link is slow: beyond it the branch goes "+
-			"into contingency",
+		d.warn("authority", "raise authority.connect_timeout, or see why the link is slow: after that time the branch "+
+			"goes into contingency",
 			"%s answers, but connecting takes %v of the %v of authority.connect_timeout: %s", host,
 			total.Round(time.Millisecond), limit, times(steps))
 		return

@@ -31,13 +31,13 @@ func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	return err
 }
 
-// doctor makes the checks, in the order in which a person mends the faults, and collects the findings.
+// doctor makes the checks in the order in which a person should mend the faults, and collects the findings.
 type doctor struct {
 	findings []term.Finding
 	cfg      *config.Config
 	now      func() time.Time
 	openKey  func(sealed, passphrase []byte) (*sign.Key, error)
-	until    time.Time // end of the certificate that contained the sealed key; zero: not known
+	until    time.Time // end of MH's certificate of the signing key; zero: not known
 	held     heldRules
 }
 
@@ -52,7 +52,7 @@ func (d *doctor) examine(ctx context.Context, path string) {
 	d.clock(last, d.authority(ctx))
 }
 
-// branchNow returns the branch's clock. TLS checks use the box's clock, as clients do for the certificate.
+// branchNow returns the branch's time, see Config.Now. The checks of TLS use the box's clock, like TLS clients.
 func (d *doctor) branchNow() time.Time {
 	if d.cfg == nil { // the configuration cannot be read
 		return d.now()

@@ -116,7 +116,7 @@ func TestDoctor(t *testing.T) {
 		"no token": {func() {
 			p.Must((&config.TokenFile{Secret: config.Secret()}).Save(
 				p.Config.Tokens))
-		}, statusWarn, "tokens", "none"},
+		}, statusWarn, "tokens", "no active token"},
 		"token file garbled": {func() { p.Must(config.WriteFile(p.Config.Tokens, []byte("?"))) }, statusFail,
 			"tokens", ""},
 		"wrong passphrase": {func() { p.Must(config.WriteFile(p.Config.Key.PassphraseFile, []byte("x"))) },
@@ -128,13 +128,13 @@ func TestDoctor(t *testing.T) {
 		"certificate ended": {func() { p.now = p.now.AddDate(2, 0, 0); p.date = p.now }, statusFail,
 			"certificate", "ended"},
 		"clock off": {func() { p.date = p.now.Add(time.Hour) }, statusFail, "clock",
-			"-1h0m0s off"},
+			"by -1h0m0s"},
 		"clock a little off": {func() { p.date = p.now.Add(-2 * time.Minute) }, statusWarn, "clock",
-			"2m0s off"},
+			"by 2m0s"},
 		"rule altered": {func() { p.Must(os.WriteFile(p.At("rules/x.dterule"), []byte("?"), 0o600)) },
 			statusFail, "rules", "x.dterule"},
 		"rule not yet valid": {func() { p.rule("dte01", "01", bundle.Window{From: p.day(10)}) }, statusFail,
-			"rules", "none is valid today"},
+			"rules", "no rule is valid today"},
 		"no rules": {func() { p.Must(os.Remove(p.At("rules/dte01.dterule"))) }, statusFail,
 			"rules", "no bundle"},
 		"TLS without a certificate": {func() { p.configure("listen = \"127.0.0.1:0\"", "listen = \"0.0.0.0:0\"") },
@@ -289,7 +289,7 @@ func TestDoctor_MovedMark(t *testing.T) {
 	p.Must(err, os.Mkdir("medium", 0o700), config.WriteFile("dted.toml", []byte(strings.Replace(string(text),
 		`mark = "mark"`, `mark = "medium/mark"`, 1))))
 	t.Chdir(t.TempDir())
-	want := "the store's mark is " + p.At("mark") + ": dtectl recover brings it here"
+	want := "the store's mark is " + p.At("mark") + ": dtectl recover moves it here"
 	for _, f := range p.examine().findings {
 		if f.Check == "store" && f.Do == want {
 			return

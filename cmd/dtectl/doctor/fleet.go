@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// fleet reads the chain's store: whether the store lets this box in, and which box holds the branch.
+// fleet checks that the chain's store admits this box, and that the branch's latest enrolment names this box.
 func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	const check = "fleet"
 	c := d.cfg.Fleet
@@ -39,26 +39,27 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 			break
 		}
 		if archive.Refuses(err) {
-			d.warn(check, "correct what it names: the key, the secret, the region or the bucket of [fleet.store], the "+
-				"bucket's policy, or the room in the store; the branch sells without it", "%s: %v", c.Store.Endpoint,
-				err)
+			d.warn(check, "correct the setting that the error names: access_key, the secret, region or bucket of "+
+				"[fleet.store], the bucket's policy or quota; the branch sells without the store", "%s: %v",
+				c.Store.Endpoint, err)
 			return
 		}
 		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
-			d.warn(check, "see whether the store is there and takes this box's secret; the branch sells without",
+			d.warn(check,
+				"see whether the store runs and accepts this box's secret; the branch sells without the store",
 				"%s: the store does not answer: %v", c.Store.Endpoint, err)
 			return
 		}
 		e, err := d.cfg.Chain().OpenEnrolment(held.Data, in.Directors, c.Branch, epoch)
 		if errors.Is(err, fleetproto.ErrSignature) {
-			d.warn(check, "was the director's key changed? the key that signed it belongs in fleet.director_key, or "+
-				"enrol the box again; else find out who wrote it",
+			d.warn(check, "if the director's key was changed, add the old key to fleet.director_key, or enrol the box "+
+				"again; otherwise find out who wrote this enrolment",
 				"epoch %d of branch %s: %v", epoch, c.Branch, err)
 			continue
 		}
 		if err != nil {
-			d.warn(check, "find out who wrote it: only the store's owner can delete it", "epoch %d of branch %s: %v",
-				epoch, c.Branch, err)
+			d.warn(check, "find out who wrote this enrolment: only the store's owner can delete it",
+				"epoch %d of branch %s: %v", epoch, c.Branch, err)
 			continue
 		}
 		last = e
@@ -66,12 +67,12 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	points := d.cfg.ChainPoints()
 	switch {
 	case last == nil:
-		d.fail(check, "enrol it at the centre: dtectl fleet enrol",
-			"branch %s of group %s: no box is enrolled, and it numbers nothing; this one's fingerprint is %s", c.Branch,
-			c.Group, own)
+		d.fail(check, "enrol this box at the centre: dtectl fleet enrol",
+			"branch %s of group %s: no box is enrolled, and nothing is numbered; this box's fingerprint is %s",
+			c.Branch, c.Group, own)
 	case !last.BoxKeyOf().Public.Equal(public):
-		d.fail(check, "correct fleet.branch, or enrol this box in the other's place at the centre",
-			"branch %s: another box has it (epoch %d, fingerprint %s); this one's is %s, and it numbers nothing",
+		d.fail(check, "correct fleet.branch, or enrol this box in the other box's place at the centre",
+			"another box has branch %s (epoch %d, fingerprint %s); this box's fingerprint is %s: it numbers nothing",
 			c.Branch, last.Epoch, fleetproto.Fingerprint(last.BoxKeyOf().Public), own)
 	case len(fleetproto.Unnamed(points, last.Points)) > 0:
 		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or "+
@@ -84,7 +85,8 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	d.shipping(ctx)
 }
 
-// shipping reports which data of the branch outlives its box, and whether a rebuild today would be complete.
+// shipping reports which of the branch's data would survive the loss of its box, and whether a rebuild of the store
+// from the chain's store would be complete.
 func (d *doctor) shipping(ctx context.Context) {
 	const check = "shipping"
 	s := &adminclient.Status{}

@@ -19,16 +19,15 @@ import (
 	"dtegate/storage"
 )
 
-// Doctor judges the rules on the branch's shelf; the rules folder counts only before the branch has rules.
+// Doctor judges the rules in the branch's store. The rules folder counts only while the store has no rules.
 
-// heldRules is what the store's own list of rules says. Without live and coming rules, the branch has none yet or does
-// not list them.
+// heldRules summarises the store's list of rules. It is empty before the first start, and if the list cannot be read.
 type heldRules struct {
 	live, coming []string       // in the list's order
 	signers      map[string]int // number of rules, by signer
 }
 
-// headings maps the code of an appliance that issues nothing to the runbook's heading.
+// headings maps the code of /readyz, when the appliance issues nothing, to the runbook's heading.
 var headings = map[string]string{
 	"BOX_REPLACED": "Box replaced",
 	"CLOCK_WRONG":  "Clock wrong",
@@ -47,7 +46,7 @@ func headingFor(why string) string {
 	return cmp.Or(headings[code], headings["UNAVAILABLE"])
 }
 
-// running asks an appliance that has the store open whether it can issue, and which rules it has.
+// running asks the running appliance whether it can issue, and which rules it has.
 func (d *doctor) running(ctx context.Context) {
 	d.ok("store", "%s is open in the appliance, which checks it itself", d.cfg.Data)
 	address, client, err := adminclient.OwnListener(d.cfg, "ops")
@@ -73,12 +72,12 @@ func (d *doctor) running(ctx context.Context) {
 	d.runningStatus(ctx)
 	var list rulestore.Listing
 	if err := adminclient.AskOwn(ctx, d.cfg, http.MethodGet, "/admin/rules", nil, &list); err != nil {
-		return // without the list, rules checks the folder
+		return // without the list, the method rules checks the folder
 	}
 	d.listed(&list)
 }
 
-// listed judges the bundles that the store holds, as a running appliance or the store itself lists them.
+// listed judges the store's list of bundles.
 func (d *doctor) listed(list *rulestore.Listing) {
 	for _, r := range list.Rules {
 		switch {
@@ -94,7 +93,7 @@ func (d *doctor) listed(list *rulestore.Listing) {
 		}
 	}
 	for _, n := range list.Notes {
-		d.warn("rules", "see whether it is wanted: dtectl rules list --all", "%s", n)
+		d.warn("rules", "see dtectl rules list --all", "%s", n)
 	}
 	if r := list.Return; r != nil && r.Acknowledged == nil {
 		goesOn := slices.ContainsFunc(list.Rules, func(b rulestore.ShownBundle) bool {
@@ -104,7 +103,7 @@ func (d *doctor) listed(list *rulestore.Listing) {
 	}
 }
 
-// rejected reports MH's decisions on the documents and events that a rule in force made.
+// rejected reports how many documents and events of a rule in force MH has refused.
 func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	const format = "MH refused %d of the last %d documents or events of %s"
 	switch {
@@ -116,7 +115,7 @@ func (d *doctor) rejected(rule string, o dte.Outcomes) {
 	}
 }
 
-// returned warns that the branch itself went back to an earlier rule; somebody must acknowledge the return.
+// returned warns of an automatic return to an earlier rule that nobody has acknowledged.
 func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string) {
 	since := "another rule has taken over since then"
 	if goesOn {
@@ -132,17 +131,17 @@ func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; see " +
 		"Rule refused in the runbook"
 	switch why {
-	case "damaged": // by the disk, or by somebody who wrote to the store: fsck shows which
-		do = repairRemedy + "; where fsck finds no damage, " + do
+	case "damaged": // by the disk, or by somebody who wrote to the store: fsck finds only damage by the disk
+		do = repairRemedy + "; if fsck finds no damage, " + do
 	case "unvouched":
-		do = "if it is central IT's, have it pushed again, signed by the keys that this box pins; if nobody knows " +
-			"it, somebody wrote to the backup or the store: see Rule refused in the runbook"
+		do = "if the rule is central IT's, have it pushed again, signed by the keys that this box pins; if nobody " +
+			"knows it, somebody wrote to the backup or the store: see Rule refused in the runbook"
 	}
 	d.fail("rules", do, "%s is %s and computes nothing; the branch goes on with the newest other rule: %s", name, why,
 		text)
 }
 
-// signed counts a rule under the signer that vouches for it.
+// signed counts a rule for its signers, or for the box that vouches for it.
 func (h *heldRules) signed(vouched string, by []string) {
 	who := strings.Join(by, ", ")
 	if vouched == "box" {
@@ -154,7 +153,7 @@ func (h *heldRules) signed(vouched string, by []string) {
 	h.signers[who]++
 }
 
-// stopped reads the shelf and the acts of a store that no process has open.
+// stopped judges the rules and the acts of a stopped appliance's store.
 func (d *doctor) stopped(s *storage.Store) {
 	if _, err := d.cfg.Rules.Pinned(); err != nil {
 		return // the check of the files reports the error
@@ -176,16 +175,16 @@ func (d *doctor) stopped(s *storage.Store) {
 // rulesSoon is how far doctor looks ahead: it warns of rules that end without a successor, and lists rules that begin.
 const rulesSoon = 45 * 24 * time.Hour
 
-// inForce judges a rule's place on the shelf: in force today, coming soon, or ending without a successor.
+// inForce lists a rule that is in force or begins soon, and reports a rule that ends without a successor.
 func (d *doctor) inForce(r *rulestore.ShownBundle) {
 	name, soon := strings.TrimSpace(r.Kind+" "+r.Document), dte.Date(d.branchNow().Add(rulesSoon))
 	switch {
 	case r.Expired:
-		d.fail("rules", "have central IT push its successor", "%s: ended on %s, and nothing has followed", name,
+		d.fail("rules", "have central IT push its successor", "%s: ended on %s, and has no successor", name,
 			r.Expires)
 	case r.Expires != "" && r.Expires <= soon:
-		d.warn("rules", "have central IT push its successor before", "%s: ends on %s, and nothing follows", name,
-			r.Expires)
+		d.warn("rules", "have central IT push its successor before that day", "%s: ends on %s, and has no successor",
+			name, r.Expires)
 	}
 	switch {
 	case r.Kind == "catalogue":
@@ -196,8 +195,8 @@ func (d *doctor) inForce(r *rulestore.ShownBundle) {
 	}
 }
 
-// rules verifies every bundle of the folder, and lists the rules that are valid: those of the shelf, and before the
-// first start those of the folder.
+// rules verifies every bundle in the rules folder, and lists the rules that are valid today: the rules in the store, or
+// before the first start the rules in the folder.
 func (d *doctor) rules() {
 	keys, err := d.cfg.Rules.Pinned()
 	if err != nil {
@@ -214,7 +213,8 @@ func (d *doctor) rules() {
 		}
 		if err != nil {
 			bad = true
-			d.fail("rules", "have central IT push it again, or take the file away", "rule bundle %s: %v", path, err)
+			d.fail("rules", "have central IT push the bundle again, or remove the file", "rule bundle %s: %v", path,
+				err)
 			continue
 		}
 		m := &b.Manifest
@@ -242,7 +242,7 @@ func (d *doctor) rules() {
 	default:
 		for _, name := range slices.Sorted(maps.Keys(valid)) {
 			if live = append(live, name); !valid[name] {
-				d.fail("rules", "have central IT push one that is", "%s: none is valid today", name)
+				d.fail("rules", "have central IT push a valid rule", "%s: no rule is valid today", name)
 				live = live[:len(live)-1]
 			}
 		}

@@ -12,10 +12,10 @@ import (
 	"dtegate/storage"
 )
 
-// repairRemedy is what to do about a damaged store.
+// repairRemedy is the advice for a damaged store.
 const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
 
-// store checks the store and returns the latest time in it; zero when that is not known.
+// store checks the store and returns the latest time in the store, or zero if that is not known.
 func (d *doctor) store(ctx context.Context) (last time.Time) {
 	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
 	switch {
@@ -24,11 +24,11 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		return last
 	case errors.Is(err, storage.ErrNoStore):
 		d.fail("store", "if this branch has sold before: dtectl recover makes its store from the second copy, from "+
-			"what it shipped to the chain's store, or from a "+
-			"backup; for a branch that never sold: dtectl init makes an empty one, once", "%v", err)
+			"the copy that it shipped to the chain's store, or from a backup; for a branch that never sold: dtectl "+
+			"init makes an empty store, once", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrLayout):
-		d.fail("store", "install the version that wrote it; the runbook tells more under Install", "%v", err)
+		d.fail("store", "install the version that wrote the store; see Install in the runbook", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrCorrupt):
 		d.fail("store", repairRemedy, "%v", err)
@@ -51,7 +51,7 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	d.stoppedBackup(s)
 	d.read(s.LastReading())
 	if err := d.cfg.CheckRehearsal(s.LastID()); err != nil {
-		d.fail("store", "dtectl init makes a store of its own for each", "%v", err)
+		d.fail("store", "use two stores: dtectl init makes a store", "%v", err)
 	}
 	d.listen()
 	d.witnesses(s)
@@ -63,27 +63,27 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 	return last
 }
 
-// markRemedy returns what to do about the configured mark.
+// markRemedy returns the advice for a mark that is missing or wrong.
 func markRemedy(s *storage.Store, m storage.MarkState) string {
-	const anew = "; if the store's own mark cannot be found, dtectl recover proves the store and makes another"
+	const anew = "; if the store's own mark cannot be found, dtectl recover checks the store and makes a new mark"
 	if m.Used != "" && m.Used != m.Path {
 		at, err := s.LookAtMark(m.Used)
 		if err == nil && (at.Kind == storage.MarkSound || at.Kind == storage.MarkAhead) {
-			return "the store's mark is " + m.Used + ": dtectl recover brings it here"
+			return "the store's mark is " + m.Used + ": dtectl recover moves it here"
 		}
 	}
 	switch m.Kind {
 	case storage.MarkMissing:
 		return "mount its medium, or name the right path in the configuration" + anew
 	case storage.MarkOld:
-		return "the store knows a newer mark than this file: find the newest" + anew
+		return "the store has used a newer mark than this file: find the newest mark" + anew
 	case storage.MarkForeign:
-		return "that medium belongs to another box: put the right one in" + anew
+		return "that medium belongs to another box: put in the right medium" + anew
 	case storage.MarkUnreadable:
 		return "see whether the medium is dying" + anew
 	}
-	return "the mark is right and the store is old: find the right disk; dtectl recover takes what the other media " +
-		"have, and shows what is lost"
+	return "the mark is right and the store is an old copy: find the right disk, or take the documents of the other " +
+		"media with dtectl recover, which shows the loss"
 }
 
 // Limits of the alerts DTENotProtected and DTEMark: doctor and monitoring judge a box by the same limits.
@@ -97,9 +97,9 @@ func (d *doctor) backedUp(at time.Time) {
 	const do = "dtectl backup DIR, at night while the branch sells; see Backup old in the runbook"
 	switch {
 	case at.IsZero():
-		d.warn("backup", do, "this store has no backup that was checked to its last row")
+		d.warn("backup", do, "this store has no checked backup")
 	case d.branchNow().Sub(at) > backupLate:
-		d.warn("backup", do, "none for three days: the latest is of %s", adminclient.Local(at))
+		d.warn("backup", do, "no backup for three days: the latest is of %s", adminclient.Local(at))
 	default:
 		d.ok("backup", "the latest is of %s", adminclient.Local(at))
 	}
@@ -115,29 +115,30 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 	}
 }
 
-// markOf reports the mark if its last successful proof by the appliance is older than proofLate.
+// markOf reports the mark if the appliance has not read it without a fault for proofLate.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
-			"since %s it lacks what was written to it: the next start will refuse the store", adminclient.Local(proved))
+			"not readable as it was written since %s: the next start will refuse the store", adminclient.Local(proved))
 	}
 }
 
-// scrubLate is the age of the last complete reading from which doctor warns; the appliance reads everything every day.
+// scrubLate: doctor warns if the last complete reading is older. The appliance reads everything once a day.
 const scrubLate = 7 * 24 * time.Hour
 
-// witnesses checks what other media know about a store that no process has open.
+// witnesses reports the documents of a stopped appliance's other media that its store lacks, and checks the second
+// copy.
 func (d *doctor) witnesses(s *storage.Store) {
-	const do = "dtectl recover takes what the medium has of the same history, and shows what is lost"
+	const do = "dtectl recover takes the missing documents from the medium, and shows the loss"
 	for _, w := range s.Behind() {
 		d.fail("store", do, "nothing is numbered: %v", &w)
 	}
 	held, err := s.Held()
 	if err != nil {
-		d.fail("store", "dtectl fsck", "which series are held cannot be read: %v", err)
+		d.fail("store", "dtectl fsck", "the list of held series cannot be read: %v", err)
 	}
 	for _, w := range held {
-		d.fail("store", "find the last number of the series, then dtectl recover", "nothing is numbered: %v", &w)
+		d.fail("store", "find the last number of the series, then run dtectl recover", "nothing is numbered: %v", &w)
 	}
 	if d.cfg.SecondCopy == "" {
 		return
@@ -147,13 +148,13 @@ func (d *doctor) witnesses(s *storage.Store) {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, storage.ErrNotMounted):
 		d.warn("second copy", "mount its medium", "%v", err)
 	case errors.Is(err, storage.ErrNoStore):
-		d.warn("second copy", "move it away, or put the right card in: the appliance begins a new one by itself",
+		d.warn("second copy", "move the copy away, or put in the right card: the appliance begins a new copy by itself",
 			"%s: %v", d.cfg.SecondCopy, err)
 	case err != nil:
-		d.warn("second copy", "the appliance writes it anew from the store; if that happens again, replace the "+
+		d.warn("second copy", "the appliance writes the copy again from the store; if that happens again, replace the "+
 			"medium", "%v", err)
 	case !c.There:
-		d.warn("second copy", "start the appliance: it writes one", "there is none in %s yet", d.cfg.SecondCopy)
+		d.warn("second copy", "start the appliance: it writes the copy", "there is no copy in %s yet", d.cfg.SecondCopy)
 	case c.Witness != nil && s.Behind() == nil && s.Restored() == nil:
 		d.fail("second copy", do, "%v", c.Witness)
 	default:
@@ -161,28 +162,29 @@ func (d *doctor) witnesses(s *storage.Store) {
 	}
 }
 
-// scrubbed reports when the copy was last read through, and which segments are bad.
+// scrubbed reports when the second copy was last read completely, and which segments are bad.
 func (d *doctor) scrubbed(c storage.Scrub) {
 	const replace = "replace the medium: dtectl doctor and the log name the segments"
 	switch {
 	case len(c.Bad) > 0:
-		d.fail("second copy", replace, "%d bad segments could not be written anew: %s", len(c.Bad), strings.Join(c.Bad,
+		d.fail("second copy", replace, "%d bad segments could not be written again: %s", len(c.Bad), strings.Join(c.Bad,
 			"; "))
 	case c.Last.IsZero():
 		d.ok("second copy", "not read through yet: the appliance does that a few minutes after its start, then every "+
 			"day")
 	case d.branchNow().Sub(c.Last) > scrubLate:
-		d.warn("second copy", "let the appliance run; see its log for why it does not come to it",
+		d.warn("second copy", "let the appliance run; its log has the reason for the delay",
 			"last read through on %s", adminclient.Local(c.Last))
 	case c.Found > 0:
-		d.warn("second copy", replace, "last read through on %s; %d bad segments since it was begun, %d written anew",
+		d.warn("second copy", replace,
+			"last read through on %s; %d bad segments since the copy began, %d written again",
 			adminclient.Local(c.Last), c.Found, c.Mended)
 	default:
 		d.ok("second copy", "last read through on %s, %d segments, none bad", adminclient.Local(c.Last), c.Segments)
 	}
 }
 
-// read reports when the appliance last read the store's tables through, and what it found.
+// read reports when the appliance last read all tables of the store, and how many were damaged.
 func (d *doctor) read(r storage.Reading) {
 	switch {
 	case r.Damaged > 0:
@@ -190,7 +192,7 @@ func (d *doctor) read(r storage.Reading) {
 	case r.At.IsZero():
 		d.ok("store", "not read through yet: the appliance does that ten minutes after its start, then every day")
 	case d.branchNow().Sub(r.At) > scrubLate:
-		d.warn("store", "let the appliance run; see its log for why it does not come to it", "last read through on %s",
+		d.warn("store", "let the appliance run; its log has the reason for the delay", "last read through on %s",
 			adminclient.Local(r.At))
 	default:
 		d.ok("store", "last read through on %s, nothing damaged", adminclient.Local(r.At))
@@ -201,7 +203,7 @@ func (d *doctor) read(r storage.Reading) {
 func (d *doctor) runningStatus(ctx context.Context) {
 	s, err := adminclient.AskStatus(ctx, d.cfg)
 	if err != nil {
-		return // running has reported what /readyz answers
+		return // the method running has already reported a failure
 	}
 	if r := s.Refused; r != nil {
 		d.fail("authority", "set a new password in MH's portal, then as root: "+strings.ReplaceAll(r.Do, "\n", "; ")+

@@ -1,5 +1,5 @@
-// Package setup makes what a new box needs: the sealed key, the store, the tokens, the certificates of the LAN. Its
-// verbs are dtectl init, token and tls.
+// Package setup contains dtectl init, token and tls. They make the parts of a new box: the sealed key, the store, the
+// tokens, and the certificates for the LAN.
 package setup
 
 import (
@@ -52,7 +52,7 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if err := Prepare(cfg, key, !c.NoStore); err != nil {
 		return err
 	}
-	// If the password file is missing or cannot be read here, doctor and the start report it.
+	// Doctor and the start report a missing or unreadable password file.
 	if password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile); err == nil {
 		if err := DoubtPassword(cfg.Authority.PasswordFile, password); err != nil {
 			term.Printf("warning  %v; %s\n", err, DoubtedPassword)
@@ -72,11 +72,11 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// askFor is how long init waits for the chain's store.
+// askFor is the time limit of neverSold's requests to the chain's store.
 const askFor = 30 * time.Second
 
-// neverSold returns an error if the chain's store has something that a box of this branch shipped: an empty store would
-// use that box's numbers again, from 1.
+// neverSold returns an error if the chain's store contains a copy that a box of this branch shipped: a new, empty store
+// would use the numbers of that box again, from 1.
 func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	if cfg.Fleet == nil {
 		return nil
@@ -106,9 +106,9 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// Prepare seals the key, makes the token file, the admin token, the box's key and the LAN's authority, and creates the
-// store, in this order: the store comes last, so that an attempt that failed half-way can be repeated. If store is
-// false, it makes everything except the store.
+// Prepare seals the signing key, makes the token file, the admin token, the box's key and the box's own certificate
+// authority, and, if store is true, creates the store. The store comes last, so that an attempt that failed half-way
+// can be repeated.
 func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if _, err := os.Stat(cfg.Data); err == nil && store {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
@@ -153,8 +153,8 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	return nil
 }
 
-// ReadKey reads the signing key and the certificate's data from MH's certificate file or a PEM. A PEM has no such data:
-// certificate is nil.
+// ReadKey reads the signing key from MH's certificate file or from a PEM. certificate is nil for a PEM, which contains
+// only the key.
 func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certificate, err error) {
 	data, err := adminclient.ReadNamed(path)
 	if err != nil {
@@ -177,8 +177,8 @@ func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certif
 	case errors.Is(err, sign.ErrPassword) && len(password) == 0:
 		err = errors.New("MH's certificate has a password: give it in a file with --certificate-password")
 	case errors.Is(err, sign.ErrPassword):
-		err = fmt.Errorf("%w: it is the one chosen for the private key when the certificate was made in MH's portal, "+
-			"neither that of MH's API nor that of the portal", err)
+		err = fmt.Errorf("%w: use the password chosen for the private key when the certificate was made in MH's "+
+			"portal, not the password of MH's API or of the portal", err)
 	case errors.Is(err, sign.ErrCertificate):
 		err = fmt.Errorf("%w: take the file from MH's portal again and copy it as it is, no editor and no mail may "+
 			"have altered it", err)
@@ -186,16 +186,16 @@ func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certif
 	return nil, nil, err
 }
 
-// CheckCertificate returns why MH would refuse a certificate's signatures: the certificate is another taxpayer's, or
-// not valid now. MH's own signer checks neither; MH does, after the sale.
+// CheckCertificate returns why MH would refuse the certificate's signatures: the certificate belongs to another
+// taxpayer, or is not valid now. MH's own signing program checks neither; MH refuses the document after the sale.
 func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	switch {
 	case c.NIT != nit:
-		return fmt.Errorf("the certificate is of NIT %s, the configuration names %s (issuer.nit): install the "+
-			"issuer's own", dte.FormatNIT(c.NIT), dte.FormatNIT(nit))
+		return fmt.Errorf("the certificate belongs to NIT %s, the configuration names %s (issuer.nit): install the "+
+			"issuer's own certificate", dte.FormatNIT(c.NIT), dte.FormatNIT(nit))
 	case !c.NotAfter.IsZero() && now.After(c.NotAfter):
-		return fmt.Errorf("the certificate ended on %s: MH refuses what it signs; make a new one in MH's portal of "+
-			"the same ambiente, and give its file", dte.Date(c.NotAfter))
+		return fmt.Errorf("the certificate ended on %s: MH refuses its signatures; make a new certificate in MH's "+
+			"portal of the same ambiente, and give its file", dte.Date(c.NotAfter))
 	case now.Before(c.NotBefore):
 		return fmt.Errorf("the certificate begins on %s, and this box's clock says %s: see whether the clock is right "+
 			"(timedatectl)", dte.Date(c.NotBefore), dte.Date(now))
@@ -203,7 +203,8 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	return nil
 }
 
-// DoubtPassword returns why the contents of a file are probably not MH's API password; nil if they have its form.
+// DoubtPassword returns why the password in a file is probably not the password of MH's API; nil if it has the right
+// form.
 func DoubtPassword(file, password string) error {
 	if err := authority.CheckPassword(password); err != nil {
 		return fmt.Errorf("authority.password_file: %s does not look like the password of MH's API, which has 13 to "+
@@ -212,7 +213,7 @@ func DoubtPassword(file, password string) error {
 	return nil
 }
 
-// DoubtedPassword says what to do about a file that is probably not MH's API password.
+// DoubtedPassword is the advice for a file that probably does not contain the password of MH's API.
 const DoubtedPassword = "see whether it is the portal's password or the certificate's: the API has one of its own, " +
 	"and MH locks accounts after wrong ones"
 
@@ -251,8 +252,8 @@ func showTLS(own *certificate.Own) error {
 			" "))
 	for _, n := range own.Names {
 		if !certificate.May(authority, n) {
-			term.Printf("not covered  %s: the authority was made before; dtectl tls new --replace makes another, "+
-				"which the tills must trust anew\n", n)
+			term.Printf("not covered  %s: the authority is older than this name; dtectl tls new --replace makes a new "+
+				"authority, which the tills must trust anew\n", n)
 		}
 	}
 	return nil
@@ -262,7 +263,7 @@ type tlsNewCommand struct {
 	Replace bool `help:"Even if the box has an authority: it is put aside, and the tills must trust the new one."`
 }
 
-// Run makes an authority. The running appliance serves its certificate within a second.
+// Run makes an authority and a certificate. The running appliance serves the certificate within a second.
 func (c *tlsNewCommand) Run(cfg *config.Config) error {
 	own := cfg.BoxAuthority()
 	if _, err := os.Stat(own.Folder); c.Replace && err == nil {

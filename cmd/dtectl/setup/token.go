@@ -45,8 +45,8 @@ func (c *tokenNew) Run(cfg *config.Config) error {
 	}
 	made, token, err := NewToken(cfg, c.PointOfSale, c.Name, c.Permission)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: put it back from central IT's copy, or begin another with --new-file, and give every "+
-			"till a new token", err)
+		return fmt.Errorf("%w: put the file back from central IT's copy, or begin a new file with --new-file, and "+
+			"give every till a new token", err)
 	}
 	if err != nil {
 		return err
@@ -61,8 +61,7 @@ func (c *tokenNew) Run(cfg *config.Config) error {
 	return nil
 }
 
-// keepToken tells the operator what to do with a printed token.
-const keepToken = "it is shown this once: put it into the till, in a file that only the till's program reads (mode 600)"
+const keepToken = "the token is shown only this once: put it into a file that only the till's program reads (mode 600)"
 
 // withheld returns the permissions that a token lacks.
 func withheld(t *config.Token) []string {
@@ -87,11 +86,11 @@ func (c *tokenRotate) Run(cfg *config.Config) error {
 		return err
 	}
 	term.Printf("%s\n", token)
-	before := "ends now"
+	old := "ends now"
 	if !t.PreviousUntil.IsZero() {
-		before = "stays good until " + adminclient.Local(t.PreviousUntil)
+		old = "stays valid until " + adminclient.Local(t.PreviousUntil)
 	}
-	term.Fprintf(term.Err, "token %d (%s): the one before %s; %s\n", t.ID, t.Name, before, keepToken)
+	term.Fprintf(term.Err, "token %d (%s): the old token %s; %s\n", t.ID, t.Name, old, keepToken)
 	return nil
 }
 
@@ -104,8 +103,9 @@ type tokenGrant struct {
 func (c *tokenGrant) Run(cfg *config.Config) error {
 	for _, p := range c.Permission {
 		if !slices.Contains(config.Permissions, p) {
-			term.Fprintf(term.Err, "warning: no type of this program wants %s: it counts on a branch where a pushed "+
-				"bundle does; the others are %s\n", p, strings.Join(config.Permissions, ", "))
+			term.Fprintf(term.Err, "warning: no type of this program needs %s: the permission has an effect only "+
+				"where a pushed bundle needs it; the permissions of this program are %s\n", p,
+				strings.Join(config.Permissions, ", "))
 		}
 	}
 	return changeToken(cfg, func(f *config.TokenFile) (*config.Token, error) { return f.Grant(c.ID, c.Permission) })
@@ -126,7 +126,7 @@ func (c *tokenRevoke) Run(cfg *config.Config) error {
 	})
 }
 
-// changeToken changes a token and prints what it may do now.
+// changeToken changes a token and prints its permissions.
 func changeToken(cfg *config.Config, change func(*config.TokenFile) (*config.Token, error)) error {
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		t, err := change(f)
@@ -148,7 +148,7 @@ type tokenList struct {
 	JSON bool `help:"Write one JSON array."`
 }
 
-// Run prints one line for each token; the tokens themselves are not kept anywhere.
+// Run prints one line for each token. The file does not contain the tokens themselves.
 func (c *tokenList) Run(cfg *config.Config) error {
 	file, err := config.LoadTokens(cfg.Tokens)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *tokenList) Run(cfg *config.Config) error {
 	})
 }
 
-// lived describes a token's life in words.
+// lived describes when and by whom a token was made, rotated and revoked.
 func lived(t *config.Token, now time.Time) string {
 	var parts []string
 	add := func(what string, at time.Time, by string) {
@@ -171,7 +171,7 @@ func lived(t *config.Token, now time.Time) string {
 	add("", t.Made, t.MadeBy)
 	add("rotated ", t.Rotated, t.RotatedBy)
 	if t.PreviousUntil.After(now) {
-		add("the one before good until ", t.PreviousUntil, "")
+		add("old token valid until ", t.PreviousUntil, "")
 	}
 	add("revoked ", t.Revoked, t.RevokedBy)
 	return strings.Join(parts, ", ")
@@ -187,8 +187,8 @@ func (*tokenAdmin) Run(cfg *config.Config) error {
 	if err := config.WriteFile(cfg.Ops.AdminTokenFile, []byte(config.Secret()+"\n")); err != nil {
 		return err
 	}
-	term.Printf("admin token  %s\nnext         systemctl restart dted: a running appliance goes on with the one "+
-		"before\n", cfg.Ops.AdminTokenFile)
+	term.Printf("admin token  %s\nnext         systemctl restart dted: a running appliance accepts only the old "+
+		"token\n", cfg.Ops.AdminTokenFile)
 	return nil
 }
 

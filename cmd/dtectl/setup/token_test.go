@@ -57,7 +57,7 @@ func TestToken_New(t *testing.T) {
 		t.Errorf("%v %v %d", info, err, len(file.Tokens))
 	}
 	text, err = both(func() error { return (&tokenRotate{ID: file.Tokens[0].ID, Grace: time.Hour}).Run(b.Config) })
-	if err != nil || !strings.Contains(text, "the one before stays good until ") {
+	if err != nil || !strings.Contains(text, "the old token stays valid until ") {
 		t.Errorf("%s %v", text, err)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"dtegate/engine/record"
 )
 
-// unsaid begins a text that the author of a new type still has to write: no bundle is built with it.
+// unsaid begins a placeholder that the author of a new type must replace. A bundle with a placeholder is not built.
 const unsaid = "TO SAY: "
 
-// NewType makes the folder of a type of document from MH's JSON Schema of it: plugins/<name> with the module, and a
-// generation with its first case. A text that begins with unsaid marks what the schema does not say. document is the
-// type's number in CAT-002.
+// NewType makes the folder plugins/<name> of a type of document from MH's JSON Schema: the module's source, and one
+// generation with a first golden case. A placeholder (see unsaid) marks each text that the schema cannot supply.
+// document is the type's number in CAT-002.
 func NewType(folder, document string, schema []byte) (files []string, err error) {
 	s, err := dte.Parse(schema)
 	if err != nil {
@@ -30,11 +30,11 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	}
 	t := &newType{schema: s, name: filepath.Base(folder), document: document}
 	for _, part := range []string{"identificacion", "emisor", "cuerpoDocumento", "resumen"} {
-		if !t.of(part).Exists() {
-			return nil, fmt.Errorf("the schema has no %s: it is not a document of MH's", part)
+		if !t.part(part).Exists() {
+			return nil, fmt.Errorf("the schema has no %s: it is not MH's schema of a document", part)
 		}
 	}
-	version, _ := t.of("identificacion").Get("properties").Get("version").Get("const").Int()
+	version, _ := t.part("identificacion").Get("properties").Get("version").Get("const").Int()
 	generation := fmt.Sprintf("v%d", max(1, version))
 	t.read()
 	for _, f := range [][2]string{
@@ -60,22 +60,23 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 	return files, nil
 }
 
-// newType is what NewType reads from the schema of a type.
+// newType is the description of a type that NewType reads from the schema.
 type newType struct {
 	schema         dte.Value
 	name, document string
 	sale           bool // the type's lines are lines of a sale
-	// amounts: inputs of a line come from the till, outputs of a line and summaries of the resumen from the rule
+	// Members that are amounts. The till sends the inputs of a line. The rule computes the outputs of a line, and the
+	// summaries, which are members of resumen.
 	inputs, outputs, summaries []string
-	given                      []string // outputs of a sale that repeat its inputs
+	given                      []string // members of a sale's line that are both input and output
 	total                      string
-	inWords                    string   // the member of the resumen that has the total in words
-	ofIssuer                   []string // members of the issuer that the branch does not know: the request has them
+	inWords                    string   // the member of resumen that is the total in words
+	ofIssuer                   []string // members of emisor that the configuration lacks: the till sends them
 	facts                      []dte.Member
 	members                    []string
 }
 
-func (t *newType) of(part string) dte.Value { return t.schema.Get("properties").Get(part) }
+func (t *newType) part(name string) dte.Value { return t.schema.Get("properties").Get(name) }
 
 func (t *newType) title() string {
 	if title := t.schema.Get("title").Text(); title != "" {
@@ -100,13 +101,13 @@ func kindOf(s dte.Value) (kind string, nullable bool) {
 	return kind, nullable
 }
 
-// ofSales are the members of a line that every sale has. The group "sale" of a form makes them.
+// ofSales are the members of a line that the form's group "sale" makes.
 var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni",
 	"montoDescu", "codTributo", "tributos", "noGravado"}
 
-// read finds out which members a till sends, and which the rule computes.
+// read decides which members the till sends, and which members the rule computes.
 func (t *newType) read() {
-	line := t.of("cuerpoDocumento")
+	line := t.part("cuerpoDocumento")
 	list := line.Get("items").Exists()
 	if list {
 		line = line.Get("items")
@@ -163,7 +164,7 @@ func (t *newType) read() {
 	}
 	t.facts = append(t.facts, dte.Member{Name: "cuerpoDocumento", Value: dte.Arr(facts)})
 	resumen := dte.Obj()
-	for _, m := range t.of("resumen").Get("properties").Members() {
+	for _, m := range t.part("resumen").Get("properties").Members() {
 		switch kind, _ := kindOf(m.Value); {
 		case t.sale && slices.Contains([]string{"condicionOperacion", "pagos", "observaciones", "tributos"}, m.Name):
 		case kind == "number":
@@ -174,14 +175,14 @@ func (t *newType) read() {
 		case strings.HasSuffix(m.Name, "Letras"):
 			t.inWords = m.Name
 		default:
-			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.of("resumen"), m.Name), 1))
+			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.part("resumen"), m.Name), 1))
 			resumen = resumen.With(m.Name, sample(m.Value))
 		}
 	}
-	for _, m := range t.of("emisor").Get("properties").Members() {
+	for _, m := range t.part("emisor").Get("properties").Members() {
 		if !issuer.Get(m.Name).Exists() {
 			t.ofIssuer = append(t.ofIssuer, m.Name)
-			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.of("emisor"), m.Name), 1))
+			t.members = append(t.members, describe(m.Name, "resumen.", m.Value, isDue(t.part("emisor"), m.Name), 1))
 			resumen = resumen.With(m.Name, sample(m.Value))
 		}
 	}
@@ -192,7 +193,7 @@ func (t *newType) read() {
 	t.facts = append(t.facts, dte.Member{Name: "resumen", Value: resumen})
 }
 
-// isDue reports whether an object requires a member that may not be null.
+// isDue reports whether an object requires a member and does not permit null.
 func isDue(object dte.Value, name string) bool {
 	_, nullable := kindOf(object.Get("properties").Get(name))
 	for i := range object.Get("required").Len() {
@@ -203,7 +204,7 @@ func isDue(object dte.Value, name string) bool {
 	return false
 }
 
-// describe writes a member of a form.
+// describe returns the description of a member in form.json. to is the object that contains the member in the facts.
 func describe(name, to string, s dte.Value, due bool, depth int) string {
 	text := `{"name": "` + name + `"`
 	if to != "" {
@@ -244,7 +245,7 @@ func describe(name, to string, s dte.Value, due bool, depth int) string {
 	return text + "}"
 }
 
-// sample returns a value that a schema accepts, as far as that can be guessed.
+// sample returns a guess of a value that a schema accepts.
 func sample(s dte.Value) dte.Value {
 	if e := s.Get("enum"); e.Len() > 0 {
 		for i := range e.Len() {
@@ -281,7 +282,7 @@ func sample(s dte.Value) dte.Value {
 }
 
 func (t *newType) typePart() string {
-	if known := record.TypeOf(t.document); known.Document != "" { // a known type keeps its part: documents depend on it
+	if known := record.TypeOf(t.document); known.Document != "" { // issued documents depend on it
 		text, err := json.MarshalIndent(known, "", " ")
 		if err == nil {
 			return string(text) + "\n"
@@ -346,7 +347,7 @@ func (t *newType) overlay() string {
 	return fmt.Sprintf("{\n \"total\": %q,\n \"from\": [%s]}\n", t.total, strings.Join(from, ","))
 }
 
-// issuer is the issuer of the first case: its members are what a branch knows of itself.
+// issuer is the issuer in the first golden case. It has the members that a branch's configuration supplies.
 var issuer = func() dte.Value {
 	v, _ := dte.Parse([]byte(`{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda de Ejemplo, S.A. de C.V.",` +
 		`"nombreComercial":"La Tienda","codActividad":"47111","descActividad":"Venta en supermercados",` +
@@ -356,7 +357,7 @@ var issuer = func() dte.Value {
 	return v
 }()
 
-// firstCase returns a case without its document: rules test --update writes the document, for the author to read.
+// firstCase returns a golden case with an empty document: dtectl rules test --update writes the document into the case.
 func (t *newType) firstCase() string {
 	id := dte.Obj()
 	for _, m := range [][2]string{{"ambiente", "00"}, {"numeroControl", "DTE-" + t.document +
@@ -373,7 +374,8 @@ func (t *newType) firstCase() string {
 		",\n\"document\": {}\n}\n"
 }
 
-// rule returns arithmetic to start from: a line is quantity times price, or its first amount; each total is their sum.
+// rule returns the source of a first rule. Each output of a line is quantity times price, or the line's first amount;
+// each summary is the sum of the lines.
 func (t *newType) rule() string {
 	var b bytes.Buffer
 	_ = ruleText.Execute(&b, map[string]any{"Name": t.name, "Title": t.title(), "Inputs": t.inputs,

@@ -16,24 +16,24 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Rehearsal makes the documents that bundles would make on a day, apart from the branch: nothing is numbered, signed or
-// stored. Close ends it.
+// Rehearsal makes the documents that bundles would make on a day. It uses no branch: nothing is numbered, signed or
+// stored. The caller must call Close.
 type Rehearsal struct {
 	Rule          *rulestore.Rule // the rule that a branch would pick on the day
 	ambiente, day string
 	host          *rules.Host
 }
 
-// errNotInForce means that no bundle of a document computes on the day.
-var errNotInForce = errors.New("no bundle computes it on that day")
+// errNotInForce means that no bundle of a type of document is in force on the day.
+var errNotInForce = errors.New("no bundle is in force on that day")
 
-// Rehearse opens the bundles of a type of document for a day, by the dates of an ambiente. It uses the last catalogues
-// that have begun by that day.
+// Rehearse opens the bundles of a type of document for a day, according to their dates in an ambiente. It uses the
+// latest catalogues that begin on or before that day.
 func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente, day string) (r *Rehearsal, err error) {
 	if _, err := time.Parse(time.DateOnly, day); err != nil {
 		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
 	}
-	// Compiling a module takes much longer than interpreting it for a few sales.
+	// The interpreter, because compiling a module would take much longer than a few sales.
 	host, err := rules.NewHost(ctx, rules.Options{Engine: "interpreter", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 // Close ends the engine.
 func (r *Rehearsal) Close(ctx context.Context) error { return r.host.Close(ctx) }
 
-// Document returns the document of a sale, as the first document of a point of sale at noon. The facts come from the
-// till's request; the faults say why the sale is refused.
+// Document returns the document of a sale, as if the sale were the first of a point of sale, at noon. facts are the
+// facts in the till's request; the faults say why the sale is refused.
 func (r *Rehearsal) Document(ctx context.Context, issuer record.Issuer, p record.Point, facts dte.Value) ([]byte,
 	[]dte.Fault, error) {
 	code, err := dte.NewCode(rand.Reader)

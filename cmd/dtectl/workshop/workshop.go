@@ -1,5 +1,5 @@
-// Package workshop makes rules: it builds a rule's bundle from its source folder, and takes the bundle through the
-// steps of a branch's activation, without a branch.
+// Package workshop builds a rule's bundle from its source folder, and takes the bundle through the steps of a branch's
+// activation, without a branch.
 package workshop
 
 import (
@@ -25,20 +25,20 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Workshop holds the two engines of a branch: the compiler and the interpreter. Close ends them.
+// Workshop runs rules in both engines of a branch, the compiler and the interpreter. The caller must call Close.
 type Workshop struct {
 	// IgnoreFuel gives rules the host's own limit of fuel, to measure how much fuel they need.
 	IgnoreFuel bool
 
 	source     plugins.Source
 	hosts      [2]*rules.Host
-	catalogues []dated // by their first day
+	catalogues []dated // in the order of their first days
 	key        bundle.Key
-	signer     bundle.Signer // signs bundles that are only tried
+	signer     bundle.Signer // signs bundles for tests
 }
 
-// Open makes the workshop of a checkout: root holds plugins/. module is a compiled module that replaces the rules' Go
-// module; "": no replacement.
+// Open returns the workshop of a checkout; root is the folder that contains plugins/. module is the file of a compiled
+// module that replaces the module compiled from rule.go; "": no replacement.
 func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	w := &Workshop{source: plugins.Source{Root: root, Build: filepath.Join(root, "var", "build"), Module: module}}
 	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {
@@ -62,7 +62,7 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	return w, nil
 }
 
-// dated holds the catalogues of a checkout from a day on: plugins/catalogues, or a future day's in a folder below.
+// dated is one version of the catalogues: plugins/catalogues, or a version for a future day in a folder below.
 type dated struct {
 	lists    *dte.Catalogues
 	validity map[string]bundle.Window
@@ -91,7 +91,7 @@ func readCatalogues(root string) (all []dated, err error) {
 	return all, nil
 }
 
-// cataloguesFor returns the catalogues of a bundle's first day in production, or else in the test ambiente.
+// cataloguesFor returns the catalogues in force on the bundle's first day in production, or else in the test ambiente.
 func (w *Workshop) cataloguesFor(m *bundle.Manifest) *dte.Catalogues {
 	ambiente := "01"
 	if _, there := m.Validity[ambiente]; !there {
@@ -129,8 +129,8 @@ func Manifest(root, name string) (m bundle.Manifest, err error) {
 	return m, err
 }
 
-// Generations returns the bundles of a folder in a checkout's plugins/: one generation (dte01/v2), all of a rule
-// (dte01), or all (".").
+// Generations returns the folders of bundles, below a checkout's plugins/, that name means: one generation (dte01/v2),
+// all generations of a rule (dte01), or all bundles (".").
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
 	for _, pattern := range []string{"manifest.json", "*/manifest.json", "*/*/manifest.json"} {
@@ -155,7 +155,7 @@ func Generations(root, name string) (names []string, err error) {
 // Folder returns the folder of a bundle's source.
 func (w *Workshop) Folder(name string) string { return filepath.Join(w.source.Root, "plugins", name) }
 
-// Proof is the result of a bundle's own cases. The rule is nil when a step failed; otherwise the caller closes it.
+// Proof is the result of Prove. Rule is nil if a step failed; otherwise the caller must close Rule.
 type Proof struct {
 	Manifest bundle.Manifest
 	Steps    []rules.Step
@@ -164,7 +164,7 @@ type Proof struct {
 	parts map[string][]byte
 }
 
-// Err returns why the bundle would be refused, nil when it passed.
+// Err returns why a branch would refuse the bundle; nil if all steps passed.
 func (p *Proof) Err() error {
 	if p.Rule != nil {
 		return nil
@@ -173,8 +173,8 @@ func (p *Proof) Err() error {
 	return fmt.Errorf("%s %s fails at the step %s: %w", p.Manifest.Name, p.Manifest.Version, last.Name, last.Err)
 }
 
-// Prove takes a bundle through the steps of a branch, with a key of the workshop's own and no version floor. It returns
-// an error if the bundle could not be built; the Proof reports a step that failed.
+// Prove takes a bundle through the steps of a branch's activation, signed with a temporary key; it accepts any version.
+// It returns an error if the bundle could not be built; the Proof reports a step that failed.
 func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {
@@ -210,14 +210,13 @@ func (w *Workshop) Prove(ctx context.Context, name string) (*Proof, error) {
 	return p, nil
 }
 
-// Remade is a golden case that was computed anew.
+// Remade is a golden case that was computed again.
 type Remade struct {
 	Part    string // cases/above.json
 	Differs error  // the difference from the stored case; nil: no difference
 }
 
-// Said returns an error if a part of a bundle, or its rule's source, still has a placeholder that its author must
-// replace.
+// Said returns an error if a part of a bundle, or the source of its rule, still contains a placeholder.
 func (w *Workshop) Said(p *Proof, name string) error {
 	for part, text := range p.parts {
 		if bytes.Contains(text, []byte(`"`+unsaid)) {
@@ -237,8 +236,8 @@ func (w *Workshop) Said(p *Proof, name string) error {
 	return err
 }
 
-// Update computes a bundle's golden cases anew, in both engines, and writes those that differ. It returns the
-// difference of each case, by name. Nothing is written when a case cannot be computed.
+// Update computes a bundle's golden cases again, in both engines, and writes the cases that differ. It returns every
+// case, sorted by name. It writes nothing if a case cannot be computed.
 func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {
@@ -249,7 +248,7 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, differ := make(map[string][]byte), make(map[string]error) // by the stored case
+	made, differ := make(map[string][]byte), make(map[string]error) // keyed by the stored case
 	remade := rulestore.Remade(w.cataloguesFor(&m))
 	anew := func(ctx context.Context, r *rules.Rule, golden []byte) error {
 		text, differs, err := remade(ctx, r, golden)
@@ -282,20 +281,20 @@ func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	return list, nil
 }
 
-// Build signs a bundle that passes its own cases, and returns its manifest and its bytes.
+// Build signs a bundle that passes its golden cases, and returns the bundle's manifest and bytes.
 func (w *Workshop) Build(ctx context.Context, name string, signer bundle.Signer) (bundle.Manifest, []byte, error) {
 	p, err := w.Prove(ctx, name)
 	if err != nil {
 		return bundle.Manifest{}, nil, err
 	}
 	if err := p.Err(); err != nil {
-		return p.Manifest, nil, fmt.Errorf("it is not built: %w", err)
+		return p.Manifest, nil, fmt.Errorf("the bundle is not built: %w", err)
 	}
 	if err := p.Rule.Close(ctx); err != nil {
 		return p.Manifest, nil, err
 	}
 	if err := w.Said(p, name); err != nil {
-		return p.Manifest, nil, fmt.Errorf("it is not built: %w", err)
+		return p.Manifest, nil, fmt.Errorf("the bundle is not built: %w", err)
 	}
 	data, err := bundle.Write(p.parts, p.Manifest, signer)
 	return p.Manifest, data, err

@@ -70,7 +70,7 @@ func TestBuild(t *testing.T) {
 	signer := bundle.Signer{ID: "k", Private: private}
 	for _, c := range []struct{ file, old, new, want string }{
 		{"", "", "", ""},
-		{"cases/two.json", `"total": 2.5`, `"total": 2.6`, "it is not built: suma 1.0.0 fails at the step " +
+		{"cases/two.json", `"total": 2.5`, `"total": 2.6`, "the bundle is not built: suma 1.0.0 fails at the step " +
 			"interpreter: cases/two.json: resumen.total is 2.5, want 2.6"},
 		{"cases/two.json", `"Pan", "ventaGravada"`, `"Pan ", "ventaGravada"`,
 			`cases/two.json: cuerpoDocumento[0].descripcion is "Pan", want "Pan "`},
