@@ -12,15 +12,15 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Keys of the user values in which a request keeps facts for its log line.
+// Keys of a request's user values for its log line.
 const (
 	loggedToken  = "log.token"
 	loggedCode   = "log.code"
 	loggedAlways = "log.always" // log the request although it changes nothing
 )
 
-// Limits of the access log, in lines a second on average and lines at once. Further lines are counted, and the next
-// line states how many are missing: a flood must not fill the disk of the store.
+// Limits of the access log: lines a second on average, and lines at once. Further lines are only counted, and the next
+// written line states their number: a flood must not fill the store's disk.
 const (
 	requestLines = 50
 	requestBurst = 2000
@@ -37,7 +37,7 @@ type accessLog struct {
 	refusals lines
 }
 
-// lines limits and counts the log's lines of one kind.
+// lines limits the log lines of one kind.
 type lines struct {
 	kind    string
 	pace    *door.Buckets
@@ -51,7 +51,8 @@ func newAccessLog(o Options) *accessLog {
 	return a
 }
 
-// writeLine writes the line of a finished request, if such a request is logged.
+// writeLine writes the line of a finished request. It writes nothing for a request without a good token, or one that
+// only reads.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
 	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&
@@ -72,7 +73,7 @@ func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.
 	a.write(ctx, &a.requests, "request", attrs)
 }
 
-// refused writes the line of a request without a good token.
+// refused writes the line of a request without a good token. given means that the request had a wrong token.
 func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given bool) {
 	a.write(ctx, &a.refusals, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given),
 		slog.String("method", reply.TerminalText(string(ctx.Method()))),
@@ -90,7 +91,7 @@ func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, at
 	a.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }
 
-// flush logs how many lines are missing when the log ends.
+// flush logs, when the gateway stops, how many lines were left out.
 func (a *accessLog) flush() {
 	for _, l := range []*lines{&a.requests, &a.refusals} {
 		if n := l.missing.Swap(0); n > 0 {

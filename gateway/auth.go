@@ -20,7 +20,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Token holds what a till's token is bound to. The token itself is not stored.
+// Token is a till's token as the gateway knows it. The token itself is not stored, only a hash.
 type Token struct {
 	ID          int64
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
@@ -35,7 +35,7 @@ type TokenTable struct {
 	byHash map[[32]byte]*Token
 }
 
-// NewTokenTable returns a table of tokens. secret is the key of their hashes.
+// NewTokenTable returns a table of tokens. secret is the HMAC key of the hashes.
 func NewTokenTable(secret []byte, tokens []Token) TokenTable {
 	t := TokenTable{secret: secret, byHash: make(map[[32]byte]*Token, len(tokens))}
 	for i := range tokens {
@@ -58,7 +58,8 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 // SetTokens replaces the table of tokens. Requests that were already admitted continue.
 func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
-// credential returns the token of x-api-token or Authorization: Bearer (SPEC section 5); "" when there is none.
+// credential returns the token in x-api-token or in Authorization: Bearer (SPEC section 5); "" if the request has no
+// token.
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	own, err := reply.SingleHeader(header, "x-api-token")
 	if err != nil {
@@ -120,7 +121,8 @@ func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	return err
 }
 
-// wrong refuses a caller without a good token. A caller that sends many wrong tokens must wait.
+// wrong refuses a caller without a good token. given means that the caller sent a token, but a wrong one; after many
+// wrong tokens, the caller must wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
@@ -136,7 +138,7 @@ func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, m
 	return problem.ForTill(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
 }
 
-// stranger limits the rate of requests that need no token: per network, and of all networks together.
+// stranger limits the rate of requests that need no token: from each network, and from all networks together.
 func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 	now := g.o.Now()
 	if wait := max(g.strange.Take(door.NetworkOf(ctx.RemoteAddr()), now), g.allStrange.Take("", now)); wait > 0 {
@@ -155,23 +157,24 @@ func (g *Gateway) paced(t *Token) error {
 	return nil
 }
 
-// caller returns a token in the engine's form, with the rights to read and to mail that the configuration gives it.
+// caller returns the engine's record.Caller for a token, with the rights to read and to mail that the configuration
+// gives.
 func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 	return record.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, record.PermissionRead),
 		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, record.PermissionMail)}
 }
 
-// Access is what every token may do besides issuing, whatever its own permissions are.
+// Access are the configuration's rights of all tokens besides issuing.
 type Access struct {
-	// OwnTypes: without CONSULTA a token reads only the types of documents that it may issue.
+	// OwnTypes: a token without the permission CONSULTA reads only the types of documents that it may issue.
 	OwnTypes bool
-	// MailAnywhere lets any token mail a document to an address that is not on it; if false, the token needs REENVIO.
+	// MailAnywhere: a token may mail a document to an address that the document does not contain, without REENVIO.
 	MailAnywhere bool
 }
 
-// permit refuses a document type that the token may not issue. A return needs the permission of its origin; the engine
-// checks that permission.
+// permit refuses a document type that the token may not issue. A return has no permission of its own: the engine
+// requires the permission for the returned document's type.
 func (t *Token) permit(kind *bundle.Type) error {
 	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
@@ -179,21 +182,20 @@ func (t *Token) permit(kind *bundle.Type) error {
 	return nil
 }
 
-// This part lets pages of listed origins use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). The
-// operators' listener never does. A till sends its token in a header, so an answer never allows a browser's own
-// credentials (cookies), and allows listed origins only.
+// Pages of listed origins may use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2); no page may use the
+// operators' listener. A till sends its token in a header, therefore no answer allows cookies.
 
-// These are what a page may send and read in addition to what browsers allow every page. TestContract_Origins compares
-// both lists with the headers of the contract.
+// Methods and headers that a listed page may use in addition to those that browsers allow every page.
+// TestContract_Origins compares the lists of headers with the contract.
 const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
 	exposedHeaders = "Content-Disposition, ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate"
-	preflightLife  = "7200" // seconds; no browser keeps an answer longer
+	preflightLife  = "7200" // seconds; no browser keeps the answer to a preflight longer
 )
 
-// origins are the pages that may use the tills' API, as browsers write them in Origin. If the list is empty, no page
-// may, and no answer has CORS headers.
+// origins are the pages that may use the tills' API, as browsers write them in Origin. If the list is empty, no answer
+// has CORS headers.
 type origins struct {
 	listed []string
 	count  *prometheus.CounterVec
@@ -207,8 +209,8 @@ func newOrigins(listed []string, r prometheus.Registerer) *origins {
 	return o
 }
 
-// handler returns a handler that adds CORS headers to all answers, refusals too. It also answers a preflight, the
-// question that a browser asks before a request. A preflight has no token.
+// handler returns a handler that adds CORS headers to all answers of h, including refusals. It also answers a
+// preflight: the OPTIONS request without a token that a browser sends before the real request.
 func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	if len(o.listed) == 0 {
 		return h
@@ -228,7 +230,8 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// unreadable is handler for a request that fasthttp could not read. Its headers may be readable nevertheless.
+// unreadable adds CORS headers to the answers to requests that fasthttp could not read. It uses Origin if that header
+// is readable.
 func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
 	if len(o.listed) == 0 {
 		return h
@@ -243,21 +246,22 @@ func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp
 // tellOrigin lets the page of a listed origin read an answer; origin is "" for any other page.
 func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	header := &ctx.Response.Header
-	header.Add("Vary", "Origin") // a cache must not give one page the answer of another
+	header.Add("Vary", "Origin") // a cache must not give a page the answer for another page
 	if origin != "" {
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
 	}
 }
 
-// isPreflight reports whether a request is a browser's preflight. A request with a body is not: it goes to received.
+// isPreflight reports whether a request is a browser's preflight. A preflight has no body.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header
 	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&
 		(ctx.RequestBodyStream() == nil || header.ContentLength() == 0) && !ambiguous(header)
 }
 
-// listedOrigin returns the origin of a request if it is listed, else "". With two Origin headers it returns "".
+// listedOrigin returns the Origin of a request if it is listed, else "". It returns "" for a request with two Origin
+// headers.
 func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
@@ -271,39 +275,40 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	return ""
 }
 
-// Limits are the most that one token may ask for.
+// Limits are the limits of one token.
 type Limits struct {
 	Rate  int // requests a second on average, default 50
 	Burst int // requests at once, default 200
-	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB; eight times as many at once.
-	// Default 1 MiB: a sale of 2,000 lines each second.
+	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB. At once it may send eight
+	// times as many. Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64
 }
 
-// Wrong tokens from one address: wrongBurst at once, then one a second. A good token from there is still accepted.
+// wrongBurst is how many wrong tokens a network may send at once; after that, one a second. A good token from the same
+// network is still accepted.
 const wrongBurst = 60
 
-// Requests that need no token (/docs, /openapi.json, a PDF link): how many one network may make, a second and at once.
+// How many requests that need no token (/docs, /openapi.json, a PDF link) a network may send, a second and at once.
 const (
 	strangersRate  = 5
 	strangersBurst = 40
 )
 
-// A token that repeats requests without waiting for Retry-After gets slower refusals: answering a flood takes the
-// machine from those who sell. A token gets insistBurst 429s at once, and insistRate a second on average, without a
-// pause; each further 429 waits insistPause. A connection answers one request at a time and a token has a bounded
-// number of connections (door.Places.PerToken), so this bounds the flood.
+// A token that repeats requests without waiting for Retry-After gets slower refusals, because answering a flood would
+// slow the other tills. A token gets insistBurst 429s at once, and insistRate a second on average, without a pause;
+// each further 429 waits insistPause. This bounds the flood: a connection answers one request at a time, and
+// door.Places.PerToken limits a token's connections.
 const (
 	insistRate  = 10 // refusals a second, by token
 	insistBurst = 40
 	insistPause = 250 * time.Millisecond
 )
 
-// slow pauses before the answer 429 if the token has already had too many such answers.
+// slow pauses before an answer 429 if the token has already received too many such answers.
 func (g *Gateway) slow(token int64) {
 	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) > 0 {
-		_ = fairqueue.Sleep(g.serving, insistPause) // the end of the service ends the pause
+		_ = fairqueue.Sleep(g.serving, insistPause) // when the gateway stops, the pause ends
 	}
 }

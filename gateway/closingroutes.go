@@ -16,7 +16,8 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// closing answers GET /dte/cierre: the Z of a closed day, else the X of this moment, as JSON or as a ticket.
+// closing answers GET /dte/cierre with the Z report of a closed day, or else the current X report, as JSON or as a
+// ticket.
 func (g *Gateway) closing(c *call) error {
 	q := &c.query
 	date := g.closingDay(q)
@@ -51,8 +52,8 @@ func (g *Gateway) closing(c *call) error {
 	return nil
 }
 
-// closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns the Z of a day that
-// was closed before (200).
+// closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns the Z report of a
+// day that is already closed (200).
 func (g *Gateway) closeDay(c *call) error {
 	q := &c.query
 	date := g.closingDay(q)
@@ -78,7 +79,7 @@ func (g *Gateway) closeDay(c *call) error {
 	return answerClosing(c.ctx, status, z)
 }
 
-// closingDay reads the day of fecha; the default is today.
+// closingDay reads the parameter fecha; the default is today.
 func (g *Gateway) closingDay(q *query) string {
 	today := dte.Date(g.o.Now())
 	date, _ := q.day("fecha", today)
@@ -88,8 +89,8 @@ func (g *Gateway) closingDay(q *query) string {
 	return date
 }
 
-// closes admits a token to a closing, which shows every type of document. leave ends the token's turn among the readers
-// of many documents.
+// closes checks that a token may read every type of document, which a closing shows, and waits for the token's turn,
+// see reads. The caller must call leave.
 func (g *Gateway) closes(c *call) (leave func(), err error) {
 	if !c.caller.ReadsAll() {
 		return nil, problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
@@ -108,7 +109,7 @@ func answerClosing(ctx *fasthttp.RequestCtx, status int, x *documents.Closing) e
 }
 
 // codeLists answers GET /dte/catalogos with the names of MH's catalogues in force, and GET /dte/catalogos/:catalogo
-// with the codes of one catalogue, for the forms of a till.
+// with the codes in one catalogue. A till offers these codes in its forms.
 func (g *Gateway) codeLists(c *call) error {
 	lists := g.o.Sales.CodeLists()
 	name, one := c.ctx.UserValue("catalogo").(string)

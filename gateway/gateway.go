@@ -1,5 +1,5 @@
-// Package gateway serves HTTP: the tills' API and the operators' listener. It knows requests, answers and their names;
-// package engine decides what they mean. fasthttp's RequestCtx never leaves this folder.
+// Package gateway serves HTTP: the tills' API and the operators' listener. It translates between HTTP and package
+// engine, which issues the documents. fasthttp's RequestCtx never leaves this folder.
 package gateway
 
 import (
@@ -41,7 +41,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Sales makes documents from requests, corrects them and invalidates them. The engine has these methods.
+// Sales makes, corrects and invalidates documents. *engine.Engine implements it.
 type Sales interface {
 	Issue(context.Context, engine.Request) (*record.View, error)
 	Repeated(context.Context, engine.Request) (*record.View, error)
@@ -54,7 +54,7 @@ type Sales interface {
 	CloseDay(ctx context.Context, date string, c record.Caller) (z *documents.Closing, made bool, err error)
 }
 
-// Documents finds issued documents. The engine's documents have these methods.
+// Documents finds issued documents. *documents.Register implements it.
 type Documents interface {
 	Document(context.Context, dte.Code, record.Caller) (*record.View, error)
 	Infos(context.Context, []dte.Code, record.Caller) ([]documents.Info, error)
@@ -64,7 +64,7 @@ type Documents interface {
 		now time.Time) (*documents.Closing, error)
 }
 
-// Outbox prints, mails and links issued documents. The engine's outbox has these methods.
+// Outbox prints and mails issued documents, and makes links to them. *outbox.Outbox implements it.
 type Outbox interface {
 	Printed(ctx context.Context, code dte.Code, c record.Caller, layout string, escpos bool) ([]byte, error)
 	Archivo(context.Context, dte.Code, record.Caller) ([]byte, error)
@@ -84,23 +84,25 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
-	// Types returns the document type that POST /dte/<path> issues, nil if there is none. Default: all known types.
+	// Types returns the document type that POST /dte/<path> issues, nil if no type has this path. Default: all known
+	// types.
 	Types func(path string) *bundle.Type
 	// Issued returns the document types (CAT-002) that the branch issues today. The contract shows these types.
 	// Default: all known types.
 	Issued func() []*bundle.Type
-	// These are settings of the same names, see deploy/dted.toml.
+	// deploy/dted.toml explains the settings of these names.
 	PaymentCodes   map[string]string
 	RequireKey     bool
-	Slug           string // if it is empty, the gateway serves no stored documents by their paths
+	Slug           string // first part of the paths in dteJsonUrl and dtePdfUrl; if empty, these paths are not served
 	PublicURL      string
 	Origins        []string
 	APITLS, OpsTLS *tls.Config // nil: plain HTTP
 	Limits         Limits
 	Access         Access
-	// Usage returns the bytes each token stored on a day (yyyy-mm-dd) before the start; nil: counts begin at 0.
+	// Usage returns how many bytes each token stored on a day (yyyy-mm-dd) before the start; nil: the counts begin at
+	// 0.
 	Usage    func(ctx context.Context, day string) (map[int64]int64, error)
-	Deadline time.Duration // of a request, default 60 s: longer than MH's retry policy
+	Deadline time.Duration // of a request, default 60 s: more than all attempts to reach MH take
 }
 
 // Gateway serves the tills and the operators.
@@ -120,19 +122,19 @@ type Gateway struct {
 	large      *door.Buckets    // KiB of large sales, by token
 	daily      daily            // bytes stored, by token
 	insistent  *door.Buckets    // 429s, by token
-	readers    *fairqueue.Queue // requests that list documents
-	resends    *door.Buckets    // resends by document
-	resendsBy  *door.Buckets    // by token
+	readers    *fairqueue.Queue // turns of the requests that read many documents
+	resends    *door.Buckets    // resends of a document
+	resendsBy  *door.Buckets    // resends by token
 	doors      sync.Map         // *bundle.Type → *issuing
 	contract   atomic.Pointer[contractPages]
 	access     *accessLog
 	logins     *door.Logins
 
-	serving context.Context // ends when the gateway takes no more requests
+	serving context.Context // ends when the gateway stops accepting requests
 	stop    context.CancelFunc
 }
 
-// New returns a gateway. New does not open a listener.
+// New returns a Gateway that listens nowhere yet, see Serve and ServeOps.
 func New(o Options) *Gateway {
 	o.Logger, o.Deadline = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.Deadline, time.Minute)
 	if o.Types == nil {
@@ -168,7 +170,6 @@ func New(o Options) *Gateway {
 	return g
 }
 
-// bound makes the limits on callers.
 func (g *Gateway) bound() {
 	o := g.o
 	g.pace = door.NewBuckets(cmp.Or(o.Limits.Rate, 50), time.Second, cmp.Or(o.Limits.Burst, 200))
@@ -190,7 +191,7 @@ func (g *Gateway) bound() {
 	o.Registry.MustRegister(g.logins.Counter())
 }
 
-// ownHost refuses requests of the operators' listener that name another host.
+// ownHost refuses requests to the operators' listener that name another host (see door.OwnHost).
 func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if !ctx.IsTLS() && !door.OwnHost(ctx.LocalAddr(), string(ctx.Host())) {
@@ -205,21 +206,22 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 var errHost = problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
-// side describes a listener: the tills' or the operators'.
+// side is the description of a listener, the tills' or the operators'.
 type side struct {
 	name   string
 	places door.Places
-	// sender returns the id of the token in a request's headers; the token gets a share of the memory for bodies. ok is
-	// false for a stranger. The gateway reads no body of a stranger.
+	// sender returns the id of the token in a request's headers; the memory for bodies is shared among tokens. ok is
+	// false for a stranger (no good token), whose body the gateway does not read.
 	sender func(*fasthttp.RequestHeader) (id int64, ok bool)
 	admit  func(*fasthttp.RequestCtx) error // refuses a stranger
 	pace   func(id int64, n int) error      // see door.NewBodies
-	// bound returns the largest size of a body, and the time that the body may take; 0 means 15 s.
+	// bound returns the largest size of a body, in bytes, and how long the body may take to arrive; 0 means 15 s.
 	bound func(*fasthttp.RequestHeader) (most int, long time.Duration)
 }
 
-// server sets every limit of fasthttp, which by default has none. Package door limits connections; a worker may outlive
-// its connection for a moment. Bodies are streamed to received, which reads only the bodies of known senders.
+// server sets every limit of fasthttp, which by default has none. Concurrency is above the limit of connections in
+// package door, because a worker may outlive its connection for a moment. Bodies are streamed to received, which reads
+// only the bodies of known senders.
 func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      g.recovered(l.name, g.received(l, h)),
@@ -242,7 +244,7 @@ func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	}
 }
 
-// fastLogger logs fasthttp's own messages at the debug level. They may quote a request, so it drops their arguments.
+// fastLogger logs fasthttp's own messages at the debug level. It drops the arguments, which may quote a request.
 type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
@@ -282,7 +284,7 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 	defer cancel()
 	err := s.ShutdownWithContext(finish)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // some requests still wait for MH; the engine leaves them to the next start
+		err = nil // some requests still wait for MH: the next start continues their documents
 	}
 	return err
 }
@@ -318,10 +320,10 @@ func (g *Gateway) routes() reply.Router {
 // call is a request of an authenticated till.
 type call struct {
 	ctx      *fasthttp.RequestCtx
-	deadline context.Context // it does not end when the till hangs up: work that has begun is finished
+	deadline context.Context // does not end when the till hangs up: work that has begun is finished
 	token    *Token
 	caller   record.Caller
-	code     dte.Code // of the document that the path names, if the route has one
+	code     dte.Code // codigoGeneracion in the path, if the route has one
 	query    query
 }
 
@@ -331,7 +333,8 @@ func (c *call) answer(body []byte) error {
 	return nil
 }
 
-// handle authenticates, measures, and turns errors into HTTP answers. names are the parameters that the route accepts.
+// handle returns a handler that authenticates the caller, calls h, measures, and turns errors into HTTP answers. names
+// are the query parameters that the route accepts.
 func (g *Gateway) handle(route string, h func(*call) error, names ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
@@ -361,7 +364,7 @@ func (g *Gateway) handle(route string, h func(*call) error, names ...string) fas
 	})
 }
 
-// measured is handle for a route that needs no token.
+// measured returns a handler that measures, and turns errors into HTTP answers. It requires no token.
 func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()
@@ -401,30 +404,30 @@ var contractBase []byte
 //go:embed openapi.es.json
 var contractSpanish []byte
 
-// OpenAPI returns the contract of a branch with its tills, as OpenAPI 3.1: every route, request, answer and error code,
-// with its texts in a language, es or en. issued are the types of documents that the branch issues. The tests of this
-// package compare the contract with the tables of endpoints; the tests of cmd/dted compare every request and answer
-// with the contract.
+// OpenAPI returns the tills' contract as OpenAPI 3.1: every route, request, answer and error code. issued are the types
+// of documents that the branch issues; lang is the language of the texts, es or en. The tests of this package compare
+// the contract with the routes; the tests of cmd/dted compare every request and answer with the contract.
 func OpenAPI(issued []*bundle.Type, lang string) ([]byte, error) {
 	return form.Contract(contractBase, issued, record.Known(), contractTexts()[lang])
 }
 
-// contractTexts maps, for each language but English, the English texts of the contract and its page to that language.
+// contractTexts returns, for each language except English, a map of the contract's English texts to that language.
 var contractTexts = sync.OnceValue(func() map[string]map[string]string {
 	var spanish map[string]string
 	if err := json.Unmarshal(contractSpanish, &spanish); err != nil {
-		panic(err) // it is part of the program: tests find its faults
+		panic(err) // tests find such a fault: the file is part of the program
 	}
 	return map[string]map[string]string{"es": spanish}
 })
 
-// contractPages are the pages of one set of types: GET /openapi.json, and GET /docs, the same contract for people.
+// contractPages are the pages of the contract for one set of types: GET /openapi.json, and GET /docs, which people
+// read.
 type contractPages struct {
 	issued []*bundle.Type
 	pages  map[string]fixedPage // by path and language: "/docs es"
 }
 
-// fixedPage is a page that is the same for everybody: made once, with its tag and policy.
+// fixedPage is a page that is the same for every caller. tag is its ETag, policy its Content-Security-Policy.
 type fixedPage struct {
 	name, kind, tag, policy string
 	body                    []byte
@@ -452,8 +455,8 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 	return made, nil
 }
 
-// publicPage serves a page of the contract to anybody, at the pace of strangers. Programs read /openapi.json: it is in
-// English unless Spanish is asked for.
+// publicPage serves a page of the contract to anybody, within the limits of stranger. Without a requested language,
+// /docs is in Spanish, and /openapi.json, which programs read, in English.
 func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	if err := cmp.Or(g.stranger(ctx), reply.CheckQuery(ctx, []string{"lang"})); err != nil {
 		return err
@@ -499,8 +502,8 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	reply.Fail(ctx, p)
 }
 
-// answerRecord answers with a record. The connection keeps the buffer for its next answer, unless the buffer is larger
-// than 32 KiB: each idle till would hold such a buffer.
+// answerRecord answers with a record. The connection reuses a buffer of up to 32 KiB for its next answer, but not a
+// larger buffer, which would occupy memory for each idle till.
 func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) error {
 	const kept = 32 << 10 // bytes
 	ctx.SetUserValue(loggedCode, r.Code)

@@ -22,14 +22,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// issuing is the form and handler of one document type. It is made once for each description of the type.
+// issuing is the form and the handler of one document type. A new description of the type gets a new issuing.
 type issuing struct {
 	form   *form.Form
 	answer fasthttp.RequestHandler
 }
 
-// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. A path that belongs to no type gets the
-// answer of an unknown path.
+// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. A path of no type is answered like any
+// unknown path.
 func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)
@@ -65,8 +65,8 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	return have.(*issuing)
 }
 
-// undescribed refuses a sale of a type whose bundle was removed: its documents are still stored, but no form describes
-// a request for a new one.
+// undescribed refuses a sale of a type whose bundle was removed: documents of the type are still stored, but no form
+// describes a request for a new document.
 func undescribed(t *bundle.Type) error {
 	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed,
 		"Las reglas de esta sucursal no tienen ya el documento "+t.Name)
@@ -87,8 +87,8 @@ func (g *Gateway) issue(c *call, f *form.Form) error {
 	return g.make(c, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 }
 
-// validate answers a creation endpoint when the request has Prefer: validate. It returns the amounts of the sale, or
-// all faults of the sale. Nothing is stored, and no number is spent.
+// validate answers a creation endpoint when the request has Prefer: validate. It answers with the amounts of the sale,
+// or with all faults of the sale. Nothing is stored, and no number is used.
 func (g *Gateway) validate(c *call, f *form.Form) error {
 	var v *engine.Validation
 	_, err := g.attempt(c, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {
@@ -106,12 +106,12 @@ func (g *Gateway) validate(c *call, f *form.Form) error {
 	return c.answer(body)
 }
 
-// errNoValidation refuses Prefer: validate in a POST that issues nothing, such as the closing of a day.
+// errNoValidation refuses Prefer: validate in a POST that creates no document, such as the closing of a day.
 var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
-// correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the form of the document's
-// own endpoint. The token needs the permission for this document type.
+// correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the same form as for the
+// endpoint that creates the document. The token needs the permission for the document's type.
 func (g *Gateway) correct(c *call) error {
 	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {
@@ -127,7 +127,7 @@ func (g *Gateway) correct(c *call) error {
 	})
 }
 
-// make reads a sale by its form, calls do to turn it into a document, and answers with the record and a status.
+// make reads a sale with a form, calls do to make its document, and answers with the record and a status.
 func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Context,
 	engine.Request) (*record.View, error)) error {
 	r, err := g.attempt(c, f, do)
@@ -139,7 +139,7 @@ func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Contex
 	return answerRecord(c.ctx, status, r)
 }
 
-// attempt reads a sale by its form and calls do with it. The error names all faults of the sale.
+// attempt reads a sale with a form and calls do with the sale. The error names all faults of the sale.
 func (g *Gateway) attempt(c *call, f *form.Form,
 	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
 	if err := c.token.permit(f.Type); err != nil {
@@ -150,8 +150,8 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if err != nil {
 		return nil, err
 	}
-	// A repeated sale was read by the form of its day, and stores nothing. Today's form may refuse it, or no longer
-	// exist if the type's bundle has ended.
+	// A repeated sale must get its first answer, also when the token's quota is used up, when today's form would refuse
+	// the sale, or when the form no longer exists because the type's bundle has ended.
 	wait := g.daily.left(c.token.ID, g.o.Now())
 	if refused := wait > 0 || len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) &&
 		!validates(c.ctx) {
@@ -186,7 +186,8 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	return r, err
 }
 
-// read copies everything that it needs out of the request: fasthttp reuses its bytes after the handler.
+// read reads a sale with a form into req. It copies what it keeps of the request, because fasthttp reuses the bytes
+// later.
 func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
 	key, err := reply.SingleHeader(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
@@ -213,10 +214,10 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	return d, nil
 }
 
-// preferValidate asks for the amounts and faults of a sale, without making a document.
+// preferValidate is the preference of a till that wants the amounts or faults of a sale, and no document.
 const preferValidate = "validate"
 
-// preferences returns the preferences of a request (RFC 7240). Unknown ones are ignored, as the RFC requires.
+// preferences returns the preferences of a request (RFC 7240). Unknown preferences are ignored, as the RFC requires.
 func preferences(ctx *fasthttp.RequestCtx) []string {
 	return strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",")
 }
@@ -226,7 +227,7 @@ func validates(ctx *fasthttp.RequestCtx) bool {
 		func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), preferValidate) })
 }
 
-// preference returns how long the till waits for MH, from Prefer: wait=N in seconds.
+// preference returns how long the till wants to wait for MH: N seconds, from Prefer: wait=N; 0 without this preference.
 func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 	for _, p := range preferences(ctx) {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
@@ -278,8 +279,8 @@ func (g *Gateway) invalidate(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// Limits of resends by document and by token. Each limit is the number at once, and the number a minute on average. A
-// till that loops must not fill somebody's inbox.
+// Limits of resends of one document, and of all documents by one token: resends at once, and resends a minute on
+// average. A till that loops must not fill somebody's inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30
@@ -301,7 +302,7 @@ func (g *Gateway) resend(c *call) error {
 	}
 	now, code := g.o.Now(), c.code.String()
 	wait := g.resendsBy.Take(strconv.FormatInt(c.token.ID, 10), now)
-	if wait == 0 { // otherwise the attempt would count for the document
+	if wait == 0 { // a refused attempt must not count for the document
 		wait = g.resends.Take(code, now)
 	}
 	if wait > 0 {
@@ -309,7 +310,7 @@ func (g *Gateway) resend(c *call) error {
 			"en un minuto", resendsOfDocument, resendsByToken))
 	}
 	r, err := g.o.Outbox.Resend(c.deadline, c.code, email, c.caller)
-	if err != nil { // nothing is sent: the attempt counts for this token, and not for the document
+	if err != nil { // nothing was sent: the attempt must not count for the document
 		g.resends.GiveBack(code)
 		return err
 	}

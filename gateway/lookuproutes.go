@@ -47,8 +47,8 @@ const (
 	pageMax     = 500
 )
 
-// list answers GET /dte/documentos: the documents of a period, by date, point of sale, type and state, or the matches
-// of a search. It answers page by page, with the totals of all pages.
+// list answers GET /dte/documentos with one page of documents, filtered by period, point of sale, type and state, or
+// found by a search, and with the totals of all pages.
 func (g *Gateway) list(c *call) error {
 	f := g.filter(&c.query, c.token)
 	if err := c.query.err(); err != nil {
@@ -76,7 +76,7 @@ func (g *Gateway) list(c *call) error {
 	return c.answer(reply.Listing(found))
 }
 
-// reads waits for a token's turn among the readers of many documents; leave ends the turn.
+// reads waits for the token's turn: only a few requests may read many documents at the same time. leave ends the turn.
 func (g *Gateway) reads(c *call) (leave func(), err error) {
 	leave, err = g.readers.Enter(c.deadline, c.token.ID)
 	var busy *fairqueue.Busy
@@ -91,14 +91,14 @@ func (g *Gateway) reads(c *call) (leave func(), err error) {
 	return leave, nil
 }
 
-// filters are the query parameters of GET /dte/documentos.
 var filters = []string{"desde", "hasta", "puntoVenta", "tipo", "estado", "cursor", "limite", "numeroControl",
 	"receptor", "monto", "clave"}
 
 var states = []string{record.EstadoProcessed, record.EstadoRejected, record.EstadoContingency, record.EstadoInvalidated}
 
-// filter reads the query: desde and hasta (days of El Salvador, today by default), puntoVenta (own, all, or an id),
-// tipo (types of CAT-002, separated by commas), estado, cursor, limite.
+// filter reads the query of GET /dte/documentos: desde and hasta (days of El Salvador, today by default), puntoVenta
+// ("propio" or an id; all by default), tipo (types of CAT-002, separated by commas), estado, cursor, limite, and the
+// values that searched reads.
 func (g *Gateway) filter(q *query, t *Token) documents.Filter {
 	today := dte.Date(g.o.Now())
 	var f documents.Filter
@@ -129,7 +129,7 @@ func (g *Gateway) filter(q *query, t *Token) documents.Filter {
 	return f
 }
 
-// leastReceiver is the least number of letters or digits in a search for a receiver.
+// leastReceiver is the smallest number of letters and digits in a search for a receiver.
 const leastReceiver = 3
 
 // searched reads the values of a search: numeroControl, receptor (an identification number, or a part of the name),
@@ -166,8 +166,8 @@ func documentTypes() (list []string) {
 // maxWait is the longest wait that a request may ask for.
 const maxWait = 60 * time.Second
 
-// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS: in order, the results that came after the till had its
-// answer. A till keeps siguiente and sends it as the next desde.
+// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS with the late results: MH's decisions after the till had
+// received its answer, in order. The till sends siguiente of the answer as the next desde.
 func (g *Gateway) changes(c *call) error {
 	q := &c.query
 	after := q.number("desde", 36, 0, math.MaxInt64, 0, dte.FaultFormat,
@@ -200,7 +200,7 @@ func (g *Gateway) document(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// pathCode returns the generation code in a path.
+// pathCode returns the codigoGeneracion in a path.
 func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
@@ -213,13 +213,13 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	return code, nil
 }
 
-// information answers GET /dte/information: the issuer at the token's point of sale, and the token's permissions.
+// information answers GET /dte/information with the issuer, the token's point of sale and the token's permissions.
 func (g *Gateway) information(c *call) error {
 	return c.answer(reply.Issuer(g.o.Issuer, c.token.Point, c.token.Permissions))
 }
 
-// daily counts the bytes that each token has stored on a day of El Salvador, and prevents a till from filling the disk.
-// After a restart, recall reads the count from the store.
+// daily counts how many bytes each token has stored on a day of El Salvador, so that no till can fill the disk. After a
+// restart, recall reads the counts from the store.
 type daily struct {
 	most int64 // bytes that a token may store in a day
 
@@ -228,7 +228,7 @@ type daily struct {
 	used map[int64]int64
 }
 
-// left returns 0 while a token may store more, else how long it must wait.
+// left returns 0 while a token may store more, else the time until midnight.
 func (d *daily) left(token int64, now time.Time) (wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -264,8 +264,8 @@ func (g *Gateway) overQuota(wait time.Duration) error {
 		Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 }
 
-// affordsLarge refuses a body of n bytes, more than 32 KiB, from a token that sends large bodies too fast. It runs
-// before the body is read: a flood of large bodies costs the other tokens nothing.
+// affordsLarge refuses a large body (n bytes, over 32 KiB) from a token that sends large bodies too fast. It is called
+// before the body is read, so that a flood of large bodies costs the other tokens nothing.
 func (g *Gateway) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")
@@ -273,7 +273,7 @@ func (g *Gateway) affordsLarge(token int64, n int) error {
 	return nil
 }
 
-// recall adds the bytes that the tokens had stored today before the start.
+// recall adds to g.daily the bytes that the tokens had stored today before the start.
 func (g *Gateway) recall(ctx context.Context) {
 	if g.o.Usage == nil {
 		return
@@ -301,12 +301,11 @@ func (q *query) fault(name, code, message string) {
 	q.faults = append(q.faults, dte.Fault{Path: name, Code: code, Message: message})
 }
 
-// err returns a 400 with all faults, nil if there are none.
+// err returns a problem 400 with all faults, or nil if there are no faults.
 func (q *query) err() error { return problem.WrongParameters(q.faults) }
 
 func (q *query) text(name string) string { return string(q.args.Peek(name)) }
 
-// day reads a day, yyyy-mm-dd.
 func (q *query) day(name, preset string) (day string, at time.Time) {
 	if day = q.text(name); day == "" {
 		day = preset
@@ -331,14 +330,14 @@ func (q *query) number(name string, base int, low, high, preset int64, code, mes
 	return n
 }
 
-// pick reads one of a few words; if the parameter is missing, it returns preset.
-func (q *query) pick(name, preset string, of ...string) string {
+// pick reads one of the allowed words; if the parameter is missing, it returns preset.
+func (q *query) pick(name, preset string, allowed ...string) string {
 	v := q.text(name)
 	switch {
 	case v == "":
 		return preset
-	case !slices.Contains(of, v):
-		q.fault(name, dte.FaultEnum, "Debe ser "+strings.Join(of, ", "))
+	case !slices.Contains(allowed, v):
+		q.fault(name, dte.FaultEnum, "Debe ser "+strings.Join(allowed, ", "))
 	}
 	return v
 }

@@ -56,7 +56,6 @@ func (g *Gateway) printed(c *call) error {
 	return nil
 }
 
-// printedFile answers with a printed file in the format of the query: view, download or escpos.
 func printedFile(ctx *fasthttp.RequestCtx, format, name string, b []byte) {
 	switch format {
 	case "view":
@@ -68,7 +67,7 @@ func printedFile(ctx *fasthttp.RequestCtx, format, name string, b []byte) {
 	}
 }
 
-// file answers with a file, or with 304 when the caller has it already.
+// file answers with a file, or with 304 if the caller already has it.
 func file(ctx *fasthttp.RequestCtx, kind, disposition, name string, b []byte) {
 	respondTagged(ctx, kind, disposition, name, tagOf(b), b)
 }
@@ -104,7 +103,7 @@ func matches(header, tag string) bool {
 	return false
 }
 
-// archivo answers GET /dte/json/:codigoGeneracion with the legal file.
+// archivo answers GET /dte/json/:codigoGeneracion with the JSON file that the law requires for the receiver.
 func (g *Gateway) archivo(c *call) error {
 	b, err := g.o.Outbox.Archivo(c.deadline, c.code, c.caller)
 	if err == nil {
@@ -113,7 +112,7 @@ func (g *Gateway) archivo(c *call) error {
 	return err
 }
 
-// storedFile answers GET /<slug>/DTES/…, the paths in dteJsonUrl and dtePdfUrl (SPEC 2.2).
+// storedFile answers GET /<slug>/DTES/…, the paths in a record's dteJsonUrl and dtePdfUrl (SPEC 2.2).
 func (g *Gateway) storedFile(c *call) error {
 	asked := strings.TrimPrefix(string(c.ctx.Path()), "/")
 	name := path.Base(asked)
@@ -143,16 +142,16 @@ func (g *Gateway) storedFile(c *call) error {
 	return err
 }
 
-// link answers format=url with a link that works for anybody during linkLife. The link leads to the archive if the
-// archive has the document, else to this appliance.
+// link answers GET /dte/pdf with format=url: with a link that anybody can open during linkLife. The link leads to the
+// archive if the archive has the document, else to this appliance.
 func (g *Gateway) link(c *call, layout string) error {
-	c.ctx.SetUserValue(loggedAlways, true) // for a while, anybody can open the link
+	c.ctx.SetUserValue(loggedAlways, true) // because anybody can open the link
 	url, err := g.o.Outbox.Link(c.deadline, c.code, c.caller, layout, linkLife)
 	if err != nil {
 		return err
 	}
 	if url == "" {
-		// A document that cannot be printed is refused here, not when the link is opened.
+		// Refuse a document that cannot be printed now, not when somebody opens the link.
 		if _, err := g.o.Outbox.Archivo(c.deadline, c.code, c.caller); err != nil {
 			return err
 		}
@@ -166,8 +165,8 @@ func (g *Gateway) link(c *call, layout string) error {
 	return c.answer(reply.Link(c.code, url, linkLife))
 }
 
-// pass returns the token of a link: its expiry, the layout, the branch, and an HMAC of these and the document. The
-// HMAC's key is derived from the token table's secret. A new secret makes all earlier links invalid.
+// pass returns the token of a link: the link's expiry, the layout, the branch, and an HMAC of these values and code.
+// The HMAC's key is derived from the token table's secret: a new secret makes all earlier links invalid.
 func (t *TokenTable) pass(code dte.Code, layout string, branch int64, until time.Time) string {
 	claims := fmt.Sprintf("%s.%s.%s", strconv.FormatInt(until.Unix(), 36), layout, strconv.FormatInt(branch, 36))
 	return claims + "." + base64.RawURLEncoding.EncodeToString(t.seal(code, claims))
@@ -182,7 +181,7 @@ func (t *TokenTable) seal(code dte.Code, claims string) []byte {
 	return mac.Sum(nil)
 }
 
-// admit returns the layout and branch of a pass, and whether the pass is genuine and not expired.
+// admit returns the layout and the branch in the token of a link. ok is false if the token is forged or has expired.
 func (t *TokenTable) admit(code dte.Code, pass string, now time.Time) (layout string, branch int64, ok bool) {
 	parts := strings.Split(pass, ".")
 	if len(parts) != 4 {
@@ -222,6 +221,6 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 		return err
 	}
 	file(ctx, "application/pdf", "inline", code.String()+".pdf", b)
-	ctx.Response.Header.Set("Referrer-Policy", "no-referrer") // whoever knows the address can open the file
+	ctx.Response.Header.Set("Referrer-Policy", "no-referrer") // anybody who knows the URL can open the file
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// strangersBody is how much fasthttp may read of a stranger's body before the request is refused.
+// strangersBody is how much fasthttp may read of the body of a request without a good token.
 const strangersBody = 1 // bytes; with 0, fasthttp would use its default
 
-// announced returns, when a request's headers have arrived, how many bytes of the body fasthttp may read and how long
-// the reading may take.
+// announced returns how many bytes of a request's body fasthttp may read, and how long the reading may take. fasthttp
+// calls it when the headers have arrived.
 func (l *side) announced(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if _, ok := l.sender(h); !ok {
 		return fasthttp.RequestConfig{MaxRequestBodySize: strangersBody}
@@ -40,14 +40,15 @@ var (
 		RetryAfter: time.Second, Message: "Este token envía demasiadas solicitudes grandes a la vez"}
 )
 
-// ambiguous reports whether a request states its end in two ways, or in a way that some servers do not know (RFC 9112
-// §6.1): the appliance could read as a request what a proxy in front of it saw as a body. It reads the original
-// headers, because fasthttp's own ContentLength changes when the body is read.
+// ambiguous reports whether a request states the end of its body in two ways, or in a way that some servers do not know
+// (RFC 9112 §6.1). A proxy and the appliance could then disagree: bytes that the proxy passes as a body would be a
+// second request for the appliance. ambiguous reads the raw headers, because fasthttp's ContentLength changes when the
+// body is read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
 		if !bytes.HasSuffix(line, []byte("\r\n")) || line[0] == ' ' || line[0] == '\t' {
-			return true // readers differ about a bare line feed, and about a header on two lines (§2.2, §5.2)
+			return true // programs differ about a bare line feed, and about a header on two lines (§2.2, §5.2)
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch name = bytes.TrimSpace(name); {
@@ -63,9 +64,9 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 	return length && coding
 }
 
-// received returns a handler that gets each request with its whole body in memory. A connection stays open only after a
-// body that was read to its end. received reads nothing of a stranger's body, and admit refuses the stranger on every
-// path: a caller without a token learns nothing about routes and sizes.
+// received reads the whole body of each request into memory and calls h. If the body was not read to its end, the
+// connection is closed. received reads no body of a request without a good token: admit refuses the request on every
+// path, and the caller learns nothing about routes and sizes.
 func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	listener, share := l.name, door.NewBodies(l.pace)
 	return func(ctx *fasthttp.RequestCtx) {
@@ -85,7 +86,7 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 		if !ok {
 			ctx.Request.SetBodyRaw(nil)
 			err := l.admit(ctx)
-			if err == nil { // the token was added after the first look-up, and the body is unread
+			if err == nil { // the token was added after sender had looked it up
 				err = errNewToken
 			}
 			g.refuse(ctx, listener, err)
@@ -116,7 +117,7 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 	}
 }
 
-// refusalOf returns why a request was not read, and the answer.
+// refusalOf returns the metric's label and the answer for a request that could not be read.
 func refusalOf(err error) (reason string, p *problem.Problem) {
 	var headers *fasthttp.ErrSmallBuffer
 	switch {

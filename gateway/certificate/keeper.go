@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Keeper serves a certificate from its files and reads them again when they change. If it cannot use the new files, it
-// keeps the previous certificate.
+// Keeper serves a certificate from files. Check reads the files again when they have changed. If the new files cannot
+// be used, Keeper keeps the previous certificate.
 type Keeper struct {
 	certificate, key string
 	live             atomic.Pointer[tls.Certificate]
 
 	mu   sync.Mutex
-	seen [2]stamp // the state of the two files at the last reading
+	seen [2]stamp // versions of the two files that were read last
 	read bool
 	err  error // the error of the last reading
 }
@@ -35,8 +35,8 @@ func Open(certificate, key string) (*Keeper, error) {
 	return k, err
 }
 
-// Check reads the files if they have changed, and returns whether it has replaced the live certificate. If the
-// certificate's key has not arrived yet, a later call reads the files again.
+// Check reads the files if they have changed, and returns whether it has replaced the live certificate. If only one of
+// the two files is new, Check fails; it reads both again when the other file changes.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package certificate serves TLS on the LAN. The box has its own certificate authority, and tills pin its fingerprint.
-// Certificate files are read again when they change.
+// Package certificate serves TLS on the LAN. The box has its own certificate authority, whose fingerprint the tills
+// pin. Certificate files are read again when they change.
 package certificate
 
 import (
@@ -37,19 +37,21 @@ const (
 	authorityLife = 20 * 365 * 24 * time.Hour
 	serverLife    = 397 * 24 * time.Hour // the longest that browsers and systems accept
 	renewBefore   = serverLife / 3
-	backdated     = time.Hour // for a client with a slow clock
+	backdated     = time.Hour // for a client whose clock is behind
 )
 
-// ErrExists means that there is an authority already: a new authority would lock out tills that trust this one.
+// ErrExists means that the box already has an authority: a new authority would lock out the tills that trust the old
+// authority.
 var ErrExists = errors.New("there is an authority already")
 
-// Own is the box's own authority. It may sign only for private addresses and for the names that it was made with.
-// Therefore nobody can use it to imitate another site to a till that trusts it.
+// Own is the box's own certificate authority. It may sign only for private addresses and for the names that were
+// configured when it was made. Therefore nobody can use its key to imitate another site to a till that trusts the
+// authority.
 type Own struct {
 	Folder string
 	Names  []string // in addition to the box's own names
 	Now    func() time.Time
-	Write  func(path string, data []byte) error // atomic; the file is readable by its owner only
+	Write  func(path string, data []byte) error // must be atomic, and make the file readable only by its owner
 }
 
 // ServerFile returns the path of the file with certificate and key.
@@ -72,7 +74,7 @@ func (o *Own) Create() error {
 		SerialNumber: serial(), Subject: pkix.Name{CommonName: "DTE gateway " + host},
 		NotBefore: o.Now().Add(-backdated), NotAfter: o.Now().Add(authorityLife),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
-		// For servers only: its signatures are not valid for mail or programs.
+		// For TLS servers only: the authority's signatures are not valid for mail or programs.
 		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: names, PermittedIPRanges: private,
 	}
@@ -85,7 +87,7 @@ func (o *Own) Create() error {
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	// The public file is written last: without it, Create starts again.
+	// The public file is written after the key: if it is missing after a crash, Create makes both again.
 	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
@@ -95,7 +97,8 @@ func (o *Own) Create() error {
 	return o.Renew()
 }
 
-// signed makes a key and its certificate, both in PEM. If signer is nil, the certificate signs itself.
+// signed makes a key and its certificate, both in PEM. signer is the authority's key; if it is nil, the new key signs
+// its own certificate.
 func signed(t, authority *x509.Certificate, signer *ecdsa.PrivateKey) (certificate, key []byte, err error) {
 	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -136,7 +139,7 @@ func (o *Own) Renew() error {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), key))
 }
 
-// Due returns why the certificate should be renewed, "" if it need not be.
+// Due returns why the certificate must be renewed, "" if it need not be renewed.
 func (o *Own) Due() (why string, err error) {
 	authority, err := o.Authority()
 	if err != nil {
@@ -144,16 +147,16 @@ func (o *Own) Due() (why string, err error) {
 	}
 	leaf, err := Read(o.ServerFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return "there is none", nil
+		return "there is no certificate", nil
 	}
 	if err == nil {
 		err = o.checkServer(authority)
 	}
 	if err != nil {
-		return "its file is damaged: " + err.Error(), nil
+		return "the certificate's file is damaged: " + err.Error(), nil
 	}
 	if leaf.NotAfter.Sub(o.Now()) < renewBefore && leaf.NotAfter.Before(authority.NotAfter) {
-		return "it ends on " + leaf.NotAfter.Format(time.DateOnly), nil
+		return "the certificate ends on " + leaf.NotAfter.Format(time.DateOnly), nil
 	}
 	for _, n := range o.names(authority) {
 		if leaf.VerifyHostname(n) != nil {
@@ -197,7 +200,7 @@ func (o *Own) Authority() (*x509.Certificate, error) {
 }
 
 // CheckKey returns an error if the authority's key cannot sign the next certificate. Without this check, nobody would
-// notice before the present certificate ends.
+// notice until the current certificate ends.
 func (o *Own) CheckKey() error {
 	authority, err := o.Authority()
 	if err != nil {
@@ -214,21 +217,20 @@ func (o *Own) CheckKey() error {
 	return nil
 }
 
-// checkServer returns nil if a till that trusts the authority accepts the certificate in the server file. Renew writes
-// the whole file anew, whatever part is damaged.
+// checkServer returns nil if a till that trusts the authority accepts the certificate in the server file.
 func (o *Own) checkServer(authority *x509.Certificate) error {
 	served, err := tls.LoadX509KeyPair(o.ServerFile(), o.ServerFile())
 	switch {
 	case err != nil:
 		return err
 	case len(served.Certificate) != 2 || !bytes.Equal(served.Certificate[1], authority.Raw):
-		return errors.New("the authority in it is another")
+		return errors.New("the file contains another authority")
 	}
 	return served.Leaf.CheckSignatureFrom(authority)
 }
 
-// names returns the box's own and the configured names that the authority may sign. A name that is added later needs a
-// new authority: dtectl tls reports this.
+// names returns those of the box's own and the configured names that the authority may sign. A name that was configured
+// later needs a new authority: dtectl tls show reports such a name.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }
@@ -325,5 +327,5 @@ func Read(path string) (*x509.Certificate, error) {
 			return c, nil
 		}
 	}
-	return nil, fmt.Errorf("reading certificate %s: there is none in it", path)
+	return nil, fmt.Errorf("reading certificate %s: the file contains no certificate", path)
 }

@@ -8,39 +8,40 @@ import (
 
 // Errors of Body.Read.
 var (
-	ErrTooLarge = errors.New("the body is larger than its bound")
-	ErrShare    = errors.New("the sender holds its share of the memory for large bodies")
-	ErrFull     = errors.New("the memory for large bodies is taken")
+	ErrTooLarge = errors.New("the body is larger than permitted")
+	ErrShare    = errors.New("the sender has used its share of the memory for large bodies")
+	ErrFull     = errors.New("the memory for large bodies is full")
 )
 
 const (
-	// SmallBody is the size in bytes up to which a body is not counted: a sale of a hundred lines.
+	// SmallBody is the largest body, in bytes, that is not counted: a sale of a hundred lines.
 	SmallBody = 32 << 10
 	budget    = 64 << 20 // bytes for the large bodies of a listener
 )
 
 // Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the
-// announced bytes. A sender may hold as many bytes as are still free (a dynamic threshold): one sender alone gets half
-// of the budget, two get a third each. A sender that holds nothing always finds room while fewer than 63 other senders
-// send all that they may.
+// announced bytes. A sender may use as many bytes as are still free: one sender alone gets half of the budget, two
+// senders get a third each. A sender without memory finds some free as long as fewer than 63 other senders use their
+// full shares.
 type Bodies struct {
-	pace func(id int64, n int) error // nil: no pace
+	pace func(id int64, n int) error // nil: no limit of the rate
 
 	mu   sync.Mutex
 	left int           // bytes
 	held map[int64]int // bytes, by sender
 }
 
-// NewBodies returns the memory of a listener. If pace is not nil, Read calls it before it reads n bytes of a large
-// body. If the sender sends too fast, pace returns an error, and Read returns this error unchanged.
+// NewBodies returns the memory of a listener. If pace is not nil, Body.Read calls it before it reads n bytes of a large
+// body. If the sender is too fast, pace returns an error, and Body.Read returns this error unchanged.
 func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
 
-// Body returns the body that a sender announces, of at most the given bytes. It takes no memory before Read.
+// Body returns the body of a sender's request, of at most most bytes. It uses no memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
-// take reserves n bytes for a sender. Errors: ErrShare if its share is too small, ErrFull if too little is free.
+// take reserves n bytes for a sender. Errors: ErrShare if the sender's share is too small, ErrFull if too little is
+// free.
 func (b *Bodies) take(id int64, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +65,7 @@ func (b *Bodies) give(id int64, n int) {
 	}
 }
 
-// Body is a body that is being read. Its memory grows with what arrives, up to most bytes.
+// Body is a body that is being read. Its memory grows with the bytes that arrive, up to most bytes.
 type Body struct {
 	share *Bodies
 	id    int64
@@ -76,9 +77,9 @@ type Body struct {
 // smallBodies are buffers of SmallBody bytes.
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
-// Read reads a body to its end. announced is the body's length, -1 if it comes in chunks. The bytes are valid until
-// Release. Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the error of pace or
-// of the stream.
+// Read reads a body to its end. announced is the body's length; it is negative if the body comes in chunks. The bytes
+// are valid until Release. Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the
+// error of pace or of the stream.
 func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	if announced > a.most {
 		return nil, ErrTooLarge
@@ -105,8 +106,8 @@ func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	}
 }
 
-// grow doubles the memory, up to the announced or the largest size plus one byte. With the extra byte, Read finds the
-// end of the body or detects that the body is too long.
+// grow doubles the memory, up to the announced size or the largest size, plus one byte. The extra byte lets Read find
+// the end of the body, or detect that the body is too long.
 func (a *Body) grow(announced int) error {
 	size := min(2*cap(a.data), a.most+1)
 	if announced >= 0 {
@@ -125,8 +126,7 @@ func (a *Body) grow(announced int) error {
 	return nil
 }
 
-// afford calls pace with all announced bytes, before Read reads more than SmallBody bytes. For a body in chunks, it
-// calls pace at each growth.
+// afford calls pace once with the announced size of a large body. For a body in chunks, it calls pace at each growth.
 func (a *Body) afford(announced, size int) error {
 	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
 		return nil
@@ -144,7 +144,7 @@ func (a *Body) recycle() {
 	a.data = nil
 }
 
-// Release returns the memory after the request was answered.
+// Release frees the memory. The caller calls it after the request was answered.
 func (a *Body) Release() {
 	a.recycle()
 	if a.taken > 0 {

@@ -1,6 +1,6 @@
-// Package door guards a listener before a request is decoded: the number of connections, the TLS handshake, the rate of
-// each caller, the memory for large bodies, and the record of failed logins. It knows no routes. The only HTTP answer
-// that it writes states that the port speaks HTTPS.
+// Package door protects a listener before a request is decoded. It limits the number of connections, the time of a TLS
+// handshake, the rate of each caller and the memory for large bodies, and it records failed logins. It knows no routes.
+// It writes one HTTP answer only, which states that the port speaks HTTPS.
 package door
 
 import (
@@ -18,14 +18,15 @@ import (
 // handshakeTimeout is how long a client may take for its TLS handshake.
 const handshakeTimeout = 5 * time.Second
 
-// Listener limits its connections: all of them, strangers, those of one address and those of one token. A stranger is a
-// connection that has not shown a good token yet; each connection begins as a stranger. When a limit is reached, the
-// oldest stranger under this limit is closed for the newcomer. Therefore idle connections keep nobody out:
+// Listener limits the number of its connections: of all connections, of strangers, of one address and of one token. A
+// stranger is a connection on which no good token has arrived yet; each connection begins as a stranger. When a limit
+// is reached, the Listener closes the oldest stranger under this limit and accepts the new connection. Therefore idle
+// connections cannot lock a till out:
 //
-//   - An address at its limit loses its oldest stranger. IPv6 addresses count one by one too: a LAN is one /64.
-//   - All strangers together at their limit lose the oldest one. Strangers of an address that lately showed a good
-//     token are closed last: a caller with many addresses and no token cannot push out a till's next connection.
-//   - A token at its limit keeps its connections; its further connections stay strangers.
+//   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately: a LAN is one /64.
+//   - If all strangers are at their limit, the oldest is closed. Strangers of a friend, an address that recently sent a
+//     good token, are closed last: a caller with many addresses and no token cannot displace a till.
+//   - A token at its limit keeps its connections; further connections with this token remain strangers.
 //
 // fasthttp has its own limits, but it answers refused connections inside its accept loop. A client that never sends its
 // TLS handshake would block that loop for everybody.
@@ -39,22 +40,22 @@ type Listener struct {
 	open     int
 	by       map[netip.Addr]*callers
 	tokens   map[int64]int        // number of known connections of each token
-	unknown  list.List            // of *visitor: no known token, and no friend's address; the oldest first
-	familiar list.List            // of *visitor: no known token, but a friend's address
-	friends  map[netip.Addr]int64 // addresses that showed a good token, with the turn of the latest
+	unknown  list.List            // of *visitor: strangers of other addresses, the oldest first
+	familiar list.List            // of *visitor: strangers of friends, the oldest first
+	friends  map[netip.Addr]int64 // value of turn when a good token last arrived from an address
 	turn     int64
 }
 
 // Places are the limits of a Listener.
 type Places struct {
 	All        int // connections
-	Strangers  int // connections without a good token; the rest of All is for known connections
+	Strangers  int // connections without a good token; the rest of All is reserved for connections with one
 	PerAddress int
 	PerToken   int
 }
 
-// Tills and Operators are the limits of the two listeners. Tills reserves a thousand places for connections that showed
-// a token. One token cannot take all places of the address that it shares with other tokens.
+// Tills and Operators are the limits of the two listeners. PerToken is below PerAddress, so that one token cannot use
+// up an address that it shares with other tokens.
 var (
 	Tills     = Places{All: 2048, Strangers: 1024, PerAddress: 64, PerToken: 32}
 	Operators = Places{All: 64, Strangers: 48, PerAddress: 16, PerToken: 12}
@@ -66,29 +67,30 @@ type callers struct {
 	strangers list.List // of *visitor, the oldest first
 }
 
-// maxFriends is how many addresses a Listener remembers: more than a branch has tills.
+// maxFriends is the most friends that a Listener remembers: more than a branch has tills.
 const maxFriends = 1024
 
 // Listen limits the connections of a listener. A nil config means plain HTTP. refused is called with the reason for
-// each connection that is refused or closed to make room; it must not call the Listener.
+// each connection that is refused, or closed in favour of a new connection; it must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
 	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers),
 		tokens: make(map[int64]int), friends: make(map[netip.Addr]int64)}
 }
 
-// visitor is a connection that takes up a place.
+// visitor is a connection that counts towards the limits.
 type visitor struct {
 	net.Conn
 	door    *Listener
 	address netip.Addr
-	// Guarded by door.mu. The elements are nil once a token made the visitor known; gone: its place is free.
+	// Guarded by door.mu. The elements are nil once the visitor has sent a good token. gone: the connection no longer
+	// counts.
 	ofDoor, ofAddress *list.Element
-	in                *list.List // the list that holds ofDoor
+	in                *list.List // the list that contains ofDoor
 	token             int64
 	gone              bool
 }
 
-// Accept returns the next connection for which there is a place.
+// Accept returns the next connection that is within the limits.
 func (d *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
@@ -108,7 +110,7 @@ func (d *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives a visitor a place, or returns why there is none.
+// enter counts a visitor, or returns the limit that refuses it.
 func (d *Listener) enter(v *visitor) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +155,7 @@ func (d *Listener) evict(v *visitor) {
 	_ = v.Conn.Close()
 }
 
-// leave frees a visitor's place, once.
+// leave stops counting a visitor; a second call does nothing.
 func (d *Listener) leave(v *visitor) {
 	if v.gone {
 		return
@@ -182,7 +184,7 @@ func (d *Listener) unlist(v *visitor) {
 	}
 }
 
-// known records that a good token came over a visitor's connection, and remembers the visitor's address.
+// known records that a visitor has sent a good token, and remembers the visitor's address as a friend.
 func (d *Listener) known(v *visitor, token int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,7 +200,8 @@ func (d *Listener) known(v *visitor, token int64) {
 	d.tokens[token]++
 }
 
-// befriend remembers an address. If there are too many addresses, it forgets the one that showed a token longest ago.
+// befriend remembers an address as a friend. If there are too many friends, it forgets the friend whose last token is
+// oldest.
 func (d *Listener) befriend(a netip.Addr) {
 	d.turn++
 	d.friends[a] = d.turn
@@ -214,7 +217,7 @@ func (d *Listener) befriend(a netip.Addr) {
 	delete(d.friends, oldest)
 }
 
-// Close closes the connection and frees its place.
+// Close closes the connection, which then no longer counts.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	v.door.leave(v)
@@ -257,7 +260,7 @@ func isHTTP(b []byte) bool {
 	return false
 }
 
-// Trust notes that a good token came over a connection. The operators' token has the id -1.
+// Trust records that a good token arrived on a connection. The operators' token has the id -1.
 func Trust(c net.Conn, token int64) {
 	var v *visitor
 	switch c := c.(type) {
@@ -271,8 +274,8 @@ func Trust(c net.Conn, token int64) {
 	v.door.known(v, token)
 }
 
-// Discard reads what a client still sends, up to 16 MiB, for two seconds or until the client pauses. Closing a
-// connection with unread bytes would reset it, and the client would never see the answer.
+// Discard reads the rest of a request, up to 16 MiB, for two seconds or until the client pauses. Closing a connection
+// with unread bytes would reset it, and the client would not receive the answer.
 func Discard(c net.Conn) {
 	var b [32 << 10]byte
 	end := time.Now().Add(2 * time.Second)
@@ -297,9 +300,8 @@ func AddressOf(a net.Addr) netip.Addr {
 	return t.AddrPort().Addr().Unmap()
 }
 
-// NetworkOf returns the name under which a request without a good token is counted: the IPv4 address, or the IPv6 /64
-// network, because one host can use every address of such a network. Requests with a good token are not counted,
-// therefore tills are not affected.
+// NetworkOf returns the IPv4 address or the IPv6 /64 network of a caller without a good token, for the rate limits. One
+// host can use every address of a /64 network.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
 	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
@@ -308,9 +310,8 @@ func NetworkOf(a net.Addr) string {
 	return ip.String()
 }
 
-// OwnHost reports whether the Host of a request on a connection without TLS is acceptable. On loopback, Host must be an
-// address or localhost: a page of the Internet whose name was made to lead to 127.0.0.1 (DNS rebinding) sends its own
-// name in Host.
+// OwnHost reports whether a connection without TLS may have the header Host. On loopback, Host must be an address or
+// localhost: a web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name.
 func OwnHost(local net.Addr, host string) bool {
 	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {
 		return true

@@ -13,23 +13,22 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// loginActs is how often failed logins of one address become an act of the trail. maxLogins is how many addresses have
-// their own act in that time; all further addresses share one act. Therefore strangers cannot fill the trail, which is
-// in the store.
+// Limits of the acts about failed logins: one act for each address in the time loginActs, and for at most maxLogins
+// addresses. All further addresses share one act. Therefore nobody can fill the store with such acts.
 const (
 	loginActs = time.Minute
 	maxLogins = 8
 )
 
-// Logins counts wrong admin tokens, and records them in the trail.
+// Logins counts wrong admin tokens, and records them in the audit trail.
 type Logins struct {
-	record func(context.Context, audit.Act) error // nil: there is no trail
+	record func(context.Context, audit.Act) error // nil: there is no audit trail
 	log    *slog.Logger
 	now    func() time.Time
 	count  prometheus.Counter
 
 	mu   sync.Mutex
-	wait map[string]*loginFailures // failures not yet in the trail, by address
+	wait map[string]*loginFailures // failures that are not in the audit trail yet, by address
 	wake fairqueue.Bell
 }
 
@@ -38,7 +37,7 @@ type loginFailures struct {
 	since time.Time
 }
 
-// NewLogins returns a counter that writes into the trail with record; with a nil record it only counts.
+// NewLogins returns a counter of wrong admin tokens. record writes an act to the audit trail; it may be nil.
 func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
 	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures),
 		wake: fairqueue.NewBell(),
@@ -65,7 +64,7 @@ func (l *Logins) Failed(address string) {
 	l.wake.Ring()
 }
 
-// Run writes the trail until ctx ends: the first failure at once, and later failures once a minute.
+// Run records failures until ctx ends: the first failure at once, later failures once a minute.
 func (l *Logins) Run(ctx context.Context) {
 	for {
 		select {
@@ -75,11 +74,11 @@ func (l *Logins) Run(ctx context.Context) {
 		case <-l.wake:
 		}
 		l.tell()
-		_ = fairqueue.Sleep(ctx, loginActs) // an end of ctx is seen above
+		_ = fairqueue.Sleep(ctx, loginActs) // the select above sees the end of ctx
 	}
 }
 
-// tell records one act for each address with failures that are not in the trail.
+// tell records one act for each address in wait.
 func (l *Logins) tell() {
 	l.mu.Lock()
 	list := l.wait
@@ -101,22 +100,23 @@ func (l *Logins) tell() {
 // Counter returns the metric of wrong admin tokens.
 func (l *Logins) Counter() prometheus.Counter { return l.count }
 
-// Buckets are leaky buckets by name. Each bucket is stored as the time at which it will be empty (GCRA).
+// Buckets are leaky buckets, one for each name. A bucket is stored as the time at which it will be empty (GCRA).
 type Buckets struct {
 	every time.Duration // the time that one attempt costs
 	burst int
 
 	mu    sync.Mutex
 	empty map[string]time.Time
-	swept int // names left after the last sweep
+	swept int // number of names after the last sweep
 }
 
-// NewBuckets admits burst attempts at once, and on average n attempts in each period. All arguments are positive.
+// NewBuckets returns buckets that admit, for each name, burst attempts at once, and on average n attempts in each
+// period. All arguments must be positive.
 func NewBuckets(n int, each time.Duration, burst int) *Buckets {
 	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }
 
-// Take admits one attempt and returns 0, or returns how long to wait until there is room.
+// Take admits one attempt and returns 0, or returns how long the caller must wait.
 func (b *Buckets) Take(name string, now time.Time) time.Duration { return b.TakeMany(name, 1, now) }
 
 // TakeMany is Take for n attempts at once; n is at most burst.
@@ -130,7 +130,7 @@ func (b *Buckets) TakeMany(name string, n int, now time.Time) time.Duration {
 				delete(b.empty, k)
 			}
 		}
-		b.swept = len(b.empty) // otherwise each request would scan all live names
+		b.swept = len(b.empty) // sweep again only when the number has doubled
 	}
 	at := b.empty[name]
 	if at.Before(now) {
