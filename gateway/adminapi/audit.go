@@ -12,7 +12,7 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Audit records what operators do.
+// Audit records the acts of operators. *audit.Trail implements it.
 type Audit interface {
 	Begin(context.Context, audit.Act) (*audit.Open, error)
 	End(context.Context, *audit.Open) error
@@ -20,21 +20,21 @@ type Audit interface {
 	Acts(limit int) ([]audit.Act, error)
 }
 
-// Keys of the user values in which a handler describes its act for the trail.
+// Keys of the user values in which a handler describes its act for the audit trail.
 const (
 	actTarget = "act.target"
 	actDetail = "act.detail"
-	actIdle   = "act.idle" // true: there was nothing to do
+	actIdle   = "act.idle" // true: the request changed nothing
 )
 
-// concerns sets the target and detail of a request for the trail.
+// concerns sets the target and the detail of a request's act.
 func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actTarget, target)
 	ctx.SetUserValue(actDetail, detail)
 }
 
-// recorded answers a request and records its act: the beginning before the answer, and the outcome after it. An act
-// that cannot be recorded is not done.
+// recorded answers a request and records its act in the audit trail: the beginning before the answer, and the outcome
+// after it. If the beginning cannot be recorded, the act is not done.
 func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	if o.Audit == nil || a.act == "" {
 		return a.answer(ctx)
@@ -58,7 +58,7 @@ func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	return err
 }
 
-// outcome returns the outcome of a request, as it will be answered.
+// outcome returns the outcome of a request for the audit trail, and the reason why the request was refused or failed.
 func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	var p *problem.Problem
 	var e *refusal.Error

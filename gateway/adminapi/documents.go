@@ -22,8 +22,8 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// recallDocument answers POST /admin/invalidation?code= with the outcome; the body is the same as in the tills' route.
-// ?again=1 sends another event for a document if MH has refused its first event.
+// recallDocument answers POST /admin/invalidation?code=: it invalidates a document, and answers with the outcome. The
+// body is the same as in the tills' route. With ?again=1 it sends another event if MH has refused the first event.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
@@ -67,7 +67,8 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 	return a, nil
 }
 
-// declare answers POST /admin/contingency: the operator declares that the branch is in contingency, with a reason.
+// declare answers POST /admin/contingency: an operator declares that the branch is in contingency, with cause and
+// reason.
 func (o *Routes) declare(ctx *fasthttp.RequestCtx) (any, error) {
 	v, err := reply.Body(ctx)
 	if err != nil {
@@ -86,7 +87,7 @@ func (o *Routes) lift(*fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.Lift(context.Background()))
 }
 
-// statusAfter answers with the new status after an act that may change what the branch owes, or with the act's error.
+// statusAfter returns the status after an act about a contingency, or the act's error.
 func (o *Routes) statusAfter(err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -94,8 +95,8 @@ func (o *Routes) statusAfter(err error) (any, error) {
 	return o.Status(), nil
 }
 
-// technicalReport answers GET /admin/contingency/report with the data that the records hold for the technical report of
-// a contingency.
+// technicalReport answers GET /admin/contingency/report with the data in the records for MH's technical report of a
+// contingency.
 func (o *Routes) technicalReport(*fasthttp.RequestCtx) (any, error) {
 	return o.Contingency.TechnicalReport(context.Background())
 }
@@ -114,7 +115,7 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.NoteTechnicalReport(context.Background(), reference))
 }
 
-// maxGivenUp is how many given-up deliveries one answer lists, and how many documents one request settles.
+// maxGivenUp is the most given-up deliveries in one answer, and the most documents in one request to retry or forget.
 const maxGivenUp = 1000
 
 // GivenUp is the answer of GET /admin/delivery.
@@ -128,13 +129,14 @@ func (o *Routes) showGivenUp(*fasthttp.RequestCtx) (any, error) {
 	return GivenUp{list}, err
 }
 
-// retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: it retries given-up deliveries of the
-// documents; with archive, it also puts back files that the archive has lost.
+// retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: it retries the given-up deliveries of
+// the documents. If archive is true, it also archives again the files that the archive has lost.
 func (o *Routes) retryDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "retried", o.Deliveries.Retry)
 }
 
-// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: given-up deliveries are settled without a retry.
+// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: it removes the given-up deliveries of the
+// documents.
 func (o *Routes) forgetDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) {
 		return o.Deliveries.Forget(ctx, code)
@@ -173,8 +175,8 @@ func (o *Routes) settleDelivery(ctx *fasthttp.RequestCtx, done string, settle fu
 	return map[string]int{done: total}, nil
 }
 
-// checkArchive answers GET /admin/archive/check?read=1&shared=1 with one JSON object a line: {"found"}, {"progress"},
-// and at the end {"checked"} or {"error"}.
+// checkArchive answers GET /admin/archive/check?read=1&shared=1 with a stream of lines {"found"} and {"progress"}, and
+// a last line {"checked"} or {"error"}.
 func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 	c := &outbox.ArchiveCheck{Read: ctx.QueryArgs().GetBool("read"), Shared: ctx.QueryArgs().GetBool("shared")}
 	return o.stream(ctx, func(ctx context.Context, send func(Line) error) error {
@@ -190,9 +192,9 @@ func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// monthPage answers GET /admin/books?month=2026-11&after=0 with a page of the month's documents, a few MiB at most, and
-// GET /admin/books?code=… with one document. The caller requests page after page at its own pace. Therefore a month of
-// any size holds neither a connection nor memory here.
+// monthPage answers GET /admin/books?month=2026-11&after=0 with one page of the month's documents, a few MiB at most,
+// and GET /admin/books?code=… with one document. The caller requests page after page, so that a large month occupies
+// neither a connection nor memory for long.
 func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 	if text(ctx, "code") != "" {
 		code, err := code(ctx)
@@ -218,7 +220,7 @@ func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 
 // Backups copies the store while the branch issues, one copy at a time.
 type Backups interface {
-	// Begin starts a backup into a new folder dir on the appliance; it returns false while another is under way.
+	// Begin starts a backup into the new folder dir on the appliance. It returns false if another backup is running.
 	Begin(dir string) bool
 	// State returns the progress of the latest backup, as a value for JSON.
 	State() any

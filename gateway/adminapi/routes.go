@@ -1,5 +1,5 @@
-// Package adminapi answers the operators' listener: metrics, readiness, the status page, and all paths under /admin.
-// Its texts are English.
+// Package adminapi answers requests to the operators' listener: metrics, readiness, the status page, and all paths
+// under /admin. Its texts are in English.
 package adminapi
 
 import (
@@ -35,7 +35,7 @@ import (
 // route is one endpoint under /admin.
 type route struct {
 	method, path string
-	// act is the name of the act in the trail; "": nothing is changed, or the code that makes the change records it.
+	// act is the name of the act in the audit trail. "": the route changes nothing, or its handler records the change.
 	act string
 	// handle returns the answer, or nil if it has written the answer itself.
 	handle func(*fasthttp.RequestCtx) (any, error)
@@ -52,7 +52,7 @@ func (o *Routes) administration() []route {
 		{"GET", "/admin/backup", "", o.showBackup},
 		{"GET", "/admin/books", "", o.monthPage},
 		{"GET", "/admin/tokens", "", o.listTokens},
-		{"POST", "/admin/tokens", "", o.newToken}, // the keeper of the tokens records these three
+		{"POST", "/admin/tokens", "", o.newToken}, // Keeper records these three
 		{"POST", "/admin/tokens/{id}/rotate", "", o.rotateToken},
 		{"DELETE", "/admin/tokens/{id}", "", o.revokeToken},
 		{"GET", "/admin/rules", "", o.listRules},
@@ -95,7 +95,8 @@ func (o *Routes) Router() reply.Router {
 	return r
 }
 
-// administered admits only the holder of the admin token (Authorization: Bearer), and records the act.
+// administered returns a handler that admits only callers with the admin token (Authorization: Bearer), and records the
+// act.
 func (o *Routes) administered(a route) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		path := string(ctx.Path())
@@ -124,7 +125,7 @@ func (a *route) answer(ctx *fasthttp.RequestCtx) error {
 	return reply.Show(ctx, ctx.Response.StatusCode(), shown)
 }
 
-// asProblem turns errors that the caller causes into problems; it returns other errors unchanged.
+// asProblem turns an error that the caller has caused into a problem, and returns any other error unchanged.
 func asProblem(err error) error {
 	switch {
 	case errors.Is(err, rulestore.ErrReason):
@@ -143,7 +144,7 @@ func asProblem(err error) error {
 	return err
 }
 
-// asked reads the body of a request; form describes the body in the error message.
+// asked decodes the body of a request. form describes the right body in the error message.
 func asked[T any](ctx *fasthttp.RequestCtx, form string) (v T, err error) {
 	if err = json.Unmarshal(ctx.PostBody(), &v); err != nil {
 		err = wrongBody(form, err.Error())
@@ -158,7 +159,7 @@ func wrongBody(form, why string) error {
 // text returns a parameter of the query.
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number from least to most; absent if it is missing.
+// number returns a parameter of the query, a whole number from least to most, or absent if the parameter is missing.
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {
@@ -180,7 +181,7 @@ func code(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	return c, nil
 }
 
-// administers reports whether a request's headers bear the admin token.
+// administers reports whether a request's headers contain the admin token.
 func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 	scheme, token, _ := strings.Cut(string(h.Peek("Authorization")), " ")
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))
@@ -188,8 +189,8 @@ func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 		o.AdminToken[:]) == 1
 }
 
-// Sender returns the same id for all callers with the admin token: their bodies count as those of one sender. ok is
-// false for other callers.
+// Sender returns the same id for all callers with the admin token: together they have one share of the memory for
+// bodies. ok is false for other callers.
 func (o *Routes) Sender(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, o.administers(h)
 }
@@ -213,10 +214,10 @@ type Options struct {
 	Deliveries  *outbox.Outbox
 	Rules       *rulestore.Store
 	Recall      *engine.Recall
-	Ready       func() error          // nil when the branch can issue
+	Ready       func() error          // returns nil if the branch can issue
 	Status      func() any            // returns the state for /status, as a value for JSON
 	Overview    func() *page.Overview // returns the state for the page at /
-	// AdminToken is the SHA-256 of the admin token; if it is zero, nobody is admitted.
+	// AdminToken is the SHA-256 of the admin token; if it is zero, Admit refuses everybody.
 	AdminToken [32]byte
 	Keeper     Keeper // makes and ends tokens
 	Audit      Audit  // records what operators do
@@ -224,16 +225,16 @@ type Options struct {
 	Books      *documents.MonthReader // reads the documents for the accountant's books
 }
 
-// Front holds what the two listeners share.
+// Front contains the parts of the gateway that both listeners use.
 type Front struct {
 	Logger   *slog.Logger
 	Now      func() time.Time
 	Registry *prometheus.Registry
 	Deadline time.Duration   // time that a request may take
-	Serving  context.Context // ends when the gateway takes no more requests
+	Serving  context.Context // ends when the gateway stops accepting requests
 	// Refuse answers a request with an error.
 	Refuse func(ctx *fasthttp.RequestCtx, route string, err error)
-	// Wrong refuses a caller without the admin token. given: the caller sent a wrong token.
+	// Wrong refuses a caller without the admin token. given means that the caller has sent a wrong token.
 	Wrong func(ctx *fasthttp.RequestCtx, given bool, message string) error
 }
 
@@ -244,7 +245,7 @@ type Routes struct {
 	board page.Status
 }
 
-// New returns the routes. It does not open a listener.
+// New returns the routes.
 func New(o Options, f Front) *Routes { return &Routes{Options: o, front: f} }
 
 // readyz answers 200 when the branch can issue. It answers 200 even while MH is down.

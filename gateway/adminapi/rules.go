@@ -22,16 +22,17 @@ import (
 // MaxBundle is the largest rule bundle that is accepted, in bytes.
 const MaxBundle = 16 << 20
 
-// order returns who asks and why, from the query.
+// order returns the order in a request's query: who gives it, and why.
 func order(ctx *fasthttp.RequestCtx) rulestore.Order {
 	q := ctx.QueryArgs()
 	return rulestore.Order{Who: cmp.Or(text(ctx, "who"), ctx.RemoteIP().String()), Reason: text(ctx, "reason"),
 		Dry: q.GetBool("dry"), FewerCases: q.GetBool("fewer_cases")}
 }
 
-// pushRule answers POST /admin/rules with the steps that the bundle in the body went through: 200, or 422 if one step
-// failed. ?reason= is required, except with ?dry=1, which changes nothing. With ?fewer_cases=1 the bundle may have
-// fewer golden cases than the bundle that it replaces. An activation continues even if the caller hangs up.
+// pushRule answers POST /admin/rules: it activates the bundle in the body, and answers with the steps of the
+// activation, with status 200, or 422 if a step failed. ?reason= is required, except with ?dry=1, which changes
+// nothing. With ?fewer_cases=1 the bundle may have fewer golden cases than the bundle that it replaces. An activation
+// continues if the caller hangs up.
 func (o *Routes) pushRule(ctx *fasthttp.RequestCtx) (any, error) {
 	by := order(ctx)
 	if by.Reason == "" && !by.Dry {
@@ -40,7 +41,7 @@ func (o *Routes) pushRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Activate(context.Background(), ctx.PostBody(), by))
 }
 
-// activated answers with the result of an activation.
+// activated returns a function that makes the answer from the results of Activate or Shadow, and describes the act.
 func activated(ctx *fasthttp.RequestCtx) func(*rulestore.Activation, error) (any, error) {
 	return func(a *rulestore.Activation, err error) (any, error) {
 		if err != nil {
@@ -59,8 +60,9 @@ func activated(ctx *fasthttp.RequestCtx) func(*rulestore.Activation, error) (any
 // listRules answers GET /admin/rules with every bundle and its state.
 func (o *Routes) listRules(*fasthttp.RequestCtx) (any, error) { return o.Rules.List(), nil }
 
-// stepRule answers POST /admin/rules/rollback, reinstate and cancel {"name","schema","version","expired"}; ?reason= is
-// required. Only a rollback uses expired: it allows a return to a bundle whose own dates are over.
+// stepRule returns the handler of POST /admin/rules/rollback, reinstate and cancel
+// {"name","schema","version","expired"}; ?reason= is required. Only rollback uses expired, which permits a return to a
+// bundle whose own dates are over.
 func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack,
 	error)) func(*fasthttp.RequestCtx) (any, error) {
 	return func(ctx *fasthttp.RequestCtx) (any, error) {
@@ -78,8 +80,8 @@ func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*ru
 	}
 }
 
-// acknowledgeRule answers POST /admin/rules/acknowledge: a person has seen that the branch returned to an earlier rule
-// by itself. ?reason= is required.
+// acknowledgeRule answers POST /admin/rules/acknowledge: a person confirms the branch's automatic return to an earlier
+// rule. ?reason= is required.
 func (o *Routes) acknowledgeRule(ctx *fasthttp.RequestCtx) (any, error) {
 	concerns(ctx, "", text(ctx, "reason"))
 	return o.Rules.Acknowledge(context.Background(), order(ctx))
@@ -98,7 +100,7 @@ func (o *Routes) shadowRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long))
 }
 
-// showShadow answers GET /admin/rules/shadow; stopShadow answers DELETE.
+// showShadow answers GET /admin/rules/shadow, and stopShadow DELETE, with the shadow's results.
 func (o *Routes) showShadow(*fasthttp.RequestCtx) (any, error) {
 	if seen := o.Rules.Shadowed(); seen != nil {
 		return seen, nil
@@ -119,7 +121,7 @@ func (o *Routes) period(ctx *fasthttp.RequestCtx) (rulestore.DocumentPeriod, err
 	return p, nil
 }
 
-// Line is a line of a stream: a difference, the progress, the result, or the error that ended the stream.
+// Line is one line of a streamed answer: a finding, the progress, the result, or the error that ended the stream.
 type Line struct {
 	Differs  *rulestore.Comparison     `json:"differs,omitempty"`
 	Progress *Progress                 `json:"progress,omitempty"`
@@ -131,16 +133,15 @@ type Line struct {
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is the progress of a stream: the number of documents so far, with their day or the number of all.
+// Progress is the number of documents so far, with the day of the latest, or with the number of all documents (Of).
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`
 	Of        int    `json:"of,omitempty"`
 }
 
-// backtestRule answers POST /admin/rules/backtest?from=&to= (to: today by the branch's clock, if missing) with one JSON
-// object a line: {"differs"}, {"progress"}, and at the end {"totals"}, {"refused"} or {"error"}. It ends when the
-// caller goes away.
+// backtestRule answers POST /admin/rules/backtest?from=&to= (default of to: today) with a stream of lines {"differs"}
+// and {"progress"}, and a last line {"totals"}, {"refused"} or {"error"}. It ends when the caller hangs up.
 func (o *Routes) backtestRule(ctx *fasthttp.RequestCtx) (any, error) {
 	p, err := o.period(ctx)
 	if err != nil {
@@ -163,7 +164,8 @@ func (o *Routes) backtestRule(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// replayRule answers GET /admin/rules/replay?code= with the comparison, or ?from=&to= with a stream like a backtest's.
+// replayRule answers GET /admin/rules/replay: with ?code=, one comparison; with ?from=&to=, a stream like
+// backtestRule's.
 func (o *Routes) replayRule(ctx *fasthttp.RequestCtx) (any, error) {
 	if text(ctx, "code") != "" {
 		code, err := code(ctx)
@@ -215,8 +217,8 @@ func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Rules.Documents(o.front.Serving, m)
 }
 
-// stream answers with the lines that work sends. It gives up a caller that reads nothing for a minute. All streams end
-// with the gateway.
+// stream answers with the lines that work sends. It ends when the caller reads nothing for a minute, and when the
+// gateway stops.
 func (o *Routes) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(Line) error) error) (any, error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")
@@ -241,7 +243,7 @@ func writeLine(conn net.Conn, w *bufio.Writer, l Line) error {
 		return err
 	}
 	if l.Differs != nil {
-		return nil // many differences come at once
+		return nil // the writer flushes its full buffer itself: there may be many differences
 	}
 	return w.Flush()
 }

@@ -11,16 +11,16 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// Keeper makes and ends tokens, and records these acts in the trail. When a method returns, its change is in force.
-// Each method returns, as a value for JSON, all that the box knows of the token; for a new token also its secret.
+// Keeper makes and ends tokens, and records these acts in the audit trail. When a method returns, its change is in
+// force. Each method returns the token as a value for JSON; only a new or rotated token has its secret.
 type Keeper interface {
-	Tokens() any // the list
+	Tokens() any // all tokens
 	NewToken(by By, name string, point int64, permissions []string) (any, error)
 	RotateToken(by By, id int64, grace time.Duration) (any, error)
 	RevokeToken(by By, id int64) (any, error)
 }
 
-// By is the person who wants a change, and the address that the request came from.
+// By is the person who requests a change, and the address of the request.
 type By struct{ Who, From string }
 
 // Errors of a Keeper that the caller causes.
@@ -34,7 +34,7 @@ func (o *Routes) listTokens(*fasthttp.RequestCtx) (any, error) {
 	return map[string]any{"tokens": o.Keeper.Tokens()}, nil
 }
 
-// newToken answers POST /admin/tokens {"name","point_of_sale","permissions"}. Only this answer shows the secret.
+// newToken answers POST /admin/tokens {"name","point_of_sale","permissions"}. Only this answer contains the secret.
 func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
 	t, err := asked[struct {
 		Name        string
@@ -48,7 +48,7 @@ func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Keeper.NewToken(callerOf(ctx), reply.TerminalText(t.Name), t.Point, t.Permissions)
 }
 
-// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"}. Only this answer shows the new secret. The old
+// rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"}. Only this answer contains the new secret. The old
 // secret stays valid for the grace, by default 0.
 func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)

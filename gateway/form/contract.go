@@ -12,10 +12,10 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each issued type
-// adds its operation, POST /dte/<path>, and the request schemas of its form. known lists all types of stored documents.
-// A form may name a group of members. base lists the members of each group (x-groups); the contract has no groups.
-// spanish maps the English texts of base, of forms and of this file to their Spanish; nil: the contract is in English.
+// Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each type in
+// issued adds its operation, POST /dte/<path>, and the schemas of its form. known are all types of stored documents. A
+// form may name a group of members, which base defines in x-groups; the contract itself has no groups. spanish maps the
+// English texts of base, of forms and of this file to Spanish; if it is nil, the contract is in English.
 func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]string) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {
@@ -59,12 +59,14 @@ type contract struct {
 	spanish map[string]string
 	groups  dte.Value
 	schemas []dte.Member
-	made    map[string]string // the text of each schema, by its name
-	// operations are the operation ids of base. If a type's id is one of them, the type's number is appended to it.
+	made    map[string]string // JSON of each schema, by name
+	// operations are the operation ids in base. If the id of a type's operation is among them, the type's number is
+	// appended.
 	operations []string
 }
 
-// say returns a text in the contract's language. es is the form's own Spanish text; empty: spanish may have one.
+// say returns a text in the contract's language. es is the Spanish text in the form; if it is empty, say looks in
+// spanish.
 func (c *contract) say(en, es string) string {
 	if c.spanish == nil {
 		return en
@@ -97,7 +99,7 @@ func (c *contract) translated(v dte.Value) dte.Value {
 // textsOf are the members of the contract that people read.
 var textsOf = []string{"title", "summary", "description"}
 
-// js parses a JSON constant of this file, with texts in the places of %s.
+// js parses JSON. Each %s in format stands for one of texts, as a JSON string.
 func js(format string, texts ...string) dte.Value {
 	quoted := make([]any, len(texts))
 	for i, text := range texts {
@@ -106,7 +108,7 @@ func js(format string, texts ...string) dte.Value {
 	return raw(fmt.Appendf(nil, format, quoted...))
 }
 
-// raw parses JSON of a form; bundle.ParseType has parsed it before.
+// raw parses JSON that bundle.ParseType or base has already parsed.
 func raw(text []byte) dte.Value {
 	v, err := dte.Parse(text)
 	if err != nil {
@@ -169,8 +171,8 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 		With("responses", dte.Obj(responses...))
 }
 
-// component gives a schema a name, and returns a reference to it. Two types share a name only if their schemas are
-// equal; otherwise the later name gets its type's number.
+// component adds a named schema, and returns a reference to it. Two types share a name only if their schemas are equal;
+// otherwise the second name gets the number of its type.
 func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.Value {
 	text := string(schema.Append(nil))
 	for have, there := c.made[name]; there && have != text; have, there = c.made[name] {
@@ -200,7 +202,8 @@ func (c *contract) request(t *bundle.Type) dte.Value {
 	return s
 }
 
-// object returns the schema of an object: members are the form's, more are further members with their schemas.
+// object returns the schema of an object with the form's members and more, members that already have schemas. loose
+// permits unknown members.
 func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member,
 	loose bool) dte.Value {
 	var due []dte.Value
@@ -228,11 +231,11 @@ func (c *contract) object(t *bundle.Type, about string, members []bundle.Member,
 	return s.With("properties", dte.Obj(append(properties, more...)...)).With("additionalProperties", dte.Bool(loose))
 }
 
-// group returns the members of a request that a form names as a group.
+// group returns the members of a group that a form names.
 func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	if m.Use != "discounts" {
 		group := slices.Clone(c.groups.Get(m.Use).Members())
-		if len(m.Extra) > 0 { // of each item
+		if len(m.Extra) > 0 { // extra members of each item
 			item := raw([]byte(c.made["Item"]))
 			more := c.object(t, "", m.Extra, item.Get("properties").Members(), false)
 			due := slices.Concat(item.Get("required").Items(), more.Get("required").Items())
@@ -250,7 +253,7 @@ func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	return []dte.Member{{Name: "descuentoGlobal", Value: orNull(c.component("DescuentoGlobal", t, s))}}
 }
 
-// orNull lets an optional member be null, SPEC's way to leave it out.
+// orNull returns a schema that also permits null: SPEC permits null for an optional member without a value.
 func orNull(s dte.Value) dte.Value {
 	if kind := s.Get("type"); kind.Kind() == dte.KindString {
 		return s.With("type", dte.Arr(kind, dte.Str("null")))
@@ -266,7 +269,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	if m.Catalogue != "" {
 		about = strings.TrimSpace(about + " " + m.Catalogue + ".")
 	}
-	f := fieldsOf(m)[0] // as the decoder reads it
+	f := fieldsOf(m)[0] // the description that the decoder uses
 	shape := f.shape
 	switch {
 	case shape == isObject:
@@ -338,7 +341,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	return s
 }
 
-// notNull returns the schema of a group's member without null, for a required member.
+// notNull returns a schema of a group without null, for a member that this form requires.
 func notNull(s dte.Value) dte.Value {
 	if first := s.Get("anyOf").Index(0); first.Exists() {
 		return first
@@ -357,7 +360,7 @@ func texts(list []string) dte.Value {
 	return dte.Arr(all...)
 }
 
-// titled turns a member's name into a part of a schema's name.
+// titled returns a name with a capital first letter.
 func titled(name string) string {
 	r := []rune(name)
 	return string(unicode.ToUpper(r[0])) + string(r[1:])

@@ -16,7 +16,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// saleMembers are the members that every sale has (SPEC 4.1, 4.2), after the receptor.
+// saleMembers are the members of every sale (SPEC 4.1, 4.2), except receptor.
 var saleMembers = []field{
 	{name: "items", fact: linesFact, shape: isList, required: true, members: item, limit: maxItems, numbered: true},
 	{name: "condicionOperacion", shape: isInteger, required: true, min: amount(1), max: amount(3), place: inResumen},
@@ -30,11 +30,11 @@ var saleMembers = []field{
 // Members that several types have.
 var (
 	remarks   = field{name: "observaciones", place: inResumen, blank: true, lines: true}
-	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // every type has it
+	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // every type has this member
 	retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
-	// appendix is the apendice of MH's layouts, at most ten entries. One entry may be the gateway's own: nine are left.
+	// appendix is apendice. MH permits ten entries; one is reserved for the gateway's own.
 	appendix = field{name: ownEntries, shape: isList, members: required("campo", "etiqueta", "valor"), limit: 9}
-	// consumer and taxpayer are the members of the two kinds of receptor (SPEC 2.5).
+	// consumer and taxpayer are the members of receptor, which has two kinds (SPEC 2.5).
 	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
 	taxpayer = append(plain("tipoDocumento", "numDocumento", "nit", "nrc", "nombre", "codActividad", "descActividad",
 		"nombreComercial", "telefono", "correo"), direccion)
@@ -45,8 +45,8 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type, without members if the type has none. bundle.ParseType has checked the bundle
-// strictly, therefore New cannot fail.
+// New compiles the form of a type; a type without a form gets no members. New cannot fail, because bundle.ParseType has
+// checked the bundle.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, bundle: *cmp.Or(t.Form, new(bundle.Form))}
 	for i := range f.bundle.Members {
@@ -60,7 +60,7 @@ func New(t *bundle.Type) *Form {
 	return f
 }
 
-// fieldsOf returns the fields of a form's member; a member with Use may be a whole group of fields.
+// fieldsOf returns the fields for a member of a form. A member with Use can stand for a whole group of fields.
 func fieldsOf(m *bundle.Member) []field {
 	switch m.Use {
 	case "sale", "items":
@@ -111,7 +111,8 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target returns the place that a member's fact goes to, and the fact's name there; "" means the member's own name.
+// target returns the object of the facts that receives a member's value, and the fact's name in this object; "" means
+// the member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:
@@ -128,7 +129,6 @@ func target(to string) (place, string) {
 	return inRoot, to
 }
 
-// bound returns a limit of a number, nil if the form has no limit.
 func bound(n json.Number) *dte.Amount {
 	v, err := dte.Parse([]byte(n))
 	if n == "" || err != nil {
@@ -152,7 +152,7 @@ var invalidation = &Form{fields: []field{
 	{name: "codigoGeneracionReemplazo"},
 }}
 
-// invalidationNames maps facts of the event to members of the request.
+// invalidationNames maps paths in the event to paths in the request.
 var invalidationNames = map[string]string{
 	"motivo.tipoAnulacion": "tipoAnulacion", "motivo.motivoAnulacion": "motivo",
 	"documento.codigoGeneracionR": "codigoGeneracionReemplazo",
@@ -179,7 +179,7 @@ func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 		Responsible: who("responsable"), Applicant: who("solicita"), Replacement: replacement}, d
 }
 
-// OfInvalidation returns the faults of an invalidation's event, with their paths renamed to those of the request.
+// OfInvalidation returns the faults of an invalidation's event, with their paths replaced by paths in the request.
 func OfInvalidation(faults []dte.Fault) []dte.Fault {
 	faults = slices.Clone(faults)
 	for i := range faults {
@@ -206,7 +206,7 @@ func Lookup(body dte.Value) ([]dte.Code, *Filled) {
 // resend is the body of POST /dte/resend/:codigoGeneracion.
 var resend = &Form{fields: []field{{name: "email"}}}
 
-// Resend reads the address to which a document is to be mailed, "" for the customer's own address.
+// Resend reads the address to which a document must be mailed; "" means the address in the document.
 func Resend(body dte.Value) (address string, _ *Filled) {
 	d := resend.Fill(body, nil)
 	address = d.Facts.Get("email").Text()
@@ -236,7 +236,7 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// alternatives checks the pairs in which one of the two members is required.
+// alternatives checks pairs of members: one member is required, and if the request has both, they must be equal.
 func (d *Filled) alternatives() {
 	for _, pair := range d.form.bundle.Either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
@@ -252,7 +252,7 @@ func (d *Filled) alternatives() {
 // maxEntry is the longest value of an entry of the appendix, in characters.
 const maxEntry = 150
 
-// entry turns a member of the request into an entry of the appendix.
+// entry turns a member of the request into an entry of apendice.
 func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 	s := v.Text()
 	if n := utf8.RuneCountInString(s); n == 0 || n > maxEntry {
@@ -263,7 +263,7 @@ func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 		Value: dte.Str(f.label)}, dte.Member{Name: "valor", Value: dte.Str(s)})
 }
 
-// append puts entries before the request's own.
+// append puts entries before the entries of the request's own apendice.
 func (d *Filled) append(entries []dte.Value) {
 	if len(entries) == 0 {
 		return
@@ -271,7 +271,7 @@ func (d *Filled) append(entries []dte.Value) {
 	d.Facts = d.Facts.With("apendice", dte.Arr(append(entries, d.Facts.Get("apendice").Items()...)...))
 }
 
-// finish does the checks and completions of a type that the tables cannot express.
+// finish completes and checks the parts that the tables cannot express.
 func (d *Filled) finish() {
 	d.specialUnits()
 	if slices.Contains(d.form.bundle.Does, "withholding") {
@@ -282,8 +282,7 @@ func (d *Filled) finish() {
 	}
 }
 
-// readOrigin reads the document that the sale is issued against. The origin member, the related object, or both may
-// name that document.
+// readOrigin reads the reference to the original document. The origin member, the related object, or both may name it.
 func (d *Filled) readOrigin() {
 	plain, related := d.body.Get(d.form.bundle.Origin), d.body.Get(d.form.bundle.Related)
 	inner, innerPath := related.Get("codigoGeneracion"), d.form.bundle.Related+".codigoGeneracion"
@@ -299,7 +298,7 @@ func (d *Filled) readOrigin() {
 }
 
 // withholdings numbers the lines of a withholding voucher, and adds the members that the client library does not send.
-// A document number that is a generation code belongs to an electronic document (CAT-007).
+// If a document's number is a codigoGeneracion, the document is electronic (CAT-007: 2).
 func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
 	if !hasValue(d.body.Get(name)) {
@@ -341,8 +340,8 @@ func (d *Filled) setLines(lines []dte.Value) {
 	}
 }
 
-// specialUnits sets the unit of lines that are a tax or a charge beside the tax base to the unit that MH demands
-// (MF2 pp.30, 33), if the request has no unit.
+// specialUnits sets uniMedida to 99, as MH demands (MF2 pp.30, 33), in each line that is a tax or a charge outside the
+// tax base, if the request gives no unit.
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {

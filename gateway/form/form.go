@@ -1,5 +1,5 @@
-// Package form reads the body of a request. Tables describe its members. The result is the facts for rules and
-// documents, or all faults at once. Package form knows the tills' names of members and no HTTP.
+// Package form reads the body of a request, whose members tables describe. The result is the facts for rules and
+// documents, or all faults at once. Package form knows the names in the tills' requests, but no HTTP.
 package form
 
 import (
@@ -16,27 +16,28 @@ import (
 
 // Limits of a request.
 const (
-	MaxFaults = 50 // one answer lists at most this many
+	MaxFaults = 50 // the most faults in one answer
 	maxItems  = 2000
-	maxCodes  = 100 // most codes of one look-up
+	maxCodes  = 100 // the most codes in one look-up
 )
 
-// Form is the table of the members of one request.
+// Form describes the members of one kind of request.
 type Form struct {
-	Type     *bundle.Type // the type of document that the request makes; nil: no document
+	Type     *bundle.Type // the type of document that the request creates; nil: no document
 	fields   []field
-	receptor []string    // SPEC's requiredFields; if one is missing, the refusal has a special code
-	bundle   bundle.Form // the form as the type's bundle has it; empty if there is no type
+	receptor []string    // SPEC's requiredFields: without one of them, the refusal has a special code
+	bundle   bundle.Form // the form in the type's bundle; empty without a type
 }
 
-// Refusal returns why the request is refused. A receptor without SPEC's required fields has a special code.
+// Refusal returns the problem that refuses the request. If receptor lacks a field that SPEC requires, the problem has
+// the code RECEPTOR_VALIDATION_ERROR.
 func (d *Filled) Refusal() *problem.Problem {
 	form := d.form
 	p := &problem.Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation,
 		Message: "La solicitud no es válida", Faults: d.Faults}
 	for _, f := range d.Faults {
 		member, inside := strings.CutPrefix(f.Path, "receptor.")
-		if f.Code == refusal.CodeOriginType { // a note's rule refuses the original
+		if f.Code == refusal.CodeOriginType { // the rule of a note refuses the type of the original
 			p.Type, p.Message = f.Code, f.Message
 		}
 		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(form.receptor,
@@ -49,20 +50,20 @@ func (d *Filled) Refusal() *problem.Problem {
 	return p
 }
 
-// Filled holds the facts that a request was turned into, and all faults of the request.
+// Filled contains the facts made from a request, and all faults of the request.
 type Filled struct {
 	Facts           dte.Value
-	Origin          *engine.Origin // the document against which the new document is issued
+	Origin          *engine.Origin // the document to which a note or a return refers
 	TestContingency bool
-	Warnings        []string // about accepted values that may not be what the till means
+	Warnings        []string // about accepted values that the till may have meant otherwise
 
-	reader  // holds the Faults
+	reader  // contains Faults
 	form    *Form
 	body    dte.Value
-	entries []string // members that became the first entries of the appendix
+	entries []string // names of the members that became the first entries of apendice
 }
 
-// Fill turns a request into facts. Its faults name the request's paths. codes maps a till's payment codes to CAT-017.
+// Fill makes facts from a request. The faults have paths in the request. codes maps a till's payment codes to CAT-017.
 func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	d := &Filled{form: form, body: body}
 	if body.Kind() != dte.KindObject {
@@ -105,7 +106,7 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	return d
 }
 
-// payments applies SPEC 2.7: pago or pagos, not both. If both are missing, a cash sale gets a cash payment.
+// payments applies SPEC 2.7: pago or pagos, not both. Without either, a sale with condicionOperacion 1 is paid in cash.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
 	if hasValue(one) && hasValue(list) {
@@ -142,15 +143,16 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 // cash is the CAT-017 code of cash.
 const cash = "01"
 
-// ambiguousPayments are the codes with one name in this service's specification (2.7) and another in MH's catalogue
-// (CAT-017). Each entry is MH's name of the code, the specification's name, and MH's code for the latter.
+// ambiguousPayments are the payment codes that mean one thing in MH's catalogue (CAT-017) and another in this service's
+// specification (2.7). Each entry is MH's meaning, the specification's meaning, and MH's code for the specification's
+// meaning.
 var ambiguousPayments = map[string][3]string{
 	"03": {"tarjeta de crédito", "cheque", "04"},
 	"04": {"cheque", "transferencia", "05"},
 }
 
-// payment completes one payment. Cash has no reference in MH's layouts (MF2 p.49), therefore a till's reference is
-// dropped. A term and its number of periods are given together or not at all (pp.50-51).
+// payment completes one payment. It drops the reference of a cash payment, which MH's layouts do not permit (MF2 p.49).
+// plazo and periodo must come together (pp.50-51).
 func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {

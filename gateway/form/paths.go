@@ -10,19 +10,19 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file translates paths of facts into paths of the request: a fault of a fact is reported once, at the member that
-// the fact came from.
+// This file translates paths in the facts into paths in the request, so that a fault of a fact is reported once, at the
+// member from which the fact comes.
 
-// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are known already. unread are the
-// facts that are missing because of the known faults.
+// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. It gives find
+// the paths of the facts that are missing because of the known faults (unread).
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))
 	}
 }
 
-// Merge adds faults of facts, with their paths renamed to those of the request. It leaves out a fault if there is
-// already a fault at its path or above.
+// Merge adds faults of facts, with their paths replaced by paths in the request. It leaves out a fault if its path, or
+// a path above, already has a fault.
 func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {
@@ -47,8 +47,8 @@ next:
 	}
 }
 
-// sent returns the deepest part of a path that the till sent. A fault of a sum over all items ("pagos[].montoPago") is
-// reported at the only item, or else at the list. A member that the till left out is not reported.
+// sent cuts a path after the last member that the till has sent. A fault of the sum over a list ("pagos[].montoPago")
+// is reported at the item if the list has one item, or else at the list.
 func (d *Filled) sent(path string) string {
 	v, kept, rest := d.body, "", path
 	for rest != "" {
@@ -76,13 +76,13 @@ func (d *Filled) sent(path string) string {
 	return kept
 }
 
-// Sentence returns a message with a capital first letter, like all messages about a request.
+// Sentence returns a message with a capital first letter.
 func Sentence(message string) string {
 	first, size := utf8.DecodeRuneInString(message)
 	return string(unicode.ToUpper(first)) + message[size:]
 }
 
-// totalName returns the name that people use for a total that the rule computes.
+// totalName returns the Spanish name of a total that the rule computes.
 func totalName(field string) string {
 	switch field {
 	case "montoTotalOperacion":
@@ -95,8 +95,9 @@ func totalName(field string) string {
 	return "El total calculado (" + field + ")"
 }
 
-// unread returns the facts, by path without indexes, that are missing because of faults: no total that depends on such
-// a fact can be computed. For an unknown member it returns the object around it: the member may be misspelt.
+// unread returns the paths, without indexes, of the facts that are missing because of faults: a total that depends on
+// such a fact cannot be computed. For an unknown member it returns the object around the member, because the member may
+// be a misspelt member of that object.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path
@@ -111,7 +112,7 @@ func (d *Filled) unread() (paths []string) {
 	return paths
 }
 
-// factOf returns the path, without indexes, of the fact that a member of the request becomes, and whether it exists.
+// factOf returns the path, without indexes, of the fact made from a member of the request, and whether the fact exists.
 func (d *Filled) factOf(path string) (fact string, there bool) {
 	fields, v, prefix := d.form.fields, d.Facts, ""
 	for path != "" {
@@ -130,7 +131,7 @@ func (d *Filled) factOf(path string) (fact string, there bool) {
 		case prefix == "" && f.place == inLine:
 			v, prefix = v.Get(linesFact).Index(0), linesFact+"."
 		case prefix == "" && (f.place == inApendice || f.place == nowhere):
-			return f.name, true // no amount depends on it
+			return f.name, true // no amount depends on this member
 		}
 		if step != "" {
 			v, prefix = v.Get(step), strings.TrimSuffix(prefix, ".")+dot(prefix)+step
@@ -151,13 +152,12 @@ func dot(prefix string) string {
 	return "."
 }
 
-// position returns the index in a path.
 func position(text string) int {
 	n, _ := strconv.Atoi(text) // 0 if it is not a number
 	return n
 }
 
-// requestPath returns the path in the request of a fact's path.
+// requestPath translates the path of a fact into a path in the request.
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
 		if d.form.bundle.Related != "" && !hasValue(d.body.Get(d.form.bundle.Origin)) {
@@ -183,7 +183,7 @@ func (d *Filled) requestPath(path string) string {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
 	match := d.fieldOf(in, name)
-	if match == nil && in == inResumen { // a total: the lines are its parts
+	if match == nil && in == inResumen { // a total is reported at the lines, which are its parts
 		match, rest = d.fieldOf(inRoot, "cuerpoDocumento"), ""
 	}
 	if match == nil {
@@ -192,8 +192,8 @@ func (d *Filled) requestPath(path string) string {
 	return match.name + match.pathBelow(rest)
 }
 
-// appendixPath returns the path in the request of an entry of the appendix. The first entries come from other members
-// of the request.
+// appendixPath translates the path of an entry of apendice into a path in the request. The first entries come from
+// other members of the request.
 func (d *Filled) appendixPath(rest string) string {
 	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 	n, err := strconv.Atoi(number)
@@ -206,8 +206,8 @@ func (d *Filled) appendixPath(rest string) string {
 	return index("apendice", n-len(d.entries)) + below
 }
 
-// fieldOf returns the member of the request that a fact comes from, nil if there is no such member. If two members have
-// this fact, it returns the member that the request uses.
+// fieldOf returns the member of the request from which a fact comes, nil if there is no such member. If two members can
+// supply the fact, it returns the member that the request contains.
 func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {
@@ -222,7 +222,8 @@ func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	return match
 }
 
-// pathBelow returns the request's path below a field: rest begins with an index, a dot, or nothing.
+// pathBelow translates rest, the part of a fact's path below a field, into a path in the request. rest begins with an
+// index or a dot, or is empty.
 func (f *field) pathBelow(rest string) string {
 	prefix := ""
 	if strings.HasPrefix(rest, "[") {

@@ -13,14 +13,15 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// reader checks the members of a request against the tables, and makes their facts. It collects the faults under the
-// paths of the request.
+// reader checks the members of a request with the tables, and makes their facts. The faults that it collects have paths
+// in the request.
 type reader struct{ Faults []dte.Fault }
 
-// hasValue reports whether a member is there and not null: null is SPEC's way to leave an optional member out.
+// hasValue reports whether a member exists and is not null: SPEC permits null for an optional member without a value.
 func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
-// value checks one member and returns its fact, absent if the member has none. The member's path is prefix + f.name.
+// value checks one member and returns its fact, or an absent value if the member makes no fact. The member's path is
+// prefix + f.name.
 func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
 	if !hasValue(v) {
 		if f.required {
@@ -98,7 +99,8 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object; prefix begins their paths. In the fact, the members of first come first.
+// object checks the members of an object. prefix is the beginning of their paths. The fact begins with the members in
+// first.
 func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		r.unknown(v, f.members, prefix)
@@ -130,7 +132,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 		}
 		if v.Index(i).Kind() != dte.KindObject {
 			r.wrong(index(path, i), "Debe ser un grupo de datos, no un solo valor")
-			items = append(items, dte.Obj()) // keeps the numbers of the later items
+			items = append(items, dte.Obj()) // later items must keep their numbers
 			continue
 		}
 		var first []dte.Member
@@ -142,7 +144,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 	return dte.Arr(items...)
 }
 
-// unknown refuses members that the table does not have: a misspelt isRetenIva must not change a tax.
+// unknown refuses members that are not in the table: a misspelt isRetenIva, if ignored, would change a tax.
 func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
 	for _, m := range v.Members() {
 		if r.full() {
@@ -154,7 +156,7 @@ func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
 	}
 }
 
-// hint names the field that a misspelt name resembles, if any.
+// hint proposes the field whose name resembles a misspelt name, or returns "".
 func hint(name string, fields []field) string {
 	names := make([]string, len(fields))
 	for i := range fields {
@@ -166,8 +168,8 @@ func hint(name string, fields []field) string {
 	return ""
 }
 
-// text checks a text that is present: it must have a visible character, and no unprintable one. A blank text counts as
-// absent if f.blank is set; otherwise it is refused.
+// text checks a text. The text must contain a visible character and no unprintable character. A text without a visible
+// character counts as absent if f.blank is set; otherwise it is refused.
 func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
 	switch {
@@ -205,7 +207,7 @@ func printed(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a generation code. If the code is missing or not a text, its fault has been recorded before.
+// code reads a codigoGeneracion. If the member is missing or not a text, its fault has already been recorded.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}
@@ -217,7 +219,7 @@ func (r *reader) code(v dte.Value, path string) dte.Code {
 	return c
 }
 
-// shape is the shape that a member of a request must have.
+// shape is the JSON type of a member.
 type shape uint8
 
 const (
@@ -230,37 +232,37 @@ const (
 	isTexts // a list of texts
 )
 
-// field is one member of a request: its name, the fact that it becomes, and the conditions that it must meet.
+// field describes one member of a request: its name, the fact made from it, and its conditions.
 type field struct {
 	name     string
-	fact     string // "" for the same name
+	fact     string // the fact's name; "": the same name
 	shape    shape
 	required bool
 	min, max *dte.Amount // bounds of numbers and integers, inclusive
 	above    bool        // min is exclusive
-	preset   dte.Value   // the fact when the member is absent
-	members  []field     // of an object, or of each object of a list
+	preset   dte.Value   // the fact if the member is absent
+	members  []field     // of the object, or of each object in the list
 	loose    bool        // unknown members are dropped, not refused (any receptor)
-	limit    int         // most items of a list
-	numbered bool        // each item gets numItem
-	place    place       // where the fact goes
+	limit    int         // the most items in a list
+	numbered bool        // each item gets the member numItem, from 1
+	place    place       // the object of the facts that receives the fact
 	equals   string      // the only allowed text; "": any
-	label    string      // the label of its entry in the appendix
-	person   bool        // an object that holds a person's identity numbers
+	label    string      // label of the member's entry in apendice
+	person   bool        // an object with a person's identity numbers
 	blank    bool        // a blank text counts as absent
 	lines    bool        // a text that may have several lines
 }
 
-// place is the object of the facts that a top-level member belongs to.
+// place is the object of the facts that receives a top-level member.
 type place uint8
 
 const (
 	inRoot place = iota
 	inResumen
-	inLine     // the only line
-	inPagos    // one object, the only one of resumen.pagos
-	inApendice // a text or a number, as one entry of the appendix under its label
-	nowhere    // read by the gateway itself
+	inLine     // the only line of cuerpoDocumento
+	inPagos    // the only item of resumen.pagos
+	inApendice // an entry of apendice
+	nowhere    // no fact: the gateway itself reads the member
 )
 
 func (f *field) factName() string {
@@ -313,7 +315,7 @@ var payment = []field{
 	{name: "referencia", blank: true},
 }
 
-// full reports whether MaxFaults faults are known: further faults would not be listed, so nobody looks for them.
+// full reports whether MaxFaults faults are known: an answer lists no more.
 func (r *reader) full() bool { return len(r.Faults) >= MaxFaults }
 
 func (r *reader) wrong(path, message string) dte.Value {
@@ -337,18 +339,15 @@ func (r *reader) faulty(path string) bool {
 	return slices.ContainsFunc(r.Faults, func(f dte.Fault) bool { return f.Path == path })
 }
 
-// The identity of the other party: numbers of people and taxpayers as printed on their cards, and pairs of members that
-// are useless without each other.
-
 // Kinds of identity documents (CAT-022) with a fixed number of digits.
 const (
 	kindDUI = "13" // 9 digits
-	kindNIT = "36" // 14 digits, or the 9 of the DUI that replaced it for persons
+	kindNIT = "36" // 14 digits, or the 9 digits of the DUI, which replaced the NIT of persons
 )
 
-// identities completes a person's facts. NIT, NRC and DUI lose their hyphens and spaces and become digits, because each
-// generation of MH's layouts writes them in its own way. A kind of document without a number is refused; without a
-// kind, the length of the number determines the kind. prefix begins the paths of the person's members.
+// identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because each generation of MH's
+// layouts writes them in its own way. It refuses tipoDocumento without numDocumento. If tipoDocumento is missing, the
+// length of numDocumento determines it. prefix is the beginning of the paths of the person's members.
 func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	p = r.mailbox(p, prefix)
 	p = r.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
@@ -384,7 +383,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	return p
 }
 
-// mailbox refuses an invalid mail address now, while the customer is present and can repeat it.
+// mailbox refuses an invalid mail address: now the customer is still present and can correct it.
 func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
 	if !hasValue(v) || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
@@ -410,7 +409,7 @@ func (r *reader) onePerson(p dte.Value, prefix string) {
 	r.fault(prefix+"numDocumento", dte.FaultCondition, "El número de documento es de otra persona que el NIT")
 }
 
-// digits writes a person's number as digits only, and refuses a number whose length is not in lengths.
+// digits reduces a person's number to its digits, and refuses a number whose length is not in lengths.
 func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
 	v := p.Get(name)
 	if !hasValue(v) || v.Kind() != dte.KindString {

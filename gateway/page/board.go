@@ -21,23 +21,23 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// board is an overview in the page's words: texts in the page's language, times in El Salvador's.
+// board is the content of the status page: texts in the page's language, times in El Salvador's time zone.
 type board struct {
 	lang          string
 	o             *Overview
 	Level         string // ok, warn or bad
 	Title, Advice string
 	Reason        string
-	Order         string // the commands that central IT must run; empty: none
+	Order         string // the commands that central IT must run, if any
 	Facts         []fact
 	Total         string // today's total
 	Documents     []fact
 	Month         string // the month's name; "" while the month is counted
 	MonthLines    []fact
 	Waiting       []fact
-	Deadlines     []fact   // Note holds the moment, Value the time left
+	Deadlines     []fact   // Note is the moment, Value the time left
 	Live, Coming  []fact   // document types with the version of their rules
-	RulesRefused  []fact   // rules that are stored but may not compute
+	RulesRefused  []fact   // stored rules that may not compute
 	Rejecting     []string // a sentence for each rule in force whose documents MH refuses
 	Returned      string   // the rule that the branch returned to, and when
 	Deliveries    []fact
@@ -46,7 +46,7 @@ type board struct {
 }
 
 // fact is a line of the page: a name, a value, a remark (Note), and a level (ok, warn, bad, or empty). Raw is the
-// message of a machine in its own words, which are mostly English.
+// original message of a program or a server, mostly in English.
 type fact struct{ Name, Value, Note, Level, Raw string }
 
 // t returns a text of the page in the board's language.
@@ -66,7 +66,7 @@ func newBoard(lang string, o *Overview) *board {
 	for _, name := range []string{"settle", "report", "event", "forward", "lot", "invalidate", "correct", "lost"} {
 		n, level := o.Owed.Waiting[name], ""
 		switch name {
-		case "correct": // a person must settle these
+		case "correct": // a person must act on these documents
 			level = "warn"
 		case "lost":
 			n, level = o.Owed.Lost, "bad"
@@ -96,7 +96,7 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad when it has passed, warn when less than pressing is left.
+// urgency returns the level of a deadline: bad if it has passed, warn if less than pressing is left, or else otherwise.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:
@@ -119,7 +119,7 @@ func (b *board) deadlines() {
 			continue
 		}
 		level := urgency(d.at.Sub(b.o.At), soon[d.name], "")
-		if d.name == "report" { // a person must do this before the event; the box itself has no deadline here
+		if d.name == "report" { // a person must write the report before the event: always yellow
 			level = "warn"
 		}
 		b.Deadlines = append(b.Deadlines, fact{Name: b.t("deadline." + d.name), Note: moment(b.lang, d.at, b.o.At),
@@ -153,7 +153,7 @@ func (b *board) facts() {
 	b.Facts = []fact{mh, period, b.pending(fact{Name: b.t("owed"), Value: count(n)}, n, b.o.Owed.Oldest)}
 }
 
-// pending completes a fact about waiting work: level ok if nothing waits, and the age of the oldest as a remark.
+// pending completes a fact about n waiting records: level ok if n is 0, and the age of the oldest record as a remark.
 func (b *board) pending(f fact, n int, oldest time.Time) fact {
 	if n == 0 {
 		f.Level = "ok"
@@ -175,8 +175,8 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month adds the month so far, by type: the number of valid documents and their total; other documents are a remark.
-// While Month is nil, the month is being counted.
+// month adds one line for each type: the number of the month's valid documents and their total, with the other
+// documents as a remark.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return
@@ -204,7 +204,7 @@ func (b *board) month() {
 	}
 }
 
-// permit returns, for the test ambiente, how many documents of each type MH has sealed and how many it wants.
+// permit returns how many test documents of each type MH has sealed, and how many it requires.
 func (b *board) permit() (lines []fact, note string) {
 	missing := 0
 	a := b.o.Authorisation
@@ -227,7 +227,7 @@ func (b *board) permit() (lines []fact, note string) {
 	return lines, note + " " + b.t("authorisation.since") + " " + day(b.lang, a.Since) + "."
 }
 
-// rules adds one line for each document type: the rule that computes it today, and the coming rule.
+// rules adds one line for each rule: in force, coming, or refused.
 func (b *board) rules() {
 	if b.o.Rules == nil {
 		return
@@ -257,8 +257,8 @@ func (b *board) rules() {
 	}
 }
 
-// outcomes adds to a rule's line how many of its documents MH refuses, and adds the rule to the verdict if the rule is
-// most likely wrong.
+// outcomes adds to a rule's line how many of the rule's documents MH has refused. If the rule is most likely wrong, it
+// also adds the rule to Rejecting.
 func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return
@@ -339,11 +339,9 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error of the log is red. An older error is history: a problem that persists has its own line, or
-// is logged again.
+// fresh is how long an error in the log is red. A problem that persists has its own line, or is logged again.
 const fresh = time.Hour
 
-// troubleLevel returns the level of a line of the log.
 func troubleLevel(x Trouble, now time.Time) string {
 	switch {
 	case now.Sub(x.At) >= fresh:
@@ -354,8 +352,8 @@ func troubleLevel(x Trouble, now time.Time) string {
 	return "warn"
 }
 
-// verdict sets the title: whether the branch can issue, and what people must do. It runs last, because it must not
-// state that nothing needs doing while something on the page is red or yellow.
+// verdict sets the title and the advice: whether the branch can issue, and what people must do. It runs last, because
+// the advice depends on every red or yellow line of the page.
 func (b *board) verdict() {
 	o := b.o
 	late := slices.ContainsFunc(b.Deadlines, func(d fact) bool { return d.Level == "bad" })
@@ -385,7 +383,7 @@ func (b *board) verdict() {
 	}
 }
 
-// PasswordOrder is what central IT types on the box, as root, when the password of MH's API has changed.
+// PasswordOrder are the commands that central IT runs on the box, as root, after the password of MH's API has changed.
 const PasswordOrder = "systemd-ask-password -n 'MH API password' | " +
 	"systemd-creds encrypt --name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"
 
@@ -400,7 +398,7 @@ func passwordReason(err error) string {
 	return "password.wrong"
 }
 
-// stopped returns why nothing is issued, without the cause, which is in the log.
+// stopped returns why nothing is issued. It leaves out the underlying cause, which is in the log.
 func stopped(lang string, err error) string {
 	var e *refusal.Error
 	switch {
@@ -414,8 +412,8 @@ func stopped(lang string, err error) string {
 	return err.Error()
 }
 
-// worst returns the worst level on the board: bad, else warn, else ok. Warnings of the log do not describe the present
-// state of the branch, and do not count.
+// worst returns the worst level on the board: bad, else warn, else ok. Warnings in the log do not count, because they
+// do not describe the branch's current state.
 func (b *board) worst() string {
 	worst := "ok"
 	see := func(level string) {
@@ -438,7 +436,7 @@ func (b *board) worst() string {
 	return worst
 }
 
-// masked hides the names in mail addresses: this page must not show who buys.
+// masked hides the local part of mail addresses, because the page must not show customers.
 func masked(s string) string {
 	words := strings.Fields(s)
 	for i, w := range words {
@@ -449,13 +447,13 @@ func masked(s string) string {
 	return strings.Join(words, " ")
 }
 
-// Pages are made of nodes, which escape every text. html/template escapes too, but makes the program a third larger,
-// because with it the linker keeps every method.
+// Pages are made of nodes, which escape every text. html/template also escapes, but would make the program a third
+// larger, because the linker would keep every method.
 
 // el returns an element with attributes and children.
 func el(name string, children ...g.Node) g.Node { return g.El(name, children...) }
 
-// txt returns an element that holds a text.
+// txt returns an element that contains a text.
 func txt(name, text string) g.Node { return el(name, g.Text(text)) }
 
 func attr(name, value string) g.Node { return g.Attr(name, value) }
@@ -492,11 +490,11 @@ func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
 // Measures of the chart, in points of its drawing.
 const (
 	chartWide, chartHigh = 360, 150
-	chartLeft, chartFoot = 36, 20 // room for the scale and for the hours
+	chartLeft, chartFoot = 36, 20 // left of the bars: the scale; below them: the hours
 	chartTop             = 8
 )
 
-// chart draws the day by the hour, as stacked bars. now is the present hour.
+// chart draws the day's documents as one stacked bar for each hour. now is the current hour.
 func chart(lang string, day documents.Today, now int) g.Node {
 	most, best, total := 0, 0, 0
 	for h, x := range day.Hours {
@@ -547,7 +545,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			attr("width", "13.5"), attr("height", "2")), bars)
 }
 
-// part is the number of an hour's documents of one kind; kind names a class of the drawing and a word of the page.
+// part is the number of an hour's documents of one kind. kind is a CSS class and a key of words.json.
 type part struct {
 	kind string
 	n    int
@@ -557,7 +555,7 @@ func parts(h documents.Hour) [3]part {
 	return [...]part{{"normal", h.Normal}, {"contingency", h.Contingency}, {"rejected", h.Rejected}}
 }
 
-// tally returns the numbers of an hour as a text, without the parts that are zero.
+// tally returns the numbers of an hour as a text, without zeros.
 func tally(lang string, h documents.Hour) string {
 	var said []string
 	for _, p := range parts(h) {
@@ -568,7 +566,7 @@ func tally(lang string, h documents.Hour) string {
 	return strings.Join(said, ", ")
 }
 
-// ceiling returns the even, round number at which a scale for n ends.
+// ceiling returns the top of a scale for n: a round, even number, n or above.
 func ceiling(n int) int {
 	for _, top := range []int{2, 4, 6, 8} {
 		if top >= n {

@@ -19,10 +19,10 @@ import (
 //go:embed reference.css
 var referenceStyle string
 
-// Reference returns the reference page of an OpenAPI contract. spanish maps the page's own texts to their Spanish; nil:
-// the page is in English, as the contract. The contract's x-guide has the hints for a till that follows the service's
-// specification to the letter. The contract is part of the program: tests find its faults, therefore Reference panics
-// instead of returning an error.
+// Reference returns the reference page of an OpenAPI contract. spanish maps the page's own texts to Spanish; if it is
+// nil, the page and the contract are in English. x-guide in the contract has the hints for a till that follows the
+// service's specification to the letter. Reference panics if the contract is not JSON: the contract is part of the
+// program, and tests find its faults.
 func Reference(contract []byte, spanish map[string]string) []byte {
 	d, err := dte.Parse(contract)
 	if err != nil {
@@ -36,7 +36,7 @@ func Reference(contract []byte, spanish map[string]string) []byte {
 	title := textOf(info, "title")
 	item := func(to, text string) g.Node { return el("li", link(to, text)) }
 	var contents, sections g.Group
-	first := "" // path that a sale is sent to
+	first := "" // path of the first POST route, for the example
 	for _, tag := range d.Get("tags").Items() {
 		name := textOf(tag, "name")
 		var entries, articles g.Group
@@ -101,10 +101,10 @@ type reference struct {
 	lang    string
 }
 
-// t returns a text of the page itself in the page's language. Texts of the contract are in that language already.
+// t returns a text of the page in the page's language. The contract's texts are already in this language.
 func (c reference) t(en string) string { return cmp.Or(c.spanish[en], en) }
 
-// resolve follows a $ref, and returns its target and the last name of the reference.
+// resolve follows a $ref, and returns the target and the last part of the reference.
 func (c reference) resolve(v dte.Value) (dte.Value, string) {
 	ref := textOf(v, "$ref")
 	if ref == "" {
@@ -155,7 +155,7 @@ func (c reference) operation(method, path string, o dte.Value) g.Node {
 		el("div", class("answers"), el("table", txt("caption", c.t("Answers")), answers)))
 }
 
-// answer shows a status with its schema, or else with its media types or the codes of its error.
+// answer shows a status with the answer's schema, or else with the media types or the error's codes.
 func (c reference) answer(status string, v dte.Value) g.Node {
 	answer, _ := c.resolve(v)
 	var types []string
@@ -180,8 +180,8 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 		el("td", holds), txt("td", textOf(answer, "description")))
 }
 
-// schema shows a schema of the contract. If one of a pair of members is required, the contract writes "if the first is
-// missing, the second is required": from an anyOf, client generators would make a type that accepts everything.
+// schema shows a schema of the contract. To require one of two members, the contract says "if the first is missing, the
+// second is required" and not anyOf, from which client generators make a type that accepts everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {
@@ -209,7 +209,7 @@ func (c reference) members(s dte.Value) (rows g.Group) {
 	return rows
 }
 
-// member is a schema on one line; the members of nested objects are below it.
+// member is a row of a table: a schema, with the members of nested objects below it.
 type member struct {
 	name, in, kind, link, description string
 	limits                            []string
@@ -226,7 +226,7 @@ func (c reference) member(s dte.Value) member {
 		return m
 	}
 	t := s.Get("type")
-	if t.Kind() == dte.KindArray { // type and null: an optional member may always be null
+	if t.Kind() == dte.KindArray { // a type and null: the member is optional
 		t = t.Index(0)
 	}
 	m.kind = t.Text()
@@ -235,8 +235,8 @@ func (c reference) member(s dte.Value) member {
 	}
 	switch m.kind {
 	case "array":
-		of := c.member(s.Get("items"))
-		m.kind, m.link, m.inner, m.limits = c.t("list of ")+of.kind, of.link, of.inner, of.limits
+		item := c.member(s.Get("items"))
+		m.kind, m.link, m.inner, m.limits = c.t("list of ")+item.kind, item.link, item.inner, item.limits
 	case "object":
 		m.inner = c.members(s)
 	}
@@ -271,12 +271,10 @@ func (c reference) row(m *member, required bool) g.Node {
 		el("td", g.Text(m.description), g.If(len(m.inner) > 0, el("table", m.inner))))
 }
 
-// remarks returns the limits after a space.
 func (m *member) remarks() g.Node {
 	return g.If(len(m.limits) > 0, g.Group{g.Text(" "), txt("small", strings.Join(m.limits, " "))})
 }
 
-// codeRow returns a code with its statuses.
 func (c reference) codeRow(code problem.Code) g.Node {
 	return el("tr", attr("id", code.Name), el("th", attr("scope", "row"), txt("code", code.Name), g.Map(code.Status,
 		func(n int) g.Node {
@@ -292,12 +290,12 @@ func (c reference) in(t problem.Text) string {
 	return t.ES
 }
 
-// referenceExample is a whole request, as a till would send it.
+// referenceExample is a complete request of a till.
 const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080{path} \
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`
 
-// sampleFile shows a file of a month as a spreadsheet would.
+// sampleFile shows a file of the books like a spreadsheet.
 func sampleFile(f sample.File) g.Node {
 	return el("details", txt("summary", f.Name), el("div", class("sheet"), attr("lang", "es"), el("table",
 		txt("caption", f.Title),
@@ -306,7 +304,7 @@ func sampleFile(f sample.File) g.Node {
 		}))), el("tbody", numbered(f.Rows)...))))
 }
 
-// numbered returns the rows; each row begins with its number.
+// numbered returns table rows that begin with their number.
 func numbered(rows [][]string) (list []g.Node) {
 	for i, row := range rows {
 		list = append(list, el("tr", el("th", attr("scope", "row"), g.Text(strconv.Itoa(i+1))),

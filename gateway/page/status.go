@@ -1,5 +1,5 @@
-// Package page makes the pages that people read: the status of the branch, for the people in the shop, and the
-// reference of the API. It knows no HTTP, and escapes every text.
+// Package page makes two HTML pages: the status of the branch, for the people in the shop, and the reference of the
+// API. It knows no HTTP, and escapes every text.
 package page
 
 import (
@@ -26,7 +26,7 @@ import (
 //go:embed status.css
 var statusStyle string
 
-// Content-Security-Policies of the pages: a page may load its own style, and nothing else.
+// Content-Security-Policies of the pages: a page may use its own style, and load nothing.
 var (
 	StatusPolicy    = policy(statusStyle)
 	ReferencePolicy = policy(referenceStyle)
@@ -38,7 +38,7 @@ func policy(style string) string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// StatusLife is how long a status page is shown before it is made again.
+// StatusLife is how long a status page is served before it is made again.
 const StatusLife = 3 * time.Second
 
 // Status keeps the status page of each language for StatusLife. The zero value is ready.
@@ -52,7 +52,7 @@ type madePage struct {
 	html []byte
 }
 
-// Get returns the page in a language, es or en. If the page must be made again, it calls look for the branch's state.
+// Get returns the page in a language, es or en. If the page must be made again, Get calls look for the branch's state.
 func (p *Status) Get(lang string, now time.Time, look func() *Overview) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func renderStatus(lang string, o *Overview) []byte {
 			el("section", class("verdict "+b.Level), txt("h1", b.Title), note("reason", b.Reason), txt("p", b.Advice),
 				g.If(b.Order != "", el("pre", txt("code", b.Order)))),
 			el("section", class("glance"), b.factsHTML(b.Facts)),
-			// A phone shows the first column above the second: waiting work comes before the long lists.
+			// A phone shows the first column above the second. Therefore waiting work comes before the long lists.
 			el("div", b.waitingHTML(), b.todayHTML(), b.troubleHTML(),
 				el("section", txt("h2", b.t("deliveries")), b.factsHTML(b.Deliveries),
 					g.If(o.Owed.Delivery.GivenUp > 0,
@@ -110,7 +110,7 @@ func (b *board) factsHTML(list []fact) g.Node {
 	}))
 }
 
-// detail returns a folded text in the words of the appliance or another server; the reader can open it.
+// detail returns a folded original message, which the reader can open.
 func detail(lang, raw string) g.Node {
 	if raw == "" {
 		return nil
@@ -177,13 +177,13 @@ func (b *board) rulesHTML() g.Node {
 		el("table", txt("caption", b.t("live")), g.Map(b.Live, row)))
 }
 
-// Overview is the state on the status page. It holds no secret and no customer. A time is zero if it is unknown.
+// Overview is the state that the status page shows. It contains no secret and no customer. An unknown time is zero.
 type Overview struct {
 	At, Started time.Time
 	Version     string
 	Ambiente    string // CAT-001
 	Branch      int64
-	Name        string // the store's name in words; "": the page shows its number
+	Name        string // the branch's name; "": the page shows its number
 	// Stopped is the reason why nothing new is issued; nil while the branch issues.
 	Stopped error
 	MH      Reach
@@ -207,7 +207,7 @@ type Overview struct {
 	Trouble []Trouble // the newest first
 }
 
-// Month is what the branch has issued since the first day of a month, by type and state.
+// Month are the numbers and amounts of the documents that the branch has issued in a month, by type and state.
 type Month struct {
 	Name   string // "2026-11"
 	Totals []documents.Total
@@ -215,11 +215,11 @@ type Month struct {
 
 // Reach is the result of the last call to MH.
 type Reach struct {
-	Asked bool // there has been a call
+	Asked bool // MH has been called
 	Up    bool
 	Since time.Time // when Up last changed
-	Why   string    // why MH is not up
-	// Refused is MH's refusal of the user or the password, an authority.ErrCredentials; nil: not refused.
+	Why   string    // why MH does not answer
+	// Refused is MH's refusal of the user or the password, an authority.ErrCredentials; nil if MH accepts both.
 	Refused error
 }
 
@@ -227,23 +227,23 @@ type Reach struct {
 type Chain struct {
 	Branch string
 	Look   fleet.Look
-	Lacks  string // the part of the second copy that the chain's store has lost; empty: none
+	Lacks  string // the parts of the second copy that the chain's store has lost, if any
 }
 
-// Trouble is a warning or an error of the log, with the number of times that it was logged.
+// Trouble is a warning or an error in the log. Count is how many times it was logged.
 type Trouble struct {
 	At    time.Time
 	Error bool // false: a warning
-	// Message is the constant part of the line; Text is the whole line with its attributes.
+	// Message is the constant part of the log line; Text is the whole line with its attributes.
 	Message, Text string
 	Count         int
 	Ended         time.Time // when the trouble ended, see Ends; zero: no end was logged
 }
 
-// ErrNoRules means that the branch has no rule that is valid today.
+// ErrNoRules means that no rule of the branch is valid today.
 var ErrNoRules = errors.New("no rule is valid today")
 
-// Limits at which the page turns yellow. An alert on the same value has the same limit (TestLimits_Alerts).
+// Limits at which the page turns yellow. The alerts of monitoring have the same limits (TestLimits_Alerts).
 
 const oneDay = 24 * time.Hour
 

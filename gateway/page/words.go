@@ -16,18 +16,17 @@ import (
 //go:embed words.json
 var wordsFile []byte
 
-// words are the page's texts by key: Spanish, English.
+// words maps a key to a text of the page, in Spanish and in English.
 var words = table[map[string][2]string](wordsFile)
 
 //go:embed notices.es.json
 var noticesFile []byte
 
-// logged maps the message of each warning and error of the log to a Spanish sentence. The Spanish page shows these
-// sentences, because people at a counter cannot read the log, which is English. A test checks that every message of the
-// sources is there.
+// logged maps the message of each warning and error in the log, which is in English, to a sentence for the Spanish
+// page. A test checks that no message in the source code is missing.
 var logged = table[map[string]string](noticesFile)
 
-// table reads a table of texts. It is part of the program: tests find its faults.
+// table decodes an embedded file. It panics on a fault: the file is part of the program, and tests find its faults.
 func table[T any](text []byte) (t T) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		panic(err)
@@ -35,7 +34,7 @@ func table[T any](text []byte) (t T) {
 	return t
 }
 
-// say returns a text of the page. For an unknown key, it returns the key's last word.
+// say returns a text of the page. For an unknown key, it returns the part of the key after the last dot.
 func say(lang, key string) string {
 	switch w, ok := words[key]; {
 	case ok && lang == "en":
@@ -46,7 +45,7 @@ func say(lang, key string) string {
 	return key[strings.LastIndexByte(key, '.')+1:]
 }
 
-// documentName returns the name in words of a type of document, of an event or of the catalogues.
+// documentName returns the name of a type of document, of an event or of the catalogues.
 func documentName(lang, document string) string {
 	t := record.TypeOf(document)
 	switch {
@@ -58,7 +57,7 @@ func documentName(lang, document string) string {
 	return t.En + " (" + document + ")"
 }
 
-// unanswered returns why MH did not answer, as far as the appliance knows.
+// unanswered returns a text for the reason why MH did not answer.
 func unanswered(lang, why string) string {
 	kind := "link"
 	switch {
@@ -89,7 +88,6 @@ func moment(lang string, t, now time.Time) string {
 	return fmt.Sprintf("%d %s %s", t.Day(), months[lang][t.Month()-1][:3], t.Format("15:04"))
 }
 
-// momentText returns a moment, and how long ago it was.
 func momentText(lang string, t, now time.Time) string {
 	if t.IsZero() {
 		return "–"
@@ -121,7 +119,6 @@ func day(lang, date string) string {
 // count writes a number with commas, as both languages do in El Salvador.
 func count(n int) string { return pdf.Printed(strconv.Itoa(n), 0) }
 
-// clockDifference returns how far apart two clocks are.
 func clockDifference(d time.Duration) string {
 	if d.Abs() < time.Second {
 		return "< 1 s"
@@ -139,7 +136,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
-// Ends maps the log message that ends a trouble to the message of that trouble.
+// Ends maps a log message that ends a trouble to the log message that began the trouble.
 var Ends = map[string]string{
 	"the disk takes the store's tables again": "the disk does not take the store's tables",
 	"out of contingency":                      "in contingency",
@@ -150,8 +147,8 @@ var Ends = map[string]string{
 	"sales wait for the chain's store":        "sales do not wait for the chain's store any more",
 }
 
-// notice returns what the page shows for a line of the log: the sentence of its message, and, folded, the line itself,
-// which is English.
+// notice returns the text of a line of the log in the page's language. raw is the line itself, in English, which the
+// page shows folded.
 func notice(lang string, x Trouble) (text, raw string) {
 	raw = masked(x.Text)
 	if lang != "es" {

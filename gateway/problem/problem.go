@@ -1,5 +1,5 @@
-// Package problem has the errors that callers of the appliance see: a status, a code, and a text, in Spanish for tills
-// and in English for operators. The only HTTP that it knows is the status numbers.
+// Package problem contains the errors that callers of the appliance see: a status, a code, and a text, in Spanish for
+// tills and in English for operators. Of HTTP it uses only the status numbers.
 package problem
 
 import (
@@ -14,17 +14,17 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// Problem is an error as callers see it.
+// Problem is an error that a caller of the appliance sees.
 type Problem struct {
 	Status         int
 	Type           string
 	Message        string
-	Faults         []dte.Fault // paths of the request
+	Faults         []dte.Fault // their paths are paths in the request
 	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
 	RetryAfter     time.Duration
-	Document       string // IDEMPOTENCY_CONFLICT: codigoGeneracion of the document made under that key
-	Operator       bool   // the texts are English
-	English        string // the message for an operator; "": the text of the list of codes
+	Document       string // with IDEMPOTENCY_CONFLICT: codigoGeneracion of the document made with the same key
+	Operator       bool   // Message and Faults are in English
+	English        string // message for an operator; "": the text in the list of codes
 }
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
@@ -34,17 +34,17 @@ func ForTill(status int, kind, message string) *Problem {
 	return &Problem{Status: status, Type: kind, Message: message}
 }
 
-// ForOperator returns a problem, in English, that only operators meet.
+// ForOperator returns a problem in English, for the operators' listener only.
 func ForOperator(status int, kind, message string) *Problem {
 	return &Problem{Status: status, Type: kind, Message: message, Operator: true}
 }
 
-// TooMany returns a 429 for a till that asks for too much and must wait.
+// TooMany returns a 429. The caller must wait before its next request.
 func TooMany(wait time.Duration, message string) *Problem {
 	return &Problem{Status: http.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait, Message: message}
 }
 
-// WrongParameters returns a 400 with the faults of a till's query, nil if there are none.
+// WrongParameters returns a 400 with the faults of a till's query, or nil if there are no faults.
 func WrongParameters(faults []dte.Fault) error {
 	if len(faults) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func From(e *refusal.Error) *Problem {
 		RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 }
 
-// Renamed returns an engine's error with the request's names in its faults. Any other error is returned unchanged.
+// Renamed returns a *refusal.Error with its faults changed by rename, and any other error unchanged.
 func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
 	var refused *refusal.Error
 	if !errors.As(err, &refused) {
@@ -95,11 +95,12 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with the list's text for each code, and otherwise(message) for an unlisted code.
-func (p *Problem) translated(of func(Text) string, otherwise func(string) string) *Problem {
+// translated returns the problem with the text in the list of codes for each code, and otherwise(message) for a code
+// that is not in the list. in picks the language.
+func (p *Problem) translated(in func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		c, _ := Find(code)
-		return cmp.Or(of(c.Meaning), otherwise(message))
+		return cmp.Or(in(c.Meaning), otherwise(message))
 	}
 	t := *p
 	t.Message, t.Faults = text(p.Type, p.Message), slices.Clone(p.Faults)
@@ -112,7 +113,7 @@ func (p *Problem) translated(of func(Text) string, otherwise func(string) string
 // OperatorMessage returns the English message of an error.
 func OperatorMessage(e *refusal.Error) string { return From(e).InEnglish().Message }
 
-// OperatorText returns an error as a text for operators: in English, with its code and its cause.
+// OperatorText returns the text of an error for operators: the code, the English message and the cause.
 func OperatorText(err error) string {
 	var e *refusal.Error
 	if !errors.As(err, &e) {
@@ -125,31 +126,31 @@ func OperatorText(err error) string {
 	return text
 }
 
-// Code is a stable name of an error or fault. A code is never renamed, and never used for another meaning.
+// Code is an entry of the list of codes. A code is never renamed, and never gets another meaning.
 type Code struct {
 	Name string
-	// Status are the HTTP statuses of answers with this code as type; empty if only elements of errors have the code.
+	// Status are the HTTP statuses of the answers with this type; empty for a code that occurs only in errors.
 	Status []int
-	// Fault: elements of errors can have the code.
+	// Fault means that elements of the member errors can have this code.
 	Fault bool
-	// Operator: only the operators' listener, with English texts, answers the code.
+	// Operator means that only the operators' listener answers with this code; it has no Spanish texts.
 	Operator bool
 	Meaning  Text
 	Action   Text // what the cashier or the till's programmer should do
 }
 
-// Text is one sentence in each language, without its full stop.
+// Text is a sentence in Spanish and English, without a full stop.
 type Text struct{ ES, EN string }
 
-// All returns the whole list: first the types of answers, then the codes that only elements of errors have.
+// All returns the list of codes: first the types of answers, then the codes that occur only in errors.
 func All() []Code {
 	return slices.Concat(types, operators, values, sales, references)
 }
 
-// Types returns the codes that tills can meet in the member type of an answer.
+// Types returns the codes that an answer to a till can have as its type.
 func Types() []Code { return types }
 
-// Find returns the entry of a code, and false if there is none: an operator's own rules may have codes of their own.
+// Find returns the entry of a code, or false for a code that is not in the list: a rule may define its own codes.
 func Find(name string) (Code, bool) {
 	c, ok := byName[name]
 	return c, ok
@@ -163,12 +164,12 @@ var byName = func() map[string]Code {
 	return m
 }()
 
-// Faults returns the codes of the elements of errors.
+// Faults returns the codes that elements of errors can have.
 func Faults() []Code {
 	return slices.DeleteFunc(All(), func(c Code) bool { return !c.Fault })
 }
 
-// Status returns the HTTP status of a code, 0 if no answer has it as its type.
+// Status returns the HTTP status of answers with this type, 0 if the code is no type of answers.
 func Status(code string) int {
 	if c, ok := Find(code); ok && len(c.Status) > 0 {
 		return c.Status[0]

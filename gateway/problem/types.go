@@ -5,21 +5,21 @@ func answer(name string, status int, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Status: []int{status}, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// operator returns a type that only operators meet: it has no Spanish texts.
+// operator returns a type of answers to operators: it has no Spanish texts.
 func operator(name string, status int, en, actionEN string) Code {
 	c := answer(name, status, "", en, "", actionEN)
 	c.Operator = true
 	return c
 }
 
-// both returns a type of answers that elements of errors have too.
+// both returns a code that is a type of answers and also occurs in errors.
 func both(name string, status int, es, en, actionES, actionEN string) Code {
 	c := answer(name, status, es, en, actionES, actionEN)
 	c.Fault = true
 	return c
 }
 
-// element returns a code that only elements of errors have.
+// element returns a code that occurs only in errors.
 func element(name, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Fault: true, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
@@ -149,7 +149,7 @@ var types = []Code{
 		"Tell the operator at once: the centre must enrol it"),
 }
 
-// operators are the types that only operators meet.
+// operators are the types of answers to operators.
 var operators = []Code{
 	operator("BACKUP_UNDER_WAY", 409, "Another backup is under way", "Wait until it has ended"),
 	operator("RULE_EXPIRED", 409, "The rule's own dates are over", "Use --expired if it must come back all the same"),
@@ -159,7 +159,7 @@ var operators = []Code{
 		"See in the appliance's status whether there is one"),
 }
 
-// values are faults of one value: any member of a request can have them.
+// values are the faults that any member of a request can have.
 var values = []Code{
 	element("REQUIRED", "Falta un dato obligatorio", "A required value is missing", "Complete el dato", "Fill it in"),
 	element("TYPE", "El dato es de otra clase: texto donde va un número, o al revés",
@@ -196,7 +196,7 @@ var values = []Code{
 		"Mend the till's program"),
 }
 
-// sales are faults of amounts. The rules of a document find them.
+// sales are the faults of amounts, which the rule of a document finds.
 var sales = []Code{
 	element("QUANTITY_NOT_POSITIVE", "La cantidad de la línea es cero o negativa",
 		"The line's quantity is zero or below", "Ponga una cantidad mayor que cero, o quite la línea",
@@ -255,7 +255,7 @@ var sales = []Code{
 		"The withheld VAT is above its base", "Corrija el IVA retenido", "Mend the VAT withheld"),
 }
 
-// references are faults of a document that is issued against another document.
+// references are the faults of a document that refers to another document.
 var references = []Code{
 	element("CREDIT_ABOVE_ORIGINAL", "La nota de crédito supera lo que queda del documento original",
 		"The credit note exceeds what is left of the original", "Baje el monto a lo que message dice que queda",

@@ -21,10 +21,10 @@ import (
 	"dtegate/gateway/problem"
 )
 
-// MaxBody is the largest JSON body, in bytes. A larger body gets 413, and the message names the limit.
-const MaxBody = 1 << 20 // bytes
+// MaxBody is the largest JSON body, in bytes. A larger body is answered with 413.
+const MaxBody = 1 << 20
 
-// ErrTooLarge refuses a body above the limit; an operator gets the English text of the list of codes.
+// ErrTooLarge refuses a body that is larger than MaxBody.
 var ErrTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
 	"El cuerpo supera 1 MiB (1048576 bytes)")
 
@@ -68,8 +68,8 @@ func syntax(err error, body []byte) *problem.Problem {
 	return p
 }
 
-// SingleHeader returns the value of a header, nil if it is missing. It refuses two headers of this name with a 400,
-// because a proxy may read the other header.
+// SingleHeader returns the value of a header, nil if the header is missing. It refuses two headers of the same name
+// with 400, because a proxy may use the other header.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
@@ -79,9 +79,8 @@ func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query with an unknown parameter, because a misspelt filter must not select everything. It also
-// refuses a parameter that comes twice. names are the parameters of the route. The error is a *problem.Problem with
-// status 400.
+// CheckQuery refuses a query with an unknown parameter, because a misspelt filter would select everything, and a query
+// that repeats a parameter. names are the parameters of the route. The error is a *problem.Problem with status 400.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {
@@ -108,8 +107,7 @@ func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	return problem.WrongParameters(faults)
 }
 
-// TerminalText returns a text from a stranger in a form that is safe on a terminal: one line of printable characters,
-// at most 200 bytes.
+// TerminalText makes a text from outside safe for a terminal: one line of printable characters, at most 200 bytes.
 func TerminalText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -123,13 +121,14 @@ func TerminalText(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// ForOperators is the key of the user value that marks a request of the operators' listener. Its answers are English.
+// ForOperators is the key of the user value that marks a request to the operators' listener, whose answers are in
+// English.
 const ForOperators = "operators"
 
-// ErrorKind is the key of the user value in which a request keeps the code of its error, for the access log.
+// ErrorKind is the key of the user value that is the code of the answered error, for the access log.
 const ErrorKind = "log.error"
 
-// Fail sends the error envelope. Retry-After is rounded up to whole seconds.
+// Fail answers with the error envelope. It rounds Retry-After up to whole seconds.
 func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	ctx.SetUserValue(ErrorKind, p.Type)
 	if ctx.UserValue(ForOperators) != nil {
@@ -164,7 +163,7 @@ func Show(ctx *fasthttp.RequestCtx, status int, v any) error {
 	return nil
 }
 
-// Secure sets the security headers of a page. policy is its Content-Security-Policy, see page.StatusPolicy.
+// Secure sets the security headers of a page. policy is the page's Content-Security-Policy, see page.StatusPolicy.
 func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header := &ctx.Response.Header
 	header.Set("Content-Security-Policy", policy)
@@ -172,7 +171,8 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
-// Language returns the language of ?lang=, else the first known language of Accept-Language, otherwise the given one.
+// Language returns the language, "es" or "en", in ?lang=, or else the first of the two in Accept-Language, or else
+// otherwise.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {
@@ -185,7 +185,7 @@ func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	return otherwise
 }
 
-// Router finds the handler of a request. If there is no such path or method, it answers with a problem.
+// Router finds the handler of a request. It answers an unknown path or method with a problem.
 type Router struct{ *router.Router }
 
 // NewRouter returns a router without routes.

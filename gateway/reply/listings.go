@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// Infos returns the answer of POST /dte/documentos-info (SPEC 4.10), in the order of the request.
+// Infos returns the answer of POST /dte/documentos-info (SPEC 4.10). found is in the order of the request.
 func Infos(found []documents.Info) []byte {
 	n := 0
 	for _, i := range found {
@@ -88,7 +88,8 @@ func CodeLists(c *dte.Catalogues) []byte {
 	})
 }
 
-// CodeList returns the answer of GET /dte/catalogos/:catalogo: a catalogue's codes, in order. version is MH's edition.
+// CodeList returns the answer of GET /dte/catalogos/:catalogo: the sorted codes of a catalogue. version is MH's version
+// of the catalogues.
 func CodeList(version string, l *dte.CodeList) []byte {
 	return success("catalogo", l.ID, "nombre", l.Name, "version", version, "valores", func(b []byte) []byte {
 		return array(b, slices.Sorted(maps.Keys(l.Texts)), func(b []byte, code string) []byte {
@@ -120,7 +121,7 @@ func Printed(code dte.Code, name string, pdf []byte) []byte {
 	}, "contentType", "application/pdf", "filename", name)
 }
 
-// Link returns the answer of GET /dte/pdf?format=url; life is how long the link works.
+// Link returns the answer of GET /dte/pdf?format=url. life is how long the link is valid.
 func Link(code dte.Code, url string, life time.Duration) []byte {
 	return success("codigoGeneracion", code.String(), "url", url, "expiresIn", int(life/time.Second),
 		"filename", code.String()+".pdf")

@@ -1,5 +1,5 @@
-// Package reply writes answers: records, lists, results and problems as JSON (reply.go, listings.go). It also reads a
-// request's body and headers, and sends the answer over HTTP (http.go). It is the counterpart of package form.
+// Package reply writes answers as JSON: records, lists, results and problems (reply.go, listings.go). It also reads a
+// request's body and headers, and sends answers over HTTP (http.go). Package form is its counterpart for requests.
 package reply
 
 import (
@@ -26,13 +26,13 @@ func object(b []byte, members ...any) []byte {
 	return append(b, '}')
 }
 
-// Values that are not written like their Go type.
+// Strings and bytes that value writes in a special way.
 type (
 	optional string // null when empty
 	verbatim []byte // JSON
 )
 
-// value appends the value of a member. A value that is a function appends itself.
+// value appends the value of a member. If the value is a function, value calls it with b.
 func value(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
@@ -57,7 +57,7 @@ func value(b []byte, v any) []byte {
 	case func([]byte) []byte:
 		return v(b)
 	}
-	panic("a value of an answer that nobody writes")
+	panic("reply: a value of an unknown type")
 }
 
 // array appends a JSON array.
@@ -75,7 +75,7 @@ func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 // text appends a JSON string with package dte's encoder.
 func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
 
-// success returns the success envelope (SPEC 2.1). Its data is an object of these members.
+// success returns the success envelope (SPEC 2.1), whose member data is an object of members.
 func success(members ...any) []byte {
 	return append(object([]byte(`{"status":"success","data":`), members...), '}')
 }
@@ -101,7 +101,8 @@ func Record(b []byte, r *record.View) []byte {
 	return append(appendRecord(append(b, `{"status":"success","data":`...), r), '}')
 }
 
-// InvalidationRefused returns the record of a document whose invalidation MH refused: the document stays as it was.
+// InvalidationRefused returns the answer when MH has refused an invalidation: an error, with the record of the
+// document, which remains valid.
 func InvalidationRefused(r *record.View) []byte {
 	message := "Hacienda no aceptó la invalidación y el documento sigue vigente: " +
 		record.RefusalText(r.Invalidation.Response)
@@ -109,7 +110,7 @@ func InvalidationRefused(r *record.View) []byte {
 		"data", func(b []byte) []byte { return appendRecord(b, r) })
 }
 
-// RecordSize returns roughly how many bytes Record appends.
+// RecordSize estimates how many bytes Record appends.
 func RecordSize(r *record.View) int { return len(r.JSON) + len(r.JWS) + 2048 }
 
 func appendRecord(b []byte, r *record.View) []byte {
@@ -170,7 +171,7 @@ func appendAnalysis(b []byte, r *record.View) []byte {
 		"tieneObservaciones", len(notes) > 0, "observaciones", notes, "erroresValidacion", faults, "mensaje", message)
 }
 
-// appendInvalidation appends what a record shows of its document's invalidation.
+// appendInvalidation appends the invalidation in a record.
 func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 	sello := ""
 	if i.Response != nil {
@@ -185,8 +186,8 @@ func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 		"createdAt", i.At, "respuestaMh", func(b []byte) []byte { return appendResponse(b, i.Response) })
 }
 
-// Information is the emisor of GET /dte/information (SPEC 2.8), without the point of sale, which depends on the token:
-// names and their values in turn.
+// Information is emisor in the answer of GET /dte/information (SPEC 2.8), as alternating names and values. It lacks the
+// point of sale, which depends on the token.
 type Information []any
 
 // Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
