@@ -135,8 +135,8 @@ func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path s
 	})
 }
 
-// All works through a list, several branches at once, and shows its progress. It returns each branch's error; a silent
-// branch costs no more time than Patience (0: silence).
+// All calls work for each branch in a list, for several at once, and shows its progress. It returns each branch's
+// error; it gives up a silent branch after Patience (0: silence).
 func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int) error) []error {
 	var done, failed atomic.Int64
 	faults := make([]error, len(list))
@@ -162,7 +162,7 @@ func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int)
 	return faults
 }
 
-// Failed returns an error that names the failed branches, nil when no branch failed.
+// Failed returns an error that names the failed branches, or nil if no branch failed.
 func Failed(list []*Gateway, faults []error) error {
 	var urls []string
 	for i, g := range list {
