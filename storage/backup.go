@@ -84,9 +84,9 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 		return nil, err
 	}
 
-	// 2. Copy the checkpoint to the backup's medium, without its log, which may be torn in the middle: Pebble copies the
-	// log while it grows. Everything acknowledged before the checkpoint's flush is in the tables, which without the log
-	// are the store at the moment of a flush. Step 3 reads the copied files only after their sync.
+	// 2. Copy the checkpoint to the backup's medium, without its log. The log may be torn in the middle: Pebble copies
+	// the log while it grows. Everything acknowledged before the checkpoint's flush is in the tables. Without the log,
+	// the tables are the store at the moment of a flush. Step 3 reads the copied files only after their sync.
 	names, size, err := listFiles(withoutLogs{fs}, checkpoint)
 	if err != nil {
 		return nil, err
