@@ -394,7 +394,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 	return a.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is like List, for the keys that sort behind the key after; "" means all keys.
+// ListAfter is like List, but yields only keys greater than after; if after is empty, it yields all keys.
 func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
 	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
 	if after != "" {

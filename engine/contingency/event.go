@@ -148,7 +148,7 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
 			// MH lists the document in an event that this store does not know. MH sealed that event after the document
-			// was deferred, therefore a deadline counted from the deferral is early enough.
+			// was deferred, therefore a deadline counted from the deferral is not later than MH's.
 			next := *o.head
 			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
 			return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)

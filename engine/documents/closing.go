@@ -39,7 +39,7 @@ type Closing struct {
 	Net           ClosingNet       `json:"neto"`
 	// Unread counts documents whose signed bytes the store has lost: the sums lack their VAT and payments.
 	Unread int `json:"sinDetalle"`
-	// Later counts the documents of the day that were issued after its Z. It is counted when the Z is shown.
+	// Later counts the documents of the day that were issued after the Z. It is counted whenever the Z is shown.
 	Later int `json:"posteriores"`
 }
 

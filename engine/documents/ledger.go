@@ -260,7 +260,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 			rest()
 		}
 	}
-	// While mu is held, the ledger's tip does not change. Since the reading above, few records are new or changed.
+	// While mu is held, the ledger's tip does not change. Few records were added or changed while the day was read.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes.Lock()

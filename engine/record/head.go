@@ -38,7 +38,7 @@ type Head struct {
 	// Why is the reason for deferring, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
 	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when the document
-	// was deferred: if it was deferred alone, its contingency ends at this time for MH.
+	// was deferred. For MH, the contingency of a document that was deferred alone ends at Until.
 	Period string    `json:"period,omitempty"`
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form

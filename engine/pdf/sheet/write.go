@@ -32,7 +32,7 @@ type Code struct {
 // Quiet is the white border of a QR code that scanners need, in modules (ISO/IEC 18004, 9.1).
 const Quiet = 4
 
-// path returns the code as one path, which shows no seams, in a square with its lower left corner at x, y.
+// path returns the code as one path, so that no seams show, in a square with its lower left corner at x, y.
 func (c *Code) path(x, y, side float64) string {
 	unit := side / float64(c.Size+2*Quiet)
 	out := []byte("q 0 g\n")
