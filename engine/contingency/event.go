@@ -315,12 +315,23 @@ func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progres
 	if err == nil && entry.State == record.EventSigned {
 		entry, err = c.sendEvent(ctx, entry, h)
 	}
-	switch {
-	case err != nil:
-	case entry.State == record.EventAccepted:
-		err = c.spread(ctx, entry, h)
-	default:
-		err = c.disperse(ctx, entry, h)
+	var list []document
+	if err == nil {
+		list, err = c.documents(entry.Code, record.Deferred)
+	}
+	if err != nil {
+		return true, err
+	}
+	queue, last := c.disperse, record.EventRejected
+	if entry.State == record.EventAccepted {
+		queue, last = c.spread, record.EventDone
+	}
+	code := dte.Code(entry.Code).String()
+	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
+		return queue(ctx, o, code, h)
+	})
+	if err == nil {
+		err = c.finish(ctx, entry, last)
 	}
 	return true, err
 }
@@ -367,48 +378,26 @@ func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	return strings.Contains(text, "YA EXISTE") && (documents == 1 || strings.Contains(text, code))
 }
 
-// spread moves the documents of a sealed event to the queue of forwarding.
-func (c *Contingency) spread(ctx context.Context, event storage.Entry, h *Event) error {
-	list, err := c.documents(event.Code, record.Deferred)
-	if err != nil {
-		return err
-	}
-	code := dte.Code(event.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
-		next := *o.head
-		// If MH already had the event, an earlier process may have sent its documents too.
-		next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = code, h.Limit, h.Again, 0, false
-		return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
-	})
-	if err != nil {
-		return err
-	}
-	return c.finish(ctx, event, record.EventDone)
+// spread moves a document of a sealed event to the queue of forwarding.
+func (c *Contingency) spread(ctx context.Context, o document, event string, h *Event) error {
+	next := *o.head
+	// If MH already had the event, an earlier process may have sent its documents too.
+	next.Event, next.Limit, next.Doubtful, next.Refusals, next.Known = event, h.Limit, h.Again, 0, false
+	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
-// disperse queues the documents of a refused event for another event. MH may already have some of them. Therefore each
-// document is queried before its next event; a document that MH lists in another event is forwarded.
-func (c *Contingency) disperse(ctx context.Context, event storage.Entry, h *Event) error {
-	list, err := c.documents(event.Code, record.Deferred)
-	if err != nil {
-		return err
+// disperse queues a document of a refused event for another event. MH may already have the document. Therefore MH is
+// queried before the next event; a document that MH lists in another event is forwarded.
+func (c *Contingency) disperse(ctx context.Context, o document, event string, h *Event) error {
+	if o.head.Event == event {
+		return nil // already moved before a crash
 	}
-	code := dte.Code(event.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
-		if o.head.Event == code {
-			return nil // already moved before a crash
-		}
-		next := *o.head
-		next.Event, next.Doubtful, next.Refusals = code, true, next.Refusals+1
-		next.Known = namesKnownCode(h.Receipt, dte.Code(o.entry.Code).String(), h.Documents)
-		wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
-		if next.Known && !o.head.Known {
-			wait = 0 // query MH at once; at the next refusal the document waits
-		}
-		return c.move(ctx, o, record.Deferred, record.QueueReport, c.branch.Now().Add(wait), &next)
-	})
-	if err != nil {
-		return err
+	next := *o.head
+	next.Event, next.Doubtful, next.Refusals = event, true, next.Refusals+1
+	next.Known = namesKnownCode(h.Receipt, o.code(), h.Documents)
+	wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
+	if next.Known && !o.head.Known {
+		wait = 0 // query MH at once; at the next refusal the document waits
 	}
-	return c.finish(ctx, event, record.EventRejected)
+	return c.move(ctx, o, record.Deferred, record.QueueReport, c.branch.Now().Add(wait), &next)
 }
