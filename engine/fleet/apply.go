@@ -81,56 +81,62 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 			})
 	}
 	var faults []error
-	var rules []fleetproto.Rule
 	for _, r := range slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind) {
-		if !replaced(r) {
-			rules = append(append(rules, a.earlier(ctx, r)...), r)
-		}
-	}
-	for _, r := range rules {
-		before, tried := a.state.Refused[r.Digest]
-		tried = tried && before.Version == d.Version
-		refused, err := before.Reason, error(nil)
-		if !tried {
-			refused, err = a.ensureRule(ctx, d, r, "")
-		}
-		if err == nil && refused != "" {
-			err = fmt.Errorf("%s is refused here: %s", r, refused)
-		}
-		faults = append(faults, err)
-		if tried || refused == "" {
+		if replaced(r) {
 			continue
 		}
-		faults = append(faults, a.change(func(s *state) {
-			maps.DeleteFunc(s.Refused, func(_ string, before refusal) bool { return before.Version != d.Version })
-			s.Refused[r.Digest] = refusal{d.Version, refused}
-			a.queueRefusal(s, d, r, "", refused)
-		}))
+		// after a fault r waits: with r on the shelf, nobody would miss what could not be read before it
+		rules, fault := a.withEarlier(ctx, r)
+		for i := 0; i < len(rules) && fault == nil; i++ {
+			r := rules[i]
+			before, tried := a.state.Refused[r.Digest]
+			refused := before.Reason
+			if tried = tried && before.Version == d.Version; !tried {
+				refused, fault = a.ensureRule(ctx, d, r, "")
+			}
+			if refused == "" {
+				continue
+			}
+			if faults = append(faults, fmt.Errorf("%s is refused here: %s", r, refused)); tried {
+				continue
+			}
+			faults = append(faults, a.change(func(s *state) {
+				maps.DeleteFunc(s.Refused, func(_ string, before refusal) bool { return before.Version != d.Version })
+				s.Refused[r.Digest] = refusal{d.Version, refused}
+				a.queueRefusal(s, d, r, "", refused)
+			}))
+		}
+		faults = append(faults, fault)
 	}
 	return errors.Join(faults...)
 }
 
-// earlier returns the bundles that the live state named before a bundle whose first day is to come, and that this box
-// lacks because it is new or was away: they are in force until that day. Today's, and two that are to come, are enough.
-func (a *Agent) earlier(ctx context.Context, r fleetproto.Rule) (list []fleetproto.Rule) {
-	shelf := a.o.Rules.Bundles()
-	for _, l := range a.state.Lived {
-		if l.SameGeneration(r) && l.Digest != r.Digest && !slices.ContainsFunc(shelf, func(b Bundle) bool {
+// withEarlier returns a bundle of the live state. If its first day is to come, the bundles precede it that the live
+// state named before, and that this box lacks because it is new or was away: today's, and later ones.
+func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetproto.Rule, error) {
+	shelf, list := a.o.Rules.Bundles(), []fleetproto.Rule{r}
+	_, refused := a.state.Refused[r.Digest]
+	for _, l := range slices.Backward(a.state.Lived) {
+		if refused || find(shelf, r.Digest) != nil || !l.SameGeneration(r) || l.Digest == r.Digest {
+			continue
+		}
+		if slices.ContainsFunc(shelf, func(b Bundle) bool {
 			return b.Digest == l.Digest || b.inForce() && l.SameGeneration(ruleOf(b)) &&
 				bundle.Compare(b.Version, l.Version) > 0
 		}) {
-			list = append(list, l)
+			break
 		}
+		file, err := a.fetch(ctx, fleetproto.RuleKey(list[0].File), list[0].File, fleetproto.MaxRule)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", list[0], err)
+		}
+		b, err := bundle.Inspect(file)
+		if err != nil || b.Manifest.Validity[a.o.Chain.Ambiente].From <= dte.Date(a.o.Now()) {
+			break // it is in force, and l is not
+		}
+		list = slices.Insert(list, 0, l)
 	}
-	if len(list) == 0 {
-		return nil
-	}
-	file, _ := a.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
-	b, err := bundle.Inspect(file)
-	if err == nil && b.Manifest.Validity[a.o.Chain.Ambiente].From <= dte.Date(a.o.Now()) {
-		return nil
-	}
-	return list[max(0, len(list)-3):] // also if nobody knows the day: it does no harm
+	return list, nil
 }
 
 // addLived adds the bundles of a live state. A bundle of a higher version was taken back.
@@ -238,8 +244,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 		}
 		t := tookRule{Rule: r, Rollout: rollout}
 		for _, b := range a.o.Rules.Bundles() {
-			same := b.Kind == r.Bundle && b.Document == r.Document && b.Schema == r.Schema
-			if same && b.Digest != r.Digest && b.inForce() {
+			if r.SameGeneration(ruleOf(b)) && b.Digest != r.Digest && b.inForce() {
 				t.Before = append(t.Before, b)
 			}
 		}
@@ -431,17 +436,13 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	stage, reason := a.state.Taken.stage(shelf)
 	for i := range shelf {
 		b := &shelf[i]
-		digest := b.Digest
-		if _, own := told[digest]; !own {
+		digest, now := b.Digest, reportedAs(b)
+		if last, own := told[digest]; !own || now == "" || now == last {
 			continue
 		}
 		if a.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused &&
 			b.inForce()) {
 			continue // the whole roll-out was or may yet be refused
-		}
-		now := reportedAs(b)
-		if now == "" || now == told[digest] {
-			continue
 		}
 		if now == fleetproto.ActWithdrawn && told[digest] == "" { // the centre was never told of the bundle
 			delete(told, digest)

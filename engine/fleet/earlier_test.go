@@ -7,6 +7,7 @@ import (
 
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
 )
 
 // TestAgent_BeforeItsDay: a law that waits for its day has replaced, in the desired state, the rule that is in force
@@ -16,7 +17,8 @@ func TestAgent_BeforeItsDay(t *testing.T) {
 	for name, c := range map[string]struct {
 		away bool // the box has read the first order
 		late bool // it comes after the day
-	}{"new": {}, "away": {away: true}, "new, after the day": {late: true}, "away, after the day": {away: true, late: true}} {
+	}{"new": {}, "away": {away: true}, "new, after the day": {late: true},
+		"away, after the day": {away: true, late: true}} {
 		w := newWorld(t)
 		first, fix := w.rule("rate", "1.0.0"), w.rule("rate", "1.1.0")
 		bad := w.rule("rate", "1.2.0")
@@ -53,4 +55,34 @@ func TestAgent_BeforeItsDay(t *testing.T) {
 			t.Errorf("%s, back: %s, %s, %s", name, w.where(fix), w.where(law), w.where(later))
 		}
 	}
+}
+
+// TestAgent_BeforeItsDayFaults: a box that could not read today's rule does not look complete with the law alone. It
+// takes no rule that was superseded before, and today's also if the law was corrected many times.
+func TestAgent_BeforeItsDayFaults(t *testing.T) {
+	w := newWorld(t)
+	today := w.rule("rate", "1.2.0")
+	all := []fleetproto.Rule{w.rule("rate", "1.0.0"), w.rule("rate", "1.1.0"), today}
+	for _, version := range []string{"2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"} {
+		all = append(all, w.rule("rate", version, "2027-01-01"))
+	}
+	w.enrol(1, w.box, director)
+	for _, rule := range all {
+		w.live(rule)
+	}
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if r.Key == fleetproto.RuleKey(today.File) {
+			return fleettest.Failed
+		}
+		return fleettest.None
+	}
+	w.start()
+	w.pass(10 * time.Minute)
+	if s := w.status(); s.Desired.Trouble == "" {
+		t.Errorf("today's rule is missing, and nobody says so: %q", w.gate.Changes)
+	}
+	w.store.Fault = nil
+	w.pass(10 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit rate 1.2.0", "admit rate 2.0.0", "admit rate 2.1.0", "admit rate 2.2.0",
+		"admit rate 2.3.0", "admit rate 2.4.0")
 }
