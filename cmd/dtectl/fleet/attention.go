@@ -77,10 +77,7 @@ func (c Concern) rank() int {
 
 func (c Concern) Say(lang string) string {
 	p := phrases[c.rank()]
-	if lang == "es" {
-		return fmt.Sprintf(p.es, c.Args...)
-	}
-	return fmt.Sprintf(p.en, c.Args...)
+	return fmt.Sprintf(map[string]string{"en": p.en, "es": p.es}[lang], c.Args...)
 }
 
 // Level returns the level of the worst concern.

@@ -175,3 +175,56 @@ func TestLists_Endless(t *testing.T) {
 		}
 	})
 }
+
+// TestBack_Mended: versions that mend what the store lost make back go neither to a stranger's state, nor, once the
+// store has lost what came since, to what was desired long before.
+func TestBack_Mended(t *testing.T) {
+	for name, harm := range map[string]func(w *world, live func(version string, put ...string)){
+		// A box claims a version that does not exist: the centre fills its place, above a stranger's object.
+		"filled": func(w *world, live func(version string, put ...string)) {
+			live("1.1.0")
+			evil := w.head().Live
+			evil.Settings = fleetproto.Digest([]byte("evil"))
+			w.forge(evil)
+			w.box("norte").status.Desired = fleetproto.Reached{Version: w.head().Version + 4,
+				Digest: fleetproto.Digest([]byte("a lie"))}
+			w.box("norte").report()
+			w.must(w.roll())
+		},
+		// Long ago a version mended what lay under a stranger's object.
+		"overwritten": func(w *world, live func(version string, put ...string)) {
+			live("1.1.0", "x")
+			live("1.2.0")
+			live("1.3.0")
+			for n := int64(4); n < w.head().Version; n++ {
+				w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", n), []byte("y")))
+			}
+		},
+	} {
+		w := newWorld(t, "centro", "norte")
+		var states []string
+		live := func(version string, put ...string) {
+			all := Percent(fleetproto.Whole)
+			w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
+			w.obey()
+			for _, junk := range put {
+				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", w.head().Version+1), []byte(junk)))
+			}
+			w.now = w.now.Add(2 * time.Hour)
+			w.obey()
+			w.must(w.roll())
+			states = append(states, fmt.Sprint(w.head().Live))
+		}
+		live("1.0.0")
+		harm(w, live)
+		other := *w.chain // a centre that kept nothing cannot know, and goes nowhere
+		other.Cache = w.at("other")
+		if _, err := liveBefore(t.Context(), &other, w.head()); (err == nil) != (name == "filled") {
+			t.Errorf("%s, without the centre's copies: %v", name, err)
+		}
+		w.must((&Back{}).Run(t.Context(), w.chain))
+		if got := fmt.Sprint(w.head().Live); got != states[len(states)-2] {
+			t.Errorf("%s: back: %s, of %q", name, got, states)
+		}
+	}
+}

@@ -41,9 +41,9 @@ var branchGauges = []struct {
 		"The first legal deadline of what the branch owes MH."),
 		func(b *Branch) (float64, bool) { return seconds(b.deadline()), !b.deadline().IsZero() }},
 	{branchMetric("dte_chain_branch_ready", "1 when the branch can sell."),
-		said(func(s *fleetproto.Status) float64 { return one(s.Ready && !s.Replaced) })},
+		said(func(s *fleetproto.Status) float64 { return one[s.Ready && !s.Replaced] })},
 	{branchMetric("dte_chain_branch_contingency", "1 when the branch is in contingency."),
-		said(func(s *fleetproto.Status) float64 { return one(s.Contingency != nil) })},
+		said(func(s *fleetproto.Status) float64 { return one[s.Contingency != nil] })},
 	{branchMetric("dte_chain_branch_waiting_documents", "Documents that the branch owes MH."),
 		said(func(s *fleetproto.Status) float64 { return float64(s.Waiting.Documents) })},
 	{branchMetric("dte_chain_branch_desired_version", "The last desired state that the branch verified."),
@@ -124,19 +124,14 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(rolloutBoxes, float64(m.Succeeded), v.Group, "succeeded")
 			gauge(rolloutBoxes, float64(len(m.Failed)), v.Group, "failed")
 			gauge(rolloutBoxes, float64(m.Waiting), v.Group, "waiting")
-			gauge(rolloutHeld, one(r.Held), v.Group)
+			gauge(rolloutHeld, one[r.Held], v.Group)
 		}
 	}
 }
 
 func seconds(t time.Time) float64 { return float64(t.Unix()) }
 
-func one(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
+var one = map[bool]float64{true: 1}
 
 // branchMetrics serves one branch's part of /metrics. A silent branch gets 503: Prometheus then records up = 0.
 func (s *site) branchMetrics(w http.ResponseWriter, r *http.Request) {

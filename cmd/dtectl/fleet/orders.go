@@ -45,6 +45,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		numbers = append(numbers, o.number) // ascending, as their keys
 	}
 	var head *Version
+	var last fleetproto.Verified
 	var fault error
 	for i, n := range slices.Backward(numbers) {
 		if above := len(numbers) - 1 - i; above == maxForeignVersions {
@@ -53,7 +54,7 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		}
 		v, err := c.Version(ctx, group, n)
 		if err == nil {
-			head = v
+			head, last = v, v.Last
 			break
 		}
 		if !foreign(err) {
@@ -63,10 +64,6 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	}
 	if head == nil && fault != nil {
 		return nil, fault // the director signed nothing in this group
-	}
-	last := fleetproto.Verified{}
-	if head != nil {
-		last = head.Last
 	}
 	for skipped := 0; skipped < maxForeignVersions; {
 		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(group, last.Version+1), fleetproto.MaxJWS)
@@ -158,27 +155,35 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the director's version before a version; nil: it is the first. If objects of others lie between, v
-// follows them, and mends the director's version. An earlier director's key may have signed it: then this centre's copy
-// proves it, or the digest in v, if v mends nothing.
-func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
-	var fault error
-	for n := v.Version - 1; n > 0 && n >= v.Version-1-maxForeignVersions; n-- {
-		o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n), fleetproto.MaxJWS)
-		if err != nil && !foreign(err) {
-			return nil, err
+// Before returns the director's version before a version; nil: it is the first. v names its digest: v follows it, or
+// mends it last, if objects of others lie between. An earlier director's key may have signed it: then this centre's
+// copy proves it, or v, if v mends nothing.
+func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error) {
+	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
+		v.Mends[max(0, len(v.Mends)-1):]...)
+	for _, n := range named {
+		if n.Version == 0 {
+			return nil, nil
 		}
-		held := fleetproto.Verified{Version: n, Digest: fleetproto.Digest(o.Data)}
-		b, err := c.Identity.OpenDesired(o.Data, c.keys(), v.Group, n)
-		follows := v.Follows(held)
-		kept, _ := c.kept(v.Group, n)
-		if err != nil && (bytes.Equal(kept, o.Data) || follows == nil && len(v.Mends) == 0) {
-			b, err = c.Identity.ReadDesired(o.Data, v.Group, n)
+		data, _ := c.kept(v.Group, n.Version)
+		proven := fleetproto.Digest(data) == n.Digest
+		if !proven {
+			o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n.Version), fleetproto.MaxJWS)
+			if data = o.Data; err != nil && !errors.Is(err, archive.ErrTooLarge) {
+				return nil, err
+			}
 		}
-		if err == nil && (follows == nil || slices.Contains(v.Mends, held)) {
-			return &Version{Desired: b, Digest: held.Digest}, nil
+		if fleetproto.Digest(data) != n.Digest {
+			return nil, fmt.Errorf("%w: the store has altered version %d of %s", fleetproto.ErrOther, n.Version, v.Group)
 		}
-		fault = fmt.Errorf("version %d of %s is not what %d follows: %w", n, v.Group, v.Version, cmp.Or(err, follows))
+		b = &Version{Digest: n.Digest}
+		b.Desired, fault = c.Identity.OpenDesired(data, c.keys(), v.Group, n.Version)
+		if fault != nil && (proven || len(named) == 1) {
+			b.Desired, fault = c.Identity.ReadDesired(data, v.Group, n.Version)
+		}
+		if fault == nil {
+			return b, nil
+		}
 	}
 	return nil, fault
 }
@@ -213,7 +218,8 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	}
 	for slices.ContainsFunc(d.Mends, func(m fleetproto.Verified) bool { return m.Version >= d.Version }) {
 		filler := *head.Desired
-		filler.Version, filler.Previous, filler.Mends = d.Version, d.Previous, nil
+		filler.Version, filler.Previous, filler.Mends = d.Version, d.Previous, slices.DeleteFunc(
+			slices.Clone(d.Mends), func(m fleetproto.Verified) bool { return m.Version >= d.Version })
 		filler.Issued, filler.Expires, filler.By, filler.Reason = d.Issued, d.Expires, d.By,
 			"in place of a version that the store has lost"
 		digest, err := c.write(ctx, filler, director)
