@@ -22,7 +22,8 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes limits the next lot of a document whose lot MH refused: to half as many documents. A restart forgets this.
+// lotSizes limits the size of the next lot of a document whose lot MH refused: half of that lot. A restart clears
+// lotSizes.
 type lotSizes struct{ sync.Map }
 
 func (l *lotSizes) sizeFor(code storage.Code, most int) int {

@@ -145,7 +145,7 @@ func (k *Key) Check() error {
 	return nil
 }
 
-// String, MarshalText and Format, which answers every verb of fmt, show only that there is a key.
+// String, MarshalText and Format (for every verb of fmt) show only that there is a key.
 func (Key) String() string               { return "[signing key]" }
 func (Key) MarshalText() ([]byte, error) { return []byte("[signing key]"), nil }
 func (Key) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, "[signing key]") }
