@@ -115,7 +115,6 @@ func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 		"Bearer)")
 }
 
-// requireToken refuses a caller without a good token.
 func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	_, err := g.authenticate(ctx)
 	return err
@@ -148,7 +147,6 @@ func (g *Gateway) stranger(ctx *fasthttp.RequestCtx) error {
 	return nil
 }
 
-// paced refuses a token that sends requests too fast.
 func (g *Gateway) paced(t *Token) error {
 	if wait := g.pace.Take(strconv.FormatInt(t.ID, 10), g.o.Now()); wait > 0 {
 		g.metrics.refused(listenerAPI, "rate")

@@ -79,7 +79,6 @@ func (g *Gateway) closeDay(c *call) error {
 	return answerClosing(c.ctx, status, z)
 }
 
-// closingDay reads the parameter fecha; the default is today.
 func (g *Gateway) closingDay(q *query) string {
 	today := dte.Date(g.o.Now())
 	date, _ := q.day("fecha", today)

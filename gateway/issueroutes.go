@@ -72,7 +72,6 @@ func undescribed(t *bundle.Type) error {
 		"Las reglas de esta sucursal no tienen ya el documento "+t.Name)
 }
 
-// issue answers a creation endpoint.
 func (g *Gateway) issue(c *call, f *form.Form) error {
 	if validates(c.ctx) {
 		return g.validate(c, f)

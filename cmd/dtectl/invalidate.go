@@ -200,7 +200,6 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 	}
 }
 
-// recallLine is a document to invalidate.
 type recallLine struct {
 	code, replacement string
 	branch            string // URL; "" if the line names no branch

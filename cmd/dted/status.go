@@ -143,7 +143,6 @@ func counted[T any](count func(context.Context) (T, error)) (T, error) {
 	return count(ctx)
 }
 
-// today counts the documents of the day.
 func (s *status) today() (documents.Today, error) {
 	return counted(func(ctx context.Context) (documents.Today, error) {
 		return s.engine.Documents().Today(ctx, s.cfg.Now())

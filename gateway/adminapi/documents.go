@@ -226,7 +226,6 @@ type Backups interface {
 	State() any
 }
 
-// beginBackup answers POST /admin/backup {"dir"}.
 func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
 	const form = `{"dir":"/…"}`
 	given, err := asked[struct{ Dir string }](ctx, form)
@@ -243,5 +242,4 @@ func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Backups.State(), nil
 }
 
-// showBackup answers GET /admin/backup.
 func (o *Routes) showBackup(*fasthttp.RequestCtx) (any, error) { return o.Backups.State(), nil }

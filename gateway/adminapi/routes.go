@@ -116,7 +116,6 @@ func (o *Routes) administered(a route) fasthttp.RequestHandler {
 	}
 }
 
-// answer runs the route's handler and sends the result.
 func (a *route) answer(ctx *fasthttp.RequestCtx) error {
 	shown, err := a.handle(ctx)
 	if err != nil || shown == nil {
@@ -156,7 +155,6 @@ func wrongBody(form, why string) error {
 	return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, "The body is "+form+": "+why)
 }
 
-// text returns a parameter of the query.
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
 // number returns a parameter of the query, a whole number from least to most, or absent if the parameter is missing.
@@ -172,7 +170,6 @@ func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int
 	return n, nil
 }
 
-// code returns the codigoGeneracion of the query.
 func code(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	c, err := dte.ParseCode(text(ctx, "code"))
 	if err != nil {
@@ -267,7 +264,6 @@ func (o *Routes) status(ctx *fasthttp.RequestCtx) {
 	reply.Answer(ctx, fasthttp.StatusOK, append(b, '\n'))
 }
 
-// page answers GET / of the operators' listener.
 func (o *Routes) page(ctx *fasthttp.RequestCtx) {
 	header := &ctx.Response.Header
 	header.SetContentType("text/html; charset=utf-8")

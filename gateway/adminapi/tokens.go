@@ -29,7 +29,6 @@ var (
 	ErrTokenFault = errors.New("not a token")
 )
 
-// listTokens answers GET /admin/tokens with all tokens, revoked tokens included.
 func (o *Routes) listTokens(*fasthttp.RequestCtx) (any, error) {
 	return map[string]any{"tokens": o.Keeper.Tokens()}, nil
 }
@@ -69,7 +68,6 @@ func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Keeper.RotateToken(callerOf(ctx), id, grace)
 }
 
-// revokeToken answers DELETE /admin/tokens/{id}.
 func (o *Routes) revokeToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)
 	if err != nil {

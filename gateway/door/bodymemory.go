@@ -74,7 +74,6 @@ type Body struct {
 	taken int // bytes reserved from share
 }
 
-// smallBodies are buffers of SmallBody bytes.
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
 // Read reads a body to its end. announced is the body's length; it is negative if the body comes in chunks. The bytes

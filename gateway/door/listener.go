@@ -61,7 +61,6 @@ var (
 	Operators = Places{All: 64, Strangers: 48, PerAddress: 16, PerToken: 12}
 )
 
-// callers are the connections of one address.
 type callers struct {
 	open      int
 	strangers list.List // of *visitor, the oldest first
@@ -175,7 +174,6 @@ func (d *Listener) leave(v *visitor) {
 	}
 }
 
-// unlist removes a visitor from the strangers.
 func (d *Listener) unlist(v *visitor) {
 	if v.ofDoor != nil {
 		v.in.Remove(v.ofDoor)
@@ -225,7 +223,6 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// encrypted is a visitor over TLS.
 type encrypted struct {
 	*tls.Conn
 	visitor *visitor

@@ -184,7 +184,6 @@ func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.
 	return schemaRef(name)
 }
 
-// request returns the schema of the body.
 func (c *contract) request(t *bundle.Type) dte.Value {
 	s := c.object(t, "", t.Form.Members, c.groups.Get("every").Members(), false)
 	pays := js(`{"if":{"properties":{"condicionOperacion":{"enum":[2,3]}}},` +
@@ -261,7 +260,6 @@ func orNull(s dte.Value) dte.Value {
 	return dte.Obj(dte.Member{Name: "anyOf", Value: dte.Arr(s, js(`{"type":"null"}`))})
 }
 
-// member returns the schema of one member of a form.
 func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	var s dte.Value
 	name := cmp.Or(m.Component, titled(t.Path)+titled(m.Name))

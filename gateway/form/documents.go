@@ -333,7 +333,6 @@ func (d *Filled) withholdings() {
 	d.setLines(items)
 }
 
-// setLines replaces the lines of the facts, unless lines is empty.
 func (d *Filled) setLines(lines []dte.Value) {
 	if len(lines) > 0 {
 		d.Facts = d.Facts.With(linesFact, dte.Arr(lines...))

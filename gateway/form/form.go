@@ -140,7 +140,6 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 	return resumen
 }
 
-// cash is the CAT-017 code of cash.
 const cash = "01"
 
 // ambiguousPayments are the payment codes that mean one thing in MH's catalogue (CAT-017) and another in this service's

@@ -243,7 +243,6 @@ func (f *field) pathBelow(rest string) string {
 	return prefix // a computed fact: the fault belongs to the whole line
 }
 
-// segment cuts a path after its first name.
 func segment(path string) (name, rest string) {
 	if i := strings.IndexAny(path, ".["); i >= 0 {
 		return path[:i], path[i:]

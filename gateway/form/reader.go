@@ -274,7 +274,6 @@ func (f *field) factName() string {
 
 func amount(n int64) *dte.Amount { a := dte.Amount(n) * dte.Scale; return &a }
 
-// plain returns fields of optional texts.
 func plain(names ...string) []field {
 	fs := make([]field, len(names))
 	for i, n := range names {
@@ -283,7 +282,6 @@ func plain(names ...string) []field {
 	return fs
 }
 
-// required returns fields of required texts.
 func required(names ...string) []field {
 	fs := plain(names...)
 	for i := range fs {
@@ -334,7 +332,6 @@ func (r *reader) contradict(a, b string) {
 	r.fault(b, dte.FaultCondition, "Contradice a "+a)
 }
 
-// faulty reports whether a path has a fault already.
 func (r *reader) faulty(path string) bool {
 	return slices.ContainsFunc(r.Faults, func(f dte.Fault) bool { return f.Path == path })
 }

@@ -107,7 +107,6 @@ func urgency(left, pressing time.Duration, otherwise string) string {
 	return otherwise
 }
 
-// deadlines adds the legal deadlines that the branch has to meet.
 func (b *board) deadlines() {
 	owed := b.o.Owed
 	for _, d := range []struct {
@@ -450,10 +449,8 @@ func masked(s string) string {
 // Pages are made of nodes, which escape every text. html/template also escapes, but would make the program a third
 // larger, because the linker would keep every method.
 
-// el returns an element with attributes and children.
 func el(name string, children ...g.Node) g.Node { return g.El(name, children...) }
 
-// txt returns an element that contains a text.
 func txt(name, text string) g.Node { return el(name, g.Text(text)) }
 
 func attr(name, value string) g.Node { return g.Attr(name, value) }
@@ -461,7 +458,6 @@ func attr(name, value string) g.Node { return g.Attr(name, value) }
 // class returns a class attribute, or nothing if name is empty.
 func class(name string) g.Node { return g.If(name != "", g.Attr("class", name)) }
 
-// small returns a remark, or nothing if text is empty.
 func small(text string) g.Node { return g.If(text != "", txt("small", text)) }
 
 func link(to, text string) g.Node { return el("a", attr("href", to), g.Text(text)) }
@@ -555,7 +551,6 @@ func parts(h documents.Hour) [3]part {
 	return [...]part{{"normal", h.Normal}, {"contingency", h.Contingency}, {"rejected", h.Rejected}}
 }
 
-// tally returns the numbers of an hour as a text, without zeros.
 func tally(lang string, h documents.Hour) string {
 	var said []string
 	for _, p := range parts(h) {

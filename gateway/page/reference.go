@@ -282,7 +282,6 @@ func (c reference) codeRow(code problem.Code) g.Node {
 		})), el("td", txt("p", c.in(code.Meaning)+"."), txt("p", c.in(code.Action)+".")))
 }
 
-// in returns a text in the page's language.
 func (c reference) in(t problem.Text) string {
 	if c.lang == "en" {
 		return t.EN
@@ -295,7 +294,6 @@ const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080{path}
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`
 
-// sampleFile shows a file of the books like a spreadsheet.
 func sampleFile(f sample.File) g.Node {
 	return el("details", txt("summary", f.Name), el("div", class("sheet"), attr("lang", "es"), el("table",
 		txt("caption", f.Title),
@@ -304,7 +302,6 @@ func sampleFile(f sample.File) g.Node {
 		}))), el("tbody", numbered(f.Rows)...))))
 }
 
-// numbered returns table rows that begin with their number.
 func numbered(rows [][]string) (list []g.Node) {
 	for i, row := range rows {
 		list = append(list, el("tr", el("th", attr("scope", "row"), g.Text(strconv.Itoa(i+1))),

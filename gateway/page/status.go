@@ -66,7 +66,6 @@ func (p *Status) Get(lang string, now time.Time, look func() *Overview) []byte {
 	return p.made[lang].html
 }
 
-// renderStatus makes the page of an overview.
 func renderStatus(lang string, o *Overview) []byte {
 	b := newBoard(lang, o)
 	kind, other := "production", "en"
@@ -101,7 +100,6 @@ func renderStatus(lang string, o *Overview) []byte {
 // note returns a paragraph of a class, or nothing if text is empty.
 func note(kind, text string) g.Node { return g.If(text != "", el("p", class(kind), g.Text(text))) }
 
-// factsHTML returns a list of facts: names with their values.
 func (b *board) factsHTML(list []fact) g.Node {
 	return el("dl", class("facts"), g.Map(list, func(f fact) g.Node {
 		return el("div", class(f.Level), txt("dt", f.Name), txt("dd", f.Value),
@@ -118,7 +116,6 @@ func detail(lang, raw string) g.Node {
 	return el("details", el("summary", g.Text(say(lang, "detail"))), el("code", attr("lang", "en"), g.Text(raw)))
 }
 
-// row returns a line of a table.
 func row(f fact) g.Node {
 	return el("tr", class(f.Level), el("th", attr("scope", "row"), g.Text(f.Name), small(f.Note)), txt("td", f.Value))
 }

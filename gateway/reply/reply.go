@@ -60,7 +60,6 @@ func value(b []byte, v any) []byte {
 	panic("reply: a value of an unknown type")
 }
 
-// array appends a JSON array.
 func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, x := range items {

@@ -393,7 +393,6 @@ func (c *paramsCommand) Run() error {
 	})
 }
 
-// param is a rate or a threshold of a rule.
 type param struct {
 	Rule    string `json:"rule"`
 	Version string `json:"version"`

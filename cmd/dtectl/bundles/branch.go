@@ -224,7 +224,6 @@ func printStatus(out io.Writer, s *rulestore.Listing) error {
 	return nil
 }
 
-// ruleTarget names a bundle of a branch.
 type ruleTarget struct {
 	Name    string `arg:"" help:"Name of the rule."`
 	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`

@@ -33,7 +33,6 @@ type documentsCommand struct {
 	adminclient.BranchFlags
 }
 
-// documentLine is a document that a rule computed.
 type documentLine struct {
 	Branch string `json:"branch,omitempty"` // URL; only with a list of branches
 	rulestore.MadeDocument
@@ -62,7 +61,6 @@ func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) er
 	return err
 }
 
-// read lists the documents of one branch.
 func (c *documentsCommand) read(ctx context.Context, b *adminclient.Gateway, out *documentLines) error {
 	query := url.Values{"rule": {strings.ToLower(c.Version)}, "name": {c.Name}, "from": {c.From}, "to": {c.To}}
 	var bar *term.Gauge

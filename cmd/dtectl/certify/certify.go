@@ -171,7 +171,6 @@ func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	return report, err
 }
 
-// look reads the branch's progress into r.status.
 func (r *Runner) look(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		s, err := r.o.Status(ctx)

@@ -145,7 +145,6 @@ func (t *till) documents(ctx context.Context, kind, estado, since string) (all [
 	return all, nil
 }
 
-// document reads one document.
 func (t *till) document(ctx context.Context, code string) (*record, error) {
 	d := new(record)
 	return d, t.insist(ctx, http.MethodGet, "/dte/documento/"+code, "", nil, d)

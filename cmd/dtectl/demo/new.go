@@ -235,7 +235,6 @@ func ahead(file, day string, now time.Time) (time.Duration, error) {
 	return before + wanted.Sub(is), nil
 }
 
-// day returns a text with the demonstration's date; "" if its clocks are not ahead.
 func (d *Demo) day() string {
 	if d.ahead == 0 {
 		return ""

@@ -607,7 +607,6 @@ func printOwed(out io.Writer, o *storage.Owed) {
 	})
 }
 
-// printProof prints what the check of the store has proved, and what it has not.
 func printProof(out io.Writer, p *storage.MarkProof) {
 	term.Fprintf(out, "the mark   %s\n", p.Mark.What)
 	if p.Series > 0 || p.Documents > 0 {

@@ -387,7 +387,6 @@ func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	return clock
 }
 
-// unconnected reports the step that failed.
 func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err error) {
 	what, do := "connection", "see whether a firewall blocks the connection, or MH is down; meanwhile documents go "+
 		"out in contingency"

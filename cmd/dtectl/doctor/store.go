@@ -92,7 +92,6 @@ const (
 	proofLate  = 15 * time.Minute
 )
 
-// backedUp reports how old the latest backup is.
 func (d *doctor) backedUp(at time.Time) {
 	const do = "dtectl backup DIR, at night while the branch sells; see Backup old in the runbook"
 	switch {
@@ -105,7 +104,6 @@ func (d *doctor) backedUp(at time.Time) {
 	}
 }
 
-// stoppedBackup reports the latest backup of a store that no process has open.
 func (d *doctor) stoppedBackup(s *storage.Store) {
 	switch at, err := s.LastBackup(); {
 	case err != nil:

@@ -35,7 +35,7 @@ type Concern struct {
 	Args  []any
 }
 
-// phrases are the concerns' words, in English and Spanish, the most urgent first.
+// phrases are the texts of concerns in English and Spanish, the most urgent first.
 var phrases = []struct{ code, en, es string }{
 	{"replaced", "replaced by another box; it numbers nothing", "otra caja tomó su lugar; ya no numera"},
 	{"closed", "cannot sell: %s", "no puede vender: %s"},
@@ -88,7 +88,7 @@ func (b *Branch) Level() int {
 	return b.Concerns[0].Level
 }
 
-// deadline returns the next legal deadline; zero where nothing is owed.
+// deadline returns the next legal deadline; zero if the branch owes nothing.
 func (b *Branch) deadline() (at time.Time) {
 	if b.Status == nil {
 		return at
@@ -123,17 +123,15 @@ func (s *Survey) judge() {
 	})
 }
 
-// add adds a concern.
 func (b *Branch) add(level int, code string, args ...any) {
 	b.Concerns = append(b.Concerns, Concern{level, code, args})
 }
 
-// has reports whether a branch has a concern with one of these codes.
 func (b *Branch) has(codes ...string) bool {
 	return slices.ContainsFunc(b.Concerns, func(c Concern) bool { return slices.Contains(codes, c.Code) })
 }
 
-// judge adds the concerns that the status shows to those that the survey has found, and orders all.
+// judge adds the concerns in the status to the concerns that the survey has found, and sorts them.
 func (b *Branch) judge(now time.Time, desired *Version) {
 	if b.Former > 0 {
 		b.add(Bad, "former", b.Former)
@@ -220,7 +218,7 @@ func (b *Branch) selling(now time.Time) {
 	}
 }
 
-// running adds concerns about the state that the branch shall run.
+// running adds concerns about the desired state of the branch's group.
 func (b *Branch) running(now time.Time, desired *Version) {
 	s := b.Status
 	if s.Desired.Trouble != "" {
@@ -255,8 +253,8 @@ func (b *Branch) running(now time.Time, desired *Version) {
 	}
 }
 
-// lacks returns what a branch shall have and does not have: the last version and its rules; of a branch that reported
-// that the roll-out failed, no rules.
+// lacks names the parts of the desired state that a branch has not applied: the last version, and its rules unless the
+// branch has reported that the roll-out failed.
 func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 	if b.Status.Desired.Version < desired.Version {
 		names = append(names, fmt.Sprintf("version %d", desired.Version))

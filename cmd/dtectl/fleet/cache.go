@@ -22,8 +22,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// A store may lose an object, or return an older object in its place: the signatures do not show that. Therefore the
-// centre keeps on its own disk what it has seen: the newest status of each branch, and each published version.
+// A store may lose an object, or return an older object in its place, and no signature shows this. Therefore the centre
+// remembers on its own disk the newest status of each branch, and keeps each published version.
 
 // seen is what the centre has seen of a branch.
 type seen struct {
@@ -32,7 +32,7 @@ type seen struct {
 	At       time.Time `json:"at,omitzero"`       // when that status was signed
 	Twice    bool      `json:"twice,omitempty"`   // another status had the same number
 	Acts     int64     `json:"acts,omitempty"`    // the centre has looked for each act up to this number
-	Missing  []int64   `json:"missing,omitempty"` // the acts up to Acts that the store lacks
+	Missing  []int64   `json:"missing,omitempty"` // numbers, up to Acts, of the acts that the store lacks
 }
 
 // seenFile is the cache file for the branches.
@@ -58,7 +58,6 @@ func (c *Chain) recall(name string, into any) error {
 	return nil
 }
 
-// remember writes a file of the cache.
 func (c *Chain) remember(name string, v any) error {
 	text, err := json.Marshal(v)
 	if err = cmp.Or(err, os.MkdirAll(c.Cache, 0o700)); err == nil {
@@ -97,7 +96,6 @@ func (c *Chain) keptVersions(group string) (numbers []int64) {
 	return numbers
 }
 
-// keptGroups returns the groups with a kept version.
 func (c *Chain) keptGroups() (groups []string) {
 	entries, _ := os.ReadDir(c.versionsFolder(""))
 	for _, e := range entries {
@@ -125,16 +123,16 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content: by key and tag, what the director has signed; by key, tag and asked, empty, what
-	// the keys in asked have not signed
+	// objects is the file's content. An object that the director has signed is stored under "key tag". An object that
+	// the keys in asked have not signed has an empty entry under "key tag asked".
 	objects map[string][]byte
-	grown   bool   // the file lacks some objects
+	grown   bool   // the file must be written again
 	asked   string // digest of the director's keys
 }
 
 type readEnrolment struct {
 	*fleetproto.Enrolment
-	err error // nil, or foreign reports true
+	err error // nil, or an error for which foreign returns true
 }
 
 // enrolmentsFile is the cache file for enrolments. The store has the same enrolments.
@@ -201,7 +199,7 @@ func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
 	return lost
 }
 
-// get returns one enrolment, signed by the director.
+// get returns an enrolment that the director has signed.
 func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*fleetproto.Enrolment, error) {
 	key := fleetproto.BoxKey(branch, epoch)
 	e.mu.Lock()

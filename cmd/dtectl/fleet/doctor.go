@@ -25,7 +25,7 @@ type Doctor struct {
 const writers = 16
 
 // Run races writers against the store and names the guarantees that the store breaks. It writes small objects under
-// fleet/v1/doctor/ and leaves them: only a store's owner can delete. Its exit status is 1 where a check fails.
+// fleet/v1/doctor/ and leaves them: only a store's owner can delete. Its exit status is 1 if a check fails.
 func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	if c.Rounds < 1 {
 		return errors.New("--rounds: at least 1")
@@ -46,8 +46,8 @@ func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	return errors.New("checks fail: a chain must not be run on this store")
 }
 
-// examination checks the two operations that a chain rests on: an object is created once, and an object is overwritten
-// by one writer.
+// examination checks the two operations on which a chain depends: several writers create an object once, and one writer
+// overwrites an object.
 type examination struct {
 	store           *archive.Archive
 	writers, rounds int
@@ -133,7 +133,7 @@ func (x *examination) once(ctx context.Context) {
 	}
 }
 
-// race has many writers write one key at the same moment: one must win, and its bytes must stay.
+// race lets many writers create one key at the same moment: one writer must win, and its bytes must remain.
 func (x *examination) race(ctx context.Context) {
 	var broken, undecided int
 	for round := range x.rounds {
@@ -223,7 +223,7 @@ func (x *examination) list(ctx context.Context) {
 	x.note(status, "list", do, "%d of %d new objects are listed", listed, x.rounds)
 }
 
-// clock checks the store's time of an object: the centre recognises a silent box by it.
+// clock checks the store's time of an object, by which the centre recognises a silent box.
 func (x *examination) clock(ctx context.Context) {
 	written := x.store.Overwrite(ctx, x.prefix+"clock", probe(0))
 	held, err := x.fetch(ctx, x.prefix+"clock")

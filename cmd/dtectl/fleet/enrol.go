@@ -27,8 +27,8 @@ type waiting struct {
 	branch  string
 	epoch   int64 // the epoch that the box would get
 	status  *fleetproto.Status
-	again   bool // the box keeps its epoch: its enrolment is signed again, with its present points of sale
-	settled bool // the box waits for nothing; under another epoch it ships its whole copy again
+	again   bool // the box keeps its epoch: only its enrolment is signed again, with its current points of sale
+	settled bool // the box is enrolled; with a new epoch it would ship its whole copy again
 }
 
 // Run enrols boxes, or lists the boxes that wait.
@@ -98,8 +98,8 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses two branches with one point of sale, also one that was closed this year, or whose box was replaced
-// this year: both would number the same series.
+// disjoint refuses a point of sale that another branch has, or had this year before the point was closed or its box was
+// replaced: both branches would number the same series.
 func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
@@ -135,11 +135,11 @@ func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	return nil
 }
 
-// maxForeign is how many epochs without this director's signature are skipped: an earlier director's key signed them,
-// or somebody who has only the store's credentials wrote them. Boxes skip as many.
+// maxForeign is the most epochs without this director's signature that enrol skips. An earlier director, or somebody
+// with only the store's credentials, wrote them. Boxes skip the same number.
 const maxForeign = 16
 
-// enrol writes the next free epoch. after is the version that the box must know before it numbers; 0: none.
+// enrol writes the next free epoch. after is the version that the box must read before it numbers; 0: no version.
 func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleetproto.Signer) (int64, error) {
 	for epoch, others := w.epoch, 0; others < maxForeign && epoch < w.epoch+maxWaiting; epoch++ {
 		data, err := c.Identity.Seal(&fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
@@ -151,9 +151,8 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		if w.again {
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
-		// A status of that epoch shows that the epoch was given and that the store has lost its enrolment. Then the box
-		// gets that epoch and the next: boxes do not find an enrolment after a missing one. Somebody else may have
-		// written the status.
+		// A status of that epoch means that the store has lost the epoch's enrolment, unless somebody else wrote the
+		// status. Then write both that epoch and the next: boxes find no enrolment behind a missing enrolment.
 		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
 		free := errors.Is(given, archive.ErrNotFound)
 		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {
@@ -176,7 +175,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		"must delete what does not belong there")
 }
 
-// waitingOf returns the boxes that write a status and can be enrolled, ordered by branch.
+// waitingOf returns the boxes that report a status and can be enrolled, sorted by branch.
 func waitingOf(s *Survey) (list []waiting) {
 	for _, b := range s.Branches {
 		if b.Stranger != nil {
@@ -221,9 +220,9 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	return list[i], nil
 }
 
-// closePoints publishes that points of sale of a box's branch give no more numbers this year: the given points, and
-// points closed in any group's desired state, since the branch may have moved. It returns the version of the box's
-// group that closes them; 0: no point is closed.
+// closePoints closes points of sale of a box's branch for this year: the given points, and the points that any group's
+// desired state has closed, because the branch may have moved to another group. It returns the version of the box's
+// group that closes them; 0 if there are no such points.
 func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []fleetproto.Point) (int64, error) {
 	year := c.Now().In(dte.Zone).Year()
 	closed := func(list []fleetproto.ClosedPoint) (points []fleetproto.Point) {

@@ -1,6 +1,6 @@
-// Package fleet is central IT's side of a chain: dtectl fleet. It publishes what branches shall run, widens, holds and
-// takes back roll-outs, and reads the branches' reports, all through the chain's object store. There is no server of
-// ours and no database: the store holds everything that is known, signed by its author.
+// Package fleet is dtectl fleet, central IT's side of a chain. It publishes the desired state of the branches, widens,
+// holds and takes back roll-outs, and reads the branches' reports. There is no server and no database: the chain's
+// object store contains everything, and each object is signed by its author.
 package fleet
 
 import (
@@ -18,7 +18,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Command is dtectl fleet, one verb a file.
+// Command is dtectl fleet.
 type Command struct {
 	Centre string `default:"/etc/dted/fleet.toml" env:"DTECTL_FLEET" type:"path" help:"Central IT's settings."`
 
@@ -36,14 +36,14 @@ type Command struct {
 	Doctor  Doctor  `cmd:"" help:"Race writers against the store, and name the guarantees that it breaks."`
 }
 
-// Chain is a chain's store as its centre sees it.
+// Chain is a chain's store, with the keys and settings of its centre.
 type Chain struct {
 	Store    fleetproto.Lister
 	Identity fleetproto.Chain // named in every object of the chain
 	Director fleetproto.Key
-	former   []fleetproto.Key                  // the director's earlier key, while the chain moves from it
+	former   []fleetproto.Key                  // the director's old key, while rekey replaces it
 	Sign     func() (fleetproto.Signer, error) // opens the director's key
-	Cache    string                            // folder for what the centre has seen and published
+	Cache    string                            // folder of the centre's cache, see cache.go
 	Now      func() time.Time
 	Who      string // the operator's name, for orders
 	Config   *config.Centre
@@ -52,7 +52,7 @@ type Chain struct {
 // directorID is the name of the director's key in signatures.
 const directorID = "director"
 
-// ProvideChain reads the settings for the verb that runs. It opens no connection.
+// ProvideChain reads the centre's settings for the verb. It opens no connection.
 func (c *Command) ProvideChain() (*Chain, error) {
 	settings, err := config.LoadCentre(c.Centre)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Command) ProvideChain() (*Chain, error) {
 // keys returns the director's keys whose signatures count.
 func (c *Chain) keys() []fleetproto.Key { return append([]fleetproto.Key{c.Director}, c.former...) }
 
-// Groups returns the groups for which something was published.
+// Groups returns the groups that have a published version.
 func (c *Chain) Groups(ctx context.Context) ([]string, error) {
 	groups := c.keptGroups() // the store may have lost all objects of a group
 	for o, err := range c.objects(ctx, fleetproto.DesiredRoot, fleetproto.DesiredKey) {
@@ -97,7 +97,7 @@ type object struct {
 	number int64
 }
 
-// objects lists the objects under a prefix whose keys have this form, and skips all others.
+// objects lists the objects under a prefix whose keys are form(owner, number), and skips all others.
 func (c *Chain) objects(ctx context.Context, prefix string, form func(owner string, number int64) string,
 ) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
@@ -117,14 +117,15 @@ func (c *Chain) objects(ctx context.Context, prefix string, form func(owner stri
 	}
 }
 
-// foreign reports whether an error means that neither the director nor its box wrote an object.
+// foreign reports whether an error means that an object is missing, or that neither the director nor an enrolled box
+// wrote it.
 func foreign(err error) bool {
 	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
 		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, archive.ErrTooLarge) ||
 		errors.Is(err, archive.ErrNotFound)
 }
 
-// local writes a time as people of El Salvador read it: to the minute, with the zone.
+// local writes a time in El Salvador's time zone, to the minute.
 func local(t time.Time) string { return t.In(dte.Zone).Format("2006-01-02 15:04 -07:00") }
 
 // Fingerprint returns the short form of a box's key that people compare.

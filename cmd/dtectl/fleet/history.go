@@ -29,7 +29,7 @@ type event struct {
 	Number int64     `json:"number"` // number of the act or of the version
 	What   string    `json:"what"`
 	Detail string    `json:"detail,omitempty"`
-	Fault  string    `json:"fault,omitempty"` // why the object is not believed; "" if it is believed
+	Fault  string    `json:"fault,omitempty"` // why the object is missing or not authentic; "" if it is authentic
 }
 
 // Run reads the acts of branches and the published versions, and verifies each.
@@ -86,7 +86,7 @@ func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, er
 			}
 			events = append(events, e)
 		}
-		if foreign(err) { // concerns this group only
+		if foreign(err) { // the other groups are not affected
 			events = append(events, event{At: c.Now(), Group: g, What: "?", Fault: "NOT BELIEVED: " + err.Error()})
 		} else if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, er
 	return events, nil
 }
 
-// acts returns the acts of branches whose objects are not older than since, by the store's time.
+// acts returns the branches' acts that were written since a time, according to the store's clock.
 func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (events []event, err error) {
 	held := newEnrolments(c)
 	epochs, err := held.list(ctx)
@@ -103,7 +103,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 		return nil, err
 	}
 	var found []object
-	last := make(map[string]int64) // number of the branch's last act so far: a list is ordered
+	last := make(map[string]int64) // number of the last act listed of each branch; the list is sorted
 	for _, folder := range folders {
 		for o, err := range c.objects(ctx, folder, fleetproto.ActKey) {
 			if err != nil {
@@ -130,7 +130,7 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 	return events, err
 }
 
-// act reads an act. Any box of the branch, past or present, may have signed it.
+// act reads an act and verifies it with the keys of all boxes that the branch has had.
 func (c *Chain) act(ctx context.Context, held *enrolments, at object, epoch int64) (event, error) {
 	e := event{At: at.Modified, Branch: at.owner, Number: at.number, What: "?"}
 	o, err := c.Store.Fetch(ctx, at.Key, fleetproto.MaxJWS)

@@ -72,9 +72,9 @@ type Rekey struct {
 	DryRun bool     `help:"Show what would be signed again, and write nothing."`
 }
 
-// Run signs with the new key what the old key signed: each enrolment in its place, and one new version after each
-// group's last. From then on, a box that pins the new key, alone or after the old key, accepts nothing new that the old
-// key signs. After an interruption, the next run continues the work.
+// Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
+// last version of each group. From then on, a box that pins the new key, alone or after the old key, accepts no new
+// object signed by the old key. After an interruption, the next run continues.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
@@ -125,8 +125,8 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
-// enrolments signs again what the old key signed, each branch's highest epoch first: a replaced box must not mistake an
-// earlier epoch for the last. It returns all groups; true marks a group that has a branch.
+// enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
+// box must not mistake an earlier epoch for the last. It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	ordered, err := chain.Groups(ctx)
@@ -153,7 +153,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 			continue
 		}
 		branches[o.owner] = append(branches[o.owner], e)
-		if e.Group != "" { // also if nothing was published: only an order tells the boxes that the key has moved
+		if e.Group != "" { // also a group without versions: its boxes must learn of the new key
 			groups[e.Group] = true
 		}
 	}
@@ -180,7 +180,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 }
 
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
-// it publishes an order that changes nothing. Objects that neither key signed are ignored: they block nothing.
+// it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
 	head, err := both.Head(ctx, group)
 	if foreign(err) && !ofBranch {
@@ -206,7 +206,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 				return fmt.Errorf("version %d: %w", wanted, err)
 			}
 			d.Last = head.Last
-			// What is closed once stays closed.
+			// A closed point of sale stays closed.
 			d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
 				func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
 			head = d

@@ -66,7 +66,7 @@ func branchMetric(name, help string) *prometheus.Desc {
 	return describeMetric(name, help, "branch", "group")
 }
 
-// said adapts a value of the status: without a status the value is not known.
+// said returns a gauge's function for a value in the status; without a status, the value is not known.
 func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) {
 	return func(b *Branch) (float64, bool) {
 		if b.Status == nil {
@@ -76,7 +76,7 @@ func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) 
 	}
 }
 
-// collector collects the metrics of all branches, or only those of the branch named in only.
+// collector collects the chain's metrics; if only names a branch, only the metrics of this branch.
 type collector struct {
 	site *site
 	only string

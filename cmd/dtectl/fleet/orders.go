@@ -18,12 +18,13 @@ import (
 type Version struct {
 	*fleetproto.Desired
 	Digest string
-	// Last is the object that the next version follows: this version, or the last of the objects after it that the
-	// director did not sign.
+	// Last is the object that the next version follows: this version, or the last later object, which the director has
+	// not signed.
 	Last fleetproto.Verified
-	// Lost are versions that this centre or a box of the group knows and the store lacks.
+	// Lost are the versions that this centre or a box of the group knows, but the store lacks.
 	Lost []fleetproto.Verified
-	// Holes are the earlier versions that the store does not list: a new box reads from the first version on.
+	// Holes are the earlier versions that the store does not list. A new box, which reads from version 1 on, stops
+	// there.
 	Holes []int64
 }
 
@@ -34,8 +35,9 @@ const maxMends = 500
 // maxForeignVersions is how many objects that the director did not sign are skipped under a group's versions.
 const maxForeignVersions = 50
 
-// Head returns a group's last version that the director signed, nil without one. A list may lag: Head, like a box, asks
-// for versions after the listed ones until none follows. It skips objects that the director did not sign.
+// Head returns a group's last version that the director signed, nil without one. A list may lag: like a box, Head also
+// requests the versions after the listed versions, until a version is missing. It skips objects that the director did
+// not sign.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -104,8 +106,8 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 	return &Version{Desired: d, Digest: digest, Last: fleetproto.Verified{Version: n, Digest: digest}}, nil
 }
 
-// Restore puts back the versions that the store has lost and this centre has kept, and returns their names. An error in
-// one group does not stop the others.
+// Restore puts back the versions that the store has lost, if this centre has kept them, and returns their names. An
+// error in one group does not stop the others.
 func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	for _, group := range c.keptGroups() {
 		more, fault := c.restore(ctx, group)
@@ -116,8 +118,8 @@ func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	return put, err
 }
 
-// restore puts a group's versions back, without a gap before them. Earlier keys may have signed all that the store has
-// left, and versions before the last one that the director's present key signed.
+// restore puts a group's versions back, as long as no earlier version is missing. An earlier key may have signed a
+// version before the last version of the director's current key.
 func (c *Chain) restore(ctx context.Context, group string) (put []string, err error) {
 	held := make(map[int64]bool)
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -235,7 +237,7 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	return &d, err
 }
 
-// order publishes the version after a head, and prints what it means for the branches.
+// order publishes the version that follows the head, and prints it.
 func (c *Chain) order(ctx context.Context, s *Survey, head *Version, reason string,
 	change func(*fleetproto.Desired)) error {
 	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, change)
@@ -245,7 +247,6 @@ func (c *Chain) order(ctx context.Context, s *Survey, head *Version, reason stri
 	return err
 }
 
-// printOrder prints what a version means for the branches.
 func printOrder(d *fleetproto.Desired, s *Survey) {
 	r := d.Rollout
 	if r == nil {
@@ -259,7 +260,6 @@ func printOrder(d *fleetproto.Desired, s *Survey) {
 	}
 }
 
-// write publishes a version, and returns the digest of its object.
 func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetproto.Signer) (string, error) {
 	data, err := c.Identity.Seal(&d, director)
 	if err != nil {
@@ -277,11 +277,11 @@ func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetp
 	return fleetproto.Digest(data), nil
 }
 
-// DefaultLife is how long a desired state is valid: boxes alarm if a store shows them an old state for longer. dtectl
-// fleet roll signs it again when half of that time has passed.
+// DefaultLife is how long a desired state is valid. After that time, boxes report that the store shows an old state.
+// dtectl fleet roll signs the state again after half of that time.
 const DefaultLife = 90 * 24 * time.Hour
 
-// CreateOnce creates an object. An object with the same bytes is no error: this attempt or an equal one wrote it.
+// CreateOnce creates an object. An existing object with the same bytes is no error: this or an equal attempt wrote it.
 func (c *Chain) CreateOnce(ctx context.Context, key string, data []byte) error {
 	err := c.Store.Create(ctx, key, data)
 	if err == nil {

@@ -37,7 +37,6 @@ var pageTemplate = template.Must(template.New("page").Funcs(
 	template.FuncMap{"css": func() template.CSS { return template.CSS(style) }, "local": local,
 		"visible": term.Visible}).Parse(pageText))
 
-// words are the page's texts in English and Spanish.
 var words = map[string][2]string{
 	"title": {"Chain", "Cadena"}, "search": {"Search", "Buscar"}, "find": {"branch, group, point of sale, trouble",
 		"sucursal, grupo, punto de venta, problema"},
@@ -59,7 +58,6 @@ var words = map[string][2]string{
 	"CANNOT SELL": {"cannot sell", "no puede vender"}, "REPLACED": {"replaced", "reemplazada"},
 }
 
-// view is what the page shows.
 type view struct {
 	Lang, Other, Query, Only string
 	Survey                   *Survey
@@ -83,7 +81,7 @@ type rowView struct {
 	Points, Rules                    []string
 }
 
-// wordView is the text of a concern and its level, which gives the colour.
+// wordView is the text of a concern, and its level, which is a CSS class.
 type wordView struct{ Text, Level string }
 
 // T returns a text in the page's language.
@@ -174,7 +172,7 @@ func (v *view) row(b *Branch) rowView {
 var only = map[string][]string{"closed": {"closed", "replaced"}, "silent": {"silent", "lost", "never"},
 	"waiting": {"waits", "stranger"}}
 
-// shows reports whether the filter and the search accept a row.
+// shows reports whether a row passes the filter and the search.
 func (v *view) shows(r *rowView) bool {
 	if codes, filter := only[v.Only]; filter && !r.has(codes...) {
 		return false

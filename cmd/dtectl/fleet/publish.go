@@ -107,7 +107,7 @@ func (c *Publish) share() int {
 	return 500
 }
 
-// load reads the files as branches will: a bundle without a pinned key's signature is not published.
+// load reads and verifies the files like a branch: it refuses a bundle that the pinned keys have not signed.
 func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][]byte, err error) {
 	files = make(map[string][]byte)
 	keys, err := chain.Config.Pinned()
@@ -152,7 +152,7 @@ func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][
 	return state, files, nil
 }
 
-// runs reports whether a branch of a group has reported a rule as in force, or on its shelf for later.
+// runs reports whether a branch of a group has reported a rule in its store, in force or not.
 func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	return slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		return b.Group() == group && b.Status != nil && slices.ContainsFunc(b.Status.Rules,
@@ -160,8 +160,9 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	})
 }
 
-// succeed refuses what each branch would refuse: a bundle older than the bundle that it replaces (a branch's version
-// floor), a document's bundle with fewer golden cases, and a type that harms stored documents. It prints type changes.
+// succeed refuses the bundles that each branch would refuse: a bundle older than the bundle that it replaces, a
+// document's bundle with fewer golden cases, and a type that would break stored documents. It prints the changes of
+// types.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	for _, r := range state.Rules {

@@ -17,14 +17,13 @@ type Ring struct {
 	Failed    []string `json:"failed"`    // branches that refused it or went back, or whose documents MH refuses
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
 	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
-	// of Succeeded: branches that have read the last order and reported after the ring was watched long enough
+	// of Succeeded: branches that have read the last order and reported after the soak time
 	Confirmed int `json:"confirmed"`
-	// branches whose objects the store has lost or put back: their reports do not count
+	// branches of which the store has lost an object or shows an older one: their reports do not count
 	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the enrolled branches of a roll-out's ring. For a branch only a report of its own box counts, and only
-// if it names this roll-out.
+// Measure counts the enrolled branches of a roll-out's ring, by the reports of their own boxes about this roll-out.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64
@@ -64,11 +63,11 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the branch's bundles in force whose documents MH refuses there: bundles of a roll-out, or all if
-// of is nil. Rings and concerns use this same criterion. It has no minimum of documents or points of sale.
-func refusedByMH(s *fleetproto.Status, of *fleetproto.Rollout) (list []fleetproto.Running) {
+// refusedByMH returns the bundles in force in a branch whose documents MH refuses there: only bundles of the roll-out,
+// or all bundles if rollout is nil. Rings and concerns use the same criterion.
+func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
-		mine := of == nil || slices.ContainsFunc(of.State.Rules,
+		mine := rollout == nil || slices.ContainsFunc(rollout.State.Rules,
 			func(o fleetproto.Rule) bool { return o.Digest == r.Digest })
 		if r.Live && mine && r.Outcomes.Grave() {
 			list = append(list, r)
@@ -83,7 +82,7 @@ func (m Ring) Harms(r *fleetproto.Rollout) bool {
 	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried
 }
 
-// soakEnd returns when the watch of a ring ends.
+// soakEnd returns when the soak time of a ring ends.
 func soakEnd(r *fleetproto.Rollout) time.Time {
 	began := r.Opened
 	if r.NotBefore.After(began) {
@@ -92,7 +91,7 @@ func soakEnd(r *fleetproto.Rollout) time.Time {
 	return began.Add(time.Duration(r.SoakSeconds) * time.Second)
 }
 
-// Wants returns what a ring still needs before the next ring opens; "": nothing.
+// Wants returns why the next ring cannot open yet; "" if it can.
 func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	soak := soakEnd(r)
 	switch need := min(r.MinSuccess, m.Boxes); {

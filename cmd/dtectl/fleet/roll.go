@@ -21,7 +21,7 @@ import (
 // Roll is dtectl fleet roll.
 type Roll struct {
 	Group string `help:"One group; default: all of them."`
-	// Follow goes on until the roll-outs have reached all branches, or a roll-out does harm.
+	// Follow repeats the work until the roll-outs have reached all branches, or a roll-out is held because it harms.
 	Follow bool `help:"Go on and open ring after ring, until all branches have it or it does harm."`
 
 	said map[string]string // last text printed, by group
@@ -33,8 +33,8 @@ const followEvery = 2 * time.Second
 // errHarms ends a roll that held a roll-out.
 var errHarms = errors.New("a roll-out harms, and is held")
 
-// Run opens every ring that may be opened. A timer may call it every few minutes: it changes nothing while a ring's
-// criteria do not hold.
+// Run opens every ring that may be opened. A timer may call it every few minutes: it changes nothing while a ring does
+// not meet its criteria.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	c.said = make(map[string]string)
@@ -81,7 +81,7 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 
 func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
 	now, r := chain.Now(), head.Rollout
-	// Boxes claim lost versions without proof: a claim must not delay the hold of a roll-out that harms.
+	// Boxes report lost versions without proof: such a report must not delay the hold of a harmful roll-out.
 	if len(head.Lost) > 0 && (r == nil || r.Held || !s.Measure(r, head.Group).Harms(r)) {
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
@@ -156,7 +156,7 @@ type (
 // Run holds a roll-out.
 func (c *Hold) Run(ctx context.Context, chain *Chain) error { return c.set(ctx, chain, true) }
 
-// Run lets a roll-out go on; the watch of its ring begins again.
+// Run continues a held roll-out; the soak time of its ring begins again.
 func (c *Resume) Run(ctx context.Context, chain *Chain) error {
 	return (*Hold)(c).set(ctx, chain, false)
 }
@@ -202,8 +202,8 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	return head, s, nil
 }
 
-// restored makes a survey, and puts back the versions and enrolments that the store has lost and this centre has kept:
-// a replaced box that does not find its successor's enrolment goes on numbering.
+// restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: a replaced box
+// that does not find its successor's enrolment continues to number.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil {

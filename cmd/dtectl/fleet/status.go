@@ -23,7 +23,7 @@ type Status struct {
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches with a concern."`
 	Accept   []string `help:"Branches whose loss in the store somebody has checked." placeholder:"A,B"`
-	// Wait is how long to wait until the branches shown have reported the outcome of what is desired.
+	// Wait is the longest wait until the branches shown have reported the outcome of the desired state.
 	Wait time.Duration `help:"Wait until the branches have applied or refused it." placeholder:"2m"`
 }
 
@@ -61,7 +61,7 @@ func (c *Status) shows(b *Branch) bool {
 		(!c.Trouble || b.Level() > Fine)
 }
 
-// settled reports whether every branch shown, silent branches aside, has reported the outcome of what is desired.
+// settled reports whether every branch shown, except silent branches, has reported the outcome of the desired state.
 func (s *Survey) settled(shows func(*Branch) bool) bool {
 	return !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		st, desired := b.Status, s.Desired(b.Group())
@@ -105,7 +105,6 @@ func (s *Survey) Counts() (n Counts) {
 	return n
 }
 
-// report is a survey for programs.
 type report struct {
 	At       time.Time      `json:"at"` // by the store's clock
 	Counts   Counts         `json:"counts"`
@@ -126,7 +125,7 @@ type branchReport struct {
 	Branch   string             `json:"branch"`
 	Group    string             `json:"group,omitempty"`
 	Epoch    int64              `json:"epoch"`         // 0: no box is enrolled
-	Seen     time.Time          `json:"seen,omitzero"` // the store's time of its status
+	Seen     time.Time          `json:"seen,omitzero"` // when its status was written, see Branch.Seen
 	Level    string             `json:"level"`         // ok, warn, bad
 	Concerns []string           `json:"concerns"`      // the worst first
 	Codes    []string           `json:"codes"`         // of the concerns
@@ -163,7 +162,6 @@ func (s *Survey) Report(shows func(*Branch) bool) report {
 	return out
 }
 
-// words returns a branch's concerns in English.
 func (b *Branch) words() []string {
 	list := []string{}
 	for _, c := range b.Concerns {
@@ -172,7 +170,6 @@ func (b *Branch) words() []string {
 	return list
 }
 
-// print writes a survey for people.
 func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 	n := s.Counts()
 	term.Fprintf(out, "%d branches: %d sell, %d cannot, %d in contingency, %d silent", n.Branches, n.Selling, n.Closed,

@@ -16,19 +16,19 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Branch is what the store holds about one branch.
+// Branch is the state of one branch according to the store.
 type Branch struct {
 	Name      string
 	Enrolment *fleetproto.Enrolment // the highest epoch; nil: no box is enrolled
 	// Status is the report of the branch's box; without an enrolment, the report of a box that could be enrolled. nil:
 	// no report can be believed.
 	Status *fleetproto.Status
-	// Stranger is the report of a box that waits to take the enrolled box's place.
+	// Stranger is the report of another box, which waits to be enrolled in the enrolled box's place.
 	Stranger *fleetproto.Status
-	Former   int64 // epoch of a replaced box that still runs; 0: none does
+	Former   int64 // epoch of a replaced box that still reports; 0: no such box
 	// Seen is when the status was written: by the store's or the box's clock, whichever is earlier. Zero: no status.
 	Seen time.Time
-	// LostEpoch is an epoch whose enrolment the centre saw and the store has lost since; 0: none.
+	// LostEpoch is an epoch whose enrolment the centre has seen, but the store has lost; 0: no such epoch.
 	LostEpoch int64
 	// Concerns are the branch's concerns, the worst first.
 	Concerns []Concern
@@ -45,7 +45,7 @@ func (b *Branch) Group() string {
 	return ""
 }
 
-// Survey is a chain at a moment.
+// Survey is the state of a chain at a moment.
 type Survey struct {
 	At       time.Time // by the store's clock
 	Branches []*Branch // the worst first; among equals, the earliest legal deadline first
@@ -55,7 +55,7 @@ type Survey struct {
 	apart  time.Duration // between this machine's clock and the store's
 }
 
-// Lost returns the number of branches and groups whose objects the store has lost or put back.
+// Lost returns the number of branches and groups of which the store has lost an object or shows an older one.
 func (s *Survey) Lost() (n int) {
 	for _, b := range s.Branches {
 		if b.doubtful() {
@@ -65,10 +65,10 @@ func (s *Survey) Lost() (n int) {
 	return n + len(s.Faults)
 }
 
-// doubtful reports whether the store has lost or put back an object of a branch.
+// doubtful reports whether the store has lost an object of a branch, or shows an older one.
 func (b *Branch) doubtful() bool { return b.has("older", "acts", "version") }
 
-// Desired returns what a group shall run; nil: nothing was published.
+// Desired returns the last version of a group; nil if no version was read.
 func (s *Survey) Desired(group string) *Version {
 	if i := slices.IndexFunc(s.Groups, func(v *Version) bool { return v.Group == group }); i >= 0 {
 		return s.Groups[i]
@@ -100,16 +100,16 @@ type Surveyor struct {
 	// Accept names branches that somebody has checked: the centre forgets what it knows about these branches.
 	Accept []string
 	seen   map[string]seen
-	skew   atomic.Int64     // how far the store's clock is ahead of ours, in ns
+	skew   atomic.Int64     // how far the store's clock is ahead of this machine's, in ns
 	before map[string]known // the statuses of the last survey, by key
 
 	mu       sync.Mutex
 	statuses map[string]known  // statuses of the survey under way
-	lost     map[string][]byte // the enrolments that the store has lost and this centre has kept, by key
+	lost     map[string][]byte // the lost enrolments that this centre has kept, by key
 }
 
-// written holds the statuses of a branch that count: of the enrolled box, of a box that waits to be enrolled, and the
-// last status of a replaced box.
+// written lists the status objects of a branch: of the enrolled box (own), of a box that waits to be enrolled, and the
+// latest of a replaced box (former).
 type written struct {
 	enrolled             int64 // the epoch of the branch's box; 0: no box is enrolled
 	own, waiting, former archive.Object
@@ -126,12 +126,12 @@ func (w *written) add(e archive.Object, epoch int64) {
 	}
 }
 
-// known is a status as it was read, with the tag and the epoch that show whether it is still current.
+// known is a status that was read. It is current while the object's tag and the enrolled epoch are the same.
 type known struct {
 	tag      string
 	enrolled int64
 	status   *fleetproto.Status
-	fault    string // why the status is not believed
+	fault    string // why the status is not authentic
 }
 
 // NewSurveyor returns a surveyor that has read nothing yet.
@@ -219,7 +219,7 @@ func (s *Survey) fault(format string, args ...any) {
 	s.Faults = append(s.Faults, fmt.Sprintf(format, args...))
 }
 
-// groups reads what each group shall run.
+// groups reads the last version of each group.
 func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 	groups, err := s.Chain.Groups(ctx)
 	if err != nil {
@@ -267,7 +267,8 @@ func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) (
 	return list, err
 }
 
-// branch reads a branch's statuses and assigns them to its boxes. An error is the store's; a bad object is a concern.
+// branch reads a branch's statuses and assigns them to its boxes. It returns errors of the store; a bad object becomes
+// a concern.
 func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Branch, err error) {
 	b = &Branch{Name: name}
 	var box []fleetproto.Key
@@ -316,11 +317,11 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 	return b, nil
 }
 
-// maxDelay is the longest time from signing to writing a status, for a right clock and a box that retries.
+// maxDelay is the longest time between signing and writing a status, if the box's clock is right.
 const maxDelay = 10 * time.Minute
 
-// earlier returns when a status was new. An old status that is put back gets a new
-// time from the store, but its signed time stays old.
+// earlier returns the earlier of a status's signed time and the time of its object. An old status that is written again
+// gets a new object time, but keeps its signed time.
 func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	if s != nil && s.At.Before(written) {
 		return s.At
@@ -328,8 +329,8 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with those seen before, and remembers the newest. It hides a status
-// that is not the newest.
+// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers them. It
+// removes a status that is not the newest from its branch.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
 		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)
@@ -375,10 +376,10 @@ func (s *Surveyor) newest(branches []*Branch) {
 	}
 }
 
-// maxAhead is how many versions a box may be ahead of the store. A larger number is false: nobody published so many.
+// maxAhead is how many versions a box may be ahead of the store. A larger number cannot be true.
 const maxAhead = 16
 
-// compareVersions finds the versions that a box or this centre holds and the store lacks.
+// compareVersions finds the versions that a box or this centre has, but the store lacks.
 func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	for _, v := range out.Groups {
 		if len(v.Holes) > 0 {
@@ -422,7 +423,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// if a later version mends the box's version, a box that was away accepts that later version when it returns
+		// the box accepts a later version that names its version in Mends
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
@@ -444,7 +445,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 		}
 	}
 	folders := []string{fleetproto.ActsFolder}
-	if len(grown) < 100 { // otherwise one list of all acts costs less than a list for each branch
+	if len(grown) < 100 { // for more branches, one list of all acts costs less
 		folders = nil
 		for _, b := range grown {
 			folders = append(folders, fleetproto.ActsFolder+b.Name+"/")
@@ -519,7 +520,7 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 	return k, nil
 }
 
-// former returns the latest earlier epoch in which the branch's box had a key; 0: there is no such epoch.
+// former returns the latest epoch before epoch whose box had a key; 0 if there is no such epoch.
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
 		e, err := s.enrolments.get(ctx, name, n)

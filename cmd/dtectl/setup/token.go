@@ -126,7 +126,6 @@ func (c *tokenRevoke) Run(cfg *config.Config) error {
 	})
 }
 
-// changeToken changes a token and prints its permissions.
 func changeToken(cfg *config.Config, change func(*config.TokenFile) (*config.Token, error)) error {
 	return config.EditTokens(cfg.Tokens, func(f *config.TokenFile) error {
 		t, err := change(f)

@@ -87,7 +87,6 @@ func (a *Control) lookAtCertificates() {
 	}
 }
 
-// took remembers the fingerprint of the box's own authority and exports when the authority expires.
 func (a *Control) took(authority *x509.Certificate) {
 	a.lan.pin = certificate.Fingerprint(authority)
 	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))

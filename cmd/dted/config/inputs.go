@@ -252,7 +252,6 @@ func adminToken(file string) (digest [32]byte, err error) {
 	return sha256.Sum256([]byte(token)), nil
 }
 
-// tokens reads the tills' tokens.
 func tokens(c *Config) (*TokenFile, error) {
 	file, err := LoadTokens(c.Tokens)
 	if err == nil {

@@ -109,7 +109,6 @@ func (c *Clock) suspect(off time.Duration, spanish, english string) {
 		English: fmt.Sprintf("The box's clock is %v %s %s: nothing new is issued until it is right", by, en, english)}
 }
 
-// trust accepts the box's time.
 func (c *Clock) trust(now time.Time, elapsed time.Duration) {
 	if c.doubt != nil {
 		c.log.Info("clock is right again", "now", now)
