@@ -148,7 +148,7 @@ func TestQR_Scanned(t *testing.T) {
 var number = regexp.MustCompile(`-?\$?\d[\d,]*(\.\d+)?`)
 
 // TestAmounts_Poppler compares the numbers that another program reads in the PDF with those of the document: every
-// amount of the lines and the summary is there, and no amount that the document does not have.
+// amount of the lines and the summary is there, on a ticket rounded, and no amount that the document does not have.
 func TestAmounts_Poppler(t *testing.T) {
 	pdftotext := skip.Program(t, "pdftotext")
 	p := printer(t)
@@ -170,8 +170,12 @@ func TestAmounts_Poppler(t *testing.T) {
 					t.Errorf("%s %s: %s is not in the document", f.name, l, s)
 				}
 			}
+			ticket := func(a dte.Amount) bool { // a line of a ticket shows cents, and a price four decimals
+				const four dte.Amount = dte.Scale / 10_000
+				return l != Letter && (got[a.Round2()] || got[(a+four/2)/four*four])
+			}
 			for a := range want {
-				if !got[a] {
+				if !got[a] && !ticket(a) {
 					t.Errorf("%s %s: %s is missing in\n%s", f.name, l, a, out)
 				}
 			}
