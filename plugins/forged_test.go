@@ -494,6 +494,16 @@ func (a *rogueAnswer) edit(change func(layout, overlay map[string]any)) {
 	}
 }
 
+// buyer makes the sale one to a person with this further member.
+func (a *rogueAnswer) buyer(name, text string) {
+	known := dte.Obj(dte.Member{Name: "tipoDocumento", Value: dte.Str("13")}, dte.Member{Name: "numDocumento", Value: dte.Str("012345678")},
+		dte.Member{Name: "nombre", Value: dte.Str("Ana")})
+	if name != "" {
+		known = known.With(name, dte.Str(text))
+	}
+	a.facts = a.facts.With("receptor", known)
+}
+
 // amount adds an amount to resumen in the layout.
 func (a *rogueAnswer) amount(name string) {
 	a.edit(func(layout, _ map[string]any) {
@@ -802,6 +812,28 @@ func TestForged_Aimed(t *testing.T) {
 				}
 			})
 		}},
+		"the buyer's number as the telephone that nobody gave": {"dte01/v2", func(a *rogueAnswer) {
+			a.buyer("", "")
+			a.from("receptor.telefono", `"fact":"receptor.numDocumento"`)
+		}},
+		"a telephone hidden as an activity": {"dte01/v2", func(a *rogueAnswer) {
+			a.buyer("telefono", "22223333")
+			a.from("receptor.descActividad", `"fact":"receptor.telefono"`)
+			a.from("receptor.telefono", `"value":null`)
+		}},
+		"a line's code that nobody gave":             {"dte01/v2", func(a *rogueAnswer) { a.from("cuerpoDocumento[].codigo", `"value":"SKU"`) }},
+		"a line's related document that nobody gave": {"dte01/v2", func(a *rogueAnswer) { a.from("cuerpoDocumento[].numeroDocumento", `"value":"1"`) }},
+		"remarks that nobody made": {"dte01/v2", func(a *rogueAnswer) {
+			a.from("resumen.observaciones", `"fact":"resumen.nada","value":"PAGADO"`)
+		}},
+		"remarks of the schema": {"dte01/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) {
+				resumen, _ := place(layout, "resumen.observaciones")
+				resumen["observaciones"].(map[string]any)["enum"] = []any{"PAGADO"}
+			})
+		}},
+		"an electronic payment's number in words": {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.numPagoElectronico", `"words":"totalPagar"`) }},
+		"goods that nobody gave away":             {"dte11/v3", func(a *rogueAnswer) { a.summary["totalNoOnerosas"] = one; a.from("resumen.totalNoOnerosas", "") }},
 		"a member that is called like the lines": {"dte01/v2", func(a *rogueAnswer) {
 			a.edit(func(layout, _ map[string]any) { // the sums would be those of its members, in their order
 				columns, _ := place(layout, "cuerpoDocumento[].ventaGravada")

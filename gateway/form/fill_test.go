@@ -161,7 +161,7 @@ func TestDecode_Address(t *testing.T) {
 
 // TestPrinted: a text of characters that leave no ink is blank, whatever Unicode calls them.
 func TestPrinted(t *testing.T) {
-	for _, r := range "\u3164\u115f\u1160\uffa0\u2800\u17b4\u17b5\u034f\ufe0f\U000e0100 \u00a0" {
+	for _, r := range "\U0001d159\u3164\u115f\u1160\uffa0\u2800\u17b4\u17b5\u034f\ufe0f\U000e0100 \u00a0" {
 		if printed(r) {
 			t.Errorf("%U counts as ink", r)
 		}

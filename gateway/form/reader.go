@@ -201,9 +201,9 @@ func invisible(r rune) bool {
 }
 
 // printed reports whether a character leaves ink. Spaces do not, nor do letters and marks that print nothing (the
-// Hangul fillers, the empty Braille cell, variation selectors).
+// Hangul fillers, the empty Braille cell, the null notehead, variation selectors).
 func printed(r rune) bool {
-	return unicode.IsPrint(r) && r != ' ' && r != '\u2800' &&
+	return unicode.IsPrint(r) && !strings.ContainsRune(" \u2800\U0001D159", r) &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 

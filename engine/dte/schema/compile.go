@@ -25,7 +25,7 @@ type field struct {
 	from     *from
 	fed      bool // from is set for a member at any depth
 	judged   bool // the source is not the fact of the field's own name: see agree
-	moved    bool // the fact of the field's own name also appears in another member of its object
+	moved    bool // the fact of the field's own name also appears in MH's member: codEstable in codEstableMH
 	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
@@ -241,21 +241,12 @@ func (c *compiler) bind(f *field, s *shape) error {
 			return fmt.Errorf("overlay: from: %s: %w", e.path, err)
 		case f.from != nil:
 			return fmt.Errorf("overlay: from: %s: has two entries", e.path)
-		case countArrays(x.fact) > f.arrays:
-			return fmt.Errorf("overlay: from: %s: %s has more lists", e.path, e.fact)
-		case countArrays(x.when) > f.arrays:
-			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
+		case max(countArrays(x.fact), countArrays(x.when)) > f.arrays:
+			return fmt.Errorf("overlay: from: %s: %s has more lists, or when has more lists", e.path, e.fact)
 		}
 		own := f.path
-		if x.fact != nil {
-			f.path = e.fact
-		}
-		at := strings.LastIndexByte(e.path, '.') + 1
-		moved := at > 0 && slices.ContainsFunc(c.overlay.from, func(o entry) bool { // within its object
-			return o.fact == own && o.path != e.path && strings.LastIndexByte(o.path, '.')+1 == at &&
-				strings.HasPrefix(o.path, e.path[:at]) && !strings.HasSuffix(o.path, "]") &&
-				(!slices.Contains(identity, f.name) || strings.HasPrefix(o.path, e.path))
-		})
+		f.path = cmp.Or(e.fact, own)
+		moved := slices.ContainsFunc(c.overlay.from, func(o entry) bool { return o.path == e.path+"MH" && o.fact == own })
 		if err := e.checkHeld(own, moved); err != nil {
 			return err
 		}
@@ -267,10 +258,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 
 // lineMember returns the name of a member of a line. The body of a document of one line is an object.
 func lineMember(document string) (name string, ok bool) {
-	if name, ok = strings.CutPrefix(document, linesName+"[]."); !ok {
-		name, ok = strings.CutPrefix(document, linesName+".")
-	}
-	return name, ok
+	return strings.CutPrefix(strings.Replace(document, linesName+"[].", linesName+".", 1), linesName+".")
 }
 
 func (c *compiler) compileFrom(e *entry) (*from, error) {
@@ -297,6 +285,12 @@ func (c *compiler) connect() error {
 	for _, e := range o.from {
 		if c.layoutIndex(e.path) < 0 {
 			return fmt.Errorf("overlay: from: the schema has no %s", e.path)
+		}
+		if slices.ContainsFunc(c.fields, func(x field) bool { // MH repeats codes of its own: codEstable, codEstableMH
+			return e.fact != "" && x.path == e.fact && x.document != e.path && x.document+"MH" != e.path &&
+				(x.from == nil || !x.judged)
+		}) {
+			return fmt.Errorf("overlay: from: %s: %s has a place of its own", e.path, e.fact)
 		}
 	}
 	if o.total != "" && !slices.Contains(c.out.Summary, o.total) && c.layoutIndex(join(summaryName, o.total)) < 0 {

@@ -59,15 +59,16 @@ var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "m
 	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro",
 	"flete"}
 
-// freeRoots lists the parts that rules compute.
-var freeRoots = []string{linesName, summaryName}
-
 // identity lists the members that accept only the fact of their own name.
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
 	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
 	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
 	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
 	"nombRecibe", "docuRecibe"}
+
+// told lists the members, also of lines and of resumen, that no bundle may give a value: a till gives one, or none.
+var told = slices.Concat(identity, []string{"numItem", "tipoItem", "codigo", "codTributo", "uniMedida", "descripcion",
+	"condicionOperacion", "plazo", "periodo", "referencia", "numPagoElectronico", "observaciones"})
 
 // hyphenated lists the members that a generation may write with hyphens: numbers of people and firms.
 var hyphenated = []string{"nit", "nrc", "numDocumento", "docIdentificacion", "docuEntrega", "docuRecibe",
@@ -81,7 +82,12 @@ var fixed = []string{"identificacion.version", "identificacion.ambiente", "ident
 // held reports whether a path of the document is outside the parts that rules compute.
 func held(document string) bool {
 	root, _, _ := strings.Cut(document, ".")
-	return document != "" && !slices.Contains(freeRoots, strings.TrimSuffix(root, "[]"))
+	return document != "" && strings.TrimSuffix(root, "[]") != linesName && root != summaryName
+}
+
+// factual reports whether only facts may give the place at a path of the document a value.
+func factual(document string) bool {
+	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
 // checkHeld refuses an overlay's source for a place that must have its own fact. own is the path of that fact.
@@ -90,13 +96,13 @@ func (e *entry) checkHeld(own string, moved bool) error {
 	switch {
 	case e.form != "" && slices.Contains(identity, last) && !slices.Contains(hyphenated, last):
 		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
-	case !held(e.path) || e.fact == own && e.amount == "" && e.words == "" && !e.value.Exists():
+	case !factual(e.path) || e.fact == own && e.amount == "" && e.words == "" && !e.value.Exists():
 		return nil
 	case e.amount != "" || e.words != "" || e.value.Exists() && !e.value.IsNull():
 		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount and no constant", e.path)
 	case e.fact == "" && !moved:
 		return fmt.Errorf("overlay: from: %s: null would hide the fact, which stands nowhere else", e.path)
-	case e.fact == "" || e.fact == own:
+	case e.fact == "" || e.fact == own || !held(e.path):
 		return nil
 	}
 	root, below, _ := strings.Cut(own, ".")
@@ -119,10 +125,10 @@ func (e *entry) judged(own, name string) bool {
 	return e.fact != own && (!counted(name) || e.amount == "" && (err != nil || zero != 0))
 }
 
-// checkFixed refuses a constant, or an enum of one value, outside the parts that rules compute. s applies
-// unconditionally to the place at path.
+// checkFixed refuses a constant, or an enum of one value, where only facts may give one. s applies unconditionally to
+// the place at path.
 func (s *schema) checkFixed(path string) error {
-	if held(path) && len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) {
+	if factual(path) && len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) {
 		return fmt.Errorf("schema of %s: fixes a value that only the facts may give: %s", path, s.enum[0].Append(nil))
 	}
 	for i := range s.properties {

@@ -184,7 +184,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.globalLacks = append(a.globalLacks, fact)
 		}
 	}
-	for _, name := range carriage {
+	for _, name := range slices.Concat(carriage, []string{"totalNoOnerosas"}) {
 		i := position(resumen, name)
 		if i >= 0 && !slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == i }) {
 			a.carriage = append(a.carriage, given{i, name})
