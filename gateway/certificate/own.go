@@ -306,7 +306,7 @@ func serial() *big.Int {
 	return new(big.Int).SetBytes(b)
 }
 
-// Fingerprint returns the SHA-256 of a certificate in hex. openssl x509 -fingerprint -sha256 adds colons.
+// Fingerprint returns the SHA-256 of a certificate in hex: openssl x509 -fingerprint -sha256 without the colons.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])

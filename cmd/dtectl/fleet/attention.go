@@ -170,7 +170,7 @@ func (b *Branch) enrolled() {
 	}
 }
 
-// selling adds concerns about sales, contingency and the time left by law, certificates, and the second copy.
+// selling adds concerns about sales, legal deadlines, certificates, and the second copy.
 func (b *Branch) selling(now time.Time) {
 	s := b.Status
 	if s.Replaced {

@@ -181,7 +181,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
-// lost returns the kept enrolments that the store no longer has, by key, up to the epochs that were seen.
+// lost returns the kept enrolments that the store has lost, by key. It ignores epochs above the highest epoch in seen.
 func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
 	lost, signed := make(map[string][]byte), make(map[string]time.Time)
 	for tagged, data := range e.objects {

@@ -139,8 +139,8 @@ func NewSurveyor(c *Chain) *Surveyor {
 	return &Surveyor{Chain: c, enrolments: newEnrolments(c), seen: make(map[string]seen)}
 }
 
-// surveyWithin bounds a survey: a store whose lists never end must not delay the next one. maxWaiting bounds the
-// statuses without an enrolment and maxGroups the groups: anybody who can write to the store can name more.
+// Limits of a survey: its time, because a store's list may never end; and the number of statuses without an enrolment
+// and of groups, because anybody who can write to the store can add objects.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000

@@ -72,7 +72,7 @@ func (a *Control) Table() gateway.TokenTable {
 	return t
 }
 
-// PublishTo makes a call publish every later token table.
+// PublishTo sets the function that receives every later token table.
 func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
 // Collect is a prometheus.CollectorFunc.

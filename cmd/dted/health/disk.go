@@ -101,7 +101,7 @@ func (d *disk) tend() {
 	}
 }
 
-// lay makes a file of a size, in bytes, and allocates its disk space.
+// lay makes a file of size bytes and allocates its disk space.
 func lay(path string, size int64) error {
 	_ = os.Remove(path) // the path may be a link to a file that must not be emptied
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
