@@ -300,9 +300,9 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
-// director has signed and that follows the last accepted version: either the digests link all versions between (their
-// signer does not matter), or the version mends the store's loss. Only the last accepted version has an effect. A
-// refused version blocks nothing: readDesired reads the versions after it, at most every aheadEvery.
+// director has signed and that follows the last accepted version, if there is one: either the digests link all versions
+// between (their signer does not matter), or the version mends the store's loss. Only the last accepted version has an
+// effect. A refused version blocks nothing: readDesired reads the versions after it, at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	before := taken
@@ -337,7 +337,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		linked = linked && d != nil && d.Follows(seen) == nil
-		if signed && !linked && !d.Mended(taken) && !d.Mended(before) {
+		if signed && !linked && taken.Version > 0 && !d.Mended(taken) && !d.Mended(before) {
 			err = fmt.Errorf("%w: it follows another version %d than the one that this box verified (%.12s)",
 				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}

@@ -411,3 +411,31 @@ func TestFence_Close(t *testing.T) {
 		w.pass(10 * time.Minute)
 	}
 }
+
+// TestEnrol_AlteredHistory: a box that has verified nothing yet does not need versions that somebody overwrote in the
+// store: the first version that the director signed is its first.
+func TestEnrol_AlteredHistory(t *testing.T) {
+	w := newWorld(t)
+	rule := w.rule("rate", "1.0.0")
+	for range 4 {
+		w.live(rule)
+	}
+	w.put(fleetproto.DesiredKey("norte", 1), []byte("x"))
+	other, err := chain.Seal(w.last, thief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put(fleetproto.DesiredKey("norte", 2), other)
+	w.enrolAfter(1, w.box, director, 4)
+	w.start()
+	w.pass(10 * time.Minute)
+	if s := w.agent.Fence().Standing(); s.Epoch != 1 || w.status().Desired.Trouble != "" || w.where(rule) != "live" {
+		t.Errorf("%+v, %q, %q", s, w.status().Desired.Trouble, w.where(rule))
+	}
+	w.put(fleetproto.DesiredKey("norte", 4), other) // what it has verified is its floor
+	w.live(rule)
+	w.pass(10 * time.Minute)
+	if reached := w.status().Desired; reached.Version != 5 || reached.Trouble != "" {
+		t.Errorf("%+v", reached)
+	}
+}
