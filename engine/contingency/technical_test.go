@@ -72,3 +72,36 @@ func TestStretches(t *testing.T) {
 		})
 	}
 }
+
+// TestNeedingReport: of several contingencies the report that is asked for is the oldest one that MH lacks, and a report
+// of one contingency does not end the request for another.
+func TestNeedingReport(t *testing.T) {
+	at := func(h int) time.Time { return time.Unix(0, 0).UTC().Add(time.Duration(h) * time.Hour) }
+	noted := &ReportNote{Reference: "DGII-1"}
+	contingency := func(began, hours int, note *ReportNote) *stretch {
+		s := &stretch{began: at(began), periods: []*Period{{Began: at(began), Report: note}}}
+		if hours > 0 {
+			s.ended = at(began + hours)
+		}
+		return s
+	}
+	const short, long, open = 10, 80, 0
+	for name, c := range map[string]struct {
+		list []*stretch
+		want int // index; -1: none
+	}{
+		"nothing":                        {nil, -1},
+		"short":                          {[]*stretch{contingency(0, short, nil)}, -1},
+		"two long ones":                  {[]*stretch{contingency(0, long, nil), contingency(200, long, nil)}, 0},
+		"two long ones, the first noted": {[]*stretch{contingency(0, long, noted), contingency(200, long, nil)}, 1},
+		"two long ones, both noted":      {[]*stretch{contingency(0, long, noted), contingency(200, long, noted)}, 1},
+		"long, and another continues":    {[]*stretch{contingency(0, long, nil), contingency(390, open, nil)}, 0},
+		"noted, and another continues":   {[]*stretch{contingency(0, long, noted), contingency(390, open, nil)}, 1},
+		"long, and a short one later":    {[]*stretch{contingency(0, long, nil), contingency(200, short, nil)}, 0},
+	} {
+		got := slices.Index(c.list, needingReport(c.list, law{report: 72 * time.Hour}, at(400)))
+		if got != c.want {
+			t.Errorf("%s: contingency %d is asked about, not %d", name, got, c.want)
+		}
+	}
+}
