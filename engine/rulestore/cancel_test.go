@@ -83,6 +83,16 @@ func TestShelf_Cancel(t *testing.T) {
 	if r := at(w, 1, 1130, 1, dte.Null()); r.Rule.Version != "2.1.0" {
 		t.Errorf("a sale by %s", r.Rule.Version)
 	}
+	// On its first day the bundle is in force: from then on a rollback leads back from it.
+	w.Clock.Set(time.Date(2026, 12, 24, 6, 0, 1, 0, time.UTC))
+	if err := s.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Cancel(t.Context(), target("8.0.0"), why); !errors.Is(err, rulestore.ErrNoSuchRule) ||
+		!strings.Contains(err.Error(), "has begun") {
+		t.Errorf("cancelled on its first day: %v", err)
+	}
+	expect("on its first day", "8.0.0", rulestore.Live)
 }
 
 // The branch's own return is shown until somebody has acknowledged it, even after a restart.
