@@ -1,5 +1,5 @@
-// Package plugins builds the rule bundles of this repository: each subfolder is one document type with one module, and
-// has a folder for each generation of MH's schema that the module serves.
+// Package plugins builds the rule bundles of this repository. Each subfolder is a document type with one module, and
+// has a folder for each generation of MH's schema that the module supports.
 package plugins
 
 import (
@@ -28,12 +28,12 @@ var Names = []string{
 	"retorno/v1", "invalidacion/v2", "invalidacion/v3", "contingencia/v3", "contingencia/v4",
 }
 
-// Further are the bundles of the types that few taxpayers issue: a branch takes them when it needs them.
+// Further are the bundles of types that few taxpayers issue: a branch gets them only if it needs them.
 var Further = []string{"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3",
 	"dte15/v1", "dte15/v2"}
 
-// Compile builds a module with the plain Go toolchain. root is the module's root folder. It is quick when out is up
-// to date.
+// Compile builds a rule module with the plain Go toolchain, into the file out. root is the folder of go.mod. Compile is
+// quick when out is up to date.
 func Compile(ctx context.Context, root, name, out string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out,
 		"./plugins/"+name)
@@ -53,8 +53,8 @@ type Source struct {
 	Module string
 }
 
-// Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"), as strictly as a branch reads them;
-// module.wasm is compiled, if the folder above it has a rule.go.
+// Parts reads a bundle's parts and manifest from its source folder ("dte01/v2"), as strictly as a branch reads them. It
+// compiles module.wasm if the folder above the source folder has a rule.go.
 func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bundle.Manifest, error) {
 	var m bundle.Manifest
 	folder := filepath.Join(s.Root, "plugins", name)
@@ -80,7 +80,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	if err != nil {
 		return nil, m, fmt.Errorf("reading %s: %w", name, err)
 	}
-	for _, part := range bundle.TypeParts { // the part of all generations, unless this one has its own
+	for _, part := range bundle.TypeParts { // the part is shared by all generations, unless this generation has its own
 		shared, err := os.ReadFile(filepath.Join(filepath.Dir(folder), part))
 		if err == nil && parts[part] == nil {
 			parts[part] = shared

@@ -12,7 +12,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Issued returns the types that a branch issues if its configuration names none.
+// Issued returns the types that a branch issues if its configuration names no types.
 func Issued() []string {
 	return []string{"01", "03", "05", "06", "07", "14", "18"}
 }

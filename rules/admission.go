@@ -10,20 +10,20 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrVersion means that the version of a bundle is not higher than every version that was in force before.
-var ErrVersion = errors.New("the version is not above the floor")
+// ErrVersion means that a bundle's version is not higher than each version that was in force here before.
+var ErrVersion = errors.New("the version is not newer than one that was in force here")
 
 // Check holds the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys. A misspelt name is then found at the
-	// push.
+	// Named requires that the signatures call their keys by the names in Keys. This finds a misspelt name when the
+	// bundle is pushed.
 	Named bool
-	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if there is
-	// none. A candidate must exceed it: a step back is not an activation. An error of Floor ends the admission.
+	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if no
+	// version was. The bundle's version must be higher. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
-	// Interpreter runs the golden cases first, so that compiled code runs only a module that has passed them. This Host
-	// may have a Timeout. Nil skips the step.
+	// Interpreter, if not nil, runs the golden cases first: only a module that has passed them is run as compiled code.
+	// This Host may have a Timeout.
 	Interpreter *Host
 	// Case runs one golden case and compares the output byte by byte; the bundle of a document or an event must carry a
 	// golden case. Nil skips the golden cases.
@@ -35,7 +35,7 @@ type Check struct {
 // Names of the steps, in their order.
 const (
 	StepSignature   = "signature"   // enough pinned keys signed, no part was altered, the manifest is well-formed
-	StepVersion     = "version"     // above the floor
+	StepVersion     = "version"     // the version is above Check.Floor
 	StepModule      = "module"      // metered, compiled, imports, exports, description, parameters
 	StepInterpreter = "interpreter" // the golden cases, interpreted
 	StepCompiler    = "compiler"    // the golden cases in the host's own engine
@@ -90,7 +90,6 @@ func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, 
 	return a.rule, a.steps, nil
 }
 
-// admission is the admission of one bundle, step by step.
 type admission struct {
 	host   *Host
 	check  Check
@@ -125,7 +124,7 @@ func (a *admission) version(context.Context) (string, error) {
 	m := &a.bundle.Manifest
 	floor, err := a.check.Floor(a.bundle)
 	if err != nil {
-		return "", fmt.Errorf("reading the floor: %w", err)
+		return "", fmt.Errorf("reading the highest version that was in force: %w", err)
 	}
 	if floor == "" {
 		return "the first", nil

@@ -23,7 +23,7 @@ const (
 	sealName  = "seal"
 	newPrefix = "new-" // prefix of a folder that is being written
 	newFor    = time.Hour
-	maxKept   = 32 // folders that outlive a start, about 8 MB each
+	maxKept   = 32 // folders that a start keeps, about 8 MB each
 )
 
 // openCache opens the cache and removes folders that no start will use.
@@ -55,22 +55,21 @@ func openCache(dir string) (*cache, error) {
 		stale = append(stale, m.Name())
 	}
 	for _, name := range stale {
-		_ = os.RemoveAll(filepath.Join(dir, name)) // a folder that stays only takes room
+		_ = os.RemoveAll(filepath.Join(dir, name)) // a folder that cannot be removed only uses disk space
 	}
 	return c, nil
 }
 
-// kept is the folder of one module.
 type kept struct {
 	cache  *cache
 	digest string
 	folder string // the engine may read and write here
 	sealed bool   // the folder was complete when it was found
-	files  string // of a sealed folder: its checksum by sizes and times
+	files  string // checksum of a sealed folder, over its files' sizes and times
 	damage error  // why an earlier folder was removed
 }
 
-// find returns the folder of a metered module: the kept folder if its seal is right, or else a new folder.
+// find returns the folder of a metered module: the kept folder if its seal matches, otherwise a new folder.
 func (c *cache) find(metered []byte) (*kept, error) {
 	digest := sha256.Sum256(metered)
 	k := &kept{cache: c, digest: hex.EncodeToString(digest[:])}
@@ -92,7 +91,6 @@ func (c *cache) find(metered []byte) (*kept, error) {
 	return k, err
 }
 
-// verify compares the folder with its seal.
 func (k *kept) verify() error {
 	seal, err := os.ReadFile(filepath.Join(k.folder, sealName))
 	if err != nil {
@@ -135,11 +133,10 @@ func (k *kept) keep() error {
 	return nil
 }
 
-// drop removes the kept folder.
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
-// sumOf returns a checksum over all files of a folder, except its seal: over their names, and over their contents or,
-// which is quick, their sizes and times.
+// sumOf returns a checksum over all files of a folder except its seal: over their names and, if contents is set, their
+// contents. Otherwise it covers sizes and times instead of contents, which is quick.
 func sumOf(folder string, contents bool) (string, error) {
 	all, root := sha256.New(), os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -163,8 +160,8 @@ func sumOf(folder string, contents bool) (string, error) {
 	return hex.EncodeToString(all.Sum(nil)), err
 }
 
-// private makes sure that a folder belongs to this user and that nobody else can write it: the content of a compilation
-// cache is executed. The seals show damage, not intent.
+// private makes sure that a folder belongs to this user and that nobody else can write it, because the content of a
+// compilation cache is executed. A seal shows damage; it does not protect from an attacker.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -178,14 +175,14 @@ func private(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return errors.New("the owner of a folder cannot be told here")
+		return errors.New("this system does not tell who owns a folder")
 	}
 	if int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d, not to %d that runs this: %w", dir, owner.Uid, os.Geteuid(),
+		return fmt.Errorf("%s belongs to user %d, this program runs as user %d: %w", dir, owner.Uid, os.Geteuid(),
 			fs.ErrPermission)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
-		return fmt.Errorf("%s can be written by others (%v): remove it, whatever lies in it: %w", dir, mode,
+		return fmt.Errorf("%s can be written by others (%v): remove it with its content: %w", dir, mode,
 			fs.ErrPermission)
 	} else if mode != 0o700 {
 		return os.Chmod(dir, 0o700)

@@ -13,13 +13,13 @@ import (
 
 // sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
 // next slice of the budget. Between two slices the garbage collector can stop the guest, and the host can end a guest
-// that has worked too long. A slice of the shipped rules takes 16 µs compiled; a slice of a guest that waits for memory
-// at each step takes 70 ms.
+// that has worked too long. The compiled rules that we ship take 16 µs for a slice; a guest that waits for memory at
+// each step takes 70 ms.
 const sliceFuel = 20_000
 
 // meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.
 type meter struct {
-	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice, and of the stack
+	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice, and the rest of the stack
 	limit       time.Duration     // limit of a call's processor time
 	reserve     int64             // fuel of the budget not yet granted; negative if a call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
@@ -56,8 +56,8 @@ func (m *meter) grant() {
 // errEnded ends a guest's call; instance.leave returns the reason.
 var errEnded = errors.New("the host has ended the call")
 
-// spent is called by the guest when its slice, or its stack, is negative. It grants the next slice, or ends the call by
-// a panic that the engine turns into the call's error.
+// spent is called by the guest when its slice, or its stack, is used up. It grants the next slice, or ends the call
+// with a panic, which the engine returns as the call's error.
 func (m *meter) spent() {
 	m.reserve += int64(m.fuel.Get())
 	if m.reserve < 0 || int64(m.stack.Get()) < 0 {
@@ -69,9 +69,9 @@ func (m *meter) spent() {
 	m.grant()
 }
 
-// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts,
-// so that no call fails because the box is busy. The clock is cheaper to read, and processor time never exceeds the
-// time that has passed.
+// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts:
+// no call may fail because the box is busy. The clock is read first because that is cheaper, and processor time never
+// exceeds the time that has passed.
 func (m *meter) overdue() bool {
 	if !m.sliced {
 		runtime.LockOSThread() // otherwise the processor time of other threads would count

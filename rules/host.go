@@ -1,5 +1,5 @@
 // Package rules runs rule modules: WebAssembly that computes a document's amounts, without access to the outside. The
-// package handles modules' integers and bundles, never a document.
+// package knows bundles and the integers that modules read and write, never a document.
 package rules
 
 import (
@@ -23,14 +23,14 @@ import (
 type Options struct {
 	// Engine is "compiler" (default) or "interpreter". The interpreter is slower and needs no executable memory.
 	Engine string
-	// CacheDir keeps compiled modules from start to start; "" compiles anew. It must belong to the user: see private.
-	// An unusable folder or damaged content costs time, but never prevents a start.
+	// CacheDir is the folder of compiled modules, which later starts reuse; "": every start compiles. It must belong to
+	// the user: see private. An unusable folder or damaged content costs time, but never prevents a start.
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
 	// Fuel limits each call of a module whose bundle gives no limit, in units of package fuel; default 20,000,000, over
-	// ten times the use of a plain Go guest for 2,000 lines. An endless loop uses it up in 0.07 s compiled and 4 s
-	// interpreted; a guest that waits for memory at each step, in 70 s: see Timeout.
+	// ten times the use of a plain Go guest for 2,000 lines. An endless loop uses up the default in 0.07 s compiled and
+	// 4 s interpreted. A guest that waits for memory at each step would take 70 s; Timeout ends it earlier.
 	Fuel int64
 	// MaxFuel is the highest Fuel that a bundle may declare, default 200,000,000.
 	MaxFuel int64
@@ -40,8 +40,8 @@ type Options struct {
 	// interpreted 10 s. It stops a guest whose units of fuel take longer than their price assumes, and limits budgets
 	// above the default. The shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
 	Timeout time.Duration
-	// Instances is how many calls of one module run at once, each in an instance that is kept; further calls wait.
-	// Default: the number of processors, at least 2.
+	// Instances is how many calls of one module run at once, each in its own instance; further calls wait. Instances
+	// are reused. Default: the number of processors, at least 2.
 	Instances int
 	// UnloadAfter is how long a module stays loaded without a call; its next call then takes some 70 ms longer. Modules
 	// that are loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: modules
@@ -53,13 +53,13 @@ type Options struct {
 // Host compiles and runs modules.
 type Host struct {
 	options Options
-	cache   *cache // nil: nothing is kept
+	cache   *cache // nil: compiled modules are not kept
 	metrics *metrics
 
-	// compiling holds a value while a module is compiled: one module at a time, which leaves the other cores to the
-	// tills. Only compilations wait for it: neither calls nor modules that are already compiled.
+	// compiling holds a value while a module is compiled. Modules are compiled one at a time, which leaves the other
+	// cores to the tills. Calls and modules that are already compiled do not wait.
 	compiling chan struct{}
-	starting  atomic.Bool // nobody sells: compiling is not used
+	starting  atomic.Bool // at a start nobody sells: modules may be compiled in parallel
 
 	mu      sync.Mutex
 	modules map[digest]*code // the modules in use
@@ -74,7 +74,7 @@ var (
 	ErrFuel = fmt.Errorf("%w: out of fuel", ErrTrap)
 	// ErrTimeout is the ErrTrap of a call that worked longer than Options.Timeout.
 	ErrTimeout = fmt.Errorf("%w: out of time", ErrTrap)
-	// ErrRefused means that a module rejected a message as malformed; a message of Evaluate is always well-formed.
+	// ErrRefused means that a module rejected a message as malformed. Evaluate sends only well-formed messages.
 	ErrRefused = errors.New("it refused the message")
 	// ErrClosed means that a module was called after its Close.
 	ErrClosed = errors.New("the rule module is closed")
@@ -136,16 +136,16 @@ func (h *Host) Close(ctx context.Context) error {
 	return err
 }
 
-// room is the runtime of one module. Each module has its own, so that modules cannot disturb each other.
+// room is the WebAssembly runtime of one module. Modules cannot disturb each other, because each has its own runtime.
 type room struct {
 	runtime  wazero.Runtime
-	cache    wazero.CompilationCache // nil: nothing is kept
+	cache    wazero.CompilationCache // nil: the compiled code is not kept
 	compiled wazero.CompiledModule
 }
 
-// openRoom makes a room with the host functions for guests. Compiled code is kept in a folder; "" keeps none. wazero
-// panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The operator chose the engine,
-// therefore the panic becomes an error and no other engine is tried.
+// openRoom makes a room with the host functions for guests, which keeps compiled code in a folder ("": it keeps no
+// code). wazero panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The panic becomes an
+// error, and no other engine is tried, because the operator chose this engine.
 func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
 	r = new(room)
 	defer func() {
@@ -186,7 +186,6 @@ func (r *room) compile(ctx context.Context, metered []byte) (err error) {
 	return err
 }
 
-// close frees all resources of the room.
 func (r *room) close(ctx context.Context) error {
 	var err error
 	if r.runtime != nil {
@@ -199,8 +198,8 @@ func (r *room) close(ctx context.Context) error {
 }
 
 // furnish opens a room and compiles a metered module in it, from the cache if the cache has an intact folder. A fault
-// of the cache costs only time: an unreadable folder is removed and the module compiled again; a module that cannot be
-// kept is used all the same.
+// of the cache costs only time: an unreadable folder is removed and its module is compiled again; a module that cannot
+// be written to the cache is used without it.
 func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	if h.cache != nil {
 		k, err := h.cache.find(metered)
@@ -221,7 +220,7 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 }
 
 // furnishFrom does furnish's work with a folder of the cache. It returns nil if the caller must use a room without a
-// folder; that room then reports the module's own faults.
+// folder, which reports the module's own faults.
 func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
@@ -240,7 +239,7 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	}
 	if err != nil {
 		h.cacheDrop(k)
-		if k.sealed { // the checksum is right, and yet the folder does not open
+		if k.sealed { // the checksum matches, but the engine cannot read the folder
 			h.cacheFailed("damaged", err)
 		}
 		return nil

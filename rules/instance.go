@@ -25,7 +25,7 @@ type instance struct {
 	memory   api.Memory
 	meter    meter
 	evaluate api.Function
-	context  context.Context // carries around to the host's functions
+	context  context.Context // carries the surroundings to the host's functions
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
 	size     uint32 // length of the message buffer
@@ -62,11 +62,10 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 	return i, nil
 }
 
-// close ends the instance.
 func (i *instance) close() error { return i.module.Close(i.context) }
 
-// leave ends a call that began with a budget and returned err. It returns the fuel that was used, or why the call
-// failed. A call with several parts begins once and leaves once.
+// leave ends a call that began with budget and returned err; what names the called function. It returns the fuel that
+// was used, or why the call failed. Calls that share a budget begin once and leave once.
 func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
 	left := i.meter.end()
 	switch {
@@ -89,7 +88,6 @@ func firstLine(err error) string {
 	return line
 }
 
-// describe returns the module's description.
 func (i *instance) describe() ([]byte, error) {
 	budget := i.code.host.options.Fuel
 	i.meter.begin(budget)
@@ -108,7 +106,7 @@ func (i *instance) describe() ([]byte, error) {
 	return text, nil
 }
 
-// call runs dte_evaluate on in, within a budget, and checks every size in the answer. It returns the used fuel.
+// call runs dte_evaluate on the input, within a budget, and checks every size in the answer. It returns the used fuel.
 func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int64, err error) {
 	d := i.code.description
 	i.message = abi.AppendInput(i.message[:0], in)
@@ -123,8 +121,8 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 	return used, checkAnswer(in, out, d)
 }
 
-// exchange writes the message into the guest, lets the guest evaluate the first length bytes and returns the answer. It
-// provides room bytes for the answer. The answer is a view, valid until the next call.
+// exchange writes the message into the guest, lets the guest evaluate the first length bytes and returns the answer.
+// The answer may have up to room bytes; it is a view of the guest's memory, valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)
@@ -246,7 +244,7 @@ func decode(answer []byte, out *abi.Output) error {
 	return nil
 }
 
-// Probe is one instance of a module, for callers such as package abitest that need more than answers. It is not safe
+// Probe is one instance of a module, for callers such as package abitest that also send wrong messages. It is not safe
 // for concurrent use.
 type Probe struct{ i *instance }
 
@@ -262,10 +260,10 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	return &Probe{i}, nil
 }
 
-// Send writes a message into the guest's buffer, with room bytes for the answer, and gives the guest length as the
-// message's length, which may be wrong on purpose. It returns the answer, valid until the next call, and the fuel that
-// the call used of the budget. If the guest refuses the message, the error is ErrRefused. After any other error do not
-// use the instance again.
+// Send writes a message into the guest's buffer, which it makes at least room bytes long for the answer, and tells the
+// guest that the message has length bytes, which may be wrong on purpose. It returns the answer, valid until the next
+// call, and the fuel that the call used of the budget. If the guest refuses the message, the error is ErrRefused. After
+// any other error do not use the instance again.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
 	p.i.message = append(p.i.message[:0], message...)
 	return p.i.exchange(room, length, budget)

@@ -19,7 +19,6 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// exports are the functions that every module has.
 var exports = map[string]signature{
 	"dte_describe": {nil, []byte{i64}},
 	"dte_buffer":   errno(i32),
@@ -74,15 +73,15 @@ func (s signature) is(o signature) bool {
 const (
 	wasi         = "wasi_snapshot_preview1"
 	maxSaid      = 512 // bytes kept of a guest's output
-	maxPieces    = 8   // pieces of one fd_write
+	maxPieces    = 8   // buffers that one fd_write may pass
 	maxRandom    = 256 // bytes of one random_get
 	errnoSuccess = 0
 	errnoBadf    = 8
 	errnoInval   = 28
 )
 
-// surroundings is the world of an instance: a clock that advances by a millisecond each time it is read, random numbers
-// that are always the same, and a buffer for the text that the guest writes before it fails.
+// surroundings is what an instance perceives of the outside: a clock that advances by a millisecond each time it is
+// read, and random numbers that are always the same. It keeps the text that the guest writes before it fails.
 type surroundings struct {
 	looks  uint64
 	chance *rand.PCG
@@ -98,7 +97,7 @@ func surround(ctx context.Context) (context.Context, *surroundings) {
 	return context.WithValue(ctx, surroundingsKey{}, s), s
 }
 
-// text returns the guest's output, for people: it holds the panic of a Go guest.
+// text returns the guest's output for an error message: a Go guest writes its panic there.
 func (s *surroundings) text() string {
 	if len(s.said) == 0 {
 		return ""
@@ -108,7 +107,7 @@ func (s *surroundings) text() string {
 
 type function struct {
 	signature signature
-	// call answers an errno. The stack holds the parameters.
+	// call runs the function with the parameters on the stack, and returns an errno.
 	call func(*surroundings, api.Memory, []uint64) uint64
 }
 
@@ -128,7 +127,6 @@ func (s signature) String() string {
 	return text(s.params) + " → " + text(s.results)
 }
 
-// errno returns the signature of a function that returns an errno.
 func errno(params ...api.ValueType) signature {
 	return signature{params, []api.ValueType{api.ValueTypeI32}}
 }
@@ -153,14 +151,13 @@ var functions = map[string]function{
 	}},
 }
 
-// defineFunctions defines the functions in a runtime.
 func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder(wasi)
 	for name, f := range functions {
 		call := func(ctx context.Context, m api.Module, stack []uint64) {
 			s, ok := ctx.Value(surroundingsKey{}).(*surroundings)
 			if !ok || m.Memory() == nil {
-				panic(fmt.Errorf("%s was called from nowhere", name))
+				panic(fmt.Errorf("%s was called outside of an instance", name))
 			}
 			if answer := f.call(s, m.Memory(), stack); len(f.signature.results) > 0 {
 				stack[0] = answer
@@ -183,7 +180,7 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 
 func nothing(*surroundings, api.Memory, []uint64) uint64 { return errnoSuccess }
 
-// none answers a guest that there are no arguments, or no environment.
+// none returns to a guest that it has no arguments, or no environment.
 func none(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[0]), 0) && m.WriteUint32Le(uint32(p[1]), 0))
 }
@@ -228,7 +225,7 @@ func write(s *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[3]), written))
 }
 
-// poll answers that the awaited event has come: a guest that sleeps wakes at once.
+// poll returns that the awaited event has happened: a guest that sleeps wakes at once.
 func poll(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	if uint32(p[2]) != 1 {
 		return errnoInval
@@ -252,7 +249,6 @@ func check(ok bool) uint64 {
 	return errnoSuccess
 }
 
-// maxDescription is the largest description, in bytes.
 const maxDescription = 1 << 20
 
 // parseDescription reads a module's description and compares it with the interface's limits. The error has a sentence

@@ -17,9 +17,9 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes
-// share the compiled code and the instances. The garbage collector closes an unreferenced Module; therefore a swap of
-// rules need not wait until the last request has left the old rules. Close closes a Module at once.
+// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules made from the same
+// bytes share the compiled code and the instances. The garbage collector closes an unreferenced Module: new rules can
+// replace old rules without waiting for the requests that still use the old rules. Close closes a Module at once.
 type Module struct {
 	code    *code
 	fuel    int64 // budget of a call
@@ -66,9 +66,9 @@ func (m *Module) Close(ctx context.Context) error {
 	return m.code.release(ctx)
 }
 
-// Evaluate computes one document. After an error the instance is thrown away, and out means nothing. ctx ends only the
-// wait for an instance: a call ends when its fuel is used up, or after Options.Timeout. Errors: ErrTrap, ErrFuel,
-// ErrTimeout, ErrClosed, or ctx's.
+// Evaluate computes one document. After an error the instance is closed, and the content of out is meaningless. ctx
+// ends only the wait for an instance: a call ends when its fuel is used up, or after Options.Timeout. Errors: ErrTrap,
+// ErrFuel, ErrTimeout, ErrClosed, or ctx's error.
 func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -99,14 +99,14 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 	return err
 }
 
-// digest is the SHA-256 of a module as its bundle carries it.
+// digest is the SHA-256 of a module's bytes in its bundle, before metering.
 type digest = [sha256.Size]byte
 
-// code is a compiled module and its instances. All Modules of the same bytes share one code.
+// code is a compiled module and its instances. All Modules made from the same bytes share one code.
 type code struct {
 	host        *Host
 	digest      digest
-	packed      []byte // the metered module, compressed; nil when it is never unloaded
+	packed      []byte // the metered module, compressed; nil if this module is never unloaded
 	description *abi.Description
 	running     chan struct{} // holds a value for each running call
 	users       int           // Modules that share this code; guarded by Host.mu
@@ -117,14 +117,13 @@ type code struct {
 	room   *room // nil: the module is unloaded
 	idle   []*instance
 	out    int  // instances that are not idle
-	called bool // since the last unloadIfIdle
+	called bool // since unloadIfIdle last ran
 	closed bool
 }
 
-// maxModule limits a module's size, in bytes.
 const maxModule = 16 << 20
 
-// share returns the compiled module of these bytes. It compiles the module if nobody uses it yet.
+// share returns the compiled module of wasm. It compiles the module if no Module uses it yet.
 func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	if len(wasm) > maxModule {
 		return nil, fmt.Errorf("%w: it has %d bytes, more than %d", ErrModule, len(wasm), maxModule)
@@ -166,8 +165,8 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting permits parallel compilation of modules until end is called: during a start nobody sells, and every core is
-// free. end unloads the modules until their first call.
+// Starting permits parallel compilation of modules until the caller calls end: during a start nobody sells, and every
+// core is free. end unloads the modules; their first call loads them again.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
 	return func() {
@@ -232,7 +231,7 @@ func (c *code) describe(ctx context.Context) error {
 	return err
 }
 
-// release gives up one share; the last release closes the module.
+// release ends the use by one Module; the last release closes the code.
 func (c *code) release(ctx context.Context) error {
 	c.host.mu.Lock()
 	c.users--
@@ -263,7 +262,6 @@ func (c *code) close(ctx context.Context, abort bool) error {
 	return c.closeRoom(ctx)
 }
 
-// closeRoom frees a module that is closed, and its instances.
 func (c *code) closeRoom(ctx context.Context) error {
 	c.mu.Lock()
 	r := c.room
@@ -297,7 +295,7 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// back counts an instance that was in use as returned, and keeps the instance if it is not nil.
+// back notes that an instance is no longer in use. If keep is not nil, this instance goes back to the pool.
 func (c *code) back(ctx context.Context, keep *instance) error {
 	c.mu.Lock()
 	c.out--
@@ -317,7 +315,6 @@ func (c *code) back(ctx context.Context, keep *instance) error {
 	return err
 }
 
-// remove ends an instance.
 func (c *code) remove(ctx context.Context, i *instance) error {
 	return errors.Join(i.close(), c.back(ctx, nil))
 }
@@ -347,8 +344,8 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put returns an instance to the pool after its call. It closes an instance that failed, because a guest that panicked
-// would still answer, and an instance whose memory has grown beyond half of its limit.
+// put returns an instance to the pool after its call. It closes an instance that failed (not good), because a guest
+// that panicked would still answer, and an instance whose memory has grown beyond half of its limit.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
 	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
@@ -392,8 +389,8 @@ func (c *code) unloadIfIdle() {
 	}
 }
 
-// load returns the module's room, and makes one if the module was unloaded. The caller counts as an instance already,
-// therefore the room stays.
+// load returns the module's room, and makes a new room if the module was unloaded. The caller has raised c.out before;
+// therefore the room is not unloaded meanwhile.
 func (c *code) load(ctx context.Context) (*room, error) {
 	c.loading.Lock()
 	defer c.loading.Unlock()

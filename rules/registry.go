@@ -19,7 +19,6 @@ type Rule struct {
 	Params []int64 // in the order of the module's description
 }
 
-// moduleName is the part of a bundle that holds its module.
 const moduleName = "module.wasm"
 
 // ErrNoRule means that no rule of this kind and document is in force yet.
@@ -38,7 +37,7 @@ func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) 
 		budget = b.Manifest.Fuel
 	}
 	if budget > h.options.MaxFuel {
-		return nil, fmt.Errorf("%w: the manifest asks for %d units of fuel, at most %d are given", ErrModule, budget,
+		return nil, fmt.Errorf("%w: the manifest asks for %d units of fuel, at most %d are allowed", ErrModule, budget,
 			h.options.MaxFuel)
 	}
 	var err error
@@ -101,7 +100,7 @@ func (r *Rule) Close(ctx context.Context) error {
 type Generation struct{ rules []*Rule }
 
 // NewGeneration returns a generation. If two bundles of one document begin on the same day, the later version is used.
-// A version names one bundle.
+// No two bundles of a document may have the same version.
 func NewGeneration(rules ...*Rule) *Generation {
 	g := &Generation{rules: slices.Clone(rules)}
 	slices.SortStableFunc(g.rules, func(a, b *Rule) int {
@@ -113,9 +112,9 @@ func NewGeneration(rules ...*Rule) *Generation {
 // Rules lists the generation's rules, by version.
 func (g *Generation) Rules() []*Rule { return g.rules }
 
-// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun it returns the rule
-// that began last; if several began on that day, the latest version. A rule past its last day stays in force until
-// another begins. Error: ErrNoRule.
+// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun, it returns the
+// rule that began last; if several began on the same day, the latest version. A rule past its last day stays in force
+// until another rule begins. Error: ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string
@@ -138,8 +137,8 @@ func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	return best, nil
 }
 
-// Begins returns the first day (yyyy-mm-dd in El Salvador) on which any rule of a kind and document is in force in an
-// ambiente; "" if there is none.
+// Begins returns the first day (yyyy-mm-dd in El Salvador) on which a rule of a kind and document is in force in an
+// ambiente; "" if no rule is.
 func (g *Generation) Begins(kind, document, ambiente string) (day string) {
 	for _, r := range g.rules {
 		m := &r.Bundle.Manifest

@@ -12,7 +12,8 @@ import (
 // on a line (MF2 p.52).
 const Scale = 100_000_000
 
-// MaxAmount is the largest magnitude that a document may carry: 92,000,000,000. It leaves an int64 room for rounding.
+// MaxAmount is the largest magnitude of an amount in a document: 92,000,000,000. An int64 can hold slightly more, for
+// rounding.
 const MaxAmount Amount = 92_000_000_000 * Scale
 
 // Reasons why a number is not an Amount.
@@ -26,8 +27,8 @@ var (
 // Its magnitude never exceeds MaxAmount when it comes from ParseAmount.
 type Amount int64
 
-// ParseAmount reads a JSON number literal, exponents included, exactly. Trailing zeros do not count as decimals.
-// It fails with ErrNumber, ErrRange or ErrPrecision; its cost does not depend on the size of the exponent.
+// ParseAmount reads a JSON number literal, also with an exponent, exactly. Trailing zeros do not count as decimals.
+// Errors: ErrNumber, ErrRange, ErrPrecision. Its cost does not depend on the size of the exponent.
 func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
 
 func parseAmount[T string | []byte](s T) (Amount, error) {
@@ -88,8 +89,8 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 // significant reads the digits of a number one by one. It keeps the first 19 significant digits.
 type significant struct {
 	digits uint64 // leading zeros dropped
-	count  int    // how many digits
-	held   int    // zeros after the digits; significant if another digit follows
+	count  int    // number of digits
+	held   int    // zeros after digits; they count if another digit follows
 }
 
 func (n *significant) take(c byte) {
@@ -109,7 +110,7 @@ func (n *significant) take(c byte) {
 	}
 }
 
-// parseExponent reads the digits after the e, limited far beyond any exponent that matters.
+// parseExponent reads the exponent after the e. It limits the result to a value far beyond any exponent of an Amount.
 func parseExponent[T string | []byte](s T) (int, bool) {
 	i, sign := 0, 1
 	if i < len(s) && (s[i] == '+' || s[i] == '-') {
@@ -189,35 +190,35 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly: 128 bits in units of 1e-8, room for 1e19 of the largest Amounts. An Amount cannot even
+// Sum adds up Amounts exactly, in 128 bits and units of 1e-8: up to 1e19 of the largest Amounts. An Amount cannot even
 // hold the sum of two of the largest documents. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64
 }
 
-// Add adds an amount.
+// Add adds a to the sum.
 func (s *Sum) Add(a Amount) {
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, uint64(a), 0)
 	s.high += int64(a)>>63 + int64(carry)
 }
 
-// Sub subtracts an amount.
+// Sub subtracts a from the sum.
 func (s *Sum) Sub(a Amount) {
 	var borrow uint64
 	s.low, borrow = bits.Sub64(s.low, uint64(a), 0)
 	s.high -= int64(a)>>63 + int64(borrow)
 }
 
-// Merge adds another sum.
+// Merge adds the sum o.
 func (s *Sum) Merge(o Sum) {
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, o.low, 0)
 	s.high += o.high + int64(carry)
 }
 
-// Take subtracts another sum.
+// Take subtracts the sum o.
 func (s *Sum) Take(o Sum) {
 	var borrow uint64
 	s.low, borrow = bits.Sub64(s.low, o.low, 0)
@@ -282,8 +283,8 @@ var (
 	}
 )
 
-// appendCardinal writes n. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand millions.
-// Short means that a noun follows (mil, millones), before which UNO becomes UN.
+// appendCardinal writes n in words. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand
+// millions. short means that mil or millones follows, before which UNO becomes UN.
 func appendCardinal(dst []byte, n uint64, short bool) []byte {
 	switch {
 	case n >= 1_000_000:

@@ -10,9 +10,9 @@ import (
 var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true,
 	{11, 2}: true, {12, 25}: true}
 
-// BusinessDay reports whether a Salvadoran day is neither at the weekend nor a national holiday. Thursday, Friday and
-// Saturday of Holy Week move with Easter. Holidays of public offices alone (3 and 5 August, 24 and 31 December) count
-// as business days: a deadline that comes out too early harms nobody.
+// BusinessDay reports whether a Salvadoran day is neither on a weekend nor a national holiday. Thursday, Friday and
+// Saturday of Holy Week are holidays. Holidays of public offices only (3 and 5 August, 24 and 31 December) count as
+// business days: a deadline that is too early harms nobody.
 func BusinessDay(t time.Time) bool {
 	t = t.In(Zone)
 	if d := t.Weekday(); d == time.Saturday || d == time.Sunday || holidays[[2]int{int(t.Month()), t.Day()}] {
@@ -22,7 +22,7 @@ func BusinessDay(t time.Time) bool {
 	return before < 1 || before > 3
 }
 
-// NthBusinessDay returns the n-th business day of a month, as midnight in El Salvador. n is 1 to 15.
+// NthBusinessDay returns the start of the n-th business day of a month, in El Salvador's time. n is 1 to 15.
 func NthBusinessDay(year int, month time.Month, n int) time.Time {
 	day := time.Date(year, month, 1, 0, 0, 0, 0, Zone)
 	for {
@@ -46,8 +46,9 @@ func easter(year int) time.Time {
 	return time.Date(year, time.Month(n), (h-m+r+n+19)%32, 0, 0, 0, 0, Zone)
 }
 
-// Zone is El Salvador's time: UTC-6 all year, without the system's zone database. From six in the evening on, a
-// document dated in UTC would be one day ahead, and MH remarks on such a date or, at the end of a month, refuses it.
+// Zone is El Salvador's time: UTC-6 all year. It does not need the system's zone database. After six in the evening a
+// document dated in UTC would be one day ahead: MH adds an observation to such a document or, at the end of a month,
+// refuses it.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Date returns a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.
@@ -67,7 +68,7 @@ func Hour(t time.Time) string { return t.In(Zone).Format(time.TimeOnly) }
 // Year returns the Salvadoran calendar year, in which a series is numbered.
 func Year(t time.Time) int { return t.In(Zone).Year() }
 
-// Span returns a length of time in its two largest units, which both languages write alike.
+// Span returns a length of time in its two largest units, with symbols that are the same in English and Spanish.
 func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

@@ -29,8 +29,8 @@ func NewCode(r io.Reader) (Code, error) {
 	return c, nil
 }
 
-// ParseCode reads the 36-character form in either case; String writes the upper case that MH's pattern demands. Any
-// UUID version is accepted, because documents of other issuers may have any.
+// ParseCode reads the 36-character form, in upper or lower case; MH's pattern demands upper case, which String writes.
+// It accepts every UUID version, because other issuers may use any version.
 func ParseCode(s string) (Code, error) {
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
 		if b, err := hex.DecodeString(strings.ReplaceAll(s, "-", "")); err == nil && len(b) == len(Code{}) {
@@ -70,8 +70,8 @@ func isPlace(s, letters string) bool {
 	return len(s) == 4 && strings.IndexByte(letters, s[0]) >= 0 && isDigit(s[1]) && isDigit(s[2]) && isDigit(s[3])
 }
 
-// The numbers of people and firms are digits alone in a document (MT1), and have hyphens where people read them. A
-// number without the digits of its kind stays as it was written: it may be foreign.
+// In a document the numbers of people and firms consist of digits only (MT1); for people they are written with hyphens.
+// A number that does not have the digits of its kind stays unchanged, because it may be foreign.
 
 // FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is its bearer's DUI: 01234567-8.
 func FormatNIT(s string) string {
@@ -121,7 +121,7 @@ func FormatDocument(kind, s string) string {
 	return s
 }
 
-// Digits returns the digits of a number that otherwise holds only hyphens and spaces; "" for any other text.
+// Digits returns the digits of a text that consists of digits, hyphens and spaces; "" for any other text.
 func Digits(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '-' || unicode.IsSpace(r) {
@@ -197,7 +197,7 @@ func (c *Catalogues) Lists() []*CodeList {
 	return slices.SortedFunc(maps.Values(c.lists), func(a, b *CodeList) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// List returns a list by its name, such as "CAT-014"; nil if there is none.
+// List returns a list by its name, such as "CAT-014"; nil if there is no such list.
 func (c *Catalogues) List(cat string) *CodeList {
 	if c == nil {
 		return nil

@@ -7,7 +7,7 @@
 // The Spanish terms are those that travel on the wire. Their meanings are:
 //
 //	ambiente            00 the authority's test system, 01 production (CAT-001)
-//	apéndice            up to ten label-and-value rows of the emitter's own
+//	apéndice            up to ten rows of a label and a value, chosen by the emitter
 //	catálogo            one of MH's code lists, CAT-001 to CAT-033
 //	código de actividad the trade of a taxpayer (CAT-019)
 //	codigoGeneracion    the UUID under which MH knows a document or an event
@@ -30,7 +30,7 @@
 //	NIT, NRC            a taxpayer's number; its number as a VAT payer
 //	noGravado           a charge or credit outside the tax base
 //	nota de crédito, nota de débito  types 05 and 06: take from, or add to, a document
-//	numeroControl       the emitter's number: type, establishment, point of sale and sequence
+//	numeroControl       the control number: type, establishment, point of sale and sequence
 //	percepción          1 % that a large seller collects on top of VAT
 //	psv                 suggested retail price
 //	receptor            who receives

@@ -16,9 +16,9 @@ import (
 // MaxDepth is how deep objects and arrays may be nested. MH's deepest document has five levels.
 const MaxDepth = 32
 
-// SyntaxError is a place at which a text is not strict JSON: see Parse.
+// SyntaxError says where a text is not strict JSON, as Parse requires it.
 type SyntaxError struct {
-	Path    string // in fact form, "cuerpoDocumento[3]"; the innermost place reached
+	Path    string // of the innermost value that was reached, in the form "cuerpoDocumento[3]"
 	Offset  int64  // in bytes
 	Message string // Spanish
 	Code    string // FaultSyntax or FaultDuplicate
@@ -53,8 +53,8 @@ func Parse(data []byte) (Value, error) {
 
 var errDepth = errors.New("too deep")
 
-// parser builds the tree. Children wait on two stacks until their container closes, so that each container costs one
-// allocation of the right size; texts are parts of one copy of the input.
+// parser builds the tree. Children stay on two stacks until their container closes; therefore each container costs one
+// allocation of the right size. Texts are parts of one copy of the input.
 type parser struct {
 	dec     jsontext.Decoder
 	in      bytes.Buffer
@@ -65,7 +65,7 @@ type parser struct {
 
 var parsers = sync.Pool{New: func() any { return new(parser) }}
 
-// release forgets the input, so that the pool keeps no document in memory.
+// release drops the input, because the pool must not keep documents in memory.
 func (p *parser) release() {
 	clear(p.items[:cap(p.items)])
 	clear(p.members[:cap(p.members)])
@@ -154,7 +154,6 @@ func (p *parser) array(depth int) (Value, error) {
 	return Arr(items...), nil
 }
 
-// text reads a string, name or value.
 func (p *parser) text() (string, error) {
 	raw, err := p.dec.ReadValue()
 	if err != nil {
@@ -171,7 +170,6 @@ func (p *parser) text() (string, error) {
 	return string(b), err
 }
 
-// slice returns the part of src that the decoder has just read.
 func (p *parser) slice(n int) string {
 	end := p.dec.InputOffset()
 	return p.src[end-int64(n) : end]
@@ -200,7 +198,8 @@ func (p *parser) explain(err error) error {
 	return e
 }
 
-// factPath turns a JSON pointer into fact form, for people. A member with a number as its name looks like an index.
+// factPath turns a JSON pointer into a path like "cuerpoDocumento[3]". A member whose name is a number looks like an
+// index.
 func factPath(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {
@@ -216,9 +215,8 @@ func factPath(pointer jsontext.Pointer) string {
 	return b.String()
 }
 
-// Digest returns the SHA-256 of a JSON value, however it was written: the order of members, white space, escapes and
-// the spelling of a number (10, 10.00, 1e1) do not matter. The order of items matters, and null differs from an absent
-// member.
+// Digest returns a SHA-256 of a JSON value that does not depend on the order of members, white space, escapes or the
+// spelling of a number (10, 10.00, 1e1). It depends on the order of items, and null differs from an absent member.
 func (v Value) Digest() [32]byte {
 	c := canonicalForms.Get().(*canonicalForm)
 	defer canonicalForms.Put(c)
@@ -226,7 +224,7 @@ func (v Value) Digest() [32]byte {
 	return sha256.Sum256(c.text)
 }
 
-// canonicalForm is the memory of a Digest.
+// canonicalForm is reusable memory for Digest.
 type canonicalForm struct {
 	text  []byte
 	order []int // order of the members of each object being written, the innermost last

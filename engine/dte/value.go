@@ -24,23 +24,23 @@ const (
 	KindObject
 )
 
-// Value is an immutable, ordered JSON tree. The zero Value is absent: the member was not named. Absent differs from
-// null. Values share their children freely.
+// Value is an immutable, ordered JSON tree. The zero Value is absent: there is no such member. Absent differs from
+// null. Several Values may share children.
 type Value struct {
 	kind  Kind
-	exact bool   // of a number: num holds its exact value
+	exact bool   // for a number: num is its exact value
 	num   Amount // number in 1e-8 when exact; boolean as 0 or 1
-	text  string // string, unescaped; number's literal, "" when made from an Amount
+	text  string // string, unescaped; or a number's literal, "" if the number was made from an Amount
 	node  *node
 }
 
-// node holds the children outside the Value, so that a leaf stays small.
+// node holds the children outside of the Value: a Value without children stays small.
 type node struct {
 	items   []Value
 	members []Member
 }
 
-// Member is one name of an object.
+// Member is a name of an object, with its value.
 type Member struct {
 	Name  string
 	Value Value
@@ -69,7 +69,7 @@ func Int(n int64) Value {
 // Num returns a number, given in units of 1e-8.
 func Num(a Amount) Value { return Value{kind: KindNumber, exact: true, num: a} }
 
-// Str returns a string Value. Invalid UTF-8 becomes U+FFFD, so that a tree always writes valid JSON.
+// Str returns a string Value. Invalid UTF-8 becomes U+FFFD: every Value can be written as valid JSON.
 func Str(s string) Value {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -77,10 +77,10 @@ func Str(s string) Value {
 	return Value{kind: KindString, text: s}
 }
 
-// Arr returns an array of the items. It keeps the slice.
+// Arr returns an array of the items. It keeps the slice: do not change it.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
-// Obj returns an object of the members in this order. It keeps the slice. Names must be distinct.
+// Obj returns an object with the members in this order. It keeps the slice: do not change it. Names must be distinct.
 func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
 
 // Kind returns the kind of value that v holds.
@@ -92,7 +92,7 @@ func (v Value) Exists() bool { return v.kind != KindAbsent }
 // IsNull returns true for JSON null only.
 func (v Value) IsNull() bool { return v.kind == KindNull }
 
-// Get returns the member of that name, or the absent Value if there is none or v is no object.
+// Get returns the member with the given name; the absent Value if v is not an object or has no such member.
 func (v Value) Get(name string) Value {
 	if p := v.Find(name); p != nil {
 		return *p
@@ -148,8 +148,8 @@ func (v Value) Items() []Value {
 	return v.node.items
 }
 
-// Scalar returns a Value without its children. The value of a number is in num if exact is set, otherwise text is the
-// literal. A boolean is 0 or 1 in num. A string is in text.
+// Scalar returns the content of a Value without children: a number is in num if exact is set, otherwise its literal is
+// in text; a boolean is 0 or 1 in num; a string is in text.
 func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
 	return v.kind, v.exact, v.num, v.text
 }
@@ -184,7 +184,7 @@ func (v Value) Amount() (Amount, error) {
 	return ParseAmount(v.text)
 }
 
-// Int returns a whole number; false if v has decimals or is no number.
+// Int returns a whole number; false if v has decimals or is not a number.
 func (v Value) Int() (int64, bool) {
 	if v.kind != KindNumber || !v.exact || v.num%Scale != 0 {
 		return 0, false
@@ -198,8 +198,8 @@ func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
 // With returns a copy of an object in which one member is set, like Set.
 func (v Value) With(name string, x Value) Value { return v.Set(Member{name, x}) }
 
-// Set returns a copy of an object in which members are set: an existing member in its place, a new member at the end.
-// An absent or null v counts as an empty object; any other kind is returned as it is.
+// Set returns a copy of an object in which members are set: an existing member keeps its place, a new member goes to
+// the end. An absent or null v counts as an empty object; Set returns any other kind unchanged.
 func (v Value) Set(set ...Member) Value {
 	var old []Member
 	switch v.kind {
@@ -305,7 +305,7 @@ const (
 	FaultEnum      = "ENUM"      // a value outside the list of allowed values
 	FaultFormat    = "FORMAT"    // not a date, not an e-mail address
 	FaultCount     = "COUNT"     // too few or too many items
-	FaultDuplicate = "DUPLICATE" // an item, or a member's name, twice
+	FaultDuplicate = "DUPLICATE" // two equal items, or two members with the same name
 	FaultCondition = "CONDITION" // breaks a rule that depends on another value
 	FaultCatalogue = "CATALOGUE" // not a code of MH's catalogue
 	FaultUnknown   = "UNKNOWN"   // a member that the schema does not know
@@ -314,7 +314,7 @@ const (
 
 // Fault describes one breach of a rule, for the sender of the facts.
 type Fault struct {
-	Path    string `json:"path"`    // where, in fact form: "cuerpoDocumento[3].precioUni"; "" is the whole
+	Path    string `json:"path"`    // of the faulty value: "cuerpoDocumento[3].precioUni"; "" is the whole
 	Code    string `json:"code"`    // a constant such as FaultRequired
 	Message string `json:"message"` // Spanish: the fault, and the permitted values
 }
@@ -327,14 +327,14 @@ func (f Fault) Error() string {
 	return f.Path + ": " + f.Code + ": " + f.Message
 }
 
-// Outcomes counts MH's decisions about the newest documents, or events, of one version of a rule.
+// Outcomes counts MH's decisions about the newest documents or events that one version of a rule made.
 type Outcomes struct {
 	Decided int `json:"decided"`
-	Refused int `json:"refused"`           // among the decided
-	ByRule  int `json:"by_rule,omitempty"` // among the refused: MH names a value that the rule or the layout made
+	Refused int `json:"refused"`           // how many of Decided
+	ByRule  int `json:"by_rule,omitempty"` // how many of Refused: MH names a value that the rule or the layout made
 }
 
-// gravePart: more than one refusal in gravePart decisions, for values that the rule made, is grave.
+// gravePart: Outcomes are grave if more than one in gravePart decisions is a refusal for a value that the rule made.
 const gravePart = 20
 
 // Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason, or

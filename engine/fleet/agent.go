@@ -1,9 +1,10 @@
 // Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries
-// them out through the branch's own checks, and writes the results to the object store. No sale waits for the agent,
-// even if the object store is unreachable for a long time.
+// them out if the branch's own checks allow them, and writes the results to the object store. No sale waits for the
+// agent, even if the object store is unreachable for a long time.
 //
 // Every step of the agent can be repeated. The agent keeps its memory in one small file (state.go) and writes the file
-// before it acts. It reads from the branch's shelf of rules which bundles are in force, never from its memory.
+// before it acts. Which bundles are in force it reads from the branch's rule store (the "shelf"), never from this
+// memory.
 package fleet
 
 import (
@@ -27,14 +28,14 @@ import (
 const (
 	DefaultPoll   = 2 * time.Minute
 	DefaultReport = 15 * time.Minute
-	// DefaultLook is the longest time between two checks whether another box has the branch. lookSoon is the time
-	// between two checks while the store does not answer.
+	// DefaultLook is the longest time between two reads of the branch's enrolments, which show whether another box has
+	// the branch. lookSoon is this time while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
-	// askFor bounds a request for a small object, fetchFor a request for a bundle.
+	// askFor limits the time of a request for a small object, fetchFor that of a request for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
-	// maxSkew is how far in the future a version may have been issued, by the box's clock.
+	// maxSkew is how far ahead of the box's clock the time of issue of a version may be.
 	maxSkew = time.Hour
 )
 
@@ -44,15 +45,16 @@ type Options struct {
 	Chain  fleetproto.Chain
 	Branch string
 	Group  string
-	// The oldest first: after a key has signed a version that the box accepted, earlier keys lose trust
+	// Director are the director's keys, the oldest first. A key loses trust when a later key signs an accepted version.
 	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point
 	Rules    Rules
 	State    File
-	// Settings is the file that keeps the settings for the next start of the appliance; nil: they are not kept.
+	// Settings is the file that keeps the settings for the next start of the appliance; nil: settings are not kept.
 	Settings File
-	// Describe fills in the branch's part of its status; the agent fills in the rest. nil: that part stays empty.
+	// Describe fills in the branch's part of its status; the agent fills in the rest. If it is nil, the branch's part
+	// stays empty.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport
@@ -62,7 +64,7 @@ type Options struct {
 	Rand     *rand.Rand // jitter; default random
 }
 
-// File is a small file that is replaced whole.
+// File is a small file that is always replaced as a whole.
 type File interface {
 	// Load returns the file's bytes; no bytes if there is no file.
 	Load() ([]byte, error)
@@ -79,13 +81,13 @@ type Agent struct {
 
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
-	ahead                      time.Time // before this time, readDesired reads no version after a refused version
+	ahead                      time.Time // after a refused version, readDesired stops until this time
 	grave                      []string  // bundles in force that MH refuses, at the last poll
-	silent                     bool      // the store did not answer the last look
+	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // the content of the state file
 
-	mu    sync.Mutex // guards what follows, which other goroutines read
+	mu    sync.Mutex // guards the fields below, which other goroutines read
 	state state
 	// The latest verified version; nil: there is no such version, or no key that is pinned today signed it
 	desired  *fleetproto.Desired
@@ -94,7 +96,7 @@ type Agent struct {
 }
 
 // New returns an agent that continues where the previous agent stopped. If the state file cannot be read, it starts
-// with an empty state: the rules' own floors are on the shelf.
+// with an empty state: the rule store itself refuses versions that are too old.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Rand == nil {
@@ -136,14 +138,14 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	if !now.Before(a.nextPoll) {
 		err := a.readDesired(ctx)
 		a.noteTrouble("desired", err)
-		if err == nil && a.silent { // the store is back: its answer about the enrolment comes before the next number
+		if err == nil && a.silent { // the store answers again: read the enrolments before the next number is issued
 			a.nextLook = time.Time{}
 		}
 		a.reconcile(ctx)
 		a.noteTrouble("acts", a.sendActs(ctx))
 		a.nextPoll = a.o.Now().Add(a.jitter(a.o.Poll))
 		if a.dirty && len(a.state.Acts) == 0 {
-			a.report = time.Time{} // at most once for each poll of the store
+			a.report = time.Time{} // send the status now; this happens at most once per poll
 		}
 		var grave []string // digests of the bundles in force whose documents MH refuses
 		for _, b := range a.o.Rules.Bundles() {
@@ -152,7 +154,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 			}
 		}
 		if !slices.Equal(grave, a.grave) {
-			a.grave, a.report = grave, time.Time{} // the centre waits for this news: it may hold a roll-out
+			a.grave, a.report = grave, time.Time{} // send the status now: the centre may have to hold a roll-out
 		}
 	}
 	if !now.Before(a.report) {
@@ -164,7 +166,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	return max(next.Sub(now), 10*time.Millisecond)
 }
 
-// look reads the branch's enrolments, if that is due.
+// look reads the branch's enrolments, if they are due.
 func (a *Agent) look(ctx context.Context) {
 	if a.o.Now().Before(a.nextLook) {
 		return
@@ -177,15 +179,15 @@ func (a *Agent) look(ctx context.Context) {
 		a.report = time.Time{}
 	}
 	again := a.o.Look
-	if a.silent = !answered; a.silent { // the next look may answer the waiting sales
+	if a.silent = !answered; a.silent { // sales may wait for the next look
 		again = min(again, lookSoon)
 	} else {
 		a.fence.releaseWaiting(a.o.Now())
 	}
-	if answered && a.state.Enrolled.Own == 0 { // the box waits to be enrolled
+	if answered && a.state.Enrolled.Own == 0 { // not enrolled yet: a person waits for it
 		again = min(again, a.o.Poll)
 	}
-	// The jitter makes the next look earlier, never later
+	// The jitter makes the next look earlier, never later.
 	a.nextLook = a.o.Now().Add(time.Duration(float64(again) * (1 - 0.06*a.o.Rand.Float64())))
 }
 
@@ -194,12 +196,12 @@ func (a *Agent) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*a.o.Rand.Float64()))
 }
 
-// Rules is the branch's own shelf of rule bundles, as the agent needs it. The shelf decides.
+// Rules is the branch's rule store (the shelf), as the agent needs it. The shelf decides whether an order is allowed.
 type Rules interface {
-	// Bundles returns all bundles that are or were on the shelf.
+	// Bundles returns all bundles of the shelf, also the bundles that were taken off.
 	Bundles() []Bundle
-	// Admit passes a bundle's file through every step of the branch's gate. An error is a fault of the branch, not of
-	// the bundle: the agent tries again. For a bundle that is already on the shelf, Admit succeeds.
+	// Admit passes a bundle's file through all steps of the branch's admission. An error is a fault of the branch, not
+	// of the bundle: the agent tries again. If the bundle is already on the shelf, Admit succeeds.
 	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
 	// StepBack puts a bundle of the shelf in force again, even a retired bundle. The bundle's first day must have come.
 	StepBack(ctx context.Context, to Bundle, o Order) error
@@ -210,8 +212,8 @@ type Rules interface {
 // Order is the author of a change, and the reason.
 type Order struct {
 	Who, Reason string
-	// AmountsChange, FewerCases: see fleetproto.Rule. Both are true for bundles of the live state: other branches have
-	// tried these bundles.
+	// AmountsChange and FewerCases are those of fleetproto.Rule. For bundles of the live state both are true, because
+	// other branches have tried these bundles.
 	AmountsChange, FewerCases bool
 }
 
@@ -229,10 +231,10 @@ const (
 	Coming  Where = "coming"  // in force from a later day
 	Spare   Where = "spare"   // superseded by a newer bundle
 	Retired Where = "retired" // taken off
-	Unsound Where = "unsound" // it must not compute
+	Unsound Where = "unsound" // the bundle must not be used
 )
 
-// Off is who took a bundle off the shelf.
+// Off says who took a bundle off the shelf.
 type Off string
 
 const (
@@ -251,18 +253,16 @@ type Bundle struct {
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from"` // first day, "2026-12-01"
 	Where    Where  `json:"where"`
-	Ordered  bool   `json:"ordered,omitempty"` // the centre put it on the shelf
-	// Off and Reason: who took a retired bundle off, and why.
+	Ordered  bool   `json:"ordered,omitempty"` // the centre put the bundle on the shelf
+	// Off and Reason are set for a retired bundle.
 	Off    Off    `json:"off,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	// Outcomes are MH's newest decisions about the bundle's documents.
 	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
 }
 
-// inForce reports whether a bundle is or will be in force.
 func (b *Bundle) inForce() bool { return b.Where == Live || b.Where == Coming }
 
-// find returns a bundle of the shelf, nil if it was never there.
 func find(list []Bundle, digest string) *Bundle {
 	if i := slices.IndexFunc(list, func(b Bundle) bool { return b.Digest == digest }); i >= 0 {
 		return &list[i]
@@ -270,12 +270,11 @@ func find(list []Bundle, digest string) *Bundle {
 	return nil
 }
 
-// named reports whether a list of rules has a bundle.
 func named(list []fleetproto.Rule, digest string) bool {
 	return slices.ContainsFunc(list, func(r fleetproto.Rule) bool { return r.Digest == digest })
 }
 
-// admissionOrder is the order in which kinds of bundles are admitted: cases of documents and events need the
+// admissionOrder is the order in which kinds of bundles are admitted: the golden cases of documents and events need the
 // catalogues.
 var admissionOrder = []string{"catalogue", "document", "event"}
 
@@ -286,8 +285,8 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
-// maxRefused is how many refused versions in a row the box reads, for fetchFor at most: a store that lies may give an
-// object of any version, slowly.
+// maxRefused is how many refused versions in a row the box reads, in at most the time fetchFor: a hostile store may
+// return an object for every version, slowly.
 const maxRefused = 10_000
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
@@ -333,7 +332,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			d, err = a.o.Chain.OpenDesired(o.Data, fleetproto.StillTrusted(a.o.Director, signer), a.o.Group, version)
 		}
 		signed := err == nil
-		if !signed { // a later version may name its digest
+		if !signed { // read it all the same: a later version may contain its digest
 			d, _ = a.o.Chain.ReadDesired(o.Data, a.o.Group, version)
 		}
 		linked = linked && d != nil && d.Follows(seen) == nil
@@ -381,7 +380,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	return fault
 }
 
-// takeSettings takes the desired settings file, which has effect from the next start of the appliance.
+// takeSettings fetches the desired settings file, which takes effect at the next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
 	want := d.Live
 	if own := a.state.Taken; own.of(d.Rollout) && !own.Stage.Failed() {

@@ -16,15 +16,15 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// who is the author of the agent's changes in the branch's records.
+// who is how the branch's records name the author of the agent's changes.
 const who = "the chain's centre"
 
 // Who returns the author's name for changes that the centre ordered. Ordered reports whether a name is of this form.
 func Who(by string) string       { return who + " (" + by + ")" }
 func Ordered(author string) bool { return strings.HasPrefix(author, who+" (") }
 
-// reconcile brings the branch to the state that the centre desires, as far as the branch's gate allows. It looks at the
-// shelf, not at its own earlier steps, therefore it continues any interrupted work.
+// reconcile brings the branch to the state that the centre desires, as far as the branch's admission allows. It
+// compares this state with the shelf, not with its own earlier steps; therefore it continues any interrupted work.
 func (a *Agent) reconcile(ctx context.Context) {
 	d, now := a.desired, a.o.Now()
 	err := a.effective(d, now)
@@ -33,16 +33,16 @@ func (a *Agent) reconcile(ctx context.Context) {
 		a.noteTrouble("rules", a.watchShelf(d))
 		return
 	}
-	// The bundles of the live state come first: a roll-out replaces them.
+	// Admit the bundles of the live state first: a roll-out replaces them.
 	seen, left, live := a.watchShelf(d), a.leaveUnwanted(ctx, d), a.takeLive(ctx, d)
-	if left == nil || errors.Is(left, errOwed) { // otherwise the bundles that the next roll-out replaces are unknown
+	if left == nil || errors.Is(left, errOwed) { // otherwise it is unknown what a roll-out replaces
 		left = errors.Join(left, a.beginRollout(d, now))
 	}
 	a.noteTrouble("rules", errors.Join(seen, left, live, a.takeRollout(ctx, d), a.watchShelf(d)))
 	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
-// effective returns why a version has no effect now, or nil. Orders that were carried out earlier stay.
+// effective returns why a version has no effect now; nil if it has effect. Orders that were carried out earlier stay.
 func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
@@ -59,7 +59,6 @@ func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	return nil
 }
 
-// order returns the author and the reason of a change.
 func order(d *fleetproto.Desired, rollout string) Order {
 	o := Order{Who: Who(d.By), Reason: fmt.Sprintf("%s, version %d", d.Group, d.Version)}
 	if rollout != "" {
@@ -157,9 +156,9 @@ func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule,
 		Digest: r.Digest, Document: r.Document, Reason: reason})
 }
 
-// ensureRule admits a bundle, unless it is in force or coming. refused is the gate's reason for refusing the bundle. An
-// error is a fault of the store or of the box. For a bundle of the live state an error may also mean that the branch
-// has left the bundle: that error stays until the centre or the branch decides otherwise.
+// ensureRule admits a bundle, unless it is in force or coming. refused is the reason why the branch's admission refuses
+// the bundle. An error is a fault of the store or of the box. For a bundle of the live state an error may also mean
+// that the branch has left the bundle; it recurs until the centre or the branch decides differently.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
@@ -172,7 +171,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
 		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now()):
-			// The bundle was cancelled before its first day: it goes through the gate again.
+			// The bundle was cancelled before its first day: it must be admitted again.
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants the bundle again. If we crash after the step, the next look finds the bundle in force.
 			if err := a.take(r, rollout); err != nil {
@@ -216,7 +215,8 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	return "", nil
 }
 
-// differs returns how a file differs from the bundle that the director named, or "". The gate verifies the signatures.
+// differs returns how a file differs from the bundle that the director named, or "". The admission verifies the
+// signatures.
 func differs(file []byte, r fleetproto.Rule) string {
 	b, err := bundle.Inspect(file)
 	if err != nil {
@@ -232,7 +232,7 @@ func differs(file []byte, r fleetproto.Rule) string {
 	return ""
 }
 
-// take notes what a bundle replaces here, before it replaces it. From then on the agent reports every change of the
+// take notes which bundles a bundle is about to replace here. From then on the agent reports every change of the
 // bundle.
 func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	return a.change(func(s *state) {
@@ -260,7 +260,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// returnsTo returns the replaced bundle that would be in force on a day; nil: there is none.
+// returnsTo returns the replaced bundle that would be in force on a day, nil if no replaced bundle would be.
 func (r *tookRule) returnsTo(day string) (best *Bundle) {
 	for i, b := range r.Before {
 		if b.From <= day && (best == nil || cmp.Or(strings.Compare(b.From, best.From),
@@ -281,7 +281,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	t := &taken{Rollout: r.Name, State: r.State, Stage: fleetproto.StageWaiting, Since: now.UTC()}
 	for _, rule := range r.State.Rules {
 		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
-			continue // the branch has, or gets, the bundle in another way: the roll-out may not take it back
+			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
 		// Without a bundle of the live state that this box could not admit yet, for example because the store failed,
 		// the branch could not go back, and after the roll-out's bundle it would be below the floor.
@@ -301,7 +301,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 // branch leaves the bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
-	if t.of(d.Rollout) && t.Stage == fleetproto.StageRefused { // a hold keeps nothing that was refused
+	if t.of(d.Rollout) && t.Stage == fleetproto.StageRefused { // leave a refused roll-out even if the centre holds it
 		return a.undoRollout(ctx, d, t)
 	}
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
@@ -327,7 +327,7 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	return nil
 }
 
-// undoRollout leaves all bundles of a roll-out that the branch refused.
+// undoRollout leaves the bundles of a roll-out of which the branch refused a bundle.
 func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
 	var faults []error
 	for _, r := range a.state.Took {
@@ -340,10 +340,10 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 	return errors.Join(faults...)
 }
 
-// leaveUnwanted leaves the bundles that this box took and the centre no longer wants. It returns to the bundles that
-// they replaced here, never to older bundles. It does so once for each bundle, and no further than one bundle behind
-// the live state: a thief of the director's key cannot lead a branch back step by step. If the branch cannot leave a
-// bundle now, leaveUnwanted tries again later; no roll-out waits for it.
+// leaveUnwanted leaves the bundles that this box took on the centre's order and that the centre no longer wants. It
+// returns to the bundles that these replaced here, once for each bundle and never further: somebody who has stolen the
+// director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now, leaveUnwanted tries
+// again later; a roll-out does not wait for this.
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
@@ -354,7 +354,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 			took = slices.DeleteFunc(took, func(o tookRule) bool { return o.Rule.SameGeneration(r.Rule) })
 		case d.Rollout != nil && named(d.Rollout.State.Rules, r.Rule.Digest) &&
 			(a.state.Taken.of(d.Rollout) || d.Rollout.Takes(a.o.Branch, a.o.Now())):
-		case at < 0 && r.Rollout == "": // the live state brought the bundle, and says nothing about it any more
+		case at < 0 && r.Rollout == "": // the live state brought the bundle, and no longer has a rule for its document
 		case at >= 0 && !slices.ContainsFunc(r.Before,
 			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle
 		default:
@@ -380,8 +380,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherit notes what an enrolled box without a memory took: its store, which an earlier box may have filled, has a
-// bundle of the centre in force that replaced a bundle of the live state.
+// inherit restores the notes of take for an enrolled box without state. Its store, which an earlier box may have
+// filled, may have a bundle of the centre in force that replaced a bundle of the live state.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil || len(s.Told) > 0 {
 		return
@@ -398,7 +398,6 @@ func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	}
 }
 
-// ruleOf returns what identifies a bundle of the shelf.
 func ruleOf(b Bundle) fleetproto.Rule {
 	return fleetproto.Rule{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
 		Schema: b.Schema}
@@ -427,8 +426,7 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule)
 }
 
 // watchShelf compares the shelf with the last acts about its bundles, and queues acts about changes: a bundle is on the
-// shelf, is in force, or the branch has left it by itself. It reads the shelf, therefore it also finds changes that
-// happened while the agent did not run.
+// shelf, is in force, or was left by the branch. It also finds changes that happened while the agent did not run.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act
@@ -442,7 +440,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 		}
 		if a.state.Taken.has(digest) && (stage == fleetproto.StageWaiting || stage == fleetproto.StageRefused &&
 			b.inForce()) {
-			continue // the whole roll-out was or may yet be refused
+			continue // report nothing yet: the roll-out may be refused as a whole
 		}
 		if now == fleetproto.ActWithdrawn && told[digest] == "" { // the centre was never told of the bundle
 			delete(told, digest)
@@ -482,7 +480,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	return nil
 }
 
-// reportedAs returns the act that reports a bundle's place to the centre; "" if no act does.
+// reportedAs returns the kind of act that reports a bundle's place to the centre; "" if there is no such act.
 func reportedAs(b *Bundle) string {
 	switch {
 	case b.Where == Live:
@@ -497,7 +495,8 @@ func reportedAs(b *Bundle) string {
 	return ""
 }
 
-// of reports whether t is a roll-out. A version that the store has lost may have used the same name for another state.
+// of reports whether t is the roll-out r. The states are compared too, because a version that the store has lost may
+// have used the same name for another state.
 func (t *taken) of(r *fleetproto.Rollout) bool {
 	return t != nil && r != nil && t.Rollout == r.Name && reflect.DeepEqual(t.State, r.State)
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	// maxForeign is how many objects without a trusted signature the box skips when it looks for the next enrolment:
-	// somebody with the store's credentials may have put these objects under the keys of the next enrolments.
+	// somebody with the store's credentials may have written objects under the keys of future enrolments.
 	maxForeign = 16
 	// againEvery is the number of looks after which the box reads its own enrolment again: the director may have signed
 	// it again, with other points of sale or another key, and a store that was rolled back may have given the epoch to
@@ -24,8 +24,8 @@ const (
 
 // readEnrolments reads the enrolments of the branch that the box has not seen. The highest enrolment with a trusted
 // signature decides which box has the branch. If another box has a later epoch than this box, this box is replaced for
-// good, even if its key is enrolled once more: its store is out of date. If the signer of the highest enrolment is no
-// longer trusted, all enrolments are read again: only enrolments with a new trusted signature count; without them
+// good, even if its key is enrolled once more, because its store is out of date. If the signer of the highest enrolment
+// is no longer trusted, all enrolments are read again: only enrolments with a new trusted signature count; without them
 // nothing changes. It returns whether the store answered.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
@@ -52,7 +52,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			break
 		}
 		var e *fleetproto.Enrolment
-		if err == nil && bytes.Equal(o.Data, next.Object) { // verified above
+		if err == nil && bytes.Equal(o.Data, next.Object) { // the same object was verified before
 			continue
 		}
 		if err == nil {
@@ -64,7 +64,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 				foreign++
 			}
 			continue
-		// an older signature of the same enrolment
+		// an older object for the same enrolment of this box
 		case epoch == next.Highest && a.ownsEnrolment(e) && e.At.Before(next.At):
 			continue
 		}
@@ -78,8 +78,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			next.Own, next.Over, next.Points, after = epoch, false, e.Points, e.After
 		}
 	}
-	// Without a trusted enrolment nothing changes. If the store stopped answering, the next enrolment may be this box's
-	// own.
+	// Without a trusted enrolment nothing changes. If the store stopped answering, an enrolment that was not read may
+	// be this box's own.
 	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
 		return answered, fault
 	}
@@ -98,11 +98,11 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		}
 	}
 	err := a.change(func(s *state) {
-		if before.Own == 0 && next.Own > 0 { // and the version is known with which the director enrolled the box
+		if before.Own == 0 && next.Own > 0 { // the version that this enrolment requires is known here
 			a.inherit(s, a.desired)
 		}
 		if s.Enrolled = next; next.Own != before.Own {
-			s.Sequence = 0 // recall reads the last status of this epoch
+			s.Sequence = 0 // 0 makes sendStatus call recall for the new epoch
 		}
 		if next.Over && !before.Over {
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
@@ -130,12 +130,10 @@ func (a *Agent) openEnrolment(object []byte, epoch int64) (*fleetproto.Enrolment
 	return a.o.Chain.OpenEnrolment(object, a.trusted(), a.o.Branch, epoch)
 }
 
-// ownsEnrolment reports whether an enrolment names this box's key.
 func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 	return e.BoxKeyOf().Public.Equal(a.public())
 }
 
-// standing returns the Standing that the enrolments prove.
 func (n enrolled) standing() Standing {
 	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Since: n.At, Points: n.Points}
 }

@@ -10,23 +10,23 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Fence decides whether this box may issue numbers. Its methods never ask the store; only Await waits, until the agent
-// has asked the store.
+// Fence decides whether this box may issue numbers. Its methods never send a request to the store; only Await waits
+// until the agent has sent one.
 type Fence struct {
-	kicked fairqueue.Bell // wakes the agent to ask the store
+	kicked fairqueue.Bell // wakes the agent, which reads the enrolments
 
 	mu       sync.Mutex
 	standing Standing
-	year     string        // the year, in El Salvador, of the last question to the store, answered or not
+	year     string        // the year, in El Salvador, in which the agent last asked the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
 }
 
 // Standing describes which box has the branch.
 type Standing struct {
-	Epoch   int64 // of this box's enrolment; 0: the box was never enrolled and issues no numbers
-	Highest int64 // of the branch; 0: no box is enrolled
-	// Replaced: another box has the branch. Since is when the director signed the highest enrolment.
+	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
+	Highest int64 // highest epoch of the branch; 0: no box is enrolled
+	// Replaced means that another box has the branch. Since is when the director signed the highest enrolment.
 	Replaced bool
 	Since    time.Time
 	Points   []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
@@ -37,7 +37,7 @@ func (s Standing) Numbers(p fleetproto.Point) bool {
 	return s.Epoch > 0 && !s.Replaced && slices.Contains(s.Points, p)
 }
 
-// firstPatience is how long the first number after a start, and the first number of a year, waits for the store.
+// firstPatience is how long Await waits at most.
 const firstPatience = 2 * time.Second
 
 // Standing returns which box has the branch, as far as this box knows.
@@ -56,8 +56,9 @@ func (f *Fence) Close() {
 	f.cloned = true
 }
 
-// Await waits for the store's answer, at most firstPatience, before the first number after a start and before the first
-// number of a year: a box that was off may have been replaced. For other numbers it returns at once.
+// Await must be called before a number is issued. Before the first number after a start, and before the first number of
+// a year, it waits for the store's answer, at most firstPatience: a box that was switched off may have been replaced.
+// Otherwise it returns at once.
 func (f *Fence) Await(now time.Time) {
 	year := dte.Date(now)[:4]
 	f.mu.Lock()
@@ -67,14 +68,13 @@ func (f *Fence) Await(now time.Time) {
 		return
 	}
 	f.kicked.Ring()
-	if !fairqueue.Await(answer, firstPatience) { // a silent store delays one sale, not all
+	if !fairqueue.Await(answer, firstPatience) { // if the store does not answer, only the first sale waits
 		f.mu.Lock()
 		f.year = year
 		f.mu.Unlock()
 	}
 }
 
-// releaseWaiting releases the callers of Await.
 func (f *Fence) releaseWaiting(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

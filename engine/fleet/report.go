@@ -44,7 +44,7 @@ func (a *Agent) Status() fleetproto.Status {
 	return s
 }
 
-// Look is the state of the chain that people at the box see.
+// Look is what people at the box see about the chain.
 type Look struct {
 	Standing Standing
 	Unbound  []fleetproto.Point // points of sale of this box that are missing in its enrolment
@@ -67,14 +67,13 @@ func (a *Agent) Look() Look {
 	return l
 }
 
-// sendStatus replaces the branch's status in the store.
 func (a *Agent) sendStatus(ctx context.Context) error {
 	if a.state.Sequence == 0 {
 		if err := a.recall(ctx); err != nil {
 			return err
 		}
 	}
-	// Write the number first: two statuses of this box never have the same number.
+	// Save the number first: two statuses of this box must never have the same number.
 	if err := a.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
@@ -94,8 +93,8 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// recall is for a box that begins an epoch or lost its state. It reads the branch's last status for the numbers at
-// which its acts and its statuses continue, and trusts nothing else in that status.
+// recall finds the numbers at which the acts and statuses continue, for a box that begins an epoch or lost its state.
+// It reads the branch's last status, and trusts only these numbers in it.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -104,7 +103,7 @@ func (a *Agent) recall(ctx context.Context) error {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
-			// last is nil if another box wrote the status: this box overwrites that status
+			// last is nil if the status cannot be read: then this box overwrites it
 			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch)
 		}
 	}
@@ -128,7 +127,6 @@ func (a *Agent) recall(ctx context.Context) error {
 // maxActs is how many unsent acts are kept; the oldest are dropped first.
 const maxActs = 1000
 
-// queueAct adds an act to the unsent acts.
 func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 	act.At, act.Branch = a.o.Now().UTC(), a.o.Branch
 	if s.Acts = append(s.Acts, act); len(s.Acts) > maxActs {
@@ -136,12 +134,12 @@ func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 	}
 }
 
-// sendActs writes the unsent acts in their order. The same act under the same number has the same signed bytes,
-// therefore the box recognises an attempt whose answer was lost. If the store holds other bytes under a number, another
-// box wrote them: the act gets the next number.
+// sendActs writes the unsent acts in their order. An act under the same number always has the same signed bytes;
+// therefore the box recognises an earlier attempt whose answer was lost. If the store has other bytes under the number,
+// another box wrote them: the act gets the next number.
 func (a *Agent) sendActs(ctx context.Context) error {
 	end := a.o.Now().Add(fetchFor)
-	// a store that lies has another act at every number
+	// a hostile store may have another act at every number
 	for foreign := 0; len(a.state.Acts) > 0 && foreign < maxActs && a.o.Now().Before(end); {
 		act := a.state.Acts[0]
 		act.Number, act.Epoch = a.state.Act+1, a.state.Enrolled.Own

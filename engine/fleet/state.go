@@ -16,20 +16,20 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// state is the whole memory of the agent, in one file: the SHA-256 of the rest in hex, a line break, JSON. It is
-// written before any effect: a version before the version has an effect, an act before the act is sent, a number before
-// its use, the replaced bundle before the new bundle is admitted.
+// state is the whole memory of the agent, in one file: the SHA-256 of the JSON in hex, a line break, and the JSON. It
+// is written before any effect: a version before the version has an effect, an act before the act is sent, a number
+// before its use, the replaced bundle before the new bundle is admitted.
 type state struct {
 	Branch string           `json:"branch"`
 	Chain  fleetproto.Chain `json:"chain"`
 	Key    string           `json:"key"` // the box's public key
 	Group  string           `json:"group"`
 
-	// The latest verified version of the desired state. It is the floor: the next version must contain its digest.
+	// The latest verified version of the desired state. The next version must contain its digest.
 	Version int64  `json:"version"`
 	Digest  string `json:"digest,omitempty"`
 	Desired []byte `json:"desired,omitempty"`
-	// Signer is the director's key that signed this version: keys before it in Options.Director have lost trust.
+	// Signer is the director's key that signed this version: keys before it in Options.Director are no longer trusted.
 	Signer string `json:"signer,omitempty"`
 
 	// Lived are the bundles that the live states so far named, the oldest first, without those that were taken back.
@@ -47,11 +47,11 @@ type state struct {
 
 	// Taken is the last roll-out that this box began.
 	Taken *taken `json:"taken,omitempty"`
-	// Took are the bundles that the branch admitted by order, the oldest first, with what they replaced here. A bundle
-	// that the centre no longer wants stays in the list until the branch has left it.
+	// Took are the bundles that the branch admitted by order, the oldest first, with the bundles that they replaced
+	// here. A bundle that the centre no longer wants stays in the list until the branch has left it.
 	Took []tookRule `json:"took,omitempty"`
-	// Told maps the digest of each bundle that the agent admitted to the last act about the bundle; "" for an admission
-	// that has not ended.
+	// Told maps the digest of each bundle that the agent admitted to the last act about the bundle; "" while there is
+	// no act.
 	Told map[string]string `json:"told"`
 	// Refused maps the digest of each bundle of the live state that the branch refused to the reason and the version of
 	// the attempt.
@@ -65,31 +65,31 @@ type state struct {
 type enrolled struct {
 	Highest int64              `json:"highest,omitempty"`
 	Object  []byte             `json:"enrolment,omitempty"` // the highest enrolment
-	At      time.Time          `json:"at,omitzero"`         // when the director signed it
+	At      time.Time          `json:"at,omitzero"`         // when the director signed this enrolment
 	Own     int64              `json:"own,omitempty"`       // the highest epoch of this box's key; 0: never enrolled
 	Points  []fleetproto.Point `json:"points,omitempty"`    // points of sale that this box may number
 	Over    bool               `json:"over,omitempty"`      // another box has the branch
-	Passed  bool               `json:"passed,omitempty"`    // another box had the branch after this one
+	Passed  bool               `json:"passed,omitempty"`    // another box had the branch after this box
 }
 
 // taken is a roll-out that this box began.
 type taken struct {
 	Rollout string           `json:"rollout"`
 	State   fleetproto.State `json:"state"` // of the roll-out
-	// Rules are its bundles that the branch did not have before.
+	// Rules are the roll-out's bundles that the branch did not have before.
 	Rules  []fleetproto.Rule `json:"rules,omitempty"`
 	Stage  fleetproto.Stage  `json:"stage"`
 	Since  time.Time         `json:"since"`
 	Reason string            `json:"reason,omitempty"`
 }
 
-// tookRule is a bundle and the roll-out that brought it; "": the live state did. Before are the bundles of its
-// generation that were in force or coming until then.
+// tookRule is a bundle that the agent admitted. Rollout is the roll-out that brought the bundle, "" if the live state
+// did. Before are the bundles of its generation that were in force or coming until then.
 type tookRule struct {
 	Rule    fleetproto.Rule `json:"rule"`
 	Rollout string          `json:"rollout,omitempty"`
 	Before  []Bundle        `json:"before,omitempty"`
-	Owed    bool            `json:"owed,omitempty"` // the branch could not leave it yet
+	Owed    bool            `json:"owed,omitempty"` // the branch must leave the bundle, and could not yet
 }
 
 type refusal struct {
@@ -114,16 +114,16 @@ func (a *Agent) loadState() error {
 	if s.Branch != a.o.Branch || s.Chain != a.o.Chain { // a test chain enrols nobody in production
 		*s = state{Branch: a.o.Branch, Chain: a.o.Chain}
 	}
-	// The director enrolled the key: a copy of the disk that got another key may not number.
+	// An enrolment is for one key: a copy of the disk with another key must not issue numbers.
 	if key := fleetproto.EncodeKey(a.public()); s.Key != key {
 		s.Key, s.Enrolled, s.Sequence = key, enrolled{}, 0
 	}
-	// The orders of another group say nothing about what this branch took in the group before.
+	// The orders of a group do not apply to bundles that the branch took in another group.
 	if s.Group != a.o.Group {
 		s.Group, s.Version, s.Digest, s.Desired, s.Lived, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil, nil
 		clear(s.Refused)
 	}
-	// A version signed by a key that is no longer pinned has no effect; the floor stays.
+	// A version signed by a key that is no longer pinned has no effect; the next version must still follow it.
 	if len(s.Desired) > 0 {
 		if a.desired, err = a.o.Chain.OpenDesired(s.Desired, a.trusted(), s.Group, s.Version); err != nil {
 			a.desired = nil
@@ -179,7 +179,7 @@ func decodeState(text []byte, s *state) error {
 	return json.Unmarshal([]byte(b), s)
 }
 
-// noteTrouble keeps the current error of one part of the agent's work, and logs the error when it begins.
+// noteTrouble keeps the current error of one part of the agent's work (about), and logs an error when it begins.
 func (a *Agent) noteTrouble(about string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -213,7 +213,6 @@ func (a *Agent) trusted() []fleetproto.Key {
 	return fleetproto.StillTrusted(a.o.Director, a.state.Signer)
 }
 
-// public returns the box's own public key.
 func (a *Agent) public() ed25519.PublicKey { return fleetproto.Public(a.o.Box).Public }
 
 // ask sends a request to the store, within a time limit, and counts it.
@@ -225,7 +224,6 @@ func (a *Agent) ask(ctx context.Context, verb string, within time.Duration, requ
 	return err
 }
 
-// get reads an object.
 func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Held, err error) {
 	within := askFor
 	if limit > fleetproto.MaxJWS { // a slow bundle delays only one look
@@ -239,7 +237,6 @@ func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Hel
 	return o, err
 }
 
-// fetch reads an object that is named by its digest.
 func (a *Agent) fetch(ctx context.Context, key, digest string, limit int64) ([]byte, error) {
 	o, err := a.get(ctx, key, limit)
 	if err != nil {

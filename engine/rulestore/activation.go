@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Order says who orders a change of the rules, and why.
+// Order is a person's order to change the rules, with the reason.
 type Order struct {
 	Who, Reason string
 	// Dry runs every step and changes nothing.
@@ -29,13 +29,13 @@ type Order struct {
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
-	stepCases  = "cases"  // at least as many as in the bundle that it replaces
+	stepCases  = "cases"  // as many golden cases as in the bundle that it replaces, or more
 	stepDates  = "dates"  // the bundle would be in force on some day
-	stepLayout = "layout" // the bundle compiles together with the others, and the issuer's own data passes
-	stepRecord = "record" // bundle, version floor and decision, in one commit
+	stepLayout = "layout" // the bundle compiles together with the others, and accepts the issuer's own data
+	stepRecord = "record" // the bundle and the decision, in one commit
 )
 
-// Where a bundle is.
+// States of a bundle in this branch.
 const (
 	Live    = "live"    // in force today
 	Coming  = "coming"  // in force from a later day
@@ -43,17 +43,17 @@ const (
 	Retired = "retired" // taken off
 )
 
-// Ways by which a bundle came.
+// How a bundle came to this branch.
 const (
 	wayShipped = "shipped"
 	wayPushed  = "pushed"
 )
 
-// Ways of a step back.
+// Kinds of a StepBack.
 const (
 	wayRollback    = "rollback"
 	wayReturn      = "return"
-	wayReinstate   = "reinstate"   // back to a bundle that the branch had left by itself
+	wayReinstate   = "reinstate"   // an operator puts back a bundle that the branch had left by itself
 	wayCancel      = "cancel"      // takes off a bundle that is not in force yet
 	wayAgain       = "again"       // a cancelled bundle was pushed again
 	wayAcknowledge = "acknowledge" // somebody has seen the latest return; no bundle changes
@@ -62,9 +62,9 @@ const (
 // Activation is the result of Activate, Backtest or Shadow for a bundle.
 type Activation struct {
 	Rule  record.RuleRef `json:"rule"`
-	State string         `json:"state"` // live or coming; "" when it was refused or only tried
+	State string         `json:"state"` // live or coming; "" if the bundle was refused or only tried
 	From  string         `json:"from,omitempty"`
-	// Already: the bundle was here before, and nothing changed.
+	// Already means that the bundle was live or coming before, and nothing changed.
 	Already bool         `json:"already,omitempty"`
 	Steps   []rules.Step `json:"steps"`
 	// Refused is the step that failed, "" if no step failed.
@@ -72,7 +72,7 @@ type Activation struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// step runs one step; false: it failed.
+// step runs one step and notes it. It returns false if the step failed.
 func (a *Activation) step(name string, run func() (string, error)) bool {
 	step := rules.Step{Name: name}
 	err := step.Run(run)
@@ -86,7 +86,7 @@ func (a *Activation) step(name string, run func() (string, error)) bool {
 // errAlready ends the admission of a bundle that is live or coming.
 var errAlready = errors.New("it is here already")
 
-// check returns the conditions of an admission. try replaces the floor, because a trial has no floor.
+// check returns the conditions of an admission. try overwrites Floor, because a trial admits any version.
 func (s *Store) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter,
@@ -103,9 +103,9 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		}}
 }
 
-// cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle they are those of its first
-// day: a law brings its codes with it. For any other bundle they are the current ones, also for a bundle that ends on
-// its first day, because such a bundle serves only earlier documents (see forEarlier).
+// cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle these are the catalogues of
+// its first day, because a new law may bring new codes. For any other bundle these are the current catalogues, also for
+// a bundle that ends on its first day: such a bundle serves only earlier documents (see forEarlier).
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	later := w.From > s.today() && w.Until != w.From
@@ -117,7 +117,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	if n < 0 {
 		return nil, ErrNoCatalogue
 	}
-	i := on[n] // a first start picks among the bundles on the shelf
+	i := on[n] // at the first start, or for a future bundle: pick from the stored bundles
 	if later {
 		i = cmp.Or(inForce(on, i, w.From), i)
 	}
@@ -128,7 +128,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor returns the version that a bundle must exceed; "" for a bundle that repairs its own damaged record.
+// floorFor returns the version that a bundle must exceed; "" if the bundle is pushed to replace its own damaged record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -137,7 +137,7 @@ func (s *Store) floorFor(b *bundle.Bundle) string {
 }
 
 // Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An
-// error means that the branch itself failed; the Activation holds the faults of the bundle.
+// error means that the branch itself failed; the faults of the bundle are in the Activation.
 func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -201,12 +201,12 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy compares the number of a bundle's golden cases with the number in the bundle that it replaces: the bundle
-// in force of its generation.
+// coveredBy compares the number of a bundle's golden cases with the number in the bundle that it replaces, which is the
+// bundle of its generation that is in force.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
 	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
-		return "it replaces none", nil
+		return "it replaces no bundle", nil
 	}
 	b, err := s.openBundle(before)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s *Store) cancelled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
 
-// answerRepeated returns the answer to a repeated push, nil if the bundle is neither live nor coming.
+// answerRepeated returns the result of a repeated push, nil if the bundle is neither live nor coming.
 func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
 	for _, i := range s.computable() {
 		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
@@ -230,7 +230,6 @@ func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
 	return nil
 }
 
-// admit takes a bundle through the steps of the host.
 func (s *Store) admit(ctx context.Context, data []byte, a *Activation, c rules.Check) (*rules.Rule, error) {
 	r, taken, err := s.o.Host.Admit(ctx, data, c)
 	a.Steps = taken
@@ -284,7 +283,7 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live, and the books of the days on which a bundle begins.
+// layout compiles the book that would go live, and the books of the future days on which a bundle begins.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {
@@ -320,7 +319,6 @@ func (s *Store) forget(digest string) {
 	delete(s.loaded, digest)
 }
 
-// admitted returns the record of a rule.
 func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 	m := &r.Bundle.Manifest
 	w := m.Validity[ambiente]
@@ -344,9 +342,9 @@ func describe(r *rules.Rule) *Described {
 	return &Described{t, t.View}
 }
 
-// keep records a bundle in one commit: its bytes and the decision, which sets the version floor. The bytes are always
-// those that Pack writes, in whatever form the bundle came. Before keep stores the bytes, it opens them as the next
-// start will: a bundle that cannot be opened again never goes live.
+// keep records a bundle in one commit: its bytes and the decision, which lower versions can no longer pass. It stores
+// the bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes as the next start will:
+// a bundle that cannot be opened again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {
@@ -374,7 +372,6 @@ func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	return nil
 }
 
-// add writes the record of a new bundle.
 func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 	code, err := CodeOf(i.Digest)
 	if err != nil {
@@ -391,7 +388,7 @@ func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 	return nil
 }
 
-// write appends a record with the mark of this box.
+// write appends a record with this box's authentication code (see recordmac).
 func (s *Store) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time,
 	parts []storage.Part) (storage.Entry, error) {
 	b, err := encodeHead(head)
@@ -420,8 +417,8 @@ func encodeHead(head any) ([]byte, error) {
 	return b, nil
 }
 
-// Refresh makes the book for today. The book already has the rules that begin at midnight, but the catalogues of the
-// day apply to all of it.
+// Refresh makes the book for today. Yesterday's book already has the rules that begin today, but fills all documents
+// with yesterday's catalogues.
 func (s *Store) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -26,14 +26,14 @@ func (s *Store) Answered(r *Rule, point int64) {
 
 // How a sale is computed after its rule failed: see Options.OnFailure.
 const (
-	Valid  = "valid"  // the last good rule computes the sale, if the day is within the rule's own dates
-	Any    = "any"    // the last good rule computes the sale, whatever its dates are
+	Valid  = "valid"  // the last good rule computes the sale, if the sale's day is within that rule's dates
+	Any    = "any"    // the last good rule computes the sale, even outside of its dates
 	Refuse = "refuse" // the sale is refused
 )
 
 // Kinds of failure.
 const (
-	FailureTrap = "trap" // any failure that is not of another kind
+	FailureTrap = "trap" // any failure other than the two below
 	FailureFuel = "fuel"
 	FailureTime = "time"
 )
@@ -50,14 +50,15 @@ func failureKind(cause error) string {
 
 // RetryWithPrevious computes a sale with the previous good rule, after the sale's rule failed with cause. point is the
 // point of sale, day (yyyy-mm-dd) the day of the sale. It retries only if Options.OnFailure permits it for this kind of
-// failure, because after a change of law the previous rule has the old rate. The evaluation's warnings name the rule.
-// Otherwise the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that were tried.
+// failure, because after a change of law the previous rule has the old rate. A warning of the evaluation names the rule
+// that was used. Otherwise the error is a *refusal.Error of CodeRuleFailed, which joins the errors of all rules that
+// were tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
-	if policy != Refuse { // otherwise the branch would soon return to the previous rule
+	if policy != Refuse { // a counted failure could make the branch return to the previous rule
 		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
 	}
 	book := s.Book()
@@ -97,10 +98,10 @@ func (s *Store) EventFailed(e *Event, cause error) error {
 		Message: fmt.Sprintf("La regla %s %s falló; avise a quien administra el equipo", e.Ref.Name, e.Ref.Version)}
 }
 
-// ruleFailedRetry is how long a till should wait before it asks again: by then somebody may have pushed a rule.
+// ruleFailedRetry is how long a till should wait before it asks again. Meanwhile somebody may push a working rule.
 const ruleFailedRetry = time.Minute
 
-// Judge counts MH's decision about a document that has moved to a state. On a nil Store it does nothing.
+// Judge counts MH's decision about a document that has moved to the state to. On a nil Store it does nothing.
 func (s *Store) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 	if s != nil && (to == record.Accepted || to == record.Rejected) {
 		s.guard.Decided(s.verdict(entry, h, to), s.book.Load())
@@ -118,7 +119,7 @@ func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 // recounted is how many of the store's newest records a start reads for MH's decisions.
 const recounted = 5 * Shown
 
-// recount counts the decisions that MH made before the start: refusals survive a restart.
+// recount counts MH's decisions again from the stored documents: a restart must not forget refusals.
 func (s *Store) recount() error {
 	last, book := s.o.Store.LastID(), s.book.Load()
 	err := s.o.Store.Records(last-min(last, recounted), func(entry storage.Entry) error {
@@ -163,7 +164,7 @@ func (s *Store) recount() error {
 	return nil
 }
 
-// verdict returns MH's decision about a document, dated now.
+// verdict returns MH's decision about a document, with the present time.
 func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) Verdict {
 	v := Verdict{Rule: h.Rule, Point: h.PointID, Accepted: to == record.Accepted, At: s.o.Now()}
 	if !v.Accepted {
@@ -183,8 +184,8 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 	return v
 }
 
-// Run makes the returns that the guard requests, computes the shadow's sales, and changes to the next day's rules. It
-// returns nil when ctx ends.
+// Run makes the returns to older bundles that the guard requests, computes the shadow's sales, and changes to the next
+// day's rules. It returns nil when ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	day := s.today()
 	for {

@@ -21,14 +21,13 @@ type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
-	// document is the filled layout: the normal form, the contingency form if there is no normal form, or the last
-	// correction.
+	// document is the stored document: its last correction, if any; otherwise its normal form, or its contingency form
+	// if it has no normal form.
 	document []byte
 	// deferred is the contingency form of a document that has both forms; otherwise nil.
 	deferred []byte
 }
 
-// readStored reads a document and its facts.
 func (s *Store) readStored(entry storage.Entry) (*storedDocument, error) {
 	h, err := record.DecodeHead(entry)
 	if err != nil {
@@ -63,14 +62,14 @@ func assemble(entry storage.Entry, h *record.Head, list []storage.Part) (d *stor
 	return d, err
 }
 
-// Findings of a comparison.
+// Results of a comparison.
 const (
 	MadeSame    = "identical"
 	MadeOther   = "amounts"   // numbers differ
 	MadeLayout  = "layout"    // every number is the same, other bytes differ
-	MadeRefused = "refused"   // the rule refuses a sale that was made
+	MadeRefused = "refused"   // the rule refuses the facts of a document that was issued
 	MadeFailed  = "failed"    // the rule failed
-	MadeNothing = "no bundle" // the bundle of the document is not in the store, or may not compute
+	MadeNothing = "no bundle" // the document's bundle is not in the store, or may not be used
 )
 
 // Comparison compares a stored document with a rule's result for its facts.
@@ -90,7 +89,7 @@ func (d *storedDocument) comparison(result string) *Comparison {
 		Date: d.head.Date, Rule: d.head.Rule, Result: result}
 }
 
-// compare computes a stored document again and compares the two.
+// compare computes a stored document again and compares the result with it.
 func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, error) {
 	c := d.comparison(MadeSame)
 	made, faults, err := r.Remake(ctx, d.facts, schema.FillOptions{})
@@ -124,7 +123,7 @@ func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, err
 // DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
 type DocumentPeriod struct{ From, To string }
 
-// Check returns an error that names the fault of a period, nil if there is none.
+// Check returns an error that names the fault of a period, nil if it has no fault.
 func (p DocumentPeriod) Check() error {
 	for name, day := range map[string]string{"from": p.From, "to": p.To} {
 		if _, err := time.Parse(time.DateOnly, day); err != nil {
@@ -158,8 +157,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest. Progress is called every thousand documents and every second, with
-// the day of the current document. An error of either ends the backtest.
+// BacktestReport has the callbacks of a backtest. Differs is called for each document that differs, Progress every
+// thousand documents and every second, with the day of the current document. An error of a callback ends the backtest.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error
@@ -168,7 +167,7 @@ type BacktestReport struct {
 var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
 // try takes a bundle through the steps that do not depend on its version, for a backtest or a shadow. If the bundle is
-// refused, the Activation holds the refusal and the rule is nil.
+// refused, the rule is nil, and the Activation has the reason.
 func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	c.Pace = s.GiveWay(2)
@@ -249,11 +248,12 @@ func (t *BacktestTotals) add(list []Difference) {
 	}
 }
 
-// eachDocument reads the wanted documents of a period by id. Between two documents it gives way to sales.
+// eachDocument calls fn with the documents of a period that wanted selects, in the order of their ids. Between two
+// documents it gives way to sales.
 func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)
-	var entries []storage.Entry // wanted, and not yet read
+	var entries []storage.Entry // selected, and their parts not read yet
 	var heads []*record.Head
 	read := func() error {
 		parts, err := s.o.Store.PartsOf(entries)
@@ -296,7 +296,7 @@ func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(
 const (
 	paceSlice  = 2 * time.Millisecond   // processor time of a slice
 	paceBusy   = 100 * time.Millisecond // how long after a sale the tills count as busy
-	paceAtMost = 500 * time.Millisecond // longest rest after a piece that cannot be divided, such as a compilation
+	paceAtMost = 500 * time.Millisecond // longest rest, after one long piece of work such as a compilation
 )
 
 // pacer makes one goroutine's background work give way to the tills.
@@ -329,7 +329,7 @@ func (p *pacer) rest() {
 	defer func() { p.began, p.used = time.Now(), rules.ThreadTime() }()
 	book := p.store.book.Load()
 	if book == nil {
-		return // a first start
+		return // the first start: no rules yet, and no sales
 	}
 	if sales := book.Picks(); sales != p.sales {
 		p.sales, p.seen = sales, time.Now()

@@ -35,9 +35,9 @@ type Evaluation struct {
 	taxes    []schema.TaxAmount
 	Computed schema.Computed
 	Warnings []string
-	Rule     *Rule // the rule that computed it
+	Rule     *Rule // the rule that computed the document
 
-	Document []byte      // filled by Make, nil if the layout refuses
+	Document []byte      // filled by Make, nil if the layout refuses it
 	Refused  []dte.Fault // the faults that the layout finds
 }
 
@@ -72,7 +72,7 @@ func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) 
 	return ev, nil, nil
 }
 
-// Remake is Make for a caller that needs the document alone: the faults are those of facts, module and layout.
+// Remake is Make for a caller that needs only the document. It returns the faults of facts, module and layout together.
 func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions) ([]byte, []dte.Fault, error) {
 	ev, faults, err := r.Make(ctx, facts, o)
 	if ev == nil {
@@ -113,7 +113,7 @@ func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dt
 	return ev, nil, nil
 }
 
-// input fills the message in with the facts, in the order of the module's description.
+// input fills the module's input with the facts, in the order of the module's description.
 func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fault {
 	d := b.description
 	var faults []dte.Fault
@@ -144,8 +144,8 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	return faults
 }
 
-// scalar returns the fact at a path. A step that ends in [] is a list: scalar sums the amounts below it. Either all
-// items have the amount or none.
+// scalar returns the fact at a path. If a name of the path ends in [], it is a list, and scalar returns the sum of the
+// amounts below it. An amount that only some of the items have is a fault.
 func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	for depth, name := range path {
 		list, ok := strings.CutSuffix(name, "[]")
@@ -179,7 +179,7 @@ func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	return number(f, v)
 }
 
-// number returns one fact in the form of the ABI.
+// number returns a fact as the integer that the module gets.
 func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	if !v.Exists() || v.IsNull() {
 		switch {
@@ -243,7 +243,7 @@ next:
 	return bits, nil
 }
 
-// faults names the facts at which the module found faults. It separates faults that refuse the sale from warnings.
+// faults converts the module's faults: it names the facts, and separates faults that refuse the sale from warnings.
 func (b *binding) faults(found []abi.Fault) (refused []dte.Fault, warnings []string) {
 	d := b.description
 	for _, f := range found {

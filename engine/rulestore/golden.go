@@ -41,9 +41,9 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// Remade returns a function that makes a golden case of a bundle again. It returns in anew the case with today's
-// result, laid out for people, and in differs how the result differs from the case, nil if it does not differ. Only one
-// goroutine at a time may call it.
+// Remade returns a function that computes a golden case of a bundle again. The function returns the case with its new
+// result, laid out for people (anew), and how the new result differs from the case (differs; nil if it does not). Only
+// one goroutine at a time may call it.
 func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
 	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
 	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {
@@ -128,13 +128,13 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 	}, nil
 }
 
-// compare returns how a result differs from the case, nil if it does not.
+// compare returns how a result differs from the case, nil if it does not differ.
 func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
 		switch {
 		case len(g.Faults) == 0:
-			return errors.New("it has no document, therefore it must name the faults of its refusal")
+			return errors.New("it has no document, therefore it must list the faults for which it is refused")
 		case len(faults) == 0:
 			return fmt.Errorf("it should be refused with %s, and makes a document", want)
 		case want != got:
@@ -243,7 +243,7 @@ type Difference struct {
 }
 
 // Differences returns the numbers that differ, except the numbers in identificacion, which are not amounts. It leaves
-// out a number of one layout if the other layout has no place for it.
+// out a number that only one of the two layouts has a member for.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
@@ -253,8 +253,8 @@ func Differences(old, made dte.Value) (list []Difference) {
 	return list
 }
 
-// compareAmounts compares two values. lone: the values lie in a list item that only one of the documents has, such as
-// an additional tax or line.
+// compareAmounts compares two values. lone means that the values are in a list item that only one of the documents has,
+// such as an additional tax or line.
 func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
 	one := old
 	if !old.Exists() {
@@ -292,7 +292,7 @@ func valueText(v dte.Value) string {
 type Layouts []*schema.Filler
 
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
-// the bundles. It leaves out what cannot be read: the activation of that bundle reports why.
+// the bundles. It skips a bundle that cannot be read: its activation reports the reason.
 func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {
@@ -320,8 +320,8 @@ func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	return layouts
 }
 
-// CheckIssuer returns the faults that the layouts find in the issuer's own data at a point of sale, each once: it fills
-// documents that hold only the issuer.
+// CheckIssuer returns the faults, without duplicates, that the layouts find in the issuer's own data at a point of
+// sale. It fills documents that contain only the issuer.
 func (l Layouts) CheckIssuer(emisor dte.Value) (faults []dte.Fault) {
 	facts := dte.Obj(dte.Member{Name: "emisor", Value: emisor})
 	for _, filler := range l {

@@ -17,7 +17,8 @@ import (
 	"dtegate/engine/record"
 )
 
-// Guard watches the bundles of a branch. A Guard is safe for concurrent use.
+// Guard watches the bundles of a branch, and requests the return to an older bundle. A Guard is safe for concurrent
+// use.
 type Guard struct {
 	points int // number of the branch's points of sale
 	wanted chan Return
@@ -26,15 +27,15 @@ type Guard struct {
 	bundles map[string]*watchedBundle // by digest
 }
 
-// watchedBundle holds the failures and the refusals of one bundle.
+// watchedBundle counts the failures and the refusals of one bundle.
 type watchedBundle struct {
 	failures *failures
 	tally    *tally
 	ordered  bool // the return from the bundle has been requested
-	trusted  bool // reinstated by an operator
+	trusted  bool // an operator has reinstated the bundle
 }
 
-// Return is a return, from the bundle with this digest, that the branch must make.
+// Return requests that the branch leaves the bundle with this digest for an older bundle.
 type Return struct{ Digest, Reason string }
 
 // Verdict is MH's decision about a document or an event.
@@ -45,11 +46,11 @@ type Verdict struct {
 	Cause    string // for a refusal: CauseRule, CauseRequest or CauseUnclear
 	Shape    Shape  // for a refused sale
 	At       time.Time
-	// Past: the decision was made before the appliance started. It is counted, but causes no return to an older rule.
+	// Past means that MH decided before the appliance started: the decision is counted, but causes no Return.
 	Past bool
 }
 
-// newGuard returns a guard, without any counts, for a branch with points points of sale.
+// newGuard returns a guard for a branch; points is the number of its points of sale.
 func newGuard(points int) *Guard {
 	return &Guard{points: points, wanted: make(chan Return, 64), bundles: make(map[string]*watchedBundle)}
 }
@@ -63,7 +64,7 @@ func (g *Guard) bundle(digest string) *watchedBundle {
 	return g.bundles[digest]
 }
 
-// Wanted returns the channel of the returns that the branch must make.
+// Wanted returns the channel of the requested Returns.
 func (g *Guard) Wanted() <-chan Return { return g.wanted }
 
 // Answered counts an evaluation that did not fail, whatever its result.
@@ -73,7 +74,7 @@ func (g *Guard) Answered(r *Rule, point int64) {
 	g.bundle(r.Ref.Digest).failures.used[point] = true
 }
 
-// Failed counts an evaluation that failed, and requests a return if the bundle's evaluations keep failing. Until the
+// Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until the
 // return is recorded, the previous bundle computes the sales.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
@@ -81,13 +82,13 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 	f := g.bundle(r.Ref.Digest).failures
 	f.add(point, kind, now)
 	if why := f.leave(g.points, now); why != "" {
-		r.Suspend() // the record of the return may have to wait
+		r.Suspend() // at once, because recording the return may have to wait
 		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
 	}
 }
 
-// Decided counts MH's decision about a document or an event. It requests a return if MH's refusals show that the bundle
-// does harm. If an operator has reinstated the bundle, it requests none: the operator has looked at the refusals.
+// Decided counts MH's decision about a document or an event. It requests a Return if MH's refusals show that the bundle
+// does harm, but not if an operator has reinstated the bundle: the operator has looked at the refusals.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -127,14 +128,14 @@ func (g *Guard) Trust(digest string) {
 	g.bundle(digest).trusted = true
 }
 
-// NotMade notes that the return from a bundle was not recorded. The next harm requests the return again.
+// NotMade notes that the Return from a bundle was not recorded. The next failure or refusal requests it again.
 func (g *Guard) NotMade(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.bundle(digest).ordered = false
 }
 
-// want requests a return from a bundle, once. The caller holds mu.
+// want requests the Return from a bundle, once. The caller holds mu.
 func (g *Guard) want(digest, reason string) {
 	b := g.bundle(digest)
 	if b.ordered {
@@ -143,7 +144,7 @@ func (g *Guard) want(digest, reason string) {
 	select {
 	case g.wanted <- Return{digest, reason}:
 		b.ordered = true
-	default: // the next failure requests the return again
+	default: // the channel is full: the next failure or refusal requests the return again
 	}
 }
 
@@ -151,15 +152,15 @@ func (g *Guard) want(digest, reason string) {
 const (
 	CauseRule    = "rule"    // a value that the module computed, or the layout
 	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
-	CauseUnclear = "unclear" // MH names no field, or a whole group of fields
+	CauseUnclear = "unclear" // MH names no single field
 )
 
 // Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its
-// lines. A sale that is sent repeatedly has the same shape, even if its texts and amounts change.
+// lines. A sale that a till sends repeatedly always has the same shape, even if its texts and amounts change.
 type Shape [8]byte
 
-// CauseOf returns the likely cause of a refusal, from the fields that MH names in the refusal. A single field that the
-// rule made means CauseRule, because MH lists every field that breaks its schema.
+// CauseOf returns the likely cause of a refusal, from the fields that MH names in the refusal. If the rule made any of
+// these fields, the cause is CauseRule, because MH lists every field that breaks its schema.
 func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
@@ -173,9 +174,9 @@ func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	return cause
 }
 
-// MH begins a text with the field that it is about: "[resumen.totalIva] CALCULO INCORRECTO", "Campo #/receptor/nrc no
-// …", "identificacion.fecEmi Difiere …". A field name elsewhere in a text may be quoted from the document, where the
-// till can write anything.
+// fieldFirst matches the field with which a text of MH begins: "[resumen.totalIva] CALCULO INCORRECTO", "Campo
+// #/receptor/nrc no …", "identificacion.fecEmi Difiere …". A field name elsewhere in a text may be quoted from the
+// document, where the till can write anything.
 var fieldFirst = regexp.MustCompile(
 	`^(?:\[([A-Za-z0-9_./]{1,200})\]|Campo #/([A-Za-z0-9_/]{1,200})|([a-zA-Z]+(?:\.[A-Za-z0-9_]+)+))`)
 
@@ -193,7 +194,8 @@ func refusedFields(r *authority.Response) (paths []string) {
 	return paths
 }
 
-// ShapeOf returns the shape of a sale's facts. It ignores the branch's own members, which are the same in every sale.
+// ShapeOf returns the shape of a sale's facts. It ignores the members that the branch adds, which are the same in every
+// sale.
 func ShapeOf(facts dte.Value) (s Shape) {
 	var names []string
 	collect(&names, "", facts)
@@ -229,26 +231,24 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// No requests of a single till may undo a push for the whole branch. This applies to MH's refusals (tally) and to
+// The requests of a single till must not undo a push for the whole branch. This applies to MH's refusals (tally) and to
 // failed evaluations (failures).
 const (
-	AloneHarms   = 10 // harmed sales needed, if only one of the branch's several points of sale has used the bundle
-	shapesHarmed = 2  // kinds of sale needed among them, if only one point of sale has used the bundle
+	AloneHarms   = 10 // least harmed sales, if only one of the branch's several points of sale has used the bundle
+	shapesHarmed = 2  // least kinds of sale among the harmed sales, if only one point of sale has used the bundle
 )
 
 // spread records at which points of sale a bundle was used, and at which it did harm.
 type spread struct {
 	used   map[int64]bool // points of sale
 	harmed map[int64]bool // points of sale with a harmed sale
-	shapes map[Shape]bool // of the harmed sales, at most shapesHarmed
+	shapes map[Shape]bool // shapes of harmed sales, at most shapesHarmed of them
 }
 
-// newSpread returns the spread of a bundle that these points of sale have used.
 func newSpread(used map[int64]bool) spread {
 	return spread{used: maps.Clone(used), harmed: make(map[int64]bool), shapes: make(map[Shape]bool)}
 }
 
-// harm notes a harmed sale.
 func (s *spread) harm(point int64, kind Shape) {
 	s.used[point], s.harmed[point] = true, true
 	if len(s.shapes) < shapesHarmed {
@@ -256,7 +256,8 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad reports whether the harm is more than one till could cause, in a branch with points points of sale.
+// broad reports whether the harm is more than one till could cause. harms is the number of harmed sales, points the
+// number of the branch's points of sale.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
@@ -264,18 +265,19 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// Failed evaluations that make the branch return to the previous bundle. Meanwhile the previous bundle computes every
-// sale. Therefore there is time to see whether the rule is at fault or only the requests of one till.
+// Failed evaluations that make the branch return to the previous bundle. Until then the previous bundle computes each
+// sale whose rule failed; therefore the branch can wait to see whether the rule is at fault, or only the requests of
+// one till.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms
 	mostFailures = 3
 )
 
-// failures are a bundle's evaluations since the start of the appliance.
+// failures counts a bundle's evaluations since the start of the appliance.
 type failures struct {
 	used   map[int64]bool      // points of sale that the bundle has answered
-	recent map[int64][]failure // by point of sale: the newest AloneHarms within failuresOf
+	recent map[int64][]failure // by point of sale: the newest failures within failuresOf, at most AloneHarms
 }
 
 type failure struct {
@@ -283,13 +285,14 @@ type failure struct {
 	shape Shape
 }
 
-// add counts an evaluation that failed. Each point of sale has its own list: none displaces the failures of another.
+// add counts an evaluation that failed. Each point of sale has its own list: no till displaces the failures of another
+// till.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
 }
 
-// leave returns the reason to leave the bundle for its predecessor; "" for no reason.
+// leave returns the reason to leave the bundle for its predecessor; "" if there is no reason.
 func (f *failures) leave(points int, now time.Time) string {
 	harms, where := 0, newSpread(f.used)
 	for point, list := range f.recent {
@@ -311,24 +314,24 @@ func (f *failures) leave(points int, now time.Time) string {
 // Refusals by MH that make the branch return to the previous bundle: few refusals must suffice to notice a wrong rule.
 const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
-	MostRefused  = 5   // least number of refusals among them that a rule can have caused
+	MostRefused  = 5   // least number of refusals, caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// decisions that the previous bundle needs for a ratio; with fewer, half of the new decisions must be refusals
+	// least decisions about the previous bundle for a ratio; with fewer, half of the new decisions must be refusals
 	EnoughBefore = 20
 )
 
-// A bundle's dte.Outcomes cover few decisions, so that the refusals soon drop out once MH accepts documents again.
+// A bundle's dte.Outcomes cover few decisions: refusals soon drop out once MH accepts documents again.
 const (
 	Shown    = 100 // newest decisions
 	shownFor = 7 * 24 * time.Hour
 )
 
-// tally holds MH's decisions about a bundle's documents and events. It is the only place that counts a decision:
-// people, metrics and the chain's centre see the result of shown; leave decides whether the branch returns.
+// tally counts MH's decisions about a bundle's documents and events. People, metrics and the chain's centre see the
+// result of shown; leave decides whether the branch returns to the previous bundle.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged holds the newest decisions, at most watched. It omits refusals that no rule can have caused: they neither
-	// count against a bundle nor dilute the harm that it did.
+	// judged holds the newest decisions, at most watched, without refusals that no rule can have caused: these neither
+	// count against a bundle nor dilute its harm.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle
 }
@@ -378,7 +381,7 @@ func (t *tally) refused() (n int) {
 	return n
 }
 
-// leave returns the reason to leave the bundle for its predecessor, whose tally (before) may be nil; "" for no reason.
+// leave returns the reason to leave the bundle for its predecessor, whose tally (before) may be nil; "": no reason.
 func (t *tally) leave(before *tally, points int) string {
 	where, refused, decided := newSpread(t.used), t.refused(), len(t.judged)
 	for _, v := range t.judged {

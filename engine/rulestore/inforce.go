@@ -19,9 +19,9 @@ import (
 	"dtegate/storage"
 )
 
-// floor returns the highest version of a bundle's generation that was ever in force here or will be by the bundle's
-// first day; "" if there is none. Therefore no later day silently brings a lower version back. A version that begins
-// later does not block a correction for today.
+// floor returns the highest version of a bundle's generation that was ever in force here, or will be in force by the
+// bundle's first day; "" if there is no such version. A new bundle must have a higher version: then no later day
+// silently brings back a lower version. A version that begins later does not block a correction for today.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -45,20 +45,20 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 // expired reports whether a bundle's own dates have ended before a day.
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether anybody vouches for a record. Without this check, a forged record in a backup could block
-// every later version.
+// counts reports whether a record is authentic. Without this check, a forged record in a backup could block every later
+// version.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
 
-// computable lists the bundles that are on the shelf and may compute, in order.
+// computable lists the stored bundles that may be used, in order.
 func (s *Store) computable() []*shelved {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle of a document that is in force on a day, nil if no bundle has begun.
+// inForce returns the bundle of like's document that is in force on a day, nil if no bundle has begun.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -68,8 +68,9 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wantedBundles returns the bundles in force on the day before, on a day or later, and the bundles for originals. It
-// includes the day before because a sale may have read the clock just before midnight.
+// wantedBundles returns the bundles that are in force on the given day, on the day before, or later, and the bundles
+// for originals (see ofOriginals). It includes the day before because a sale may have read the clock just before
+// midnight.
 func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	for _, i := range list {
 		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i ||
@@ -80,12 +81,12 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	return wanted
 }
 
-// longestReturn is how many years after its original a note or return may come, at most (MF2 p.27: two for some
+// longestReturn is how many years after its original a note or return may be issued (MF2 p.27: two for some
 // activities).
 const longestReturn = 2
 
 // ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
-// years. Such a bundle computes what is given back today for an original of that day.
+// years. Such a bundle computes today's notes and returns for an original of that day.
 func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	if i.Kind != "document" || record.TypeOf(i.Document).Effect == bundle.Nothing {
 		return false
@@ -101,8 +102,8 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 }
 
 // forEarlier reports whether a bundle serves only originals from before its generation. Such a bundle begins on the
-// generation's first day, a higher bundle replaces it on that same day, and its own dates end earlier. It is never in
-// force.
+// generation's first day, a higher version begins on the same day, and its dates end before that version's. It is never
+// in force.
 func forEarlier(list []*shelved, i *shelved) bool {
 	replaced := false
 	for _, o := range list {
@@ -151,8 +152,8 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 // noRules is the generation of a branch that cannot issue.
 var noRules = rules.NewGeneration()
 
-// warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors: assemble meets them again
-// and returns them.
+// warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors: assemble loads the same
+// bundles and returns the errors.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
 	on := s.computable()
@@ -174,7 +175,7 @@ func (s *Store) warm(ctx context.Context) {
 	wg.Wait()
 }
 
-// assemble makes the book of the bundles on the shelf on a day. An error that one bundle causes is a *BundleError.
+// assemble makes the book of a day from the bundles on. An error that one bundle causes is a *BundleError.
 func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule
@@ -216,7 +217,7 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 }
 
 // named returns, by bundle digest, the catalogues of the bundles whose taxes are named as of a day other than day.
-// current holds the day's catalogues.
+// current is the catalogue bundle of day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)
@@ -240,14 +241,14 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, d
 	return named, nil
 }
 
-// publish makes a book live and drops the rules that it does not need. A rule that a request still uses is closed after
-// that request.
+// publish makes a book live and drops the rules that the book does not need. A rule that a request still uses is closed
+// after that request.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := record.Learn(b.Types(s.o.Ambiente, s.today())...); err != nil {
 		// Compile has refused it
-		s.o.Logger.Error("the rules in force describe a type otherwise than before", "error", err)
+		s.o.Logger.Error("the rules in force describe a type differently than before", "error", err)
 	}
 	s.book.Store(b)
 	held := b.Digests()
@@ -255,7 +256,6 @@ func (s *Store) publish(b *Book) {
 	maps.DeleteFunc(s.catalogues, func(digest string, _ *dte.Catalogues) bool { return !held[digest] })
 }
 
-// rule returns a bundle of the shelf, ready to run.
 func (s *Store) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	s.mu.RLock()
 	r := s.loaded[i.Digest]
@@ -273,7 +273,6 @@ func (s *Store) rule(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
-// load opens a bundle of the shelf and loads it.
 func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	b, err := s.openBundle(i)
 	if err != nil {
@@ -287,8 +286,8 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
-// PickPast returns the rule of a document type on a past day. The rules in force are those of yesterday and later. On a
-// nil Store it returns ErrNoRule.
+// PickPast returns the rule of a document type on a past day, for which the live book, which covers yesterday and
+// later, has no rule. On a nil Store it returns ErrNoRule.
 func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, error) {
 	at, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
 	if s == nil || err != nil {
@@ -301,7 +300,7 @@ func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, erro
 	return book.Pick(document, s.o.Ambiente, day)
 }
 
-// reopen loads a stored bundle that a document names. It returns errTroubled if the bundle may not compute.
+// reopen loads a stored bundle that a document names. It returns errTroubled if the bundle may not be used.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {
@@ -314,7 +313,6 @@ func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, er
 	return s.load(ctx, i)
 }
 
-// errTroubled means that a stored bundle may not compute.
 var errTroubled = errors.New("the bundle may not compute")
 
 // CodeOf returns the code of a bundle's record: the first half of the bundle's digest.

@@ -23,13 +23,13 @@ const replayKeeps = 16
 type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
-	// compiled is indexed by the digests of bundle and catalogues: the same bundle may need other catalogues, and a
-	// document does not record which catalogues named its taxes.
+	// compiled is indexed by the digests of bundle and catalogues: a document does not record which catalogues named
+	// its taxes, so one bundle may be compiled with several catalogues.
 	compiled   map[[2]string]*Rule
 	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
 }
 
-// Replay computes one stored document again, with its own bundle. Errors: ErrNotFound, or others of the store.
+// Replay computes one stored document again, with its own bundle. Errors: refusal.NotFound, or the store's.
 func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) {
 	entry, err := s.o.Store.Get(storage.Code(code))
 	if err == nil && !record.IsDocument(entry.State) {
@@ -53,7 +53,7 @@ func (s *Store) Replay(ctx context.Context, code dte.Code) (*Comparison, error) 
 }
 
 // ReplayPeriod computes the documents of a period again, each with its own bundle, and calls fn with each comparison.
-// An error of fn ends it.
+// An error of fn ends the replay.
 func (s *Store) ReplayPeriod(ctx context.Context, p DocumentPeriod, fn func(*Comparison) error) error {
 	r, err := s.replayer(ctx)
 	if err != nil {
@@ -86,7 +86,6 @@ func (s *Store) replayer(ctx context.Context) (*replayer, error) {
 	return r, nil
 }
 
-// rule returns a stored bundle, ready to run.
 func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	if r.rules[ref.Digest] == nil {
 		r.s.mu.RLock()
@@ -103,7 +102,7 @@ func (r *replayer) rule(ctx context.Context, ref record.RuleRef) (*rules.Rule, e
 	return r.rules[ref.Digest], nil
 }
 
-// replay tries the catalogues, the latest first, until it gets the same bytes.
+// replay computes a document with each of the catalogues in turn, until it gets the same bytes.
 func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, error) {
 	if len(r.catalogues) == 0 {
 		return d.unmade(ErrNoCatalogue), nil
@@ -159,7 +158,8 @@ func (r *replayer) compile(ctx context.Context, ref record.RuleRef, catalogue *r
 	return r.compiled[key], err
 }
 
-// marks checks that the contingency form of a document, if any, differs from the normal form only in its marks.
+// marks checks that the contingency form of a document, if any, differs from the normal form only in the members that
+// mark it as issued in contingency.
 func (d *storedDocument) marks(c *Comparison) error {
 	if d.deferred == nil {
 		return nil
@@ -181,11 +181,11 @@ func (d *storedDocument) marks(c *Comparison) error {
 
 // Made selects documents by the bundle that computed them.
 type Made struct {
-	// Rule is the bundle's version, or the first 8 digits or more of its digest.
+	// Rule is the bundle's version, or at least the first 8 digits of its digest.
 	Rule string
 	// Name is the rule's name, "" for all: rules of several documents may share a version.
 	Name string
-	// From and To are days of fecEmi (yyyy-mm-dd, inclusive); "" is the first day, or the last.
+	// From and To limit fecEmi (yyyy-mm-dd, inclusive); "" is no limit.
 	From, To string
 	// After is the id at which the previous page ended, 0 for the first page; Limit is 1 to 5000 documents.
 	After uint64
@@ -199,33 +199,33 @@ type MadeDocument struct {
 	Control  string         `json:"numeroControl"`
 	Document string         `json:"tipoDte"`
 	Date     string         `json:"fecEmi"`
-	Estado   string         `json:"estado"` // "": no outcome yet
+	Estado   string         `json:"estado"` // "": MH has not decided yet
 	Total    string         `json:"total"`
 	Sello    string         `json:"selloRecibido"`
 	BranchID int64          `json:"sucursal"`
 	PointID  int64          `json:"puntoVenta"`
-	Origin   string         `json:"documentoRelacionado"` // of a note or a return
+	Origin   string         `json:"documentoRelacionado"` // the original of a note or a return
 	Rule     record.RuleRef `json:"rule"`
 }
 
 // MadePage is a page of documents, in the order of their ids.
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
-	// Next is After of the next page, 0 on the last page. An empty page need not be the last: a page ends after
-	// pageLook records.
+	// Next is the After of the next page, 0 on the last page. A page may be empty and not the last, because it ends
+	// after pageLook records.
 	Next uint64 `json:"next"`
 	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain.
 	Looked int    `json:"looked"`
 	Of     uint64 `json:"of"`
 }
 
-// pageLook is how many records a page reads at most: a second's work, even if the bundle computed few of them.
+// pageLook limits how many records are read for a page. Reading them takes a second.
 const pageLook = 100_000
 
 // digestLeast is the least number of digits of a digest that may name a bundle.
 const digestLeast = 8
 
-// Check returns an error that names the fault of a selection, nil if there is none.
+// Check returns an error that names the fault of a selection, nil if it has no fault.
 func (m *Made) Check() error {
 	if err := (DocumentPeriod{cmp.Or(m.From, "0001-01-01"), cmp.Or(m.To, "9999-12-31")}).Check(); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (m *Made) Check() error {
 	return nil
 }
 
-// computed reports whether the selection names a bundle.
+// computed reports whether the selection includes the bundle r.
 func (m *Made) computed(r record.RuleRef) bool {
 	if m.Name != "" && r.Name != m.Name {
 		return false
@@ -249,8 +249,8 @@ func (m *Made) computed(r record.RuleRef) bool {
 	return r.Version == m.Rule || !strings.Contains(m.Rule, ".") && strings.HasPrefix(r.Digest, m.Rule)
 }
 
-// Documents returns a page of the documents that a bundle computed. It reads every record, and gives way to the
-// tills. There is no index, because it would cost every sale a row, and this question is asked a few times a year.
+// Documents returns a page of the documents that a bundle computed. It reads every record, and gives way to the tills.
+// There is no index, because an index would cost a row for every sale, and people ask this a few times a year.
 func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 	if err := m.Check(); err != nil {
 		return nil, err

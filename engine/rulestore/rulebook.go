@@ -17,14 +17,14 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrNoCatalogue means that the rules have no catalogue bundle with MH's code lists. Layouts cannot be checked without
-// it.
+// ErrNoCatalogue means that the rules include no catalogue bundle, which has MH's code lists. Layouts cannot be checked
+// without these lists.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
 // LinesName is the name of a sale's member that holds the lines.
 const LinesName = "cuerpoDocumento"
 
-// BundleError is a fault of one bundle of a book. Digest names the bundle.
+// BundleError is a fault of one bundle of a book; Digest is the bundle's.
 type BundleError struct {
 	Digest string
 	Err    error
@@ -33,20 +33,20 @@ type BundleError struct {
 func (e *BundleError) Error() string { return e.Err.Error() }
 func (e *BundleError) Unwrap() error { return e.Err }
 
-// Book is a generation of rules that is ready for issuing. It holds each document rule with the filler of its schema
-// and the connection of its module's inputs to facts, and each event with its filler.
+// Book is a generation of rules that is ready for issuing. It has each document rule with the filler of its schema and
+// the facts for its module's inputs, and each event with its filler.
 type Book struct {
 	generation *rules.Generation
 	catalogues *dte.Catalogues
-	picks      atomic.Int64 // sales; background work gives way to them
+	picks      atomic.Int64 // calls of Pick; see Picks
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
 	paths      map[string]string // document type by the path of its form, POST /dte/<path>
-	// previous holds the last good rule by its successor's digest, to compute sales when the successor fails.
+	// previous maps the digest of a rule to the last good rule before it, which computes the sales when the rule fails.
 	previous map[string]*Rule
 }
 
-// Event is a bundle without a module: the layout of an event, with its limits as parameters.
+// Event is the bundle of an event. It has a layout and no module; its parameters are the event's limits.
 type Event struct {
 	Ref    record.RuleRef
 	Filler *schema.Filler
@@ -66,19 +66,19 @@ type Rule struct {
 	Type *bundle.Type
 	// Total is the index of the document's total in the summary.
 	Total int
-	// suspended: the rule fails, and the branch is about to return to the previous rule.
+	// suspended means that the rule fails, and the branch is about to return to the previous rule.
 	suspended atomic.Bool
 
-	catalogues *dte.Catalogues // they name the taxes and codes of the document
-	schema     int             // the generation: identificacion.version
+	catalogues *dte.Catalogues // MH's names for the taxes and codes of the document
+	schema     int             // generation of the layout: identificacion.version
 	validity   map[string]bundle.Window
 }
 
-// NewBook compiles every document and event rule of a generation. previous holds the last good rules, by the digest of
-// the bundle that replaced each. If any rule cannot be compiled, NewBook returns a *BundleError that names the bundle,
-// and no book. It reuses what the old book (nil for none) has compiled with the same catalogues. named holds the
-// catalogues, by the bundle's digest, for bundles that need the catalogues of another day than today: the name of a tax
-// follows the rate.
+// NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
+// before this bundle. If any rule cannot be compiled, NewBook returns a *BundleError that names the bundle, and no
+// book. It reuses the rules that the old book (may be nil) has compiled with the same catalogues. named maps the
+// digests of bundles that need the catalogues of another day than today to these catalogues, because the name of a tax
+// contains its rate.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
@@ -122,7 +122,7 @@ func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *d
 // Rules returns the bundles of the book's generation.
 func (b *Book) Rules() []*rules.Rule { return b.generation.Rules() }
 
-// Catalogues returns MH's code lists, nil in a book that can fill no document.
+// Catalogues returns MH's code lists; nil if the book cannot fill documents.
 func (b *Book) Catalogues() *dte.Catalogues { return b.catalogues }
 
 // Picks returns how many sales have asked for a rule. Background work uses it to give way to sales.
@@ -140,10 +140,10 @@ func (b *Book) Digests() map[string]bool {
 	return held
 }
 
-// Previous returns the last good rule that the rule of a digest replaced, nil if there is none.
+// Previous returns the last good rule before the rule with the given digest, nil if there is no such rule.
 func (b *Book) Previous(digest string) *Rule { return b.previous[digest] }
 
-// Compiled returns the document rule of a digest, nil if the book does not have it.
+// Compiled returns the document rule with the given digest, nil if the book does not have this rule.
 func (b *Book) Compiled(digest string) *Rule {
 	for _, r := range b.compiled {
 		if r.Ref.Digest == digest {
@@ -153,7 +153,7 @@ func (b *Book) Compiled(digest string) *Rule {
 	return nil
 }
 
-// Resume ends a suspension: the rule of a digest is picked again.
+// Resume ends the suspension of the rule with the given digest: sales use the rule again.
 func (b *Book) Resume(digest string) {
 	if r := b.Compiled(digest); r != nil {
 		r.suspended.Store(false)
@@ -182,7 +182,7 @@ func (b *Book) Catalogue(catalogue, code string) (string, bool) {
 	return b.catalogues.Lookup(catalogue, code)
 }
 
-// Compile makes a document bundle ready to compute and fill. An error names the fault of the bundle.
+// Compile makes a document bundle ready for use. An error names the fault of the bundle.
 func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	m := r.Bundle.Manifest
 	d := r.Module.Description()
@@ -209,7 +209,7 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		}
 	}
 	if c.Total < 0 {
-		return nil, fmt.Errorf("overlay names %q as the total, and the module answers no such amount", filler.Total())
+		return nil, fmt.Errorf("overlay names %q as the total, but the module's summary lacks it", filler.Total())
 	}
 	if c.Type, err = bundle.ParseType(m.Document, r.Bundle.Parts); err != nil {
 		return nil, err
@@ -221,19 +221,19 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		}
 	default:
 		if c.Type = record.TypeOf(m.Document); c.Type.Document == "" {
-			return c, nil // no document of an unknown type is signed
+			return c, nil // documents of an unknown type are never signed
 		}
 	}
 	return c, filler.Meets(Required(m, c.Type.Effect))
 }
 
-// Required returns the places for the box's own data that a layout must have. It is the layout of a document with this
+// Required returns the members for the box's own data that a layout must have: the layout of a document with the given
 // effect, or of an event.
 func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
 	switch {
-	case m.Kind == "document" && effect == bundle.TakesBack: // its layout is that of an event: it has no number
+	case m.Kind == "document" && effect == bundle.TakesBack: // MH treats a return as an event, which has no number
 		q.Kind, q.Type = "tipoEvento", m.Document
 		q.Facts = append(q.Facts, "identificacion.fecEmi", "documentoRelacionado[].codigoGeneracion", "receptor.nombre",
 			"receptor.numDocumento|receptor.nit")
@@ -266,8 +266,8 @@ func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.Fi
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)
 }
 
-// credited returns the facts of a sale that leaves the buyer a credit. MH wants the payment code 99 (other) in the
-// place of cash, because nothing is paid. Only the rule knows the credit, so no till can send the code.
+// credited changes the facts of a sale that leaves the buyer a credit. Nothing is paid, and MH wants payment code 99
+// (other) in place of cash. The till cannot send this code, because only the rule computes the credit.
 func credited(facts dte.Value) dte.Value {
 	resumen := facts.Get("resumen")
 	payments := slices.Clone(resumen.Get("pagos").Items())
@@ -322,8 +322,8 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 // Whole returns a parameter that is a whole number, 0 if the bundle does not have it.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a flag of the event for a type of document. Without a flag for that type it returns the flag for all
-// types, and without either it returns own.
+// Says returns a flag of the event for a type of document: the flag for that type if the bundle has it, otherwise the
+// flag for all types, otherwise the default own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {
@@ -356,10 +356,10 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	return c, nil
 }
 
-// Original returns the rule for a note or a return that is issued today against an original of a given day. It searches
-// the generation of today's rule for the rule that was in force on that day. If no rule had begun by then, it returns
-// the first rule; if several first rules begin on one day, it returns the rule whose own dates end first, because that
-// rule is meant for earlier sales. Therefore a note gives back the amount that was charged, whatever the rate is today.
+// Original returns the rule for a note or a return that is issued today against an original of the given day. This rule
+// has the schema generation of today's rule, and was in force on that day. Therefore a note gives back the amount that
+// was charged, whatever the rate is today. If no rule had begun by then, Original returns the first rule; if several
+// first rules begin on one day, the rule whose dates end first, because that rule is meant for earlier sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
@@ -381,14 +381,14 @@ func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	c := b.compiled[cmp.Or(best, first)]
 	switch {
 	case c == nil:
-		return today // the book is older than the rule
+		return today // today's rule is newer than this book
 	case c.suspended.Load() && b.previous[c.Ref.Digest] != nil && b.previous[c.Ref.Digest].HoldsOn(ambiente, day):
 		return b.previous[c.Ref.Digest]
 	}
 	return c
 }
 
-// Layouts returns the layouts of the rules that compute.
+// Layouts returns the layouts of the document rules.
 func (b *Book) Layouts() (layouts Layouts) {
 	for _, r := range b.generation.Rules() {
 		if c := b.compiled[r]; c != nil {
@@ -409,8 +409,8 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	return active
 }
 
-// Types returns the document types that the book has rules for. The rule in force on day describes a type; without one,
-// the first rule that begins later does.
+// Types returns the document types that the book has rules for. The description of a type is from the rule in force on
+// day; if no rule is in force, from the first rule that begins later.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
 	for _, r := range b.generation.Rules() {
@@ -441,7 +441,8 @@ func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	return record.TypeAt(path)
 }
 
-// CanAddUp reports whether the rule can add the sale up: it must not read any of the unread facts.
+// CanAddUp reports whether the rule can compute a sale although some of its facts could not be read: the rule must not
+// use any of the unread paths.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {

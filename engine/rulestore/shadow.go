@@ -14,7 +14,7 @@ import (
 	"dtegate/storage"
 )
 
-// Limits of a shadow: differing documents kept, sales that may wait, and its longest duration.
+// Limits of a shadow: how many differing documents it keeps, how many sales may wait, and how long it may run.
 const (
 	shadowKept    = 100
 	shadowWaiting = 256
@@ -32,16 +32,16 @@ type shadow struct {
 	seen ShadowResult
 }
 
-// shadows holds the running shadow and the latest. Shadows run one at a time.
+// shadows holds the running shadow and the latest shadow. Only one shadow runs at a time.
 type shadows struct {
 	running atomic.Pointer[shadow]
-	changed fairqueue.Bell // rings when another shadow starts, or the shadow stops
+	changed fairqueue.Bell // rings when a shadow starts or is stopped
 
 	latestMu sync.Mutex
 	latest   *shadow // running or ended
 }
 
-// ShadowResult holds the findings of a shadow so far.
+// ShadowResult is what a shadow has found so far.
 type ShadowResult struct {
 	Rule    record.RuleRef `json:"rule"`
 	Began   time.Time      `json:"began"`
@@ -56,7 +56,8 @@ type ShadowResult struct {
 	Differing []*Comparison `json:"differing"`
 }
 
-// OfferToShadow passes a stored sale to the shadow, if one runs. It never waits: a sale that comes too fast is dropped.
+// OfferToShadow passes a stored sale to the running shadow, if any. It never waits: if too many sales wait already, the
+// sale is dropped.
 func (s *Store) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return
@@ -74,8 +75,8 @@ func (s *Store) OfferToShadow(document string, code storage.Code) {
 	}
 }
 
-// Shadow lets a candidate compute live sales, in addition to the rule in force, until it has computed most sales or the
-// time long is over. It replaces any other shadow. The Activation holds the faults of the candidate.
+// Shadow lets a candidate compute live sales, in addition to the rule in force. It ends after the number of sales given
+// in most, or the time given in long. It replaces any other shadow. The faults of the candidate are in the Activation.
 func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
@@ -119,7 +120,6 @@ func (s *Store) Shadowed() *ShadowResult {
 	return &r
 }
 
-// look computes one sale with the shadow's candidate.
 func (s *Store) look(ctx context.Context, sh *shadow, code storage.Code) {
 	entry, err := s.o.Store.Get(code)
 	var d *storedDocument

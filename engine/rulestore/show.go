@@ -17,7 +17,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Listing lists the bundles on the shelf and those that were taken off it.
+// Listing lists the bundles of a branch, also the bundles that were taken off.
 type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
@@ -28,7 +28,7 @@ type Listing struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Sentence returns a text that names who vouches for the bundle, or why it may not compute.
+// Sentence returns a text that names who vouches for the bundle, or why it may not be used.
 func (b *ShownBundle) Sentence() string {
 	switch {
 	case b.Trouble != nil && b.Trouble.Why == TroubleUnvouched:
@@ -42,28 +42,31 @@ func (b *ShownBundle) Sentence() string {
 		"; not enough of these keys are pinned today, or it was not opened since the start"
 }
 
-// ShownBundle is a bundle and its place on the shelf.
+// ShownBundle is a bundle and its state.
 type ShownBundle struct {
 	Admitted
 	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
-	// Vouched names who vouches for the bundle: "keys" (pinned today, see SignedBy), "box" (this box admitted it when
-	// the keys SignedBy were pinned) or "" (nobody). A bundle that nobody vouches for computes nothing.
+	// Vouched names who vouches for the bundle: "keys" (SignedBy names keys that are pinned today), "box" (this box
+	// admitted the bundle when the keys in SignedBy were pinned) or "" (nobody). A bundle that nobody vouches for is
+	// not used.
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
-	// Trouble is why the bundle may not compute, null if it may.
+	// Trouble is why the bundle may not be used, null if it may be used.
 	Trouble *Trouble `json:"trouble"`
-	// Floor is the highest version of the generation ever admitted: a pushed bundle must exceed it.
+	// Floor is the highest version of the bundle's generation that was ever admitted: a pushed bundle must have a
+	// higher version.
 	Floor string `json:"floor"`
-	// Expires is the last day of a bundle in force without a successor. Expired: it stays in force after that day.
+	// Expires is the last day of a bundle that has no successor. Expired means that this day has passed; the bundle
+	// stays in force.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
-	// Outcomes are MH's newest decisions about the bundle's documents, null before the first.
+	// Outcomes are MH's newest decisions about the bundle's documents, null before the first decision.
 	Outcomes *dte.Outcomes `json:"outcomes,omitempty"`
-	Off      *StepBack     `json:"off,omitempty"` // why it is retired
+	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }
 
-// Inspect opens every bundle of a store and lists it with who vouches for it; it does not change the store. It uses
-// Store, Keys, Box, Ambiente and Now of o. It loads no module: only a start shows whether a module runs.
+// Inspect opens every bundle of a store and lists the bundles and who vouches for them; it does not change the store.
+// It uses Store, Keys, Box, Ambiente and Now of o. It loads no modules: only a start shows whether a module runs.
 func Inspect(o Options) (*Listing, error) {
 	o.Logger = slog.New(slog.DiscardHandler) // the list holds all findings
 	s := New(o)
@@ -156,7 +159,6 @@ func expiry(on []*shelved, i *shelved) string {
 	return i.Until
 }
 
-// module returns the module of a bundle; nil if the bundle is not loaded or has no module.
 func (s *Store) module(digest string) *rules.Module {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -196,7 +198,7 @@ func newMetrics() *metrics {
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)
-	// at sends the beginning of the day that comes a number of days after the given day.
+	// at sends the time at which a day begins: the day that is days later than day.
 	at := func(name, help, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			record.SendGauge(ch, name, help, begins.AddDate(0, 0, days), labels...)

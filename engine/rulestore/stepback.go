@@ -21,20 +21,20 @@ type Target struct {
 	Name    string `json:"name"`
 	Schema  int    `json:"schema"`
 	Version string `json:"version"`
-	// Expired permits a step back to a bundle whose own dates are over.
+	// Expired permits a step back to a bundle whose last day has passed.
 	Expired bool `json:"expired,omitempty"`
 }
 
 var (
 	// ErrNoSuchRule means that the target of a step back does not exist or cannot be used.
 	ErrNoSuchRule = errors.New("there is nothing to go back to")
-	// ErrExpired means that the target's own dates are over, and the order does not set Expired.
+	// ErrExpired means that the target's last day has passed, and the order does not set Expired.
 	ErrExpired = errors.New("its own dates are over")
 )
 
-// Rollback takes off the bundles that are in force or superseded and rank above the target, regardless of their
-// versions, and puts the target back. The version floor stays. Bundles that are not in force yet stay: see Cancel.
-// Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
+// Rollback takes off every bundle of the target's document that has begun and ranks above the target, and puts the
+// target back. A pushed bundle must still exceed the versions that were taken off. Bundles that are not in force yet
+// stay: see Cancel. Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -84,7 +84,7 @@ func (s *Store) orderedBundle(t Target, o Order) (*shelved, error) {
 	return i, nil
 }
 
-// mayCompute refuses a target that may not compute, or that has expired while the order does not permit it.
+// mayCompute refuses a target that may not be used, or that has expired although the order does not permit this.
 func (s *Store) mayCompute(to *shelved, t Target) error {
 	switch {
 	case to.trouble != nil:
@@ -105,7 +105,8 @@ func (s *Store) find(is func(*shelved) bool) *shelved {
 	return nil
 }
 
-// stepBack takes off the bundles in off and puts the bundle to back, in one commit. to may be on the shelf, or nil.
+// stepBack takes off the bundles in off and puts back the bundle in to, in one commit. to may be nil, or a bundle that
+// was not taken off.
 func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.At = s.o.Now().UTC()
 	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return slices.Contains(off, i) })
@@ -142,7 +143,7 @@ func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	return b, nil
 }
 
-// note records a step and applies it.
+// note records a step back and applies it.
 func (s *Store) note(ctx context.Context, b *StepBack) error {
 	b.word = recordmac.Own
 	code, err := dte.NewCode(rand.Reader)
@@ -163,7 +164,7 @@ func (s *Store) note(ctx context.Context, b *StepBack) error {
 var ErrReason = errors.New("a reason is needed")
 
 // Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on the
-// branch does not leave that bundle because of MH's refusals; it still leaves it if its module fails. Errors:
+// branch does not leave that bundle because of MH's refusals, but still leaves it if its module fails. Errors:
 // ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
@@ -198,9 +199,9 @@ type Acknowledgement struct {
 	At     time.Time `json:"at"`
 }
 
-// Cancel takes off a bundle that is not in force yet, or the only bundle of a document type that this bundle brought.
-// The other rules stay in force. What was not in force can be pushed again. Errors: ErrReason, ErrNoSuchRule, or the
-// store's.
+// Cancel takes off a bundle that is not in force yet, or a bundle that introduced its document type and is the only
+// bundle of this type. The other rules stay in force. A cancelled bundle that was not in force can be pushed again.
+// Errors: ErrReason, ErrNoSuchRule, or the store's.
 func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -223,7 +224,8 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return back, err
 }
 
-// issued reports whether a document of a type was ever numbered here. If not, another bundle may redescribe the type.
+// issued reports whether a document of a type was ever numbered here. If not, a bundle may describe the type
+// differently.
 func (s *Store) issued(document string) bool {
 	series, err := s.o.Store.LastNumbers()
 	maps.DeleteFunc(series, func(name string, _ uint64) bool {
@@ -232,8 +234,8 @@ func (s *Store) issued(document string) bool {
 	return err != nil || len(series) > 0
 }
 
-// broughtType reports whether a bundle was pushed and is the only bundle of its document type. Without it the branch
-// has everything that it had before.
+// broughtType reports whether a bundle was pushed and is the only bundle of its document type. Without this bundle, the
+// branch has all the types that it had before the push.
 func (s *Store) broughtType(i *shelved) bool {
 	return i.Way == wayPushed && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool {
 		return o != i && o.Document == i.Document

@@ -1,9 +1,10 @@
 // Package rulestore holds the rules of a branch. Store admits bundles (activation.go), decides which bundles are in
-// force (inforce.go), goes back to earlier ones (stepback.go, autorollback.go), uses a stored bundle only when a pinned
-// key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go)
-// or with their own rules (replay.go). Book is the rules in force, ready to compute: a Rule takes the facts of a sale
-// and returns the amounts and a filled document, or the faults of the sale (rulebook.go, evaluate.go, golden.go). Guard
-// counts the failures of each bundle (guard.go), and decides when the branch returns to the last good bundle itself.
+// force (inforce.go), goes back to earlier bundles (stepback.go, autorollback.go), uses a stored bundle only when a
+// pinned key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go,
+// shadow.go) or with their own rules (replay.go). Book is the rules in force, ready for use: a Rule takes the facts of
+// a sale and returns the amounts and a filled document, or the faults of the sale (rulebook.go, evaluate.go,
+// golden.go). Guard counts the failures of each bundle (guard.go), and decides when the branch returns to the last good
+// bundle by itself.
 package rulestore
 
 import (
@@ -39,8 +40,8 @@ type Options struct {
 	// Interpreter runs the golden cases of pushed bundles first; nil if Host is an interpreter.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
-	// Box marks the bundles that this box admits. A marked bundle continues when the keys that signed it are no longer
-	// pinned. Nil: only bundles that pinned keys have signed compute.
+	// Box authenticates the records of the bundles that this box admits: these bundles stay usable when the keys that
+	// signed them are no longer pinned. Nil: only bundles that pinned keys have signed are used.
 	Box *recordmac.Key
 	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle for any other type
 	// is admitted with a warning.
@@ -71,14 +72,14 @@ type Store struct {
 	changing sync.Mutex // held during a change, which may take seconds
 
 	mu         sync.RWMutex // guards the fields below
-	items      []*shelved   // in the order of their records
+	items      []*shelved   // by the numbers of their records
 	loaded     map[string]*rules.Rule
 	catalogues map[string]*dte.Catalogues
 	last       *StepBack // the latest automatic return
-	notes      []string  // remarks about the records, for operators
+	notes      []string  // sentences about the records, for operators
 }
 
-// Admitted is the record of a bundle that passed every step.
+// Admitted is the stored record of a bundle that passed every step.
 type Admitted struct {
 	record.RuleRef
 	Kind     string       `json:"kind"`
@@ -94,11 +95,12 @@ type Admitted struct {
 	At       time.Time    `json:"at"`
 	// Described is kept for ever: documents of the type are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
-	// Part names the part with the bytes, if the record got newer bytes than its first.
+	// Part names the storage part with the bundle's bytes, if the bundle was pushed again to repair its record;
+	// otherwise "".
 	Part string `json:"part,omitempty"`
 }
 
-// StepBack is the record of a step back, by an operator or by the branch itself.
+// StepBack is the stored record of a step back, by an operator or by the branch itself.
 type StepBack struct {
 	Way    string           `json:"way"` // rollback or return
 	To     record.RuleRef   `json:"to"`
@@ -111,22 +113,23 @@ type StepBack struct {
 	// Acknowledged names who acknowledged the return to an older rule; nil: nobody has.
 	Acknowledged *Acknowledgement `json:"acknowledged,omitempty"`
 
-	word recordmac.Verdict // whether the record bears this box's mark
+	word recordmac.Verdict // whether this box has written the record
 }
 
-// shelved is a bundle on the shelf, or a bundle that was taken off it.
+// shelved is a stored bundle, also a bundle that was taken off.
 type shelved struct {
 	Admitted
 	entry storage.Entry     // its record
-	word  recordmac.Verdict // whether the record bears this box's mark
+	word  recordmac.Verdict // whether this box has written the record
 	// who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
 	vouched  string
 	signedBy []string
-	trouble  *Trouble  // nil: it may compute
-	off      *StepBack // nil: on the shelf
+	trouble  *Trouble  // nil: the bundle may be used
+	off      *StepBack // nil: the bundle was not taken off
 }
 
-// rank orders bundles as rules.Generation does: the bundle that begins later wins, then the later version.
+// rank orders bundles as rules.Generation does: the bundle that begins later is higher; of two that begin together, the
+// later version.
 func (i *shelved) rank(o *shelved) int {
 	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
 }
@@ -162,11 +165,10 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores the bundles that were live when the store was last closed. It adds the shipped bundles (by file name)
-// that are new: the store has no bundle of their generation, or never had so high a version. If a shipped bundle is
-// wrong, a first start fails; any later start only logs it, and the branch continues with the bundles that it has. A
-// wrong bundle in the store never makes a start fail: the branch uses the newest bundle that opens and that a pinned
-// key or the box vouches for.
+// Load restores the bundles from their records. It adds the shipped bundles (by file name) that are new: the store has
+// no bundle of their generation, or never had so high a version. If a shipped bundle is wrong, the first start fails;
+// later starts only log the fault, and the branch continues with the stored bundles. A wrong bundle in the store never
+// makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches for.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -204,8 +206,9 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn registers the types that the records describe, in the order of the records: first those of vouched bundles on
-// the shelf, then those of bundles off the shelf, if documents of the type exist, and last those of other bundles.
+// learn registers the types that the records describe, in the order of the records: first the types of authentic
+// bundles, then the types of authentic bundles that were taken off, if documents of the type exist, and last the types
+// of other bundles.
 func (s *Store) learn() {
 	var on, off, other []*shelved
 	for _, i := range s.items {
@@ -277,7 +280,7 @@ func (s *Store) restore() error {
 	return nil
 }
 
-// unmarkedStepBacks notes the steps back that have an effect but do not bear this box's mark.
+// unmarkedStepBacks adds a remark for each step back that has an effect but was not written by this box.
 func (s *Store) unmarkedStepBacks() {
 	var told []*StepBack
 	for _, i := range s.items {
@@ -290,7 +293,7 @@ func (s *Store) unmarkedStepBacks() {
 	}
 }
 
-// apply takes bundles off the shelf and puts one back, as a step back orders. The caller holds mu, except at a start.
+// apply takes bundles off and puts a bundle back, as a step back says. The caller holds mu, except at a start.
 func (s *Store) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
@@ -303,11 +306,11 @@ func (s *Store) apply(b *StepBack) {
 	switch b.Way {
 	case wayReturn:
 		s.last = b
-	case wayReinstate: // the return from that bundle has ended
+	case wayReinstate: // the automatic return from the bundle To has ended
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}
-		// Only a record with this box's mark switches the guard off: a record from a backup may be forged.
+		// Only a record that this box has written switches the guard off: a record from a backup may be forged.
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}
@@ -330,7 +333,7 @@ type candidate struct {
 // admissionOrder is the order in which kinds of bundles are admitted: all other golden cases need the catalogues.
 var admissionOrder = [...]string{"catalogue", "document", "event"}
 
-// candidates returns the shipped files that are new here, in the order of admission.
+// candidates returns the shipped files that this store does not have yet, in the order of admission.
 func (s *Store) candidates(shipped map[string][]byte) (list []candidate, faults []error) {
 	files := slices.Sorted(maps.Keys(shipped))
 	type opened struct {

@@ -14,10 +14,10 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file compares a bundle's description of its type with its layout and its module. Without it, a member of a
-// request that nothing reads would be lost silently, and a printed field that no document has would never be printed.
+// This file compares a bundle's description of its type with its layout and its module. Otherwise a misspelt path would
+// go unnoticed: a member of a request would be lost, or a field would not be printed.
 
-// checkType returns every path of form.json and view.json that leads nowhere.
+// checkType returns a fault for every path of form.json and view.json that leads nowhere.
 func (r *Rule) checkType() error {
 	var faults []error
 	wrong := func(part, path, fact string) {
@@ -39,12 +39,12 @@ func (r *Rule) checkType() error {
 	return errors.Join(append(append(faults, r.checkCreditable()...), r.checkView(wrong)...)...)
 }
 
-// subtracted maps an amount of bundle.CreditableNames to the members of resumen that it includes and that a note must
-// not take.
+// subtracted maps an amount of bundle.CreditableNames to the members of resumen that are included in it and that notes
+// must not deduct again.
 var subtracted = map[string][]string{"totalGravada": {"descuGravada", "totalIva"}, "totalExenta": {"descuExenta"},
 	"totalNoSuj": {"descuNoSuj"}}
 
-// checkCreditable refuses terms by which notes would take more than a document sold.
+// checkCreditable refuses terms of Type.Creditable by which notes could deduct more than the document's amount.
 func (r *Rule) checkCreditable() (f []error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Type.Creditable)) {
 		wrong := func(format string, args ...any) {
@@ -70,14 +70,14 @@ func (r *Rule) checkCreditable() (f []error) {
 	return f
 }
 
-// checkView refuses a view that prints a field that no document has, or that gives another label or block to a field
-// that the box knows.
+// checkView refuses a view that prints a field that no document has, or that changes the label or block of a field that
+// the box prints for all types.
 func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 	wrong := func(path, format string, args ...any) {
 		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))
 	}
 	v := r.Type.View
-	// check reports whether the layout has one of the paths, and refuses a catalogue that is not the place's own.
+	// check reports whether the layout has one of the paths, and refuses a catalogue other than the layout's.
 	check := func(at, prefix, catalogue string, paths []string) {
 		has := false
 		for _, path := range paths {
@@ -101,7 +101,7 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 		}
 	}
 	for i, name := range v.Final {
-		if !strings.EqualFold(name, r.Filler.Total()) { // generations differ in upper and lower case
+		if !strings.EqualFold(name, r.Filler.Total()) { // the generations write the name in different case
 			wrong(fmt.Sprintf("final[%d]", i), "%q is not the overlay's total, %s", name, r.Filler.Total())
 		}
 	}
@@ -135,8 +135,8 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 	return f
 }
 
-// checkMembers returns the faults of a list of the form's members. Their facts lie below base. The API itself defines
-// the members of groups.
+// checkMembers returns the faults of a list of the form's members, whose facts are below base. It does not check the
+// members of groups, which the API itself defines.
 func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(part, path, fact string)) (f []error) {
 	for i := range list {
 		m, path, to := &list[i], at+"["+strconv.Itoa(i)+"]", cmp.Or(list[i].To, list[i].Name)
@@ -145,7 +145,7 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 			own = append(own, bundle.ToSummary+m.Name, LinesName+"[]."+m.Name)
 		}
 		switch {
-		case m.Use != "" && m.Name == "": // extra members are those of the items
+		case m.Use != "" && m.Name == "": // extra members belong to the items
 			f = append(f, r.checkMembers(m.Extra, path+".extra", LinesName+"[].", wrong)...)
 			continue
 		case base == "" && (to == bundle.ToNone || to == bundle.ToAppendix):
@@ -169,8 +169,8 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 	return f
 }
 
-// givesOtherwise refuses a member by which a form would state a value that only the till or the box may state. A number
-// has a default only if it is a code of a catalogue.
+// givesOtherwise refuses a member with which a form would set a value that only the till or the box may set. A number
+// may have a default only if it is a code of a catalogue.
 func givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")
@@ -189,11 +189,11 @@ func givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member that goes to another place although the layout has a place with the member's own name
+// misplaces refuses a member that goes to another place (to) although the layout has a place with the member's own name
 // (own): the document would differ from the till's request. A member that goes to receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
-	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway looks for the origin itself
+	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway reads these members to find the origin
 	switch {
 	case to == "receptor" && !m.Person && m.Use != "consumer" && m.Use != "taxpayer":
 		return fmt.Errorf("%w: form.json: %s: %q is not read as a person", bundle.ErrFormat, at, m.Name)

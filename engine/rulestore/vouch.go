@@ -16,17 +16,17 @@ import (
 	"dtegate/storage"
 )
 
-// A record in the store may come from a forged backup. Therefore the shelf trusts no record. Before a bundle may
-// compute, either the keys that are pinned today must have signed it, or its record must bear the mark of this box: the
+// A record in the store may come from a forged backup; therefore no record is trusted. A bundle may be used only if
+// keys that are pinned today have signed it, or if its record bears this box's authentication code (its mark): then the
 // box admitted the bundle when its keys were pinned.
 
-// Why a bundle on the shelf may not compute.
+// Why a stored bundle may not be used.
 const (
-	TroubleDamaged   = "damaged"   // its record or its bytes cannot be read, or it does not load
-	TroubleUnvouched = "unvouched" // it can be read, but neither pinned keys nor this box vouch for it
+	TroubleDamaged   = "damaged"   // the bundle's record or bytes cannot be read, or it does not load
+	TroubleUnvouched = "unvouched" // the bundle can be read, but neither pinned keys nor this box vouch for it
 )
 
-// Trouble is why a bundle on the shelf may not compute. The branch continues without it.
+// Trouble is why a stored bundle may not be used. The branch continues without the bundle.
 type Trouble struct {
 	Why  string `json:"why"` // damaged or unvouched
 	Text string `json:"text"`
@@ -41,12 +41,11 @@ const (
 // errUnvouched means that nobody vouches for a stored bundle.
 var errUnvouched = errors.New("nobody vouches for it")
 
-// placeOf returns the place of a record in the store.
 func placeOf(e *storage.Entry) recordmac.Place {
 	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
 
-// openBundle reads the bytes of a bundle and finds out who vouches for them. It writes nothing.
+// openBundle reads the bytes of a bundle and finds out who vouches for the bundle. It writes nothing.
 func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
@@ -97,7 +96,7 @@ func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	return nil
 }
 
-// legible refuses a record with unprintable characters, which must not reach an operator's terminal.
+// legible refuses a record with unprintable characters, which could deceive an operator at a terminal.
 func (a *Admitted) legible() error {
 	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -107,7 +106,7 @@ func (a *Admitted) legible() error {
 	return nil
 }
 
-// refuse stops a bundle from computing, until the next start or until it is pushed again. It changes no record.
+// refuse stops the use of a bundle, until the next start or until it is pushed again. It changes no record.
 func (s *Store) refuse(i *shelved, err error) {
 	why := TroubleDamaged
 	if errors.Is(err, errUnvouched) {
@@ -118,7 +117,7 @@ func (s *Store) refuse(i *shelved, err error) {
 	delete(s.loaded, i.Digest)
 	s.mu.Unlock()
 	if i.off != nil {
-		return // it was already off the shelf: nothing is missing
+		return // the bundle was already taken off: nothing is missing
 	}
 	goes := "nothing: the branch refuses what this rule is for"
 	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
@@ -128,8 +127,9 @@ func (s *Store) refuse(i *shelved, err error) {
 		i.Digest, "why", why, "goes_on", goes, "error", err)
 }
 
-// vet finds out who vouches for each record without this box's mark, also for records of bundles that were taken off.
-// It marks the bundles that pinned keys have signed, so that they stay usable when those keys are no longer pinned.
+// vet finds out who vouches for each bundle whose record does not bear this box's mark, also for bundles that were
+// taken off. It marks the records of bundles that pinned keys have signed: these bundles stay usable when the keys are
+// no longer pinned.
 func (s *Store) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == recordmac.Own {
@@ -149,7 +149,8 @@ func (s *Store) vet(ctx context.Context) {
 	}
 }
 
-// rewrite replaces the head of a bundle's record, with this box's mark. If packed is not nil, it adds new bytes.
+// rewrite replaces the head of a bundle's record by a head with this box's mark. If packed is not nil, it also adds
+// packed as the bundle's new bytes.
 func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {
@@ -171,7 +172,7 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	return nil
 }
 
-// misplacedRecord returns the unusable record at the place where the record of a bundle belongs; nil if there is none.
+// misplacedRecord returns the unusable record under the code of a bundle; nil if there is no such record.
 func (s *Store) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s *Store) misplacedRecord(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.entry.Code == code && i.trouble != nil && i.off == nil })
 }
 
-// assembleSound makes the book of all usable bundles on the shelf: a bad bundle does not block the others.
+// assembleSound makes the book of all usable bundles: a bad bundle does not block the others.
 func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	for {
 		on := s.computable()
@@ -196,7 +197,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 			}
 			s.refuse(i, err)
 		case errors.Is(err, ErrNoCatalogue):
-			// Without catalogues no document can be filled. The branch runs, refuses every sale, and can be given a
+			// Without catalogues no document can be filled. The branch runs, refuses every sale, and accepts a pushed
 			// bundle.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
 			return NewBook(noRules, nil, nil, nil, nil)
@@ -206,7 +207,8 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	}
 }
 
-// twin returns an earlier bundle of i's document, day and version, nil if there is none. If there is one, i is invalid.
+// twin returns an earlier bundle with i's document, day and version, which makes i invalid; nil if there is no such
+// bundle.
 func twin(on []*shelved, i *shelved) *shelved {
 	at := slices.Index(on, i)
 	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })

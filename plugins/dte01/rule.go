@@ -23,7 +23,7 @@ var tributos = []string{"59", "71", "D1", "C8"}
 
 const ivaItem = sdk.OutTributos + 1
 
-// description of the consumer invoice. Prices include VAT.
+// description describes the consumer invoice. Prices include VAT.
 var description = &abi.Description{
 	Name: "dte01",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},

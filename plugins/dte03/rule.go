@@ -18,8 +18,8 @@ const (
 	cotransRate
 )
 
-// description of the tax credit voucher. Prices are without VAT. operacionBruta is no member of any document: one
-// generation's overlay names it.
+// description describes the tax credit voucher. Prices are without VAT. operacionBruta is not a member of the document:
+// the overlay of one generation uses its value.
 var description = &abi.Description{
 	Name: "dte03",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
@@ -69,7 +69,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		return
 	}
 	// montoTotalOperacion: for DTE 2.0 the retention is subtracted (MF2 p.47: 697.50 + 90.68 − 6.98 = 781.20). In the
-	// previous generation it was not: its overlay uses operacionBruta. totalPagar is the same in both.
+	// previous generation it is not: that overlay uses operacionBruta. totalPagar is the same in both generations.
 	operation := pay - s.NoGravado
 	toPay := max(0, pay)
 	if !sdk.Payments(in, out, toPay) {

@@ -23,7 +23,7 @@ const (
 	faultMixed
 )
 
-// description of the remission note: goods on their way, before their sale or without one. Prices are without VAT.
+// description describes the remission note: goods in transit before a sale, or without a sale. Prices are without VAT.
 var description = &abi.Description{
 	Name: "dte04",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "turismoRate", Unit: "ratio"},
@@ -59,7 +59,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if s.Named>>sdk.TaxExport&1 == 0 {
 		// No overflow: the rate is below one.
 		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One)
-	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a global discount on lines of both taxes would have two bases
+	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a global discount on lines with VAT and with C3 would have two bases
 		out.Faults = append(out.Faults, abi.Fault{Code: faultMixed, Line: -1, Column: -1})
 		return
 	}

@@ -3,7 +3,7 @@ package main
 
 import "dtegate/plugins/sdk"
 
-// description of the credit note; its arithmetic is sdk.Note.
+// description describes the credit note, which sdk.Note computes.
 var description = sdk.NoteDescription("dte05")
 
 func init() { sdk.Register(description, sdk.Note) }

@@ -3,7 +3,7 @@ package main
 
 import "dtegate/plugins/sdk"
 
-// description of the debit note; its arithmetic is sdk.Note.
+// description describes the debit note, which sdk.Note computes.
 var description = sdk.NoteDescription("dte06")
 
 func init() { sdk.Register(description, sdk.Note) }

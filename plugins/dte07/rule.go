@@ -37,7 +37,7 @@ const (
 	faultOverflow
 )
 
-// description of the withholding voucher. Its amounts are the till's: the rule checks them and adds them up.
+// description describes the withholding voucher. The till sends its amounts: the rule checks them and adds them up.
 var description = &abi.Description{
 	Name: "dte07",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "rate22", Unit: "ratio"},
@@ -105,7 +105,7 @@ func check(row, params []int64) (fault, column int) {
 	switch row[colCodigo] {
 	case codeC4:
 		rate, wrong = params[rateC4], faultC4
-	case codeC9: // special cases, each with a rate of its own
+	case codeC9: // special cases, whose rates differ: only the upper limit is checked
 		if withheld > amount {
 			return faultC9, colRetenido
 		}

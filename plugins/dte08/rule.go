@@ -6,7 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Columns, in the order of the description: what each document sold, its other taxes, and the perceived VAT.
+// Columns, in the order of the description: the sales of each document, its other taxes, and its perceived VAT.
 const (
 	colGravada  = 2
 	colExportac = 3
@@ -22,7 +22,7 @@ const (
 	outputs
 )
 
-// others are the taxes of the columns from colTax on, as indexes into sdk.ExportTaxes.
+// others maps the columns from colTax on to their taxes: indexes into sdk.ExportTaxes.
 var others = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
 
 // Faults: indexes into the description's Faults.
@@ -32,8 +32,8 @@ const (
 	faultOverflow
 )
 
-// description of the liquidation voucher: a seller on somebody's behalf lists the documents of the sales. The amounts
-// are those of the documents; those of an invalidated document are below zero.
+// description describes the liquidation voucher: somebody who sells for another taxpayer lists the documents of these
+// sales. The amounts of an invalidated document are below zero.
 var description = &abi.Description{
 	Name:   "dte08",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}},
@@ -102,7 +102,6 @@ func evaluate(in *abi.Input, out *abi.Output) {
 
 const ivaRate = 0
 
-// summary computes the totals of the document. sums are in cents.
 func summary(in *abi.Input, out *abi.Output, sums *[columns]int64, named int64) {
 	var all int64
 	ok := true

@@ -27,8 +27,9 @@ const (
 	faultCommission
 )
 
-// description of the accounting document of a liquidation: the administrator of cards pays an affiliate its card sales,
-// less the perceived VAT and the commission. The document's body is one object, here one line; it has no summary.
+// description describes the accounting document of a liquidation: a card company pays an affiliated shop its card
+// sales, less the perceived VAT and the commission. The document's body is one object, which is one line here; MH's
+// schema has no summary.
 var description = &abi.Description{
 	Name:   "dte09",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaPercibidoRate", Unit: "ratio"}},

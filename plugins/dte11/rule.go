@@ -21,7 +21,7 @@ const (
 // faultCarriage comes after the faults of a sale.
 const faultCarriage = sdk.FaultNothing + 1
 
-// description of the export invoice. Its VAT is 0 % (C3): prices include none.
+// description describes the export invoice. Its VAT is 0 % (C3): prices include no VAT.
 var description = &abi.Description{
 	Name: "dte11",
 	Params: []abi.Param{{Name: "fovialRate", Unit: "USD per gallon"},
@@ -37,7 +37,7 @@ var description = &abi.Description{
 			Message: "El seguro y el flete no son negativos y llevan a lo sumo dos decimales"}),
 }
 
-// columns are those of a sale; every line is taxed, at 0 %.
+// columns returns the columns of a sale. Every line is taxed, at 0 %.
 func columns() []abi.Field {
 	all := sdk.SaleColumns([]string{"D1", "C8", "C3"})
 	all[sdk.ColImpuesto].Values = all[sdk.ColImpuesto].Values[:1]

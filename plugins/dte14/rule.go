@@ -26,7 +26,7 @@ const (
 	faultPayments
 )
 
-// description of the excluded-subject invoice: the buyer issues it, and no VAT is charged.
+// description describes the excluded-subject invoice: the buyer issues it, and no VAT is charged.
 var description = &abi.Description{
 	Name:   "dte14",
 	Params: []abi.Param{{Name: "rentaRate", Unit: "ratio"}},
@@ -39,7 +39,7 @@ var description = &abi.Description{
 		{Name: "cantidad", Kind: "amount", Required: true},
 		{Name: "precioUni", Kind: "amount", Required: true},
 		{Name: "montoDescu", Kind: "amount"},
-		// Every line is a purchase, whatever the word. It is checked only so that a misspelt word is refused.
+		// tipoImpuesto changes nothing: every line is a purchase. It is an enum only to refuse a misspelt word.
 		{Name: "tipoImpuesto", Kind: "enum", Values: []string{"", "GRAVADO", "SUJETO_EXCLUIDO", "EXENTO", "NO_SUJETO"}},
 	},
 	LineOutputs: sdk.Amounts("montoDescu", "compra"),
@@ -56,7 +56,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 }
 
-// summary computes the totals of the document. total is in cents; discounts is the sum of the lines' discounts.
+// summary computes the document's totals. total is the sum of the lines, in cents; discounts is the sum of their
+// discounts.
 func summary(in *abi.Input, out *abi.Output, total, discounts int64) {
 	refuse := func(code, scalar int) {
 		out.Faults = append(out.Faults, abi.Fault{Code: code, Line: -1, Column: scalar})

@@ -9,13 +9,13 @@ import (
 const (
 	columns, outputs = 4, 2
 	colTipo          = 3 // the kind of donation, CAT-026
-	money            = 1 // the value of colTipo for money
+	money            = 1 // value of colTipo: a donation of money
 )
 
 // faultPayments comes after the faults of sdk.Priced.
 const faultPayments = sdk.FaultOverflow + 1
 
-// description of the donation voucher. The donee issues it, and nothing is sold.
+// description describes the donation voucher. The donee issues it, and nothing is sold.
 var description = &abi.Description{
 	Name:    "dte15",
 	Scalars: sdk.Amounts("resumen.pagos[].montoPago"),
@@ -37,7 +37,8 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). Only donated money is paid.
+// evaluate sums a donation: value times quantity, less depreciation (MF2 pp.51-52). The payments must add up to the
+// donated money.
 func evaluate(in *abi.Input, out *abi.Output) {
 	total, _, ok := sdk.Priced(in, out, columns, outputs)
 	if !ok {

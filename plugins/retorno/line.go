@@ -5,7 +5,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// origin holds the amounts of the whole original document, in 1e-8.
+// origin is the original document whose goods return, with its amounts in 1e-8.
 type origin struct {
 	params       []int64
 	net          int64        // 1 + the rate of VAT: the divisor that takes VAT off a price
@@ -13,10 +13,9 @@ type origin struct {
 	devuelto     [kinds]int64
 	iva, renta   withheld
 	vat          withheld // the VAT that the origin's prices include; returns share it like a withheld tax
-	invoice      bool     // a consumer invoice; else an excluded-subject invoice
+	invoice      bool     // the origin is a consumer invoice; otherwise an excluded-subject invoice
 }
 
-// readOrigin reads the scalars.
 func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 	o := &origin{params: in.Params, net: sdk.One + in.Params[ivaRate], invoice: in.Scalars[scaTipo] == 0}
 	for k := range kinds {
@@ -44,11 +43,11 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 	return o, true
 }
 
-// vatOf is the VAT of this event's taxed amount, in cents: the origin's VAT on all goods returned so far, less its VAT
-// on the goods returned before this event. Together the returns give back the charged VAT to the cent. The VAT of a
-// return must stay within a cent of lines, the sum of its own lines (MF2 p.54). With the last cent of the base it can
-// be a tenth of a cent farther away. Then vatOf changes most, the VAT of the line with the most VAT, by the excess: a
-// line has a tolerance of its own.
+// vatOf returns the VAT of this event's taxed amount, in cents: the origin's VAT on all goods returned so far, less its
+// VAT on the goods returned before this event. Together the returns give back the charged VAT to the cent. MF2 p.54
+// allows the event's VAT to differ by a cent from the sum of the lines' VAT (lines). The return of the last cent of the
+// base can exceed this by a tenth of a cent. vatOf then adds the excess to *most, the VAT of the line with the most
+// VAT: each line has a tolerance too.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -68,9 +67,10 @@ func withhold(end, rate, net int64) withheld {
 	return withheld{all, end, rate, net}
 }
 
-// upTo is the tax, in cents, on the first part of the origin, up to the amount base. The tax on any part is a
+// upTo returns the tax, in cents, on the first part of the origin, up to the amount base. The tax on any part is a
 // difference of two such values. Therefore all parts together have exactly the withheld tax, in whatever order they
-// return. From the last cent of the base on it is the whole tax: the origin's total is rounded, its lines are not.
+// return. If less than a cent is missing from the end, upTo returns the whole tax: the origin's total is rounded, its
+// lines are not.
 func (w *withheld) upTo(base int64) int64 {
 	if base >= w.end-cent {
 		return w.all
@@ -79,8 +79,8 @@ func (w *withheld) upTo(base int64) int64 {
 	return min(tax, w.all)
 }
 
-// line computes one returned line. Each of its values is the total returned of the line after this event, less the
-// total before it. Therefore any sequence of returns adds up to exactly the origin's values.
+// line computes one returned line. Each value is what was returned of the origin's line up to and including this event,
+// less what was returned before this event. Therefore any sequence of returns adds up to exactly the origin's values.
 func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column int) {
 	now, before, all := row[colCantidad], sdk.Optional(row[colDevuelta]), row[colOrigen]
 	if now <= 0 {
@@ -129,7 +129,7 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 		return kind, -1, -1
 	}
 	// Taxes of CAT-015 section 1 are outside the VAT's base: 59 is a share of the price without VAT, before the global
-	// discount, as on the invoice; the others are amounts for each unit.
+	// discount, as on the invoice; the other taxes are amounts for each unit.
 	for i, t := range [...]struct{ of, rate, by int64 }{{amount, o.params[turismoRate], o.net},
 		{all, o.params[salidaAmount], sdk.One},
 		{all, o.params[fovialRate], sdk.One}, {all, o.params[cotransRate], sdk.One}} {
@@ -168,11 +168,12 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 		amount > 0 && start > o.total[kind]+cent-amount {
 		return 0, 0, false
 	}
-	// MF2 p.54 allows a line's amount to differ by a cent.
+	// MF2 p.54 allows a line's amount to differ by a cent from its computation.
 	return kind, amount, (gross-descu-amount) <= cent && (gross-descu-amount) >= -cent
 }
 
-// share is the part of the global discount that falls on the first amounts of a kind, up to of, to 8 decimals.
+// share returns the part of the global discount that falls on the first lines of a kind, up to the amount of, to 8
+// decimals.
 func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0
@@ -181,10 +182,10 @@ func (o *origin) share(kind int, of int64) int64 {
 	return n
 }
 
-// rounded rounds the sums of the lines to cents: each is the rounded sum returned after this event, less the rounded
-// sum before it. If each event rounded its own sums, the events together could return more than the origin has. All
-// totals together stay within MH's tolerance of a cent (MF2 p.54) from the sums of this event's own lines. It is false
-// if more was returned than the origin has.
+// rounded rounds each sum of the lines to cents, as a difference: the rounded sum of all returns up to this event, less
+// the rounded sum of the earlier returns. If each event rounded its own sums, the events together could return more
+// than the origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of this event's
+// lines. It returns false if more was returned than the origin has.
 func (o *origin) rounded(sums *[kinds]int64) bool {
 	var off int64
 	for k := range sums {

@@ -32,10 +32,10 @@ const (
 const (
 	scaTipo     = 0
 	scaTotal    = 1                // the origin's total of each kind
-	scaDescu    = scaTotal + kinds // its global discount
-	scaRetenIva = scaDescu + kinds // 1 % of VAT was withheld
-	scaRenta    = scaRetenIva + 1  // 10 % of income tax was withheld
-	scaDevuelto = scaRenta + 1     // what earlier returns gave back of each kind
+	scaDescu    = scaTotal + kinds // the global discount on each kind
+	scaRetenIva = scaDescu + kinds // flag: 1 % of VAT was withheld
+	scaRenta    = scaRetenIva + 1  // flag: 10 % of income tax was withheld
+	scaDevuelto = scaRenta + 1     // the amount of each kind that earlier returns gave back
 	scaIva      = scaDevuelto + kinds
 )
 
@@ -83,8 +83,8 @@ const cent = sdk.One / 100
 // tributos of CAT-015 section 1 that a consumer invoice may name.
 var tributos = []string{"59", "71", "D1", "C8"}
 
-// description of the return event. Everything but cantidad comes from the origin; a line's amounts are the origin's
-// before its global discount.
+// description describes the return event. Every input except cantidad comes from the origin; the amounts of a line do
+// not include the origin's global discount.
 var description = &abi.Description{
 	Name: "retorno",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
@@ -107,8 +107,8 @@ var description = &abi.Description{
 		{Name: "ventaNoSujOrigen", Kind: "amount"}, {Name: "ventaExentaOrigen", Kind: "amount"},
 		{Name: "ventaGravadaOrigen", Kind: "amount"}, {Name: "compraOrigen", Kind: "amount"},
 		{Name: "noGravadoOrigen", Kind: "amount"},
-		// The sum of the same amount over the preceding lines of the origin. With it, a tax or discount on the whole
-		// origin is divided among the lines without a cent too many.
+		// The sum of the same amount over the preceding lines of the origin. It serves to divide a tax or discount on
+		// the whole origin among its lines exactly.
 		{Name: "acumuladoOrigen", Kind: "amount"},
 		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},
@@ -165,7 +165,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
 			return
 		}
-		// No overflow: each is a part of the line's amount, and the amounts add up.
+		// No overflow: each value is a part of the line's amount, and the sum of the amounts does not overflow.
 		iva += result[outIva]
 		if result[outIva] > *most {
 			most = &result[outIva]
@@ -209,7 +209,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		operation, rete, renta, noGravado, max(0, pay), 0, vat, min(0, pay))
 }
 
-// add is a+b; the result ok is false if ok was false or the sum overflows.
+// add returns a+b, and false if ok is false or the sum overflows.
 func add(ok bool, a, b int64) (int64, bool) {
 	sum, fits := sdk.Add(a, b)
 	return sum, ok && fits

@@ -6,32 +6,32 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Layout describes how a rule reads lines: its numbers of columns and outputs, and how it gets a tax base from a price.
+// Layout describes how a rule reads and writes lines: the number of columns and outputs, and the taxes.
 type Layout struct {
 	Columns, Outputs int
 	// TaxBit maps bit i of ColTributos to an index of Taxes.
 	TaxBit []int
 	// Net is One when prices are without VAT, One plus the VAT's rate when they include it.
 	Net int64
-	// Default is the set of taxes that every taxed line bears: 20 on 03 to 06, C3 on an export; none on 01.
+	// Default is the set of taxes that every taxed line bears: 20 on types 03 to 06, C3 on an export; empty on 01.
 	Default int64
 	// Levies are further taxes of this rule, in addition to Taxes.
 	Levies []Levy
-	// NoDiscounts is for documents without global discounts, whose scalars have none.
+	// NoDiscounts means that the document has no global discounts, and the rule no scalars for them.
 	NoDiscounts bool
 }
 
-// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once a document.
+// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once per document.
 type Levy struct {
 	Tax      int   // index in the description's Taxes, len(Taxes) or more and below MaxTaxes
 	Of       int   // column of the line: ColCantidad for a levy on each unit; OfAmount: the line's amount
 	Rate, By int64 // in 1e-8; By is One, or Layout.Net for a share of the price without VAT
 }
 
-// OfAmount is a levy on the amount of a line, after its discount.
+// OfAmount, as the Of of a Levy, is the amount of the line, after its discount.
 const OfAmount = -1
 
-// Zeroed returns n zeros, in the memory of lines if it is large enough: out.Lines before it is computed.
+// Zeroed returns n zeros, in the memory of lines if that is large enough. Rules use it for out.Lines.
 func Zeroed(lines []int64, n int) []int64 {
 	lines = slices.Grow(lines[:0], n)[:n]
 	clear(lines)
@@ -41,9 +41,10 @@ func Zeroed(lines []int64, n int) []int64 {
 // Lines computes every line of a sale and its totals. If there are faults, it appends them to out.Faults and returns
 // false.
 //
-// The loop determines the cost of a rule: in each turn and at each taken branch a guest checks its limit. Therefore the
-// loop itself computes only plain lines, as almost all are: taxed, cantidad × precioUni − montoDescu (MF2 p.45: the
-// discount is the whole line's), of an ordinary size. It leaves every other line to odd.
+// The loop determines the cost of a rule, because a guest checks its fuel in each turn and at each taken branch.
+// Therefore the loop itself computes only plain lines, which almost all lines are: taxed, of an ordinary size, with the
+// amount cantidad × precioUni − montoDescu (MF2 p.45: the discount is for the whole line). odd computes every other
+// line.
 func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	out.Lines = Zeroed(out.Lines, in.N*l.Outputs)
 	rows, results := in.Lines, out.Lines
@@ -67,15 +68,15 @@ func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 		s.sold |= amount
 		s.sums[Gravado] += amount
 		s.descu += descu
-		if uint64(s.sums[Gravado]) > Max || uint64(s.descu) > Max { // neither term is negative
+		if uint64(s.sums[Gravado]) > Max || uint64(s.descu) > Max { // both sums are 0 or more
 			return s.overflows(out, i)
 		}
 	}
 	return len(out.Faults) == 0 && s.total(l, in, out)
 }
 
-// odd computes a line that is not plain: exempt, with taxes or charges of its own, very large, or wrong. It returns
-// false if the totals overflow.
+// odd computes a line that is not plain: exempt, with its own taxes or charges, very large, or wrong. It returns false
+// if the totals overflow.
 //
 //go:noinline
 func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, out *abi.Output,
@@ -127,7 +128,7 @@ func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int6
 	return sum, off, len(out.Faults) == 0
 }
 
-// priced is quantity × price − less (MF2 p.45: the discount is the whole line's), or a fault with its column.
+// priced returns quantity × price − less, the discount of the whole line (MF2 p.45); or a fault with its column.
 func priced(quantity, price, less int64) (amount int64, fault, column int) {
 	switch {
 	case quantity <= 0:
@@ -145,7 +146,7 @@ func priced(quantity, price, less int64) (amount int64, fault, column int) {
 	return gross - less, -1, -1
 }
 
-// lineAmount is cantidad × precioUni − montoDescu, or a fault with its column.
+// lineAmount returns cantidad × precioUni − montoDescu, or a fault with its column.
 func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 	quantity, descu := row[ColCantidad], Optional(row[ColDescuento])
 	if quantity > 0 && row[ColPrecio] >= 0 && ((row[ColCodTributo] != 0) != (row[ColTipoItem] == 4) ||
@@ -164,7 +165,8 @@ func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 	return amount, -1, -1
 }
 
-// taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, and names them on the line.
+// taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, to the totals, and lists them in
+// the line's outputs.
 func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, amount int64,
 	r *Rates) (fault, column int) {
 	var named int64
@@ -203,8 +205,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults are the taxes that a taxed line bears without naming them. An export bears no VAT, and a line that is a tax
-// bears no other tax (MF2 pp.32-34).
+// defaults returns the taxes that a taxed line bears without naming them. An export bears no VAT, and a line that is a
+// tax bears no other tax (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:
@@ -235,7 +237,7 @@ func (s *Sale) overflows(out *abi.Output, line int) bool {
 	return false
 }
 
-// Optional returns an amount that may be absent; 0 if it is.
+// Optional returns n, or 0 if n is absent.
 func Optional(n int64) int64 {
 	if n == abi.Absent {
 		return 0

@@ -8,13 +8,14 @@ import (
 const (
 	// One is 1.00 in the unit of every amount, 1e-8.
 	One = 100_000_000
-	// Max is the largest amount, in 1e-8: 92,000,000,000.00. The limit of int64 is not far beyond.
+	// Max is the largest amount, in 1e-8: 92,000,000,000.00. The limit of int64 is slightly higher.
 	Max = 92_000_000_000 * One
 	// Cent is 0.01.
 	Cent = One / 100
 )
 
-// MulDiv is a×b÷c with c > 0, half away from zero, through 128 bits; ok is false when the result is beyond Max.
+// MulDiv returns a×b÷c with c > 0, rounded half away from zero, computed in 128 bits. ok is false when the result is
+// beyond Max.
 func MulDiv(a, b, c int64) (result int64, ok bool) {
 	x, y, d := magnitude(a), magnitude(b), uint64(c)
 	if !fits(x, y) && b%Cent == 0 && c%Cent == 0 { // as in most rates: reduce the fraction
@@ -38,7 +39,7 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 // fits reports whether x×y is below 2⁶³.
 func fits(x, y uint64) bool { return bits.LeadingZeros64(x)+bits.LeadingZeros64(y) > 64 }
 
-// wide is x×y÷d, half-up. It is a function of its own, because 128 bits take a hundred instructions in WebAssembly, and
+// wide returns x×y÷d, rounded half up. It is not inlined: 128 bits take a hundred instructions in WebAssembly, and
 // their division is a loop.
 //
 //go:noinline
@@ -52,8 +53,9 @@ func wide(x, y, d uint64) (quotient uint64, ok bool) {
 	return quotient, true
 }
 
-// Shares sets the output to of every line to a×b÷c, where a is the output from, to 8 decimals half away from zero. It
-// returns the sum. b÷c is at most one: if the sum of from does not exceed Max, no result does.
+// Shares sets an output of every line (at the index to) to another output (at the index from) × b÷c, to 8 decimals,
+// rounded half away from zero. It returns the sum. b÷c must be at most one: then no result exceeds Max if the sum of
+// the inputs does not.
 func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	most := uint64(math.MaxInt64-c) / uint64(b|1) // the most that one machine word can multiply
 	for at := 0; at < len(lines); at += outputs {
@@ -68,8 +70,8 @@ func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	return sum
 }
 
-// Cents is a×b÷c rounded to cents, half away from zero. It rounds once; a result of MulDiv would be rounded a second
-// time. c is at most 9e12 (90,000.00).
+// Cents returns a×b÷c, rounded once, to cents, half away from zero. Rounding the result of MulDiv would round twice. c
+// must be at most 9e12 (90,000.00).
 func Cents(a, b, c int64) (int64, bool) {
 	n, ok := MulDiv(a, b, c*Cent)
 	if !ok || n > Max/Cent || n < -Max/Cent {
@@ -78,7 +80,8 @@ func Cents(a, b, c int64) (int64, bool) {
 	return n * Cent, true
 }
 
-// LessPart is a − b×p÷q rounded once, to cents, half away from zero. a and b are not negative, and p is below q.
+// LessPart returns a − b×p÷q, rounded once, to cents, half away from zero. a and b must not be negative, and p must be
+// below q.
 func LessPart(a, b, p, q int64) int64 {
 	if b == 0 {
 		return Round2(a)
@@ -99,7 +102,8 @@ func magnitude(a int64) uint64 {
 	return uint64(a)
 }
 
-// Times is a×b of two amounts, to 8 decimals half away from zero; ok is false when it is beyond Max.
+// Times returns the product of two amounts, to 8 decimals, rounded half away from zero; ok is false when the product is
+// beyond Max.
 func Times(a, b int64) (product int64, ok bool) {
 	if n, ok := times(a, b); ok {
 		return n, true
@@ -107,8 +111,9 @@ func Times(a, b int64) (product int64, ok bool) {
 	return MulDiv(a, b, One)
 }
 
-// times is Times for amounts whose product is well below Max: of (ah+al)×(bh+bl), with whole numbers ah and bh, only
-// al×bl needs rounding, and 64 bits suffice. ok is false for any other amounts, also for negative amounts.
+// times is a quick Times for amounts whose product is well below Max. With a = ah+al and b = bh+bl, where ah and bh are
+// whole numbers, only al×bl needs rounding, and 64 bits suffice. ok is false for any other amounts, also for negative
+// amounts.
 func times(a, b int64) (product int64, ok bool) {
 	x, y := uint64(a), uint64(b)
 	ah, bh := x/One, y/One
@@ -128,7 +133,7 @@ func Round2(a int64) int64 {
 	return (a + half) / Cent * Cent
 }
 
-// Add is a+b; ok is false when the sum is beyond Max.
+// Add returns a+b; ok is false when the sum is beyond Max.
 func Add(a, b int64) (sum int64, ok bool) {
 	sum = a + b
 	if (sum > a) != (b > 0) && b != 0 {

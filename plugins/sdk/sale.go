@@ -6,7 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Columns that every sale with items takes, in this order; a rule may add its own after them.
+// Columns of every sale with items, in this order; a rule may add other columns after them.
 const (
 	ColCantidad = iota
 	ColPrecio
@@ -26,7 +26,7 @@ const (
 	NoSujeto
 )
 
-// Amounts describes inputs or outputs of the kind amount; none is required.
+// Amounts describes optional inputs, or outputs, of the kind amount.
 func Amounts(names ...string) []abi.Field {
 	fields := make([]abi.Field, len(names))
 	for i, name := range names {
@@ -50,7 +50,7 @@ func SaleColumns(tributos []string) []abi.Field {
 	}
 }
 
-// Scalars that every sale takes, in this order.
+// Scalars of every sale, in this order.
 const (
 	ScaRetencion = iota
 	ScaDescuGravada
@@ -128,7 +128,7 @@ func SaleFaults() []abi.FaultText {
 	}
 }
 
-// Line outputs of a sale, in this order; a rule may add its own after them.
+// Line outputs of a sale, in this order; a rule may add other outputs after them.
 const (
 	OutNoSuj = iota
 	OutExenta
@@ -145,7 +145,7 @@ func SaleOutputs() []abi.Field {
 		abi.Field{Name: "tributos", Kind: "set"})
 }
 
-// SaleSummary names the amounts of a sale's summary, and a rule's own after them: see Sale.Append.
+// SaleSummary returns the names of the amounts in a sale's summary, followed by the rule's own; see Sale.Append.
 func SaleSummary(own ...string) []string {
 	return append([]string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta",
 		"descuGravada", "porcentajeDescuento", "totalDescu", "subTotal"}, own...)
@@ -166,14 +166,14 @@ const (
 	TaxExport
 )
 
-// ExportTaxes are Taxes and the 0 % of an export (C3), which only an export and a remission bear (MF2 p.32).
+// ExportTaxes are Taxes and C3, the VAT of 0 % that only exports and remission notes may have (MF2 p.32).
 var ExportTaxes = append(slices.Clone(Taxes), "C3")
 
-// MaxTaxes is how many taxes a rule may have: those of Taxes, and levies of its own.
+// MaxTaxes is how many taxes a rule may have, its own levies included.
 const MaxTaxes = 16
 
-// Rates are the uniform rates of the taxes of section 1, in 1e-8.
+// Rates are the rates of the taxes of CAT-015 section 1, in 1e-8.
 type Rates struct{ Turismo, Salida, Fovial, Cotrans int64 }
 
-// RatesOf reads the rates from the first four of a rule's params.
+// RatesOf reads the rates from the first four items of params.
 func RatesOf(params []int64) *Rates { return &Rates{params[0], params[1], params[2], params[3]} }

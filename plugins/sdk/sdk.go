@@ -17,8 +17,8 @@ import (
 )
 
 // Evaluate computes one document. The slices of out are empty at first. Evaluate appends a row of outputs for each
-// line, every summary amount and the taxes that apply; or it appends faults, and then the amounts do not count. in and
-// out are valid only during the call, and nothing may be kept between calls.
+// line, every summary amount and the taxes that apply. If it appends faults instead, the amounts do not count. in and
+// out are valid only during the call, and a rule must keep nothing between calls.
 type Evaluate func(in *abi.Input, out *abi.Output)
 
 var (
@@ -28,7 +28,7 @@ var (
 	warnings    []bool
 )
 
-// Register names the rule of this module; call it once, from init.
+// Register sets the rule of this module; call it once, from init.
 func Register(d *abi.Description, e Evaluate) {
 	description, width, evaluate = JSON(d), len(d.LineOutputs), e
 	for _, f := range d.Faults {
@@ -36,8 +36,8 @@ func Register(d *abi.Description, e Evaluate) {
 	}
 }
 
-// answer runs the rule on an input of length bytes, overwrites the input with the answer and returns the answer's
-// length; -1 if the input is malformed.
+// answer runs the rule on the first length bytes of message, overwrites them with the answer and returns the answer's
+// length in bytes; -1 if the input is malformed.
 func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	if !read(message, length, in) {
 		return -1
@@ -53,11 +53,11 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	return write(message, out, width)
 }
 
-// A message is a header of four words, then integers (ABI.md). The buffer is a slice of integers: in's slices point
-// into it, and nothing is decoded.
+// A message is a header of four words, then integers (ABI.md). The buffer is a slice of integers; the slices of an
+// Input point into it, and nothing is decoded.
 const headerWords = 4
 
-// read makes in's slices point into a message of length bytes. It returns false if the message is malformed.
+// read makes the slices of in point into a message of length bytes. It returns false if the message is malformed.
 func read(message []int64, length int, in *abi.Input) bool {
 	if length < 8*headerWords || length > 8*len(message) || message[0] != abi.Magic|abi.Version<<32 {
 		return false

@@ -17,10 +17,9 @@ type Sale struct {
 	Named                                 int64           // set of the taxes that lines name
 
 	sums        [3]int64 // of the lines, by ColImpuesto
-	descu, sold int64    // sum of the lines' discounts; not zero if a line has an amount
+	descu, sold int64    // descu: sum of the lines' discounts; sold: not zero if a line has an amount
 }
 
-// total rounds the sums of the lines and applies the global discounts.
 func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	if s.NoGravado != 0 && s.sold == 0 {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultNothing, Line: -1, Column: -1})
@@ -75,15 +74,16 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 			out.Faults = append(out.Faults, abi.Fault{Code: FaultCents, Line: -1, Column: ScaDescuGravada + i})
 		}
 	}
-	// No overflow: each is at most its total, and the totals add up.
+	// No overflow: each discount is at most its total, and the sum of the totals does not overflow.
 	return s.DescuGravada + s.DescuExenta + s.DescuNoSuj, len(out.Faults) == 0
 }
 
-// small reports whether any sum of twelve of the amounts fits. amounts is their bitwise or; none is negative.
+// small reports whether the sum of any twelve amounts fits an int64. It gets the bitwise or of the amounts, which must
+// not be negative.
 func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 
-// Close adds taxes, perception and retention to the subtotal, in cents: pay is totalPagar, but may be below zero. A
-// rule may change Taxes before Close, for a levy with a minimum or with a free quantity.
+// Close adds taxes, perception and retention to the subtotal, in cents. pay is totalPagar, except that it may be below
+// zero. A rule may change Taxes before Close, for a levy with a minimum or with a free quantity.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
 	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
@@ -110,7 +110,7 @@ func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok b
 	return taxes, pay, ok
 }
 
-// Payments refuses payments with amounts that do not add up to the amount to pay.
+// Payments adds a fault and returns false if the payments do not add up to the amount to pay.
 func Payments(in *abi.Input, out *abi.Output, pay int64) bool {
 	if sum := in.Scalars[ScaPagos]; sum != abi.Absent && sum != pay {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultPayments, Line: -1, Column: ScaPagos})
@@ -127,7 +127,7 @@ func (s *Sale) Append(out *abi.Output, own ...int64) {
 	s.AppendTaxes(out)
 }
 
-// AppendTaxes lists the taxes that lines named, with their amounts.
+// AppendTaxes appends to out the taxes that lines name, with their amounts.
 func (s *Sale) AppendTaxes(out *abi.Output) {
 	for named := uint64(s.Named); named != 0; named &= named - 1 {
 		i := bits.TrailingZeros64(named)

@@ -14,7 +14,7 @@ const (
 	Version = 1
 	// Magic begins every message: "DTE1" read as little endian.
 	Magic = 0x31455444
-	// Absent is the value of an optional input that the facts do not have.
+	// Absent is the value of an optional input that is missing in the facts.
 	Absent = math.MinInt64
 	// MaxLines is the most lines of a document (SC8: cuerpoDocumento maxItems 2000).
 	MaxLines = 2000
@@ -22,7 +22,7 @@ const (
 	MaxFaults = 50
 	// MaxWide is the most params, scalars, columns, line outputs, summary fields or taxes.
 	MaxWide = 256
-	// MaxSet is the most values of a set: bits of a mask that stays positive.
+	// MaxSet is the most values of a set: each value is a bit of a mask that stays positive.
 	MaxSet = 62
 
 	// Header is the length of a message's header, in bytes.
@@ -34,8 +34,8 @@ const (
 // The name of a scalar is the path of a fact ("resumen.condicionOperacion"); the name of a column is a member of a line
 // ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values; absent
 // is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 if the fact exists). A
-// scalar's path with "[]" is the sum over a list. Kinds of line outputs: "amount", and "set" (bit i is Taxes[i] of the
-// Description).
+// scalar whose path contains "[]" is a sum over a list. Kinds of line outputs: "amount", and "set" (bit i is Taxes[i]
+// of the Description).
 type Field struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`
@@ -49,7 +49,8 @@ type Param struct {
 	Unit string `json:"unit"` // for people: "ratio", "USD", "USD per gallon"
 }
 
-// FaultText is a stable code, never reused, and its message for people. A warning does not refuse the document.
+// FaultText is a fault's stable code, never reused, and its message for people. A document with only warnings is
+// accepted.
 type FaultText struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -82,7 +83,7 @@ type Tax struct {
 }
 
 // Fault is a fault of the facts. Code indexes the Description's Faults. Column indexes Columns if Line is 0 or more,
-// otherwise Scalars; -1 means none.
+// otherwise Scalars. A Line or Column of -1 means that the fault has none.
 type Fault struct{ Code, Line, Column int }
 
 // Output is the module's answer: Lines is row-major, with one row for each line of the input.
@@ -92,7 +93,7 @@ type Output struct {
 	Faults         []Fault
 }
 
-// AppendInput encodes in.
+// AppendInput appends the encoded input to dst.
 func AppendInput(dst []byte, in *Input) []byte {
 	columns := 0
 	if in.N > 0 {

@@ -28,7 +28,7 @@ const (
 	moduleName = "module.wasm"
 )
 
-// Bundle is a bundle with verified digests and the only permitted form.
+// Bundle is a bundle in the one permitted form, with verified digests.
 type Bundle struct {
 	Manifest Manifest
 	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle, regardless of its signers
@@ -37,7 +37,7 @@ type Bundle struct {
 	Signers []string
 
 	payload []byte // the manifest in its signed form
-	signed  string // the JWS around it, as Envelope.Text writes it
+	signed  string // the JWS that contains payload, as Envelope.Text writes it
 	packed  []file // the parts in compressed form, as they were read; nil after Forget
 }
 
@@ -65,11 +65,11 @@ func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }
 
-// Pack writes a bundle in the only form in which it is stored: with a new envelope, and the parts still compressed as
-// they were read, because compressing takes most of the time. It fails after Forget.
+// Pack writes a bundle in the form in which it is stored: with the signed manifest, and the parts compressed as they
+// were read, because compressing again would take most of the time. It fails after Forget.
 func (b *Bundle) Pack() ([]byte, error) {
 	if b.packed == nil {
-		return nil, errors.New("packing a bundle whose parts were let go of")
+		return nil, errors.New("packing a bundle after Forget")
 	}
 	return packAround(b.signed, b.packed)
 }
@@ -77,7 +77,7 @@ func (b *Bundle) Pack() ([]byte, error) {
 // Forget releases the compressed parts.
 func (b *Bundle) Forget() { b.packed = nil }
 
-// read opens a bundle. trust decides by payload, digest and signatures whether read continues.
+// read opens a bundle. It calls trust when payload, digest and signatures are known, and the parts are not read yet.
 func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	files, err := unpack(data)
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *Bundle) Cases() []string {
 	})
 }
 
-// Different returns the number of the bundle's golden cases; copies count once.
+// Different returns the number of different golden cases of the bundle.
 func (b *Bundle) Different() int {
 	sums := make(map[string]bool)
 	for _, name := range b.Cases() {
@@ -151,8 +151,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases compares the number of different golden cases of a bundle with the number in the bundle that it
-// replaces. A lower number is an error: removed cases no longer prove anything.
+// CompareCases compares cases, the number of different golden cases of a bundle, with the number in the bundle before,
+// which it replaces. A lower number is an error: removed cases no longer prove anything.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {
@@ -162,13 +162,11 @@ func CompareCases(cases int, before *Bundle) (string, error) {
 	return fmt.Sprintf("%d golden cases, %d before", cases, n), nil
 }
 
-// sum returns the SHA-256 of data, in hex.
 func sum(data []byte) string {
 	s := sha256.Sum256(data)
 	return hex.EncodeToString(s[:])
 }
 
-// complete checks that a bundle has the parts of its kind.
 func (b *Bundle) complete() error {
 	needs := map[string][]string{"document": {moduleName, "schema.json", "overlay.json"}, "event": {"schema.json",
 		"overlay.json"}, "catalogue": {"catalogues.json"}}

@@ -21,15 +21,15 @@ const Extension = ".dterule"
 // Manifest is the signed description of a bundle. In a source folder it is the file manifest.json, without Parts.
 type Manifest struct {
 	Name    string `json:"name"`
-	Version string `json:"version"` // three numbers: "2.0.3"
+	Version string `json:"version"` // three numbers, like "2.0.3"
 	Kind    string `json:"kind"`    // document, event or catalogue
-	// Document is the type of CAT-002 that the rule computes, "01".
+	// Document is the type of document that the rule computes, a code of CAT-002 such as "01".
 	Document string `json:"document"`
-	// Schema is the generation: identificacion.version.
+	// Schema is the generation of MH's schema: the value of identificacion.version.
 	Schema int `json:"schema,omitempty"`
 	// ABI is the version of the module's interface, 0 without a module.
 	ABI int `json:"abi,omitempty"`
-	// Validity is the time in which the rule is in force, by ambiente of CAT-001.
+	// Validity maps each ambiente (CAT-001) to the time in which the rule is in force.
 	Validity map[string]Window `json:"validity"`
 	Params   []Param           `json:"params"`
 	// Fuel is the most fuel of one call of the module, in units of package fuel; 0: the host's default.
@@ -74,7 +74,7 @@ const (
 	dateUntil = `validity."00".until (tests) and validity."01".until (production)`
 )
 
-// manifestForm: a manifest without parameters is written with null.
+// manifestForm permits null for params: a manifest without parameters is written so.
 var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Null: "params",
 	Meant: map[string]string{"from": dateFrom, "valid_from": dateFrom, "date": dateFrom, "ambiente": dateFrom,
 		"until": dateUntil, "valid_until": dateUntil}}
@@ -147,7 +147,6 @@ func (m *Manifest) faults(add add) {
 	}
 }
 
-// decimalForm is the form of a parameter's value.
 var decimalForm = regexp.MustCompile(`^[0-9]{1,40}(\.[0-9]{1,8})?$`)
 
 // Fixed returns the value in units of 1e-8.

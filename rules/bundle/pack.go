@@ -43,7 +43,7 @@ func unpack(data []byte) ([]file, error) {
 	files := make([]file, len(archive.File))
 	for i, f := range archive.File {
 		if i > 1 && f.Name <= archive.File[i-1].Name {
-			return nil, fmt.Errorf("%w: %q stands behind %q: the parts are sorted by name, and each is there once",
+			return nil, fmt.Errorf("%w: %q stands behind %q: the parts must be sorted by name, without duplicates",
 				ErrFormat, f.Name, archive.File[i-1].Name)
 		}
 		r, err := f.OpenRaw()
@@ -96,7 +96,6 @@ func pack(signed string, parts map[string][]byte) ([]byte, error) {
 	return packAround(signed, files)
 }
 
-// packAround writes the archive of a signature and already compressed parts.
 func packAround(signed string, parts []file) (data []byte, err error) {
 	envelope, err := compress(signature, []byte(signed))
 	if err == nil {
@@ -108,7 +107,6 @@ func packAround(signed string, parts []file) (data []byte, err error) {
 	return data, nil
 }
 
-// compress returns a compressed entry.
 func compress(name string, data []byte) (file, error) {
 	var raw bytes.Buffer
 	w, err := flate.NewWriter(&raw, flate.DefaultCompression)
@@ -121,10 +119,8 @@ func compress(name string, data []byte) (file, error) {
 	return file{name: name, crc: crc32.ChecksumIEEE(data), size: uint64(len(data)), raw: raw.Bytes()}, err
 }
 
-// written is the date of every entry.
 var written = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// assemble writes compressed entries into an archive.
 func assemble(files []file) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
@@ -149,7 +145,7 @@ func assemble(files []file) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// plainName reports whether a part's name is a path inside the bundle that all systems and terminals show alike.
+// plainName reports whether a part's name is a path inside the bundle that every system and terminal shows alike.
 func plainName(name string) bool {
 	return name != signature && len(name) <= 255 && utf8.ValidString(name) && fs.ValidPath(name) &&
 		!strings.Contains(name, `\`) &&

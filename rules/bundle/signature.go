@@ -19,18 +19,19 @@ type (
 	Signer = signed.Signer
 )
 
-// faults are the errors for which a signed manifest is refused.
+// faults maps the faults of a signed file to this package's errors.
 var faults = signed.Faults{Format: ErrFormat, TooLarge: ErrTooLarge, Signature: ErrSignature}
 
 // Keys are the public keys that an appliance pins, and how many different keys must have signed a bundle: at least one.
-// To rotate: pin the new key in addition to the old key everywhere, sign with both (Cosign), then unpin the old key.
+// To replace a key, pin the new key everywhere in addition to the old key, sign with both (Cosign), then unpin the old
+// key.
 type Keys struct {
 	Pinned    []Key
 	Threshold int
 }
 
-// Check returns the faults of a set of pinned keys. It is called at the start. Therefore a slip in the configuration is
-// noticed before the first bundle that these keys cannot verify.
+// Check returns the faults of a set of pinned keys. Call it at the start: otherwise a slip in the configuration stays
+// unnoticed until the keys cannot verify a bundle.
 func (k Keys) Check() error {
 	var faults []error
 	different := 0
@@ -94,7 +95,7 @@ func (k Keys) try(b *Bundle) ([]signed.Found, error) {
 	return signed.Signatures(b.signed, b.payload, different)
 }
 
-// missing describes the signatures of a bundle that too few pinned keys have signed.
+// missing explains why the signatures of a bundle do not suffice.
 func (k Keys) missing(found []signed.Found, signers []string) string {
 	text := fmt.Sprintf("%d of the %d pinned keys have signed", len(signers), len(k.Pinned))
 	if len(signers) > 0 {
@@ -142,7 +143,7 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	return pack(merged, b.Parts)
 }
 
-// merge returns one envelope with the signatures of two envelopes of the same payload.
+// merge returns an envelope with the signatures of two envelopes that have the same payload.
 func merge(first, second string) (string, error) {
 	a, _, err := signed.ParseEnvelope(signature, []byte(first), faults)
 	if err != nil {

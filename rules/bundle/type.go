@@ -31,14 +31,15 @@ var TypeParts = []string{typePart, formPart, viewPart}
 // Type is a bundle's description of a document type: its properties, a till's request, and the printed version.
 type Type struct {
 	Document   string `json:"-"`    // CAT-002, from the manifest
-	Name       string `json:"name"` // in the API. Stored documents are listed by this name: it never changes
+	Name       string `json:"name"` // in the API. It never changes, because stored documents are listed by this name
 	Es         string `json:"es"`
 	En         string `json:"en"`
 	Path       string `json:"path"`       // POST /dte/<path>
 	Operation  string `json:"operation"`  // operationId of the contract
-	Permission string `json:"permission"` // required for issuing; "": the permission of its origin
-	Effect     Effect `json:"effect"`     // on its origin. It never changes
-	// Origins are the types that a document of this type is issued against.
+	Permission string `json:"permission"` // required for issuing; "": the permission for issuing its origin
+	Effect     Effect `json:"effect"`     // of a document on its origin; it never changes
+	// Origins are the types of document that a document of this type may refer to, such as the sale that a note
+	// corrects.
 	Origins []string `json:"origins,omitempty"`
 	// Creditable defines what notes may deduct from a document of this type. It lists, for each amount of
 	// CreditableNames, the members of resumen that add up to it, with "-" before a subtracted member.
@@ -49,7 +50,7 @@ type Type struct {
 	// how many documents MH must seal before it authorises an issuer
 	Tests int `json:"tests,omitempty"`
 	// Closing is how a day's closing counts a document without an effect: as a sale (default if a payment is due), a
-	// purchase or a withholding; "": not at all.
+	// purchase or a withholding; "": the closing does not count it.
 	Closing string `json:"closing,omitempty"`
 	// Contingency is false for a type that MH does not accept in contingency (MF2 p.18).
 	Contingency *bool `json:"contingency,omitempty"`
@@ -86,31 +87,31 @@ const (
 	TakesBack Effect = "takes back" // reduces the quantities: a return
 )
 
-// CreditableNames are the amounts that notes change, in the order of their counters, by the rule's own names. MH
-// compares them one by one ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
+// CreditableNames are the amounts that notes change, by their names in resumen and in the order of their counters. MH
+// compares each amount ("[resumen.totalGravada] MONTO ES MAYOR AL DOCUMENTO RELACIONADO").
 var CreditableNames = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 
 // Invalidation defines until when a document may be invalidated, and how.
 type Invalidation struct {
-	Months        int    `json:"months,omitempty"`      // from the seal
-	BusinessDay   int    `json:"businessDay,omitempty"` // business day of the month after the seal
-	SameDate      bool   `json:"sameDate,omitempty"`    // fecEmi of the event is that of the document
+	Months        int    `json:"months,omitempty"`      // counted from the seal
+	BusinessDay   int    `json:"businessDay,omitempty"` // last permitted business day of the month after the seal
+	SameDate      bool   `json:"sameDate,omitempty"`    // the event must have the document's fecEmi
 	NoReplacement bool   `json:"noReplacement,omitempty"`
 	Source        string `json:"source"`
 }
 
-// Form describes a till's request: its members, and the fact that each becomes.
+// Form describes a till's request: its members, and the fact that each member becomes.
 type Form struct {
 	About string `json:"about"` // English
 	Es    string `json:"es"`    // the same in Spanish
-	// Pays: a payment is due, cash by default (SPEC 2.7).
+	// Pays means that a payment is due, cash by default (SPEC 2.7).
 	Pays bool `json:"pays"`
-	// Either lists pairs of names for one value. One of the two is required; both may come if they are equal.
+	// Either lists pairs of names for one value. One of the two is required; both may be present with equal values.
 	Either [][]string `json:"either"`
 	// Origin is the member that names the origin by its code. Related is an object that may name the origin instead.
 	Origin  string `json:"origin"`
 	Related string `json:"related"`
-	// ReceptorError: a missing required member of the receptor has its own error code (SPEC section 7).
+	// ReceptorError gives a missing required member of the receptor its own error code (SPEC section 7).
 	ReceptorError bool                       `json:"receptorError"`
 	Does          []string                   `json:"does"` // names from Behaviours
 	Members       []Member                   `json:"members"`
@@ -122,57 +123,58 @@ type Member struct {
 	Name      string          `json:"name"`
 	Use       string          `json:"use"`   // a name from Groups
 	Shape     string          `json:"shape"` // a name from Shapes, default text
-	Due       []string        `json:"due"`   // of a group: its required members
-	Extra     []Member        `json:"extra"` // of a group: more members; of sale and items: more members of each item
+	Due       []string        `json:"due"`   // for a group: its required members
+	Extra     []Member        `json:"extra"` // for a group: more members; for sale and items: more members of each item
 	Required  bool            `json:"required"`
 	Min       json.Number     `json:"min"`
 	Max       json.Number     `json:"max"`
 	Above     bool            `json:"above"` // Min is exclusive
 	Default   json.RawMessage `json:"default"`
 	To        string          `json:"to"`
-	Label     string          `json:"label"` // of an entry of the appendix
+	Label     string          `json:"label"` // the label of the appendix entry
 	Members   []Member        `json:"members"`
 	Limit     int             `json:"limit"` // most items of a list
 	Numbered  bool            `json:"numbered"`
 	Person    bool            `json:"person"` // an object that holds a person's identity numbers
 	Blank     bool            `json:"blank"`  // a blank text counts as no text
 	Lines     bool            `json:"lines"`  // a text that may have several lines
-	Equals    string          `json:"equals"` // the only value that it may have
+	Equals    string          `json:"equals"` // the member's only permitted value
 	Catalogue string          `json:"catalogue"`
 	Format    string          `json:"format"`
 	About     string          `json:"about"`     // English
 	Es        string          `json:"es"`        // the same in Spanish
 	Component string          `json:"component"` // name of the member's schema in the contract
-	// Layout lists the members of an object that MH's layouts require in addition to Due, before DTE 2.0 and since.
+	// Layout lists the members of an object that MH requires in addition to Due, in the layouts before DTE 2.0 and
+	// since DTE 2.0.
 	Layout struct {
 		Before []string `json:"before"`
 		Since  []string `json:"since"`
 	} `json:"layout"`
 }
 
-// Names that a form may use: the shapes of a member, the API's groups of members for all types, and behaviours that are
-// programmed in Go.
+// Names that a form may use: the shapes of a member, the groups of members that the API has for all types, and
+// behaviours that are programmed in Go.
 var (
 	Shapes = []string{"text", "number", "integer", "flag", "object", "list", "texts"}
 	Groups = []string{"sale", "items", "discounts", "retention", "consumer", "taxpayer", "address", "observaciones",
 		"appendix"}
-	// ofItems are the members of every item, and the facts that they become.
+	// ofItems are the members of every item, and the facts made from them.
 	ofItems = []string{"numItem", "descripcion", "cantidad", "precioUnitario", "precioUni", "codigo", "montoDescu",
 		"tipoImpuesto", "uniMedida", "tipoItem", "tributos", "codTributo", "noGravado"}
 	nameless   = []string{"sale", "items", "discounts", "retention", "observaciones", "appendix"}
 	Behaviours = []string{"withholding"}
 )
 
-// Targets of a member that are not facts at the root.
+// Values of Member.To other than the path of a fact.
 const (
-	ToNone     = "none"     // read by the gateway itself
+	ToNone     = "none"     // no fact: the gateway itself reads the member
 	ToAppendix = "apendice" // an entry of the appendix, under Label
 	ToPayments = "resumen.pagos"
 	ToSummary  = "resumen."
 	ToLine     = "line." // member of the only line, in types with one object as body
 )
 
-// View is what is printed for a type in addition to the common fields of all types.
+// View lists what the printed version of a type shows in addition to the fields that all types have.
 type View struct {
 	Party struct {
 		Paths   []string `json:"paths"`
@@ -190,7 +192,7 @@ type ViewField struct {
 	Label     string `json:"label"`
 	Catalogue string `json:"catalogue,omitempty"`
 	In        string `json:"in"`
-	// As is "count" for a number of things; any other number is money.
+	// As is "count" if the number counts things; otherwise the number is money.
 	As string `json:"as,omitempty"`
 }
 
@@ -212,7 +214,7 @@ var (
 	documentNumber = regexp.MustCompile(`^[0-9]{2}$`)
 )
 
-// ParseType reads the parts that describe a type; nil if the bundle has none of these parts. Every error names the
+// ParseType reads the parts that describe a type. It returns nil if the bundle has no such part. Every error names the
 // part, line, column and path.
 func ParseType(document string, parts map[string][]byte) (*Type, error) {
 	have := 0
@@ -238,17 +240,16 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 	return t, err
 }
 
-// add notes a fault at a path.
 type add func(path, format string, args ...any)
 
 // mostOfLabel is the length of a label or a name, in letters: it fits on a printed line.
 const mostOfLabel = 60
 
-// text notes a label or a name that people cannot read.
+// text notes a fault if people cannot read a label or name.
 func (add add) text(path, text string) {
 	switch {
 	case strings.TrimSpace(text) == "":
-		add(path, "is missing: people see it")
+		add(path, "is missing: it is shown to people")
 	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
 		add(path, "%q has unprintable characters", text)
 	case utf8.RuneCountInString(text) > mostOfLabel:
@@ -441,7 +442,7 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 		for i := range list {
 			to := cmp.Or(list[i].To, list[i].Name)
 			if slices.Contains(nameless, m.Use) && slices.Contains(ofItems, to) {
-				add(fmt.Sprintf("%s.%s[%d]", path, name, i), "every item has its %s", to)
+				add(fmt.Sprintf("%s.%s[%d]", path, name, i), "every item already has a member %s", to)
 			}
 			list[i].faults(fmt.Sprintf("%s.%s[%d]", path, name, i), false, inner, add)
 		}
@@ -481,10 +482,9 @@ func (v *View) faults(add add) {
 // neverChanges are the members of type.json by which documents are stored, counted, credited and permitted.
 var neverChanges = []string{"name", "effect", "path", "permission", "creditable", "closing"}
 
-// change is a member of type.json that differs from the earlier description.
+// change is a member of type.json that differs from its value in the earlier description.
 type change struct{ name, is, was string }
 
-// changes compares two descriptions of a type.
 func (t *Type) changes(before *Type) (list []change) {
 	is, was := reflect.ValueOf(*t), reflect.ValueOf(*before)
 	for i := range is.NumField() {
@@ -502,16 +502,16 @@ func (t *Type) changes(before *Type) (list []change) {
 func (t *Type) Contradicts(before *Type) error {
 	for _, c := range t.changes(before) {
 		if slices.Contains(neverChanges, c.name) {
-			return fmt.Errorf("%w: %s: %s: %s, and the type %s has been %s here: it never changes", ErrFormat, typePart,
-				c.name, c.is, t.Document, c.was)
+			return fmt.Errorf("%w: %s: %s is %s, but the type %s already has %s here, which never changes", ErrFormat,
+				typePart, c.name, c.is, t.Document, c.was)
 		}
 	}
 	return nil
 }
 
-// Succeeds returns what a type changes of its earlier description. It is an error if stored documents would be counted
-// or credited otherwise, or could be invalidated for a shorter time. A law that shortens the time sets it in the bundle
-// of the event.
+// Succeeds returns how a type differs from its earlier description. It returns an error if stored documents would be
+// counted or credited differently, or could be invalidated for a shorter time. A law that shortens this time must be
+// set in the bundle of the event.
 func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 	if err := t.Contradicts(before); err != nil {
 		return nil, err
@@ -537,6 +537,7 @@ func (b *Bundle) SucceedsType(before *Bundle) (changed []string, err error) {
 	return is.Succeeds(was)
 }
 
-// least and most return the days that a window lasts: a business day is counted from the end of the seal's month.
+// least and most return how many days a document can be invalidated. Business days are counted from the end of the
+// month of the seal.
 func (v *Invalidation) least() int { return v.Months*28 + v.BusinessDay }
 func (v *Invalidation) most() int  { return v.Months*31 + min(v.BusinessDay, 1)*31 + v.BusinessDay*2 }

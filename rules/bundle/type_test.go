@@ -38,7 +38,7 @@ func TestParseType(t *testing.T) {
 		{"form.json", `"shape": "integer"`, `"shape": "whole"`, "shape: \"whole\" is not one of"},
 		{"form.json", `{"use": "sale"}`, `{"use": "sales"}`, "use: \"sales\" is not one of"},
 		{"form.json", `{"use": "sale"}`, `{"use": "sale", "extra": [{"name": "precio", "to": "precioUni"}]}`,
-			"extra[0]: every item has its precioUni"},
+			"extra[0]: every item already has a member precioUni"},
 		{"form.json", `"shape": "number", "min": 0, "to": "resumen.seguro"`, `"min": 0, "to": "resumen.seguro"`,
 			"min, max and above belong to a number"},
 		{"view.json", `"paths": ["receptor"]`, `"paths": []`, "party: names where"},

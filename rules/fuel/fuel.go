@@ -5,12 +5,12 @@
 // its region, and calls the host if the result is below zero. The host ends the call, or sets the global and lets the
 // module continue. Therefore a budget may be granted in slices, which do not change the module's result or its use of
 // fuel, and no module runs long without calling its host. A region is the code between one header and the headers
-// inside it. Control only flows forward through a region, so each of its instructions runs at most once a passage. The
-// price is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as several
-// (see instruction.price): calls by their parameters and results, a merge of control flow by the locals that a compiler
-// must move there, divisions, calls that leave the module. The price of copying or filling memory depends on the
-// length, the price of growing it on the new size. The price covers a region's whole length, not the path taken, so a
-// guest with long loops uses more units than it executes: declare a budget from measured use (see bundle.Manifest),
+// inside it. Control only flows forward through a region, so each of its instructions runs at most once per passage.
+// The price is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as
+// several (see instruction.price): calls by their parameters and results, a merge of control flow by the locals that a
+// compiler must move there, divisions, calls that leave the module. The price of copying or filling memory depends on
+// the length, the price of growing it on the new size. The price covers a region's whole length, not the path taken, so
+// a guest with long loops uses more units than it executes: declare a budget from measured use (see bundle.Manifest),
 // never from a guess.
 //
 // Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an
@@ -74,9 +74,9 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 }
 
 // Prices in instructions. They are measured: if the guest's memory is in the processor's caches, no instruction takes
-// longer than 1.5 ns for each instruction of its price. Therefore a unit takes at most 100 ns (see TestMeter_Worst). A
-// guest that waits at each step for memory outside the caches takes up to 3.5 µs a unit. Such a price would make honest
-// loops fifty times as expensive; instead the host ends such a guest by time.
+// longer than 1.5 ns times its price. Therefore a unit takes at most 100 ns (see TestMeter_Worst). A guest that waits
+// at each step for memory outside the caches takes up to 3.5 µs a unit. Such a price would make honest loops fifty
+// times as expensive; instead the host ends such a guest by time.
 const (
 	crossing   = 512 // a call that leaves the module, ref.func, a growth of memory apart from its size
 	indirect   = 16  // a call through a table
@@ -89,7 +89,7 @@ const (
 	forking    = 1   // added to the price 1 of a branch, for moves between registers
 )
 
-// shape is how many operands an instruction without an index pops and pushes, and its price.
+// shape describes an instruction without an index: how many operands it pops and pushes, and its price.
 type shape struct{ pop, push, price int8 }
 
 // plain lists the instructions without an index: they have at most the two numbers of a memory access. All other

@@ -168,7 +168,6 @@ func (m *module) blockType(r *reader) (params, results int) {
 	return s.params, s.results
 }
 
-// typeOf returns the type of a function.
 func (m *module) typeOf(r *reader, f int) int {
 	if f >= len(m.functions) {
 		r.fail("it calls function %d of %d", f, len(m.functions))
@@ -187,7 +186,6 @@ func (m *module) calls(r *reader, i *instruction, t int) {
 	i.price += passing * max(0, i.pop+i.push-freeValues)
 }
 
-// prefixed reads the rest of an instruction that begins with 0xfc.
 func (m *module) prefixed(r *reader, i *instruction) {
 	sub := r.u32()
 	i.op = prefixed<<8 | sub&0xff
@@ -213,7 +211,6 @@ func (r *reader) zero() {
 	}
 }
 
-// code meters every function of the code section.
 func (m *module) code(body []byte) ([]byte, error) {
 	r := &reader{b: body}
 	n := r.items("functions", maxFunctions)
@@ -243,7 +240,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at an offset, in place of instead bytes.
+// insertion is code that metering puts into a function at the offset at. It replaces as many bytes there as instead
+// says.
 type insertion struct {
 	at, instead int
 	kind        int
@@ -309,7 +307,6 @@ func (m *module) write(f *scan) []byte {
 	return append(w.out, body[at:]...)
 }
 
-// writer writes a metered function.
 type writer struct {
 	f    *scan
 	out  []byte
@@ -317,7 +314,6 @@ type writer struct {
 	left int // local that holds the stack left for the called functions
 }
 
-// locals writes the function's own locals and the locals that metering needs.
 func (w *writer) locals() {
 	groups := w.f.groups
 	var more []byte
@@ -370,7 +366,7 @@ func (w *writer) insert(i insertion) {
 	}
 }
 
-// charge subtracts a price from the fuel. frame: also compute the stack left after the function's frame.
+// charge subtracts a price from the fuel. If frame is set, it also computes the stack left after the function's frame.
 func (w *writer) charge(price int64, frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	w.out = append(appendS64(append(w.out, opI64Const), price), opI64Sub)
@@ -383,7 +379,7 @@ func (w *writer) charge(price int64, frame bool) {
 	w.check(frame)
 }
 
-// check calls the host if the fuel, or the stack, is negative.
+// check calls the host if the fuel is negative or, if frame is set, the stack.
 func (w *writer) check(frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	if frame {

@@ -25,7 +25,7 @@ const (
 	dataCountSection
 )
 
-// sequence lists the sections in their order.
+// sequence lists the sections in the order in which a module has them.
 var sequence = [...]int{typeSection, importSection, functionSection, tableSection, memorySection, globalSection,
 	exportSection, startSection, elementSection, dataCountSection, codeSection, dataSection}
 
@@ -34,7 +34,7 @@ type section struct {
 	body []byte
 }
 
-// signature is how many parameters and results functions of a type have.
+// signature is the number of parameters and the number of results of a function type.
 type signature struct{ params, results int }
 
 // module is the part of a module that metering needs.
@@ -81,7 +81,6 @@ func parse(wasm []byte) (*module, error) {
 	return m, r.err
 }
 
-// encode writes the metered module.
 func (m *module) encode(start int64) ([]byte, error) {
 	content := make(map[int][]byte)
 	for _, s := range m.sections {
@@ -146,7 +145,6 @@ func (m *module) appendImport(content map[int][]byte) {
 	content[importSection] = appendU32(append(imports, kindFunction), t)
 }
 
-// shifted returns the index of a function in the metered module.
 func (m *module) shifted(f int) int {
 	if f >= m.imported {
 		f++
@@ -180,7 +178,6 @@ func (m *module) appendExports(body []byte) []byte {
 	return out
 }
 
-// shiftElements returns the element section with the new indexes of the functions.
 func (m *module) shiftElements(body []byte) []byte {
 	r := &reader{b: body}
 	segments := r.u32()
@@ -331,7 +328,6 @@ func (m *module) starts(r *reader) error {
 	return nil
 }
 
-// dataCount reads the number of segments of the memory.
 func dataCount(r *reader) error {
 	r.u32()
 	return nil

@@ -69,8 +69,8 @@ func (f *scan) open(i instruction, region int) {
 	}
 }
 
-// touched and written return the locals that an open block names and sets, one bit each. around counts the blocks from
-// the innermost outwards.
+// touched returns the locals that an open block uses, written the locals that it sets, one bit for each local. The
+// parameter around counts the open blocks from the innermost outwards.
 func (f *scan) touched(around int) []uint64 {
 	at := 2 * f.words * (len(f.blocks) - 1 - around)
 	return f.sets[at:][:f.words]
@@ -83,7 +83,6 @@ func (f *scan) written(around int) []uint64 {
 
 func (f *scan) inner() *block { return &f.blocks[len(f.blocks)-1] }
 
-// run reads to the function's end.
 func (f *scan) run() error {
 	for len(f.blocks) > 0 && f.r.err == nil {
 		at := f.r.at
@@ -227,7 +226,6 @@ func (f *scan) end() {
 	f.sets = f.sets[:len(f.sets)-2*f.words]
 }
 
-// parent returns the block around the innermost block, or the function itself.
 func (f *scan) parent() *block { return &f.blocks[max(0, len(f.blocks)-2)] }
 
 // merge adds the cost of a label with several ways into it: moved and considered count the values at each way.
@@ -256,7 +254,7 @@ func (f *scan) frame() int {
 // metering, and the address of the memory. Most are never used, but need room until the function is compiled.
 func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }
 
-// reader walks a part of a module. Its first fault sticks; everything read after the fault is zero.
+// reader walks a part of a module. It keeps its first fault; after a fault it reads zeros.
 type reader struct {
 	b      []byte
 	at     int
@@ -306,7 +304,7 @@ func (r *reader) u32() int {
 	return 0
 }
 
-// signed reads a signed LEB128 of at most bits bits.
+// signed reads a signed LEB128 number; bits limits its size.
 func (r *reader) signed(bits int) (n int64) {
 	for shift := 0; ; shift += 7 {
 		if shift >= bits {
@@ -342,7 +340,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// items reads a count, and fails if the count exceeds most. An error calls the items by the noun what.
+// items reads a count, and fails if the count exceeds most. The error calls the items by the text of what.
 func (r *reader) items(what string, most int) int {
 	n := r.count()
 	if n > most {
@@ -352,7 +350,6 @@ func (r *reader) items(what string, most int) int {
 	return n
 }
 
-// values skips a vector of value types and returns its length.
 func (r *reader) values(what string, most int) int {
 	n := r.items(what, most)
 	r.bytes(n)

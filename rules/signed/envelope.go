@@ -17,8 +17,8 @@ const (
 	MaxSignatures = 16
 )
 
-// Envelope is a signed document: the JSON serialization of a JWS, flattened with one signature, general with several
-// (RFC 7515 §7.2). Every signature is Ed25519.
+// Envelope is a signed document: a JWS in JSON (RFC 7515 §7.2), in the flattened form if it has one signature, in the
+// general form if it has several. Every signature is Ed25519.
 type Envelope struct {
 	Payload    string      `json:"payload"`
 	Signatures []Signature `json:"signatures,omitempty"`
@@ -45,9 +45,9 @@ type Signer struct {
 	Private ed25519.PrivateKey
 }
 
-// Faults are the errors for which an envelope is refused.
+// Faults are the caller's errors, which an error about an envelope wraps.
 type Faults struct {
-	Format    error // the envelope does not have the form
+	Format    error // the envelope is malformed
 	TooLarge  error
 	Signature error // the envelope has the right form, but none of its signatures can count
 }
@@ -58,10 +58,10 @@ type protected struct {
 	KeyID     string `json:"kid"`
 }
 
-// ParseEnvelope reads a signed document and returns it with its payload. It verifies nothing. No other code reads this
-// form; therefore admitting and reopening a document give the same content. It refuses whatever Form.Parse refuses, and
-// non-canonical base64url. It accepts any white space and member order; Text writes only one form. name is the file's
-// name, for error messages.
+// ParseEnvelope reads a signed document and returns it with its payload. It does not verify signatures. No other code
+// reads envelopes: every reader of a document sees the same content. It refuses what Form.Parse refuses, and
+// non-canonical base64url. It accepts any white space and member order, although Text writes one form only. Error
+// messages call the file by name.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
@@ -112,7 +112,7 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	return e, payload, err
 }
 
-// Text writes an envelope in the one form in which this package writes envelopes.
+// Text encodes an envelope; the same envelope always gives the same text.
 func (e *Envelope) Text() (string, error) {
 	one := *e
 	if len(one.Signatures) == 1 {
@@ -128,12 +128,12 @@ func (e *Envelope) Text() (string, error) {
 // Found is a signature of an envelope. Its name proves nothing: the signer chose it.
 type Found struct {
 	Named string // the name that the signature gives its key
-	Fits  bool   // a tried key made the signature: the key called Key
+	Fits  bool   // one of the given keys made the signature: its ID is Key
 	Key   string
 }
 
-// Signatures tries keys on an envelope with this payload. It returns first the signatures that a key has made, in the
-// order of the keys, then the others.
+// Signatures finds which keys made the signatures of an envelope with this payload. It returns first the signatures
+// that fit a key, in the order of the keys, then the other signatures.
 func Signatures(text string, payload []byte, keys []Key) (found []Found, err error) {
 	jws, err := jose.ParseSignedJSON(text, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {

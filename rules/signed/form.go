@@ -1,5 +1,5 @@
-// Package signed reads and writes the documents that this house signs: JSON inside a JWS (RFC 7515), each in one form
-// only, so that two readers agree on the content. Rule bundles and the orders of a chain have this form.
+// Package signed reads and writes signed JSON documents inside a JWS (RFC 7515). It is strict, because all readers must
+// see the same content. Rule bundles and the orders of a chain to its boxes are such documents.
 package signed
 
 import (
@@ -22,9 +22,9 @@ import (
 type Form struct {
 	Name  string // of the file: errors begin with this name
 	Wrong error  // every fault wraps this error
-	// Null is a path that may be null; empty: none.
+	// Null is the one path whose value may be null; empty: no value may be null.
 	Null string
-	// Meant maps names that people expect, but the document does not have, to the place of the meant value.
+	// Meant maps member names that people try, and that the document does not have, to the right place of the value.
 	Meant map[string]string
 }
 
@@ -50,7 +50,7 @@ func (f Form) Parse(b []byte, into any) (Places, error) {
 	return at, nil
 }
 
-// positions returns the Places of a document of a type, and makes Parse's checks of form.
+// positions returns the Places of a document of type t, and does the checks of Parse.
 func (f Form) positions(b []byte, t reflect.Type) (Places, error) {
 	w := walker{form: f, b: b, d: json.NewDecoder(bytes.NewReader(b)), at: make(Places)}
 	if !utf8.Valid(b) {
@@ -79,7 +79,7 @@ type walker struct {
 	at   Places
 }
 
-// value reads the value at path, which must have type t; nil: the form has no such value.
+// value reads the value at path, which must have type t. A nil t means that the form has no value there.
 func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {
@@ -122,7 +122,7 @@ func (w *walker) object(path string, t reflect.Type) error {
 			return err
 		}
 		name, _ := token.(string)
-		// Two members must not have the same path: a name may contain a dot only if its member has no members below.
+		// Two members must not have the same path: a member's name may contain a dot only if its value is a text.
 		free := t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
 		if name == "" || !free && strings.ContainsAny(name, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, name))
@@ -138,7 +138,6 @@ func (w *walker) object(path string, t reflect.Type) error {
 	return nil
 }
 
-// below returns the type of a member, or of an item of a list; nil if the form has no such member.
 func below(t reflect.Type, name string) reflect.Type {
 	switch kind := t.Kind(); {
 	case t == anything:
@@ -187,7 +186,6 @@ func (w *walker) hint(path, name string, t reflect.Type) string {
 	return "; the nearest that there is: " + cmp.Or(w.form.Meant[names[i]], join(path, names[i]))
 }
 
-// next returns the offset at which the next token begins.
 func (w *walker) next() int {
 	at := int(w.d.InputOffset())
 	for at < len(w.b) && strings.IndexByte(" \t\r\n,:", w.b[at]) >= 0 {
@@ -200,7 +198,7 @@ func (w *walker) fault(at int, text string) error {
 	return fmt.Errorf("%w: %s:%s: %s", w.form.Wrong, w.form.Name, Position(w.b, at), text)
 }
 
-// Nearest returns the offset of the value at path, or of the object from which it is missing.
+// Nearest returns the offset of the value at path, or of the object in which the value is missing.
 func (p Places) Nearest(path string) int {
 	for path != "" {
 		if at, ok := p[path]; ok {
@@ -211,7 +209,7 @@ func (p Places) Nearest(path string) int {
 	return p[""]
 }
 
-// Position writes an offset as people count it: line:column, from 1, in bytes.
+// Position returns an offset as line:column, both from 1; columns are counted in bytes.
 func Position(b []byte, offset int) string {
 	before := b[:min(max(offset, 0), len(b))]
 	return fmt.Sprintf("%d:%d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))

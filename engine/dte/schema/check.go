@@ -17,8 +17,8 @@ const (
 	fail
 )
 
-// check judges the slot at si, which belongs to the field at fi, by a rule. Unless r is quiet it reports every breach
-// as a fault; when quiet it stops at the first.
+// check checks the value in the slot at si, which belongs to the field at fi, by the rule x. It reports every breach as
+// a fault. If r is quiet, it reports nothing and stops at the first breach.
 func (r *run) check(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
 	if s.kind == kindPending {
@@ -251,7 +251,7 @@ func (r *run) ask(x *schema, fi int, si int32) verdict {
 	return v
 }
 
-// checkCodes looks every code of the document up in its catalogue.
+// checkCodes looks up every code at and below a slot in its catalogue.
 func (r *run) checkCodes(fi int, si int32) {
 	f := &r.filler.fields[fi]
 	s := r.slots[si]
@@ -274,7 +274,7 @@ func (r *run) checkCodes(fi int, si int32) {
 	}
 }
 
-// checkCode looks one code up. Siblings begin at the given slot and field.
+// checkCode looks up one code. siblingSlot and siblingField are the first slot and field of its object.
 func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 	f := &r.filler.fields[fi]
 	var code [64]byte
@@ -302,10 +302,9 @@ func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 	}
 }
 
-// full reports whether enough faults are known.
 func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-// report adds a fault, unless r is quiet. With once, it adds no second fault to a place.
+// report adds a fault, unless r is quiet. If once is set and the place already has a fault, report adds nothing.
 func (r *run) report(f dte.Fault, once bool) verdict {
 	if r.quiet == 0 && !r.full() && !(once && slices.ContainsFunc(r.faults,
 		func(have dte.Fault) bool { return have.Path == f.Path })) {
@@ -314,11 +313,11 @@ func (r *run) report(f dte.Fault, once bool) verdict {
 	return fail
 }
 
-// unsaid is the cause of a condition that no sentence describes.
+// unsaid is the cause of a breach whose condition has no description.
 const unsaid = "-"
 
-// breach reports that the slot at si breaks the rule, unless r is quiet. A fault that depends on another value has the
-// code CONDITION, and is dropped if the place already has a plain fault.
+// breach reports that the slot at si breaks the rule x, unless r is quiet. A fault that depends on another value has
+// the code CONDITION; it is dropped if the place already has a fault.
 func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
@@ -328,7 +327,7 @@ func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	return r.report(f, r.cause != "")
 }
 
-// fault returns the fault for a broken rule at the field, with its cause if there is one. The caller sets the path.
+// fault returns the fault for a broken rule x at the field; cause may be "". The caller sets the path.
 func (f *field) fault(x *schema, code string, s *slot, cause string) dte.Fault {
 	told := dte.Fault{Code: code, Message: x.message(f.document, code, s)}
 	if cause != "" {
@@ -340,7 +339,8 @@ func (f *field) fault(x *schema, code string, s *slot, cause string) dte.Fault {
 	return told
 }
 
-// breachNumber reports that a number is not an Amount. The layout checks every number before any condition does.
+// breachNumber reports that a number is not an Amount. Conditions need not report it, because the layout checks every
+// number too.
 func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet > 0 || r.cause != "" {
 		return fail

@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// field is one place of the document. All fields are in one slice, breadth first. Therefore the members of an object
-// are neighbours, and a position identifies a member.
+// field is one place of the document. All fields are in one slice, breadth first: the members of an object are
+// consecutive, and a position identifies a member.
 type field struct {
 	name     string
 	key      []byte // `"name":`
@@ -29,18 +29,18 @@ type field struct {
 	signed   bool // the file says that the amount may be below 0
 	at       int  // its index
 
-	first    int // where its members, or its item, begin
+	first    int // index of its first member, or of its item
 	members  int // how many members the layout has
 	shadows  int // further members that only conditions name; they follow the members and are never written
 	item     bool
-	arrays   int // how many "[]" are above it
+	arrays   int // number of "[]" in its path
 	rule     *schema
 	list     *dte.CodeList
-	parent   int  // field of the neighbour whose code precedes "/" in list; -1 none
+	parent   int  // field of the neighbour whose code precedes "/" in list; -1: no neighbour
 	codeList bool // this place, or a place below it, has a list
 }
 
-// source is the first source of a field's value.
+// source says where a field's value comes from first.
 type source uint8
 
 const (
@@ -50,24 +50,23 @@ const (
 	sourceTaxes
 )
 
-// from is the overlay's source of a value.
 type from struct {
 	fact   []step
-	amount int       // summary output, -1 none
-	words  int       // summary output, -1 none
-	value  dte.Value // constant; absent: none
+	amount int       // index of a summary output; -1: not set
+	words  int       // index of a summary output; -1: not set
+	value  dte.Value // constant; absent: not set
 	form   string    // form of the fact's text; "": unchanged
 	when   []step    // path of a fact: the form applies if its text equals is; nil: always
 	is     string
 }
 
 const (
-	linesName   = "cuerpoDocumento" // MH's names, in every type and generation that has amounts
+	linesName   = "cuerpoDocumento" // MH's names, the same in every type and generation that has amounts
 	summaryName = "resumen"
 	maxArrays   = 4 // nesting of lists; MH's deepest is two
 )
 
-// shape gathers the whole schema of one place: its layout and the conditions on it.
+// shape is the whole schema of one place: its layout and its conditions.
 type shape struct {
 	name     string
 	base     *schema // nil for a place that only conditions name
@@ -77,7 +76,7 @@ type shape struct {
 	field    int
 }
 
-// newShape builds the shape of a place and of all places below it. subs are the conditions on it.
+// newShape builds the shape of a place and of all places below it. base is the layout, subs are the conditions.
 func newShape(name string, base *schema, subs []*schema, required bool) *shape {
 	s := &shape{name: name, base: base, required: required}
 	own := cmp.Or(base, new(schema))
@@ -85,7 +84,7 @@ func newShape(name string, base *schema, subs []*schema, required bool) *shape {
 	for _, sub := range subs {
 		all = append(append(all, sub), sub.conditions()...)
 	}
-	var names []string // of the members, those of the layout first
+	var names []string // names of the members, first the members of the layout
 	var items []*schema
 	layout, below := make(map[string]*schema), make(map[string][]*schema)
 	add := func(name string, subs ...*schema) {
@@ -144,7 +143,7 @@ type compiler struct {
 	cat     *dte.Catalogues
 }
 
-// layout numbers the fields breadth first and fills them in.
+// layout makes the fields of all shapes, breadth first.
 func (c *compiler) layout(root *shape) error {
 	c.fields = []field{{types: root.base.types, parent: -1}}
 	queue := []*shape{root}
@@ -225,7 +224,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	switch {
 	case f.source == sourceLine && f.set && f.types&typeArray == 0, f.source != sourceFacts && !f.set &&
 		f.types&typeNumber == 0:
-		return fmt.Errorf("schema of %s: the module's answer is of another type", f.document)
+		return fmt.Errorf("schema of %s: the module's output has another type", f.document)
 	case c.overlay.taxes != nil && c.overlay.taxes.path == f.document:
 		f.source = sourceTaxes
 	}
@@ -256,7 +255,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	return nil
 }
 
-// lineMember returns the name of a member of a line. The body of a document of one line is an object.
+// lineMember returns the name of a member of a line. In a document of one line the body is an object, not a list.
 func lineMember(document string) (name string, ok bool) {
 	return strings.CutPrefix(strings.Replace(document, linesName+"[].", linesName+".", 1), linesName+".")
 }
@@ -279,7 +278,7 @@ func (c *compiler) layoutIndex(document string) int {
 	return slices.IndexFunc(c.fields, func(f field) bool { return f.document == document && f.types != 0 })
 }
 
-// connect checks that every overlay entry met a field, and binds codes and taxes.
+// connect checks that every overlay entry has a field, and binds codes and taxes.
 func (c *compiler) connect() error {
 	o := c.overlay
 	for _, e := range o.from {
@@ -359,7 +358,7 @@ func position(fields []field, f *field, name string) int {
 	return -1
 }
 
-// giveRules assigns the layout's schemas to the field at and to all fields below it.
+// giveRules assigns the layout's schema s to the field with the index at, and the schemas below s to the fields below.
 func (c *compiler) giveRules(s *schema, at int) {
 	f := &c.fields[at]
 	f.rule = s
@@ -371,7 +370,7 @@ func (c *compiler) giveRules(s *schema, at int) {
 	}
 }
 
-// attach connects a schema, and with it the schemas of all conditions, with the fields at its place and below.
+// attach connects the schema s, and all its conditions, with the field with the index at and the fields below it.
 func (c *compiler) attach(s *schema, at int) {
 	f := &c.fields[at]
 	s.documents = c.cat.List("CAT-002")

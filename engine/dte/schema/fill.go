@@ -18,21 +18,22 @@ type run struct {
 	computed *Computed
 	// The resolved document: the values of all fields, including the schema's constants and the module's answer
 	slots []slot
-	order []int32 // scratch memory of the function repeated
+	order []int32 // scratch memory of the method repeated
 	words [256]byte
-	forms []byte // texts that the overlay's forms made
+	forms []byte // texts that fillForm made
 
 	faults        []dte.Fault
 	limit         int              // largest number of faults
 	index         [maxArrays]int32 // current index of each "[]" above the current place
 	leavePayments bool             // see FillOptions
-	quiet         int              // above 0 inside a condition that is only evaluated, not enforced
-	cause         string           // inside then or else: why the schema is enforced
+	quiet         int              // above 0 while a condition is evaluated but not enforced
+	cause         string           // inside then or else: why this schema applies
 
 	contradiction dte.Fault // fault of the bundle; Code is "" if there is none
 }
 
-// fill resolves the field at fi into the slot at si. fact is the value under the same path, nil if there is no value.
+// fill determines the value of the field at fi and stores it in the slot at si. fact is the fact under the same path,
+// nil if there is no fact.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
@@ -51,7 +52,7 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFact resolves a field by a fact.
+// fillFact stores a fact, which may be nil, in the slot at si.
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
@@ -74,7 +75,7 @@ func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// leaveEmpty makes a slot without a value null if the schema requires the member and allows null; otherwise absent.
+// leaveEmpty makes a slot null if the schema requires the member and allows null; otherwise absent.
 func (r *run) leaveEmpty(f *field, si int32) {
 	r.slots[si] = slot{}
 	if f.required && f.types&typeNull != 0 {
@@ -135,7 +136,8 @@ func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFrom applies the overlay's source. It returns a fact, or sets the slot, or does neither.
+// fillFrom applies the overlay's source. It returns a fact for fillFact, or sets the slot; if the source has no value,
+// it does neither.
 func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {
@@ -156,14 +158,14 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 		s.amount(r.computed.Summary[f.from.amount])
 	default:
 		b := dte.AppendWords(r.words[:0], dte.Amount(r.computed.Summary[f.from.words]))
-		// The bytes in r live as long as the slot, and nothing overwrites them before.
+		// The bytes are in r, as the slot is, and nothing overwrites them before the slot is used.
 		s.string(unsafe.String(&b[0], len(b)))
 	}
 	return nil
 }
 
-// fillForm writes a text in the overlay's form. It returns false if the form does not apply or does not fit: the schema
-// then checks the unchanged text.
+// fillForm stores a text in the overlay's form. It returns false if the form does not apply or does not fit: then the
+// caller uses the unchanged text, and the schema checks it.
 func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
 		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {
@@ -226,7 +228,7 @@ func (r *run) fillSet(si int32, mask uint64) {
 	s.kind, s.first, s.count = dte.KindArray, first, int32(len(r.slots))-first
 }
 
-// fillTaxes writes the summary's taxes, null if there are none.
+// fillTaxes writes the summary's taxes, null if there are no taxes.
 func (r *run) fillTaxes(f *field, si int32) {
 	taxes := r.computed.Taxes
 	if len(taxes) == 0 {
@@ -259,14 +261,14 @@ func (r *run) fillTaxes(f *field, si int32) {
 // check that depends on the value is made.
 const kindPending dte.Kind = 0xff
 
-// slot is one value of the resolved document. Slots mirror the fields: the members of an object, absent ones included,
-// are side by side in the order of its fields, so that a condition finds a member by its position.
+// slot is one value of the document. Slots are in the order of the fields: the members of an object, also absent
+// members, are consecutive, and a condition finds a member by its position.
 type slot struct {
 	kind  dte.Kind
-	exact bool // of a number: num holds its exact value
+	exact bool // for a number: num is its exact value
 	num   dte.Amount
 	text  string
-	first int32 // of the children
+	first int32 // index of the first child
 	count int32 // items of a list
 }
 
@@ -274,7 +276,7 @@ func (s *slot) amount(a int64) { s.kind, s.exact, s.num = dte.KindNumber, true, 
 
 func (s *slot) string(text string) { s.kind, s.text = dte.KindString, text }
 
-// scalar copies a value without children. A misplaced list or object keeps its kind, which is enough to refuse it.
+// scalar copies a value without its children. A misplaced list or object keeps its kind, which suffices to refuse it.
 func (s *slot) scalar(v *dte.Value) {
 	s.kind, s.exact, s.num, s.text = v.Scalar()
 }
@@ -291,7 +293,6 @@ func (r *run) grow(n int) int32 {
 	return int32(first)
 }
 
-// write appends the slot at si as JSON.
 func (r *run) write(dst []byte, fi int, si int32) []byte {
 	s := &r.slots[si]
 	switch s.kind {
@@ -334,7 +335,7 @@ func (r *run) write(dst []byte, fi int, si int32) []byte {
 	return append(dst, "null"...)
 }
 
-// repeated finds the first item of a list that equals an earlier one; second is -1 if all differ.
+// repeated finds the first item of a list that equals an earlier item; second is -1 if all items differ.
 func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	r.order = slices.Grow(r.order[:0], int(count))
 	for i := range count {
@@ -351,7 +352,8 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	return earlier, second
 }
 
-// children returns the slots and fields below a slot; step is 0 if all belong to one field.
+// children returns the number of slots below a slot, and their first field. step is 1 if each slot has its own field, 0
+// if all slots belong to one field.
 func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	f := &r.filler.fields[fi]
 	switch {
@@ -363,7 +365,7 @@ func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	return 0, 0, 0
 }
 
-// compare orders the values of two slots of a field; 0: they are equal.
+// compare compares the values of two slots of a field, for sorting; 0: they are equal.
 func (r *run) compare(fi int, a, b int32) int {
 	x, y := &r.slots[a], &r.slots[b]
 	c := cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.num, y.num), cmp.Compare(x.count, y.count))

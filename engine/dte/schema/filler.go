@@ -4,8 +4,8 @@
 //
 // There is no Go struct for any document. Compile turns a schema file and our overlay into a Filler, once. Fill then
 // walks the layout in order. Each value comes from the overlay's source, the rule module's answer, the fact under the
-// same path, or the schema's constant. Fill checks the value by every keyword and writes it. Conditions look at the
-// resolved document, never at the facts.
+// same path, or the schema's constant. Fill checks the value by every keyword and writes it. Conditions are evaluated
+// on the filled document, never on the facts.
 //
 // # Overlays
 //
@@ -39,7 +39,7 @@ import (
 type Filler struct {
 	fields   []field
 	out      Outputs
-	taxNames []string // of out.Taxes
+	taxNames []string // MH's texts of out.Taxes
 	lines    int      // field of cuerpoDocumento, -1 none
 	total    string
 	amounts  arithmetic
@@ -58,9 +58,9 @@ type FillOptions struct {
 
 const defaultMaxFaults = 50
 
-// Compile compiles a schema file with its overlay, once, for a module with the outputs out. It refuses unknown
-// keywords, layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The
-// overlay may be empty.
+// Compile compiles a schema file with its overlay, for a module with the outputs out. It refuses unknown keywords,
+// layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The overlay
+// may be empty.
 func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler, error) {
 	if len(overlay) == 0 {
 		overlay = []byte("{}")
@@ -112,25 +112,26 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 	return f, nil
 }
 
-// Total returns the name of the summary field that is the document's total; "" if the overlay names none.
+// Total returns the name of the summary amount that is the document's total; "" if the overlay does not name it.
 func (f *Filler) Total() string { return f.total }
 
-// Version returns the constant of identificacion.version; 0 if the schema has none.
+// Version returns the constant of identificacion.version; 0 if the schema has no constant there.
 func (f *Filler) Version() int { return f.version }
 
 // Numbers returns how many places of a document hold its control number: 1, or 0 if the layout has no place for it.
 func (f *Filler) Numbers() int { return f.numbers }
 
 // Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the
-// schema. Otherwise it returns the faults, and nil bytes. A fault of the code Contradiction is a fault of the bundle
-// and is returned alone.
+// schema. If there are faults, it returns these, and nil bytes. A fault with the code Contradiction is a fault of the
+// bundle; then it is the only fault.
 //
-// Where the overlay names no source, a value is the module's answer for the place's name. Otherwise it comes from the
-// first of these that has it: the overlay's source, the fact under the same path, the schema's constant; if no source
-// has it, the value is null if the schema allows null and requires the member. Facts that the schema does not name are
-// used by the module only.
+// If the overlay names no source for a place and the module has an output of its name, the value is this output.
+// Otherwise the value comes from the first of these that has a value: the overlay's source, the fact under the same
+// path, the schema's constant. Without a value, the member is null if the schema requires it and allows null, otherwise
+// absent. Facts that the schema does not name are for the module only.
 //
-// Without an answer (c is nil) Fill checks the facts, but no value that depends on the module; ignore the bytes then.
+// Without an answer of the module (c is nil) Fill checks only values that do not depend on the module; ignore the
+// bytes.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
@@ -175,24 +176,24 @@ func (r *run) release() {
 	r.filler.runs.Put(r)
 }
 
-// OutputKind is the form of one answer of a rule module.
+// OutputKind is the kind of an output of a rule module.
 type OutputKind uint8
 
-// The forms of an answer.
+// The kinds of outputs.
 const (
 	OutAmount OutputKind = iota // in 1e-8
 	// Bit i means Outputs.Taxes[i]; written as the array of the codes, null if empty
 	OutSet
 )
 
-// Output names one answer per line.
+// Output is an output that the module has for each line.
 type Output struct {
-	Name string // of the member of cuerpoDocumento[]
+	Name string // name of the member of cuerpoDocumento[]
 	Kind OutputKind
 }
 
-// Outputs names the answers of a rule module. A name that the schema does not have is not written: one module serves
-// both generations of its document.
+// Outputs lists the outputs of a rule module. An output that the schema has no member for is not written, because one
+// module serves both generations of its document.
 type Outputs struct {
 	Lines   []Output // members of cuerpoDocumento[]
 	Summary []string // members of resumen, always amounts
@@ -201,11 +202,11 @@ type Outputs struct {
 
 // TaxAmount is one row of the summary's taxes.
 type TaxAmount struct {
-	Tax    int // indexes Outputs.Taxes
+	Tax    int // index in Outputs.Taxes
 	Amount dte.Amount
 }
 
-// Computed is one answer of a rule module, in the order of Outputs.
+// Computed is the answer of a rule module for one document, in the order of Outputs.
 type Computed struct {
 	N       int     // lines
 	Lines   []int64 // N rows of len(Outputs.Lines)
@@ -213,7 +214,7 @@ type Computed struct {
 	Taxes   []TaxAmount
 }
 
-// NamedOutputs returns the amounts that an overlay names. They suffice to compile a layout without running its module.
+// NamedOutputs returns the outputs that an overlay names. They suffice to compile a layout without running its module.
 func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	o, err := parseOverlay(overlay)
 	if err != nil {
@@ -232,22 +233,23 @@ func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	return out, nil
 }
 
-// Maker is the origin of a field's value.
+// Maker says who determines the value of a field.
 type Maker uint8
 
 // The makers of a field.
 const (
-	// MakerUnknown: the path does not name a single value of the document.
+	// MakerUnknown means that the path does not name a single value of the document.
 	MakerUnknown Maker = iota
-	// MakerRequest: the value is a fact, from the till, the configuration or the engine. A missing fact counts too.
+	// MakerRequest means that the value is a fact, also a missing fact: from the till, the configuration or the engine.
 	MakerRequest
-	// MakerRule: the module computed the value, the schema or the overlay set it, or the layout lacks the place.
+	// MakerRule means that the module, the schema or the overlay set the value, or that the layout lacks it.
 	MakerRule
 )
 
-// Maker returns the origin of the value at a path of a document that was filled from the facts. MH's path is names
-// joined by dots or slashes, with or without the numbers of items: "resumen.totalIva", "/cuerpoDocumento/3/ivaItem".
-// Anything after a complete path, such as the code in "resumen.tributos.codigo.D1", is ignored.
+// Maker says who determines the value at a path of a document that was filled from the facts. The path is in MH's form:
+// names joined by dots or slashes, with or without the numbers of items: "resumen.totalIva",
+// "/cuerpoDocumento/3/ivaItem". Text after a complete path, such as the code in "resumen.tributos.codigo.D1", is
+// ignored.
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	at, steps := 0, 0
 	for name := range strings.FieldsFuncSeq(path, func(r rune) bool {
@@ -293,7 +295,7 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 	return MakerRequest
 }
 
-// present reports whether facts have a value at a path, in any item of its lists.
+// present reports whether the facts have a value at a path, in at least one item of each list.
 func present(v dte.Value, steps []step) bool {
 	for i, s := range steps {
 		v = v.Get(s.name)
@@ -317,12 +319,12 @@ func present(v dte.Value, steps []step) bool {
 // Place describes a place of the layout.
 type Place struct {
 	Fact   string        // the fact at this place
-	List   *dte.CodeList // the list of its codes; nil: no list
+	List   *dte.CodeList // the code list of its values; nil: no list
 	Number bool
 }
 
-// Place returns the place that a document of the layout has at a path, such as "receptor.nombre" or
-// "cuerpoDocumento[].cantidad"; nil if it has none.
+// Place returns the place of the layout at a path of the document, such as "receptor.nombre" or
+// "cuerpoDocumento[].cantidad"; nil if the layout has no such place.
 func (f *Filler) Place(path string) *Place {
 	i := slices.IndexFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
 	if i < 0 {
@@ -331,7 +333,7 @@ func (f *Filler) Place(path string) *Place {
 	return &Place{Fact: f.fields[i].path, List: f.fields[i].list, Number: f.fields[i].types&typeNumber != 0}
 }
 
-// Takes reports whether a place of the layout is filled from a fact, or from a member of that fact.
+// Takes reports whether the layout has a place for the fact at a path, or for a member of this fact.
 func (f *Filler) Takes(path string) bool {
 	return slices.ContainsFunc(f.fields, func(x field) bool {
 		return x.types != 0 && (x.path == path || strings.HasPrefix(x.path, path+".") ||

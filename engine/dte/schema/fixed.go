@@ -8,7 +8,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// A signature does not make a bundle right: it may be wrong or forged. This file defines what no bundle may change:
+// A signed bundle may still be wrong, or forged with a stolen key. This file defines what no bundle may change:
 //
 //   - At load: every place outside lines and totals (issuer, receiver, identification and so on) must be filled from
 //     the fact of its own name. A bundle can neither fix such a value nor take it from another source.
@@ -17,25 +17,25 @@ import (
 //   - At every fill of a rule's answer: the till's amounts of a line and its global discounts have a place and
 //     keep their values. Lines add up to totals, and totals to the amount to be paid, by the box's own sums (sums.go).
 //
-// A breach is the bundle's fault and never the till's: Fill returns it alone, under the code Contradiction.
+// A breach is a fault of the bundle, never of the till: Fill returns it as the only fault, with the code Contradiction.
 
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// heldRoots lists the parts of a document that a new generation may rename. The bundle then names the part by a root
-// that does not occur in facts: the receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first,
-// identificacion, has no other name.
+// heldRoots lists the parts of a document that a generation may rename to a name that does not occur in facts: the
+// receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first part, identificacion, cannot be
+// renamed.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
-// roles maps MH's names for the issuer and the other party. A part with such a name holds only that party.
+// roles maps MH's names for parts that describe the issuer or the other party to the party.
 var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "receptor": "receptor",
 	"sujetoExcluido": "receptor", "donante": "receptor"}
 
 // Issuer reports whether a part of a document describes the issuer, under one of MH's names.
 func Issuer(root string) bool { return roles[root] == "emisor" }
 
-// Said reports whether only a till may give the fact of this name: an amount, a quantity, or somebody's identity.
+// Said reports whether a fact of this name must not be set by a form: it is an amount, a quantity or an identity.
 func Said(name string) bool { return Priced(name) || slices.Contains(identity, name) }
 
 // Priced reports whether a fact of this name determines the amount of a line.
@@ -90,7 +90,7 @@ func factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
-// checkHeld refuses an overlay's source for a place that must have its own fact. own is the path of that fact.
+// checkHeld refuses an overlay's source for a place that must have its own fact; own is the path of this fact.
 func (e *entry) checkHeld(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	switch {
@@ -108,7 +108,7 @@ func (e *entry) checkHeld(own string, moved bool) error {
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
 	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
-		return nil // the same fact of a part that this generation renames, see heldRoots
+		return nil // the same member of a part that this generation renames: see heldRoots
 	}
 	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
 	if cut >= 0 && dot >= 0 && !slices.Contains(identity, last) &&
@@ -152,13 +152,13 @@ type Requirements struct {
 	Version int    // identificacion.version
 	Kind    string // the member of identificacion that names the type; "": none
 	Type    string // the value of Kind
-	// Facts are the paths of facts that must have a place; "a|b": a or b must have a place.
+	// Facts are the paths of facts for which the layout must have a place; "a|b" means a or b.
 	Facts []string
-	// Computed: a module returns the amounts sold, for each line and in sum, and the total.
+	// Computed means that a module computes the amounts of the lines, their sums and the total.
 	Computed bool
 }
 
-// Meets returns an error that names what the layout lacks, nil if it meets the requirements.
+// Meets returns an error that names the first requirement that the layout does not meet; nil if it meets all.
 func (f *Filler) Meets(q Requirements) error {
 	if f.version != q.Version {
 		return fmt.Errorf("schema of identificacion.version: fixes %d, and the manifest is of generation %d",
@@ -197,9 +197,9 @@ func (f *Filler) Meets(q Requirements) error {
 	return f.checkAnswers()
 }
 
-// checkAnswers refuses a layout that shows another amount than the module's answer of that name. The box keeps accounts
-// by the module's answer: the total, and the amounts that a document deducts from another. It also refuses a layout
-// that the box could add up only in part; a layout without any of MH's known amounts cannot be added up at all.
+// checkAnswers refuses a layout whose amounts differ from the module's outputs of the same names, because the box keeps
+// its accounts by the outputs: the total, and the amounts that a document deducts from another document. It also
+// refuses a layout that the box could check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
 	a := &f.amounts
 	makes := func(e equation) bool { return e.total == a.total }
@@ -218,7 +218,7 @@ func (f *Filler) checkAnswers() error {
 		case x.types == 0:
 		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
 			ofLine && slices.Contains(soldAs, column)):
-			return fmt.Errorf("schema of %s: is not the module's answer of that name", x.document)
+			return fmt.Errorf("schema of %s: is not the module's output of that name", x.document)
 		case x.document != summaryName+".totalLetras" && x.document != linesName+".totalLetras":
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
@@ -229,19 +229,19 @@ func (f *Filler) checkAnswers() error {
 	return nil
 }
 
-// contradict notes a fault of the bundle. The first is enough.
+// contradict notes a fault of the bundle. Only the first fault is kept.
 func (r *run) contradict(path, message string) {
 	if r.contradiction.Code == "" {
 		r.contradiction = dte.Fault{Path: path, Code: Contradiction, Message: message}
 	}
 }
 
-// agree compares the value that the overlay's source gave a place with the place's own fact.
+// agree compares the value that a place got from the overlay's source with the place's own fact.
 func (r *run) agree(f *field, si int32, own *dte.Value) {
 	s := &r.slots[si]
 	switch kind, exact, num, text := own.Scalar(); {
 	case kind == dte.KindAbsent, s.kind == kindPending, s.kind <= dte.KindNull && (f.moved || kind == dte.KindNull):
-	case kind == dte.KindNull && !held(f.document): // a null in a line leaves the value to the bundle
+	case kind == dte.KindNull && !held(f.document): // if a fact of a line is null, the bundle may give the value
 	case s.kind != kind, kind >= dte.KindArray, exact != s.exact, num != s.num, !exact && text != s.text:
 		given := string(r.write(nil, f.at, si))
 		r.contradict(r.path(f), "the bundle gives "+given+", and the fact is "+string(own.Append(nil)))

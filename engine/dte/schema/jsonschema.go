@@ -29,14 +29,14 @@ var typeNames = map[string]typeSet{
 	"array": typeArray, "object": typeObject,
 }
 
-// schema is one JSON Schema (draft-07) object, read from its file: the keywords that MH uses and no other.
+// schema is one JSON Schema (draft-07) object: the keywords that MH uses.
 type schema struct {
 	types      typeSet
 	properties []property
 	required   []string
 	closed     bool // additionalProperties: false
 	items      *schema
-	enum       []dte.Value // scalars; nil: any value; const is an enum of one
+	enum       []dte.Value // scalars; nil: any value; a const becomes an enum of one value
 	minLength  int
 	maxLength  int
 	patterns   []*pattern
@@ -52,35 +52,34 @@ type schema struct {
 	choices    []choice
 
 	// Set by compiler.attach:
-	needed    []int         // positions of required
+	needed    []int         // positions of the required members
 	documents *dte.CodeList // the types of documents, for messages
 	reason    string        // Spanish: what an alternative of oneOf, or a condition, requires
 }
 
 type property struct {
 	name     string
-	position int // of its field; set by compiler.attach
+	position int // position of the member's field; set by compiler.attach
 	schema   schema
 }
 
 // choice is if/then/else; then and otherwise may be nil.
 type choice struct {
 	when, then, otherwise *schema
-	unless                string // Spanish: when otherwise applies; when.reason describes when then applies
+	unless                string // Spanish: when otherwise applies; when.reason says when then applies
 }
 
-// bound is one limit of a number.
 type bound struct {
 	limit     dte.Amount
 	upper     bool
 	exclusive bool
 }
 
-// reader turns the file into schemas. It refuses unknown keywords, and names the place.
+// reader reads schemas from a file. It refuses unknown keywords, with an error that names the place.
 type reader struct{ drops []entry }
 
-// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). conditional: the schema
-// is part of a condition, not of the layout.
+// read reads the schema at a place of the document ("receptor.direccion", "cuerpoDocumento[]"). conditional means that
+// the schema is part of a condition, not of the layout.
 func (r *reader) read(v dte.Value, at string, conditional bool) (*schema, error) {
 	if v.Kind() != dte.KindObject {
 		return nil, fmt.Errorf("schema of %s is not an object", place(at))
@@ -173,7 +172,7 @@ func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditi
 			err = fmt.Errorf("not above zero")
 		}
 	default:
-		err = fmt.Errorf("keyword is not understood; drop of overlay.json leaves out one of MH's file")
+		err = fmt.Errorf("keyword is not understood; drop in overlay.json can leave out a keyword of MH's file")
 	}
 	if err != nil {
 		return fmt.Errorf("schema of %s: %s: %w", place(at), name, err)
@@ -236,7 +235,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		s.bounds = append(s.bounds, b)
 		return nil
 	case dte.ErrRange:
-		// No Amount reaches this limit, so it is ignored. A limit that every Amount breaks is refused.
+		// The limit is beyond every Amount. Ignore it if every Amount is within the limit; otherwise it is an error.
 		if (v.Text()[0] == '-') != b.upper {
 			return nil
 		}
@@ -295,7 +294,6 @@ func checkScalar(v dte.Value) error {
 	return nil
 }
 
-// find returns the layout's schema at a place, or nil.
 func (s *schema) find(path []step) *schema {
 	for _, st := range path {
 		i := slices.IndexFunc(s.properties, func(p property) bool { return p.name == st.name })
@@ -353,7 +351,7 @@ func (p *pattern) match(s string) bool {
 	return p.must.MatchString(s)
 }
 
-// closing returns where the group that opens at i closes, or -1.
+// closing returns the index at which the group that begins at i ends, or -1.
 func closing(s string, i int) int {
 	depth, class := 0, false
 	for ; i < len(s); i++ {
@@ -375,8 +373,8 @@ func closing(s string, i int) int {
 	return -1
 }
 
-// expandRepeat rewrites ([0-9])\1+ — one digit over and over — as the alternatives 00+|11+|…, the only back-reference
-// that MH uses. The compiler of expressions refuses any other.
+// expandRepeat rewrites ([0-9])\1+, a repeated digit, as the alternatives 00+|11+|…. It is the only back-reference that
+// MH uses; regexp refuses any other.
 func expandRepeat(s string) string {
 	const repeat = `([0-9])\1+`
 	if !strings.Contains(s, repeat) {
@@ -389,7 +387,6 @@ func expandRepeat(s string) string {
 	return strings.ReplaceAll(s, repeat, "(?:"+strings.Join(digits, "|")+")")
 }
 
-// format is one of JSON Schema's named formats.
 type format struct {
 	noun  string // Spanish, for messages
 	match func(string) bool
@@ -414,8 +411,8 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isEmail accepts RFC 5321's mailbox without quoting and without address literals, the form that people use. Non-ASCII
-// letters are allowed on the left side (RFC 6531).
+// isEmail accepts a mailbox of RFC 5321 without quoting and without address literals. Letters outside ASCII are allowed
+// on the left side (RFC 6531).
 func isEmail(s string) bool {
 	return len(s) <= 254 && strings.LastIndexByte(s, '@') <= 64 && mailbox.MatchString(s)
 }

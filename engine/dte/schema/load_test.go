@@ -16,9 +16,9 @@ func TestCompileSchema_Refuses(t *testing.T) {
 	}
 	for name, x := range map[string]struct{ old, replacement, want string }{
 		"unknown keyword": {`"format":"email"`, `"contentEncoding":"x"`,
-			`schema of sujeto.correo: contentEncoding: keyword is not understood; drop of overlay.json leaves out one of MH's file`},
+			`schema of sujeto.correo: contentEncoding: keyword is not understood; drop in overlay.json can leave out a keyword of MH's file`},
 		"unknown keyword in a list": {`"maxLength":25`, `"maxLenght":25`,
-			`schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood; drop of overlay.json leaves out one of MH's file`},
+			`schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood; drop in overlay.json can leave out a keyword of MH's file`},
 		"unknown keyword in a then": {`{"motivoContin":{"type":"null"}}`, `{"motivoContin":{"trype":"null"}}`,
 			`schema of identificacion.motivoContin: trype`},
 		"unknown format": {`"format":"email"`, `"format":"uri"`,
@@ -39,7 +39,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		"list without items": {`"items":{"type":"string","maxLength":2},`, ``,
 			`schema of cuerpoDocumento[].tributos: a list needs items`},
 		"object or text": {`"sujeto":{"type":["object","null"]`, `"sujeto":{"type":["object","string"]`,
-			`schema of sujeto: an object or a list can only be null beside that`},
+			`schema of sujeto: an object or a list may allow no other type than null`},
 		"enum of objects": {`"enum":["USD"]`, `"enum":[{}]`,
 			`schema of identificacion.tipoMoneda: enum: only texts`},
 		"then without if": {`"if":{"properties":{"tipoOperacion":{"const":1}}},`, ``,
@@ -49,7 +49,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 			`schema of identificacion: additionalProperties: only true and false`},
 		"not JSON": {`"title":"t"`, `"title":"t","title":"u"`, `reading schema: JSON at byte`},
 		"module's answer": {`"ventaGravada":{"type":"number"`, `"ventaGravada":{"type":"string"`,
-			`schema of cuerpoDocumento[].ventaGravada: the module's answer is of another type`},
+			`schema of cuerpoDocumento[].ventaGravada: the module's output has another type`},
 	} {
 		if !strings.Contains(small, x.old) {
 			t.Fatalf("%s: no %s", name, x.old)
@@ -72,8 +72,8 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		`{"from":[{"path":"resumen.totalLetras","reason":"r"}]}`:                                                      `needs either words, or fact or amount`,
 		`{"from":[{"path":"resumen.totalLetras","words":"totalPagar","value":1,"reason":"r"}]}`:                       `needs either words, or fact or amount`,
 		`{"from":[{"path":"resumen.totalLetras","value":{},"reason":"r"}]}`:                                           `value: only texts`,
-		`{"from":[{"path":"resumen.totalLetras","value":1,"form":"##","reason":"r"}]}`:                                `form shapes a fact`,
-		`{"from":[{"path":"resumen.totalLetras","fact":"a","when":{"fact":"b","is":"c"},"reason":"r"}]}`:              `form shapes a fact`,
+		`{"from":[{"path":"resumen.totalLetras","value":1,"form":"##","reason":"r"}]}`:                                `form needs a fact`,
+		`{"from":[{"path":"resumen.totalLetras","fact":"a","when":{"fact":"b","is":"c"},"reason":"r"}]}`:              `form needs a fact`,
 		`{"from":[{"path":"resumen.totalLetras","fact":"a","form":"-","reason":"r"}]}`:                                `has no #`,
 		`{"from":[{"path":"resumen.totalLetras","fact":"a","form":"#","when":{"fact":"b"},"reason":"r"}]}`:            `when: needs a fact and the text`,
 		`{"from":[{"path":"resumen.totalLetras","fact":"a","form":"#","when":{"fact":"b","not":"c"},"reason":"r"}]}`:  `when: unknown member "not"`,
@@ -84,7 +84,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		`{"drop":[{"path":"resumen.totalLetras","keyword":"pattern","reason":"r"}]}`:                                  `resumen.totalLetras has no "pattern" to drop`,
 		`{"drop":[{"path":"resumen.totalLetras","keyword":"minLength"}]}`:                                             `needs a reason`,
 		`{"add":[{"path":"resumen.nada","schema":{},"reason":"r"}]}`:                                                  `overlay: add: the schema has no resumen.nada`,
-		`{"add":[{"path":"resumen","schema":{"mininum":1},"reason":"r"}]}`:                                            `overlay: add: schema of resumen: mininum: keyword is not understood; drop of overlay.json leaves out one of MH's file`,
+		`{"add":[{"path":"resumen","schema":{"mininum":1},"reason":"r"}]}`:                                            `overlay: add: schema of resumen: mininum: keyword is not understood; drop in overlay.json can leave out a keyword of MH's file`,
 		`{"add":[{"path":"resumen","schema":1,"reason":"r"}]}`:                                                        `schema of resumen is not an object`,
 		`{"taxes":{"path":"resumen.pagos","catalogue":"CAT-015"}}`:                                                    `overlay: taxes: resumen.pagos is not the schema's list`,
 		`{"taxes":{"path":"resumen.nota","catalogue":"CAT-015"}}`:                                                     `overlay: taxes: resumen.nota is not the schema's list`,

@@ -11,7 +11,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// lacksCode returns the message that a code is not in the list, or not among the codes of its departamento.
+// lacksCode returns the message for a code that is not in the list, or not among the codes of its departamento.
 func lacksCode(c *dte.CodeList, code string) string {
 	words := strings.Fields(c.Name)
 	for i, w := range words {
@@ -27,8 +27,8 @@ func lacksCode(c *dte.CodeList, code string) string {
 	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ")"
 }
 
-// message describes for a cashier, in Spanish, the fault of s at a place of the document, and what x allows. x may be
-// nil for REQUIRED.
+// message describes for a cashier, in Spanish, the fault of the value s at a place of the document, and the values that
+// x allows. x may be nil if code is REQUIRED.
 func (x *schema) message(document, code string, s *slot) string {
 	switch code {
 	case dte.FaultRequired:
@@ -96,7 +96,7 @@ func (x *schema) message(document, code string, s *slot) string {
 	return "estos datos no van juntos como lo pide Hacienda"
 }
 
-// missing returns the message for a missing value, with the allowed values where that helps.
+// missing returns the message for a missing value, with the allowed values if they are not obvious.
 func (x *schema) missing(document string) string {
 	if x == nil || x.types&^(typeNull|typeObject|typeArray) == 0 {
 		return "es obligatorio"
@@ -205,7 +205,7 @@ func quote(s *slot) string {
 	return strconv.FormatBool(s.num != 0)
 }
 
-// clip shortens a value, so that a message stays readable.
+// clip shortens a value for a message.
 func clip(s string) string {
 	const most = 40
 	if utf8.RuneCountInString(s) <= most {
@@ -245,11 +245,11 @@ func decimals(m dte.Amount) int {
 	return d
 }
 
-// This file translates the terms of the layouts into a cashier's words: the forms of texts, the fields that conditions
-// depend on, and short lists of codes.
+// The rest of this file has a cashier's words for the terms of the layouts: the forms of texts, the fields that
+// conditions depend on, and short lists of codes.
 
-// forms describes the patterns of MH's layouts in plain words. The lookaheads at the beginning of a pattern forbid line
-// breaks and add nothing to the words.
+// forms describes the patterns of MH's layouts in plain words. A lookahead at the start of a pattern, which forbids
+// line breaks, is removed before the look-up.
 var forms = map[string]string{
 	`^([0-9]{14}|[0-9]{9})$`: "un NIT: 14 dígitos, o los 9 del DUI, sin guiones",
 	`^[0-9]{9}$`:             "un DUI: 9 dígitos, sin guion",
@@ -277,7 +277,7 @@ var forms = map[string]string{
 	`^0[1-9]|1[0-5]$`:        "un tipo de documento de dos dígitos, como 01",
 }
 
-// form describes a text of the pattern; ok is false if the table has no words for it.
+// form describes the texts that match the pattern; ok is false if there is no description.
 func (p *pattern) form() (words string, ok bool) {
 	source := p.source
 	for strings.HasPrefix(source, "^(?!") {
@@ -311,8 +311,8 @@ type noun struct {
 	types bool // the codes are document types: CAT-002 has their words
 }
 
-// nouns holds the words for fields that are codes, or whose values depend on each other, by the last two names of the
-// path or by the last name.
+// nouns has the words for fields that are codes, or whose values depend on each other. The key is the last two names of
+// a path, or the last name.
 var nouns = map[string]noun{
 	"tipoDocumento":                       {name: "el tipo de documento de identidad", codes: people},
 	"documentoRelacionado.tipoDocumento":  {name: "el tipo del documento relacionado", types: true},
@@ -362,7 +362,7 @@ var (
 	papers = map[string]string{"1": "papel", "2": "electrónico"}
 )
 
-// nounOf returns the noun of a place of the document; ok is false if there is none. types is CAT-002, or nil.
+// nounOf returns the noun for a place of the document; ok is false if there is no noun. types is CAT-002, or nil.
 func nounOf(path string, types *dte.CodeList) (n noun, ok bool) {
 	names := strings.Split(strings.ReplaceAll(path, "[]", ""), ".")
 	last := names[len(names)-1]
@@ -378,8 +378,8 @@ func nounOf(path string, types *dte.CodeList) (n noun, ok bool) {
 	return n, ok
 }
 
-// named lists values with their meanings: "13 (DUI) o 36 (NIT)"; if that gets long, the values alone. It drops null: a
-// value may be missing.
+// named lists values with their meanings: "13 (DUI) o 36 (NIT)"; if this is too long, without meanings. It omits null,
+// which only means that the value may be missing.
 func (n noun) named(values []dte.Value) string {
 	const long = 85
 	if said := n.list(values, true); len(said) <= long {

@@ -10,15 +10,15 @@ import (
 	"dtegate/engine/dte"
 )
 
-// overlay supplements a schema file: sources of values other than the fact of the same name, and differences between
-// MH's live validator and its file.
+// overlay supplements a schema file: it has sources of values other than the fact of the same name, and the differences
+// between MH's live validator and its file.
 type overlay struct {
 	total                        string
 	taxes                        *entry
 	from, drops, adds, catalogue []entry
 }
 
-// entry is one entry of an overlay: a section's entries have some of the members.
+// entry is one entry of an overlay. The entries of a section use only some of the members.
 type entry struct {
 	path, keyword, catalogue, parent string
 	fact                             string    // a path of the facts
@@ -29,8 +29,8 @@ type entry struct {
 	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
 	schema                           dte.Value
 
-	conditional bool // for a drop: the layout lacks the keyword at this place; drop the keyword from the conditions
-	used        bool // the drop has met its keyword
+	conditional bool // for a drop: drop the keyword from the conditions, because the layout lacks it at this place
+	used        bool // for a drop: the keyword was found
 }
 
 func newEntry(e dte.Value) entry {
@@ -73,7 +73,7 @@ func parseOverlay(data []byte) (*overlay, error) {
 	return o, nil
 }
 
-// check refuses an entry without a source, or with two.
+// check refuses an entry without a source, or with contradicting sources.
 func (f *entry) check() error {
 	others := 0
 	for _, given := range [...]bool{f.amount != "", f.words != "", f.value.Exists()} {
@@ -87,7 +87,7 @@ func (f *entry) check() error {
 	case f.value.Kind() >= dte.KindArray:
 		return fmt.Errorf("value: only texts, numbers, truth values and null")
 	case f.form == "" && f.when.Exists(), f.form != "" && f.fact == "":
-		return fmt.Errorf("form shapes a fact, and when limits a form")
+		return fmt.Errorf("form needs a fact, and when needs a form")
 	case f.form != "" && !strings.Contains(f.form, "#"):
 		return fmt.Errorf("form %q has no #", f.form)
 	case strings.ContainsFunc(f.form, func(c rune) bool { return !strings.ContainsRune("#-./ ", c) }):
@@ -104,8 +104,8 @@ func (f *entry) check() error {
 	return nil
 }
 
-// entries reads a section. It refuses an entry without a reason where reasons are required: without a reason nobody
-// could later decide whether the entry is still needed.
+// entries reads a section. If entries of the section need a reason, it refuses an entry without one: nobody could later
+// decide whether such an entry is still needed.
 func entries(list dte.Value, section string, members []string) (all []entry, err error) {
 	if list.Exists() && list.Kind() != dte.KindArray {
 		return nil, fmt.Errorf("%s is not a list", section)
@@ -194,13 +194,12 @@ func rawSchema(v dte.Value, steps []step) dte.Value {
 	return v
 }
 
-// step is one name of a path and how many "[]" follow it.
+// step is one name of a path, with the number of "[]" that follow the name.
 type step struct {
 	name   string
 	arrays int
 }
 
-// parsePath reads "cuerpoDocumento[].tributos[]"; "" is the document itself.
 func parsePath(path string) ([]step, error) {
 	if path == "" {
 		return nil, nil
@@ -232,7 +231,6 @@ func join(at, name string) string {
 	return at + "." + name
 }
 
-// place returns a path's name for error messages.
 func place(path string) string {
 	if path == "" {
 		return "the document"
@@ -240,7 +238,7 @@ func place(path string) string {
 	return path
 }
 
-// follow returns the fact at a path, with an index for each "[]", outermost first; nil if there is none.
+// follow returns the fact at a path, with an index for each "[]", outermost first; nil if there is no fact.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {
@@ -259,7 +257,7 @@ func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	return v
 }
 
-// expandPath writes a path template with its "[]" filled from the indexes, outermost first.
+// expandPath returns a path with the indexes in its "[]", outermost first.
 func expandPath(template string, index []int32) string {
 	b := make([]byte, 0, len(template)+8)
 	level := 0

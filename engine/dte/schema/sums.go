@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file adds up lines and totals by MH's member names, apart from every rule and every overlay: see fixed.go.
+// This file adds up lines and totals by MH's member names, independently of rules and overlays: see fixed.go.
 
 // MH's tolerances (MF2 pp.52-54). MH has accepted a line that differs by three cents from price times quantity.
 const (
@@ -29,8 +29,8 @@ var sumOf = [][2]string{
 		"ivaRetenido"},
 }
 
-// soldAs lists the members that hold a line's amount: price times quantity, less the discount. One of them is not 0. If
-// the line has no price, the till gives the amount.
+// soldAs lists the members for a line's amount: price times quantity, less the discount. At most one of them is not 0.
+// If the line has no price, the till gives the amount.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "valor"}
 
 // Amounts of resumen, by their effect on the amount to be paid.
@@ -41,7 +41,7 @@ var (
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
 	withheld   = []string{"ivaRete", "ivaRete1"}
-	// besides lists amounts that only inform, or that are the total of an equation.
+	// besides lists amounts that are only informative, or that are the total of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
@@ -64,17 +64,18 @@ var globalDiscounts = map[string]string{
 // informative lists the taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic locates the amounts of the equations in a layout: positions of members in their object, -1 for none.
+// arithmetic locates the amounts of the equations in a layout. An int is the position of a member in its object, -1 if
+// there is no such member.
 type arithmetic struct {
 	resumen, lines            int      // in the document
-	line                      int      // the first member of a line, among all fields
-	sums                      [][2]int // sumOf: in resumen, in a line
-	quantity, price, discount int      // in a line; price, discount, charge and kind too
+	line                      int      // index of the field of a line's first member
+	sums                      [][2]int // the pairs of sumOf: in resumen, in a line
+	quantity, price, discount int      // in a line, like charge and kind
 	charge, kind              int      // noGravado, tipoDonacion
 	said                      []given
 	sold                      []int
 	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal without a place in the layout
-	alone                     string         // an amount that the layout shows without what it is compared with
+	alone                     string         // an amount that the layout shows without its counterparts
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
 	carriage                  []given        // amounts of resumen that are not a sum of lines
@@ -83,18 +84,18 @@ type arithmetic struct {
 	pagos, paid               int
 	strange                   []int // amounts that occur in no equation
 	unsigned                  []int // amounts that are never below 0
-	total, output             int   // overlay.total: its place, and the module's answer for it
+	total, output             int   // overlay.total: its position, and the index of the module's output
 }
 
-// given is a member of a line or of resumen whose amount the till gives, and the name of the till's fact.
+// given is a member of a line or of resumen whose amount the till gives, with the name of the till's fact.
 type given struct {
 	position int
 	fact     string
 }
 
-// equation is a total as the sum of other amounts of its object, rounded to the cent and never below 0.
+// equation states that a total is the sum of other amounts of its object, rounded to the cent and never below 0.
 type equation struct {
-	total       int // -1: the layout does not show the amount paid; use the module's answer
+	total       int // -1: the layout does not show the amount paid; use the module's output
 	balance     int // saldoFavor, which shows how far the sum is below 0; -1 if the total has no saldoFavor
 	plus, minus []int
 	taxed       bool
@@ -102,7 +103,6 @@ type equation struct {
 	otherwise [2][]int
 }
 
-// arithmetic finds the amounts of the layout.
 func (c *compiler) arithmetic() (a arithmetic, err error) {
 	position := func(object int, name string) int {
 		if object < 0 {
@@ -262,7 +262,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	return a, nil
 }
 
-// number returns the amount of a member of an object, 0 if there is none.
+// number returns the amount of a member of an object, 0 if there is no amount.
 func (r *run) number(object *slot, position int) dte.Amount {
 	if position < 0 || object.kind != dte.KindObject {
 		return 0
@@ -273,7 +273,7 @@ func (r *run) number(object *slot, position int) dte.Amount {
 	return 0
 }
 
-// addUp contradicts a document if its totals are not the sums of its amounts.
+// addUp notes a contradiction if the document's totals are not the sums of its amounts.
 func (r *run) addUp() {
 	a := &r.filler.amounts
 	root := &r.slots[0]
@@ -373,7 +373,8 @@ func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	}
 }
 
-// hasPlaces contradicts a layout without a place for an amount that the till gave: nothing could check such an amount.
+// hasPlaces notes a contradiction if the layout has no place for an amount that the till gave: such an amount could not
+// be checked.
 func (r *run) hasPlaces() {
 	a := &r.filler.amounts
 	lacks := func(facts dte.Value, names []string) {
@@ -398,8 +399,8 @@ var noStrange = []dte.Sum{{}}
 // mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
 
-// strangeSums returns every sum that the amounts outside all equations can make: each amount is added, subtracted, or
-// left out. They explain a difference only if one of these sums equals it.
+// strangeSums returns every sum of the amounts outside all equations, where each amount is added, subtracted, or left
+// out. These amounts excuse a difference in an equation only if one of the sums equals the difference.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {
@@ -408,7 +409,7 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 			continue
 		}
 		if known++; known > mostStrange {
-			r.contradict(summaryName, "has more amounts that nobody knows than can be added up")
+			r.contradict(summaryName, "has more unknown amounts than can be added up")
 			break
 		}
 		for _, s := range sums {
@@ -422,7 +423,7 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	return sums
 }
 
-// holds reports whether an equation is true with this sum of taxes and any one of the sums in strange.
+// holds reports whether an equation is true with the given sum of taxes and one of the sums in strange.
 func (r *run) holds(e *equation, object *slot, taxes dte.Sum, strange []dte.Sum) bool {
 	total, known := r.paid(object, e.total)
 	if !known {
@@ -489,7 +490,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 		all = []slot{*lines} // a body of one line
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
-		var off dte.Sum // a cent in each line, always in the same direction, is not rounding
+		var off dte.Sum // sum of the differences: a cent in each line, in the same direction, is not rounding
 		for i := range all {
 			r.priceLine(&all[i], i, &off)
 		}
@@ -532,9 +533,9 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	}
 }
 
-// asGiven compares a module's answer for a line with the till's facts. A module must not raise a price or a quantity,
-// invent a discount or a charge, or withhold or settle another amount. A return gives back a part of its origin's
-// amounts, and its discount includes its part of the global discount.
+// asGiven compares the module's outputs for a line with the till's facts. A module must not raise a price or a
+// quantity, invent a discount or a charge, or withhold or settle another amount. In a return the amounts may be a part
+// of the origin's amounts, and the discount includes a part of the origin's global discount.
 func (r *run) asGiven(line *slot, fact *dte.Value, i int) {
 	a := &r.filler.amounts
 	returned := fact.Find("cantidadOrigen") != nil
@@ -559,7 +560,8 @@ func (r *run) asGiven(line *slot, fact *dte.Value, i int) {
 	}
 }
 
-// isGiven reports whether an amount is the fact. Without a fact the amount must be 0, or a part of the origin's fact.
+// isGiven reports whether an amount equals the till's fact. Without a fact the amount must be 0, or a part of the
+// origin's amount.
 func isGiven(n dte.Amount, fact, origin *dte.Value) bool {
 	var most dte.Amount
 	if fact != nil {

@@ -15,21 +15,21 @@ import (
 // Whole is the Share of a Rollout that covers all boxes of a group.
 const Whole = 10000
 
-// Desired is the state that the boxes of a group shall run. Every version is complete. A box that was away reads every
-// version that it missed, to detect inserted versions, and applies only the latest version.
+// Desired is the state that the boxes of a group shall run. Every version is complete. A box that was switched off
+// reads every version that it missed, to detect inserted versions, and applies only the latest version.
 type Desired struct {
 	Head    Head   `json:"head"`
 	Group   string `json:"group" is:"name"`
 	Version int64  `json:"version" is:"set"` // 1, 2, 3 … without a gap
-	// Previous is the Digest of the object of the version before, empty for the first. With this digest a box detects
-	// that the store lost or replaced a version.
+	// Previous is the Digest of the previous version's object, empty for the first version. With this digest a box
+	// detects that the store lost or replaced a version.
 	Previous string `json:"previous,omitempty" is:"digest?"`
 	// Mends are versions that boxes verified and that the store has lost or replaced. A box whose latest version is in
-	// this list applies this version next and skips the versions between. Mends names the box's digest, Previous the
-	// store's.
+	// this list applies this version next and skips the versions between the two. Mends has the digest that the box
+	// knows, Previous the digest that the store has.
 	Mends   []Verified `json:"mends,omitempty" most:"1000"`
 	Issued  time.Time  `json:"issued" is:"set"`
-	Expires time.Time  `json:"expires"`     // after this time a box alarms and sells on with its current state
+	Expires time.Time  `json:"expires"`     // after this time a box raises an alarm, and keeps its state
 	By      string     `json:"by" is:"set"` // the person's name on the director's machine
 	Reason  string     `json:"reason,omitempty"`
 	// Live is the state of every box outside the roll-out. Boxes do not touch a bundle that is neither in Live nor in
@@ -37,8 +37,8 @@ type Desired struct {
 	Live State `json:"live"`
 	// Rollout is the roll-out in progress; nil: there is no roll-out.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Closed are the points of sale that issue no more numbers in the year: their box was lost with numbers that it had
-	// not shipped. The branch's boxes refuse sales there.
+	// Closed are the points of sale that issue no more numbers in a year, because their box was lost with numbers that
+	// it had not shipped. The branch's boxes refuse sales there.
 	Closed []ClosedPoint `json:"closed,omitempty" most:"5000"`
 
 	// SignedBy is the ID of the key that signed the object. OpenDesired sets it.
@@ -51,7 +51,7 @@ type Verified struct {
 	Digest  string `json:"digest" is:"digest"` // of the object
 }
 
-// State is a set of bundles, at most one for a document and generation, and a settings file.
+// State is a set of bundles, at most one for each document and generation, and a settings file.
 type State struct {
 	Rules    []Rule `json:"rules,omitempty" most:"1000"`
 	Settings string `json:"settings,omitempty" is:"digest?"` // Digest of a file; empty: each box's own configuration
@@ -67,8 +67,8 @@ type Rule struct {
 	Bundle   string `json:"bundle" is:"set"` // document, event or catalogue
 	Document string `json:"document" is:"set"`
 	Schema   int    `json:"schema,omitempty"`
-	// AmountsChange: the bundle may change the amounts of sales that a branch has made. FewerCases: the bundle may
-	// carry fewer golden cases than the bundle that it replaces.
+	// AmountsChange permits the bundle to change the amounts of sales that a branch has made. FewerCases permits fewer
+	// golden cases than in the bundle that it replaces.
 	AmountsChange bool `json:"amounts_change,omitempty"`
 	FewerCases    bool `json:"fewer_cases,omitempty"`
 }
@@ -80,13 +80,14 @@ func (r Rule) String() string { return r.Name + " " + r.Version }
 type Rollout struct {
 	Name  string `json:"name" is:"name"`
 	State State  `json:"state"`
-	// Pilots are the first branches that apply it. Share is how many of 10,000 boxes apply it besides them, see InRing.
+	// Pilots are the first branches that apply the state. Share is how many of 10,000 other boxes apply it too; see
+	// InRing.
 	Pilots    []string  `json:"pilots,omitempty" is:"name?" most:"5000"`
 	Share     int       `json:"share,omitempty" most:"10000"`
 	NotBefore time.Time `json:"not_before,omitzero"` // no box applies the state before this time
 	// Opened is when this ring was opened: the soak time begins then.
 	Opened time.Time `json:"opened" is:"set"`
-	// Held: no further box applies the state; boxes that have applied it keep it.
+	// Held stops the roll-out: no further box applies the state, and boxes that have applied it keep it.
 	Held bool `json:"held,omitempty"`
 	// The centre requires these values before it opens the next ring. Boxes ignore them.
 	SoakSeconds int64 `json:"soak_seconds,omitempty"`
@@ -94,13 +95,13 @@ type Rollout struct {
 	MaxFailures int   `json:"max_failures,omitempty" most:"10000"` // of 10,000 boxes that tried
 }
 
-// ClosedPoint is a branch's point of sale at which no box issues further numbers in a year.
+// ClosedPoint is a branch's point of sale for which no box issues further numbers in a year.
 type ClosedPoint struct {
 	Branch        string `json:"branch" is:"name"`
 	Establishment string `json:"establishment" is:"set"` // "M001"
 	Point         string `json:"point" is:"set"`         // "P001"
-	Year          int    `json:"year" is:"set"`          // El Salvador's year, whose series are closed
-	// the epoch of the box that issues numbers instead; for people only, because every box obeys
+	Year          int    `json:"year" is:"set"`          // the year whose series are closed, in El Salvador's time
+	// the epoch of the box that replaced the lost box; only for people, because every box of the branch obeys
 	Since int64 `json:"since" is:"set"`
 }
 
@@ -122,7 +123,7 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over returns s and the bundles of below, except those whose document and generation s already has a bundle for.
+// Over returns the bundles of s, and those bundles of below for whose document and generation s has no bundle.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {
@@ -134,7 +135,7 @@ func (s State) Over(below State) State {
 	return union
 }
 
-// SameGeneration reports whether two bundles have the same kind, document and schema: only one can be in force.
+// SameGeneration reports whether two bundles have the same kind, document and schema: only one of them can be in force.
 func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
 }
@@ -151,8 +152,8 @@ func (c Chain) OpenDesired(data []byte, director []Key, group string, version in
 	return d, nil
 }
 
-// ReadDesired reads a version without verifying its signature. The digest in another object may prove it. Errors:
-// ErrFormat, ErrOther.
+// ReadDesired reads a version without verifying its signature. The digest in a later version may prove that it is
+// authentic. Errors: ErrFormat, ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	if err := c.unproven(data, address{kind: "desired", owner: group, number: version}, d); err != nil {
@@ -165,8 +166,8 @@ func (d *Desired) at() (*Head, address) {
 	return &d.Head, address{kind: "desired", owner: d.Group, number: d.Version}
 }
 
-// Follows returns why d is not the version directly after last, or nil if it is. The zero Verified is the predecessor
-// of the first version.
+// Follows returns why d is not the version directly after last, nil if it is. If d is the first version, last must be
+// the zero Verified.
 func (d *Desired) Follows(last Verified) error {
 	switch {
 	case d.Version != last.Version+1:
@@ -183,8 +184,8 @@ func (d *Desired) Mended(last Verified) bool {
 	return d.Version > last.Version && slices.Contains(d.Mends, last)
 }
 
-// StillTrusted returns the director's keys that stay trusted after the key id has signed: that key and the later keys
-// in the list. If the list does not contain id, or id is empty, it returns all keys.
+// StillTrusted returns the director's keys that stay trusted after the key with the given id has signed: this key and
+// the later keys in the list. If no key has the id, it returns all keys.
 func StillTrusted(keys []Key, id string) []Key {
 	return keys[max(0, slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })):]
 }
@@ -213,8 +214,9 @@ func (d *Desired) check() error {
 	return nil
 }
 
-// Enrolment names the box of a branch from an epoch on. The director signs it: the store's credentials alone cannot
-// take a branch from its box. A box that finds a higher epoch than its own issues no more numbers.
+// Enrolment names the box that has a branch from an epoch on. The director signs it, because the store's credentials
+// alone must not suffice to take a branch from its box. A box that finds a higher epoch than its own issues no more
+// numbers.
 //
 // A box that is not enrolled yet writes its status like any other box. The status contains the box's key. The operator
 // compares its Fingerprint with the Fingerprint on the box's screen, and enrols the box.
@@ -231,8 +233,9 @@ type Enrolment struct {
 	// After is the version of its group's desired state that the box must verify before it issues numbers, because that
 	// version closes points of sale. 0: no such version.
 	After int64 `json:"after,omitempty"`
-	// Highest is the branch's highest epoch when the director signed the enrolment again with another key. A box
-	// accepts the enrolment only after it has read up to that epoch. 0: the enrolment was signed once.
+	// Highest is set when the director signs an enrolment again with another key: the branch's highest epoch at that
+	// time. A box accepts the enrolment only after it has read all epochs up to Highest. 0: the enrolment was signed
+	// once.
 	Highest int64 `json:"highest,omitempty"`
 }
 
@@ -244,7 +247,7 @@ type Point struct {
 
 func (p Point) String() string { return p.Establishment + p.Point }
 
-// Unnamed returns the points that a list does not name.
+// Unnamed returns the points that are missing in a list.
 func Unnamed(points, list []Point) []Point {
 	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return slices.Contains(list, p) })
 }
@@ -266,7 +269,7 @@ func boxKey(branch, key string) Key {
 	return Key{ID: branch, Public: public}
 }
 
-// EncodeKey returns a public key in the form of enrolments and statuses.
+// EncodeKey encodes a public key as enrolments and statuses contain it.
 func EncodeKey(key ed25519.PublicKey) string { return base64.RawURLEncoding.EncodeToString(key) }
 
 // DecodeKey reads a public key that EncodeKey wrote. Errors: ErrFormat.
@@ -291,13 +294,14 @@ func (e *Enrolment) check() error {
 // digest.
 type Settings struct {
 	Kind string `json:"kind"` // "settings"
-	// Closed are days on which the shop is closed, "2026-12-25", in addition to the box's own.
+	// Closed are days on which the shop is closed, such as "2026-12-25", in addition to the days of the box's
+	// configuration.
 	Closed []string `json:"closed,omitempty" is:"day?" most:"500"`
 	// Footer is the last line of printed documents, Greeting the line after a mail's salutation: each at most 200
 	// characters.
 	Footer   string `json:"print_footer,omitempty" most:"200"`
 	Greeting string `json:"mail_greeting,omitempty" most:"200"`
-	// Payments map the tills' own payment codes to CAT-017's, in addition to the box's own.
+	// Payments map the tills' own payment codes to codes of CAT-017, in addition to the box's configuration.
 	Payments map[string]string `json:"payment_codes,omitempty" is:"code?" most:"500"`
 	// Types are document types of CAT-002 that the branches issue in addition to their configured types.
 	Types []string `json:"types,omitempty" is:"code?"`

@@ -7,21 +7,22 @@ import (
 	"time"
 )
 
-// Piece describes some bytes of a file of a box's second copy. The object at SegmentKey holds the signed Piece, a line
-// break and the bytes. Pieces are numbered from 1 without a gap, and each piece names the previous piece.
+// Piece describes consecutive bytes of a file of a box's second copy. The object at SegmentKey consists of the signed
+// Piece, a line break and the bytes. Pieces are numbered from 1 without a gap, and each piece has the digest of the
+// previous piece.
 //
 // A part joins the bytes of consecutive pieces of one file in the object at PartKey. A rebuild reads the parts, and
-// only the pieces that no part holds.
+// then the pieces that no part contains.
 type Piece struct {
 	Head     Head   `json:"head"`
 	Branch   string `json:"branch" is:"name"`
 	Epoch    int64  `json:"epoch" is:"set"`
-	First    int64  `json:"first,omitempty"`                 // of a part: number of its first piece; 0: a single piece
-	Number   int64  `json:"number" is:"set"`                 // of a part: number of its last piece
-	Previous string `json:"previous,omitempty" is:"digest?"` // Digest of the object before; a part has none
-	Last     string `json:"last,omitempty" is:"digest?"`     // of a part: Digest of its last piece; "": lost
+	First    int64  `json:"first,omitempty"`                 // for a part: its first piece's number; 0: a piece
+	Number   int64  `json:"number" is:"set"`                 // number of the piece; for a part, of its last piece
+	Previous string `json:"previous,omitempty" is:"digest?"` // Digest of the previous piece's object; "" for a part
+	Last     string `json:"last,omitempty" is:"digest?"`     // for a part: Digest of its last piece; "": lost
 	File     string `json:"file" is:"file"`                  // "0000000001.copy"
-	Offset   int64  `json:"offset"`                          // where the bytes begin in the file
+	Offset   int64  `json:"offset"`                          // of the bytes in the file
 	Digest   string `json:"digest" is:"digest"`              // of the bytes
 }
 
@@ -59,9 +60,9 @@ func (p *Piece) check() error {
 	return nil
 }
 
-// WholeCopy is the mark that the pieces of an epoch hold the box's whole store, at least up to a piece. A box that
-// takes a branch over ships everything again, the oldest first. Before the box has written this mark, a rebuild should
-// use the copy of the previous box.
+// WholeCopy states that the pieces of an epoch, up to Piece, contain the box's whole store. A box that takes over a
+// branch ships everything again, the oldest data first. Until it has written its WholeCopy, a rebuild should use the
+// copy of the previous box.
 type WholeCopy struct {
 	Head   Head      `json:"head"`
 	Branch string    `json:"branch" is:"name"`
@@ -70,7 +71,7 @@ type WholeCopy struct {
 	At     time.Time `json:"at" is:"set"`
 }
 
-// OpenWholeCopy reads and verifies the mark of a box's epoch. Errors: ErrFormat, ErrSignature, ErrOther.
+// OpenWholeCopy reads and verifies the WholeCopy of an epoch. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenWholeCopy(data []byte, branch string, epoch int64, box Key) (*WholeCopy, error) {
 	return open(c, data, []Key{box}, address{kind: "whole", owner: branch, epoch: epoch}, new(WholeCopy))
 }

@@ -30,7 +30,7 @@ var (
 
 var envelopeFaults = signed.Faults{Format: ErrFormat, TooLarge: archive.ErrTooLarge, Signature: ErrSignature}
 
-// Fingerprint returns the text by which people compare a public key: the first half of its SHA-256 in hex.
+// Fingerprint returns a text by which people compare public keys: the first half of the key's SHA-256 in hex.
 func Fingerprint(key ed25519.PublicKey) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:16])
@@ -42,8 +42,8 @@ func Public(s Signer) Key {
 	return Key{ID: s.ID, Public: public}
 }
 
-// Chain identifies the chain of an object. Every signed object names its chain: boxes refuse an object of a test chain,
-// or of another chain of the same director.
+// Chain identifies a chain. Every signed object names its chain: boxes refuse objects of a test chain, or of another
+// chain of the same director.
 type Chain struct {
 	Name     string // the setting fleet.chain
 	Ambiente string // "00" test, "01" production
@@ -67,12 +67,12 @@ func (p address) String() string {
 	return fmt.Sprintf("%s %d of %s, epoch %d", p.kind, p.number, p.owner, p.epoch)
 }
 
-// Signed is a payload that is signed. It is only written and read for a chain and an address. The tags of its members
-// state the permitted values (see bound). A method check, if the payload has one, finds its other faults.
+// Signed is a payload to be signed, for a chain and an address. The tags of its members state the permitted values (see
+// bound). If the payload has a method check, it finds the other faults.
 type Signed interface{ at() (*Head, address) }
 
-// Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds: a long reason
-// must not keep a box from reporting.
+// Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds, because a long
+// reason must not keep a box from reporting.
 func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	head, at := object.at()
 	*head = Head{Kind: at.kind, Chain: c.Name, Ambiente: c.Ambiente}
@@ -94,7 +94,7 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads the object at an address and returns the name of the key that signed it: it must be one of keys. It
+// open reads the object at an address, which one of keys must have signed, and returns the name of this key. It
 // verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
@@ -124,7 +124,6 @@ func open[T Signed](c Chain, data []byte, keys []Key, want address, into T) (T, 
 	return into, err
 }
 
-// unproven reads the object at an address without verifying its signature.
 func (c Chain) unproven(data []byte, want address, into Signed) error {
 	_, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {
@@ -150,7 +149,7 @@ func (c Chain) parse(payload []byte, want address, into Signed) error {
 	return nil
 }
 
-// encode returns a payload as JSON, after parsing that JSON as the receiver does.
+// encode returns a payload as JSON, and parses the JSON as the receiver will, to find faults.
 func encode(name string, p any) ([]byte, error) {
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Status is the state of a branch as its box reports it. The box overwrites it every 15 minutes, and at once after an
-// event that the centre waits for. Each epoch has its own object, therefore a replaced box does not overwrite its
-// successor's status. The boxes that are not enrolled yet share the object of epoch 0.
+// Status is the state of a branch as its box reports it. The box overwrites its status every 15 minutes, and at once
+// after an event that the centre waits for. Each epoch has its own object; therefore a replaced box does not overwrite
+// its successor's status. The branch's boxes that are not enrolled yet share the object of epoch 0.
 type Status struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch" is:"name"`
@@ -27,7 +27,7 @@ type Status struct {
 	At       time.Time `json:"at" is:"set"`       // by the box's clock
 	Started  time.Time `json:"started"`           // when the process started
 	Program  string    `json:"program"`           // version of dted
-	Name     string    `json:"name,omitempty"`    // the shop's name among people
+	Name     string    `json:"name,omitempty"`    // the shop's name, for people
 	Points   []Point   `json:"points,omitempty"`
 
 	Desired Reached `json:"desired"`
@@ -39,7 +39,7 @@ type Status struct {
 	// Acts is the number of the latest act that the box has written to the store.
 	Acts int64 `json:"acts,omitempty"`
 
-	// Ready: the branch can issue. Otherwise NotReady gives the reasons, each a short English sentence.
+	// Ready means that the branch can issue. Otherwise NotReady has the reasons, each a short English sentence.
 	Ready       bool         `json:"ready"`
 	NotReady    []string     `json:"not_ready,omitempty"`
 	Replaced    bool         `json:"replaced,omitempty"` // another box has taken the branch: BOX_REPLACED
@@ -50,16 +50,16 @@ type Status struct {
 	// Today counts the documents issued on El Salvador's current day; Refused counts the refused documents among them.
 	Today   int64    `json:"today,omitempty"`
 	Refused int64    `json:"refused,omitempty"`
-	Copy    *Shipped `json:"copy,omitempty"` // nil: nothing is shipped
+	Copy    *Shipped `json:"copy,omitempty"` // nil: the box does not ship its second copy
 }
 
 // Reached is the version of its group's desired state that a box has reached.
 type Reached struct {
 	Version int64     `json:"version"`                       // the latest verified version; 0: no version
-	Digest  string    `json:"digest,omitempty" is:"digest?"` // of its object; if the store's differs, it was lost
-	At      time.Time `json:"at,omitzero"`                   // when the store was last asked with success
+	Digest  string    `json:"digest,omitempty" is:"digest?"` // of the object; the store may have lost it
+	At      time.Time `json:"at,omitzero"`                   // when the store last answered
 	Expires time.Time `json:"expires,omitzero"`              // of that version
-	// Trouble is why the box does not apply, or cannot read, the desired state; empty: it applies the state.
+	// Trouble is why the box does not apply, or cannot read, the desired state; empty: no trouble.
 	Trouble string `json:"trouble,omitempty"`
 }
 
@@ -67,11 +67,11 @@ type Reached struct {
 type Stage string
 
 const (
-	StageOutside  Stage = "outside"  // the branch is not in the ring, or it is too early
+	StageOutside  Stage = "outside"  // the branch is not in the ring, or NotBefore has not come
 	StageWaiting  Stage = "waiting"  // the branch is in the ring; a bundle is not fetched or not admitted yet
 	StageAdmitted Stage = "admitted" // every bundle is on the shelf; the first day of at least one is in the future
 	StageLive     Stage = "live"     // every bundle is in force
-	StageRefused  Stage = "refused"  // the branch's own gate refused a bundle; nothing of the roll-out is in force
+	StageRefused  Stage = "refused"  // the branch's admission refused a bundle; no bundle of the roll-out is in force
 	StageReturned Stage = "returned" // the roll-out was in force, and the branch has gone back by itself
 )
 
@@ -96,13 +96,13 @@ type Running struct {
 	Document string `json:"document"`
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from"` // first day, "2026-12-01"
-	Live     bool   `json:"live"` // false: on the shelf for later
+	Live     bool   `json:"live"` // false: its first day is in the future
 	// Outcomes are MH's newest decisions about the bundle's documents.
 	Outcomes dte.Outcomes `json:"outcomes,omitzero"`
 }
 
-// RefusedRatio returns the largest refusal ratio (0 to 1) among the document rules in force: the refusals among MH's
-// newest decisions. known is false if MH has decided nothing.
+// RefusedRatio returns the largest ratio (0 to 1) of refusals to MH's newest decisions, among the document rules in
+// force. known is false if MH has not decided about any document.
 func (s *Status) RefusedRatio() (worst float64, known bool) {
 	for _, r := range s.Rules {
 		if r.Live && r.Bundle == "document" && r.Outcomes.Decided > 0 {
@@ -112,22 +112,22 @@ func (s *Status) RefusedRatio() (worst float64, known bool) {
 	return worst, known
 }
 
-// Contingency describes the contingency of a branch, which works without MH.
+// Contingency describes a contingency: the branch issues while MH cannot be reached.
 type Contingency struct {
 	Since    time.Time `json:"since"`
 	Cause    int       `json:"cause"`             // CAT-005
-	Deadline time.Time `json:"deadline,omitzero"` // the next legal deadline: of the event or of its documents
+	Deadline time.Time `json:"deadline,omitzero"` // the next legal deadline, of the event or of the documents
 }
 
-// Waiting counts the documents that the branch still owes MH.
+// Waiting counts the documents that the branch has not yet delivered to MH.
 type Waiting struct {
 	Documents int64     `json:"documents"`
 	Oldest    time.Time `json:"oldest,omitzero"`   // when the oldest document was issued
 	Deadline  time.Time `json:"deadline,omitzero"` // the first legal deadline
 }
 
-// Certificate is a certificate of a box and when it ends: for signing documents (signing), for the tills' port (api),
-// for the operators' port (ops), and the box's own authority (ca), which issues the two certificates of the ports.
+// Certificate is the end of a certificate of a box. Its names are signing (signs documents), api (the tills' port), ops
+// (the operators' port) and ca (the box's own authority, which issues the certificates of the two ports).
 type Certificate struct {
 	Name string    `json:"name" is:"certificate"`
 	Ends time.Time `json:"ends"`
@@ -140,8 +140,8 @@ type Shipped struct {
 	At      time.Time `json:"at,omitzero"`
 	Behind  int64     `json:"behind,omitempty"` // changes that are not in the store
 	Why     string    `json:"why,omitempty"`    // why shipping has stopped; empty: shipping continues
-	// Checked is when the box last compared everything that a rebuild reads with its shipped data; zero: not yet. Lacks
-	// names the data that the store had lost or altered then and that the box could not ship again; empty: a rebuild
+	// Checked is when the box last read from the store everything that a rebuild reads, and compared it with the
+	// shipped data; zero: not yet. Lacks names lost or altered data that the box could not ship again; empty: a rebuild
 	// would have been complete.
 	Checked time.Time `json:"checked,omitzero"`
 	Lacks   string    `json:"lacks,omitempty"`
@@ -150,8 +150,9 @@ type Shipped struct {
 	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
-// OpenStatus reads the status of a branch at an epoch that one of the keys has signed. Without keys it uses the key in
-// the status itself: this proves only which box could be enrolled. Errors: ErrFormat, ErrSignature, ErrOther.
+// OpenStatus reads the status of a branch at an epoch, which one of boxes must have signed. Without boxes it verifies
+// the status with the key in the status itself: this only proves which box asks to be enrolled. Errors: ErrFormat,
+// ErrSignature, ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	want := address{kind: "status", owner: branch, epoch: epoch}
 	if len(boxes) == 0 {
@@ -168,9 +169,8 @@ func (s *Status) at() (*Head, address) {
 	return &s.Head, address{kind: "status", owner: s.Branch, epoch: s.Epoch}
 }
 
-// check and the tags accept only values that the centre can show, count and compare: every text, list, number and time
-// has bounds, and a value that becomes a label or decides about a roll-out is from a closed list. The status of one box
-// must not spoil the centre's reports about other boxes.
+// check and the tags bound every text, list, number and time, and allow only listed values where a value becomes a
+// label or decides about a roll-out: the status of one box must not spoil the centre's reports about other boxes.
 func (s *Status) check() error {
 	for i, c := range s.Certificates {
 		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {
@@ -185,14 +185,15 @@ func (s *Status) check() error {
 	return nil
 }
 
-// Bounds of the values of a signed object, unless a member's tag most says otherwise.
+// Bounds of the values of a signed object. The tag "most" of a member overrides them.
 const (
 	maxText  = 500 // characters of a text: one line without control characters
 	maxList  = 100 // elements of a list, or rows of a table
 	maxCount = 1_000_000_000_000
 )
 
-// forms are the forms of a text that the tag is names. A question mark after a form means that the text may be missing.
+// forms maps the values of the tag "is" to checks of a text. A question mark after the value means that the text may be
+// missing.
 var forms = map[string]func(string) error{
 	"act": oneOf(ActAdmitted, ActRefused, ActLive, ActReturned, ActWithdrawn, ActSettings, ActRestored,
 		ActReplaced),
@@ -308,7 +309,6 @@ func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
 	return nil
 }
 
-// oneLine returns a text as one line of limited length.
 func oneLine(text string, most int) string {
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -325,16 +325,16 @@ func oneLine(text string, most int) string {
 // The kinds of Act: Act.What.
 const (
 	ActAdmitted  = "admitted"  // a bundle is on the shelf and becomes live on its first day
-	ActRefused   = "refused"   // the branch refused the desired state
+	ActRefused   = "refused"   // the branch refused a bundle of the desired state
 	ActLive      = "live"      // a bundle is in force
-	ActReturned  = "returned"  // the branch has gone back by itself: a failure of the ring
-	ActWithdrawn = "withdrawn" // the branch has gone back, because the centre wanted it
+	ActReturned  = "returned"  // the branch has gone back by itself: the roll-out counts it as a failure
+	ActWithdrawn = "withdrawn" // the branch has gone back, on the centre's order
 	ActSettings  = "settings"  // a settings file is in force
 	ActRestored  = "restored"  // the box continues from a copy or a backup
 	ActReplaced  = "replaced"  // another box has replaced this box, which issues no more numbers
 )
 
-// Act is something that happened in a branch. A branch's acts are numbered without a gap across all its boxes.
+// Act reports an event in a branch. A branch's acts are numbered without a gap across all its boxes.
 type Act struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch" is:"name"`

@@ -4,8 +4,8 @@
 //	fleet/v1/rules/<sha256>                   a signed bundle                                           created once
 //	fleet/v1/settings/<sha256>                Settings                                                  created once
 //	fleet/v1/desired/<group>/<12 digits>.jws  Desired: what a group shall run       director            created once
-//	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: whose branch it is         director            created once
-//	fleet/v1/status/<branch>/<epoch>.jws      Status: how the branch is             the box             overwritten
+//	fleet/v1/boxes/<branch>/<epoch>.jws       Enrolment: which box has a branch     director            created once
+//	fleet/v1/status/<branch>/<epoch>.jws      Status: the state of the branch       the box             overwritten
 //	fleet/v1/acts/<branch>/<n>.jws            Act: what happened in the branch      the box             created once
 //	copy/v1/<branch>/<epoch>/<segment>        a segment of the second copy's log                        created once
 //	copy/v1/<branch>/<epoch>/part/<n>-<n>     the same bytes as the segments of these numbers           created once
@@ -32,11 +32,11 @@ import (
 	"dtegate/engine/archive"
 )
 
-// Store holds the operations that a box needs from the object store; *archive.Archive has them. After any error other
-// than those named the request may or may not have been carried out. Safe for concurrent use.
+// Store has the operations that a box needs from the object store; *archive.Archive implements it. After an error that
+// is not named here, the request may or may not have been carried out. Methods may be called concurrently.
 type Store interface {
-	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: archive.ErrExists, also
-	// where an earlier attempt of the same caller, whose answer was lost, wrote the object.
+	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: archive.ErrExists, also if
+	// the object is from an earlier attempt of the same caller, whose answer was lost.
 	Create(ctx context.Context, key string, data []byte) error
 	// Overwrite writes an object in place of an existing object. Each key has one writer.
 	Overwrite(ctx context.Context, key string, data []byte) error
@@ -75,8 +75,7 @@ func Digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// RuleKey returns the key of a bundle's file; digest is the Digest of the file. Records contain another digest: the
-// signed manifest's.
+// RuleKey returns the key of a bundle's file; digest is the Digest of the file, not the digest of the signed manifest.
 func RuleKey(digest string) string { return "fleet/v1/rules/" + digest }
 
 // SettingsKey returns the key of a settings file; digest is its Digest.
@@ -121,7 +120,7 @@ func SegmentKey(branch string, epoch, segment int64) string {
 	return fmt.Sprintf("%s%012d", EpochFolder(branch, epoch), segment)
 }
 
-// PartKey returns the key of the part that holds the pieces from first to last.
+// PartKey returns the key of the part that contains the pieces from first to last.
 func PartKey(branch string, epoch, first, last int64) string {
 	return fmt.Sprintf("%s%012d-%012d", PartsFolder(branch, epoch), first, last)
 }

@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// ErrNothing means that no box of the branch has shipped anything.
+// ErrNothing means that no box of the branch has shipped any data.
 var ErrNothing = errors.New("nothing of this branch's second copy is in the store")
 
 // Span is a range of pieces, both ends included.
@@ -25,24 +25,24 @@ type Span struct{ From, To int64 }
 type Fetched struct {
 	Epoch  int64   // of the box that shipped the copy
 	Older  []int64 // earlier epochs whose boxes shipped too
-	Newer  []int64 // later epochs whose boxes shipped a copy that they have not called whole
-	Whole  bool    // the box has said that its whole copy is in the store
+	Newer  []int64 // later epochs whose boxes shipped a copy that they have not declared whole
+	Whole  bool    // the box has declared that its whole copy is in the store
 	Parts  int64   // fetched parts
 	Pieces int64   // fetched pieces, those in parts included
 	Bytes  int64
-	Before int64 // of Bytes, fetched by an earlier call
-	// Doubt is why parts were not used, but their pieces instead; nil: all parts were used.
+	Before int64 // how many of Bytes an earlier call fetched
+	// Doubt is why some pieces were read instead of their parts; nil: all parts were used.
 	Doubt error
 	// Missing are pieces that the box has shipped and the store does not return; the folder has zeros in their place.
-	// Why is the reason for the first one.
+	// Why is the reason for the first span.
 	Missing []Span
 	Why     error
 	// Status is the box's last status; nil: the store has no status that the box's key signed.
 	Status *fleetproto.Status
 }
 
-// Lacks returns the reasons why a fetched copy may be incomplete, in words. Empty: it holds everything that the box had
-// shipped when it wrote its last status.
+// Lacks returns the reasons why a fetched copy may be incomplete, in words. Empty: the copy has everything that the box
+// had shipped when it wrote its last status.
 func (f *Fetched) Lacks() string {
 	var list []string
 	if len(f.Missing) > 0 {
@@ -58,7 +58,6 @@ func (f *Fetched) Lacks() string {
 	return strings.Join(list, "; ")
 }
 
-// spans returns the ranges in words.
 func spans(list []Span) string {
 	const most = 20
 	var words []string
@@ -79,14 +78,14 @@ func spans(list []Span) string {
 	return "pieces " + strings.Join(words, ", ")
 }
 
-// Fetch fetches a box's second copy into a folder of its own. The box is the branch's last box whose whole copy is in
-// the store; if no box has said so, the last box that shipped anything. Fetch reads the box's parts, and the pieces
-// that no part holds. The box's enrolled key must have signed all of them. An invalid part is skipped: its pieces have
-// the same bytes. Fetch expects the pieces that the store lists, and those that the box's last status, parts or
-// whole-copy object name. Pieces that the store does not return are Missing; the rest is fetched. After an error, the
+// Fetch fetches a box's second copy into a folder that has no other use. The box is the branch's last box that has
+// declared its copy whole; if no box has, the last box that shipped any data. Fetch reads the box's parts, and the
+// pieces that no part contains. The box's enrolled key must have signed all of them. An invalid part is skipped: its
+// pieces have the same bytes. Fetch expects the pieces that the store lists, and the pieces that the box's last status,
+// parts or WholeCopy name. Pieces that the store does not return are Missing; the rest is fetched. After an error, the
 // next Fetch continues in the same folder. Remove removes the folder and the note of the progress.
 //
-// epoch selects the box of that epoch, whether its copy is whole or not; 0: the box as above. show receives the
+// epoch selects the box of that epoch, even if its copy is not whole; 0 selects the box as above. show receives the
 // progress; it may be nil.
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, epoch int64, folder string, show func(done, total int64),
@@ -146,11 +145,12 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			return nil, fmt.Errorf("listing the branch's boxes: %w", err)
 		}
 		n, ok := fleetproto.NumberOf(e.Key)
-		if ok && e.Key == fleetproto.BoxKey(branch, n) && n-last <= patience { // nobody gave an epoch far behind
+		if ok && e.Key == fleetproto.BoxKey(branch, n) && n-last <= patience { // a much higher epoch is forged
 			last = max(last, n)
 		}
 	}
-	// One more epoch is checked, because the last enrolment may be lost, and then the next: a list may lack the newest.
+	// Check also the epoch after the last listed epoch, and so on: the last enrolment may be lost, or missing in the
+	// list.
 	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch))
@@ -184,13 +184,13 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 	return list, nil
 }
 
-// HasCopy reports whether a store has anything that a box of a branch shipped.
+// HasCopy reports whether a store lists any data that boxes of a branch shipped.
 func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool, error) {
 	return listsAny(ctx, store, fleetproto.CopyFolder+branch+"/")
 }
 
-// fetch fetches everything into a folder. whole is the number of the last piece of the copy that the box has declared
-// complete; 0: it has declared nothing.
+// fetch fetches the copy into a folder. whole is the piece up to which the box has declared its copy whole; 0: there is
+// no declaration.
 func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(done, total int64)) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
 	to, err := resume(folder, c.branch, c.epoch)
@@ -209,11 +209,12 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	return got, errors.Join(err, to.note())
 }
 
-// unlisted is how many unlisted pieces are asked for if another object names them.
+// unlisted is how many pieces that the store does not list are requested if another object names them.
 const unlisted = 10_000
 
-// manifest returns the objects that hold the copy, in order, up to the last piece that any object in the store names,
-// and all parts. unasked are the later pieces that manifest does not request, because the store's list lacks too many.
+// manifest returns the parts and pieces that make up the copy, in order, up to the last piece that any object in the
+// store names; and all parts. unasked is the range of later pieces that are not requested, because the store's list
+// lacks too many of them.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {
@@ -302,21 +303,21 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 	})
 }
 
-// progress is a folder that a fetch fills, and how far the fetch has come: the folder holds every piece up to Piece,
-// whether it came by itself or in a part. The note of the progress is a file next to the folder. It is written once the
-// folder and its files are on the medium, and may lag behind the folder: a piece that is fetched again overwrites
-// itself. Bytes that changed meanwhile are found when a store is rebuilt from the folder.
+// progress is how far a fetch has filled a folder: the folder has the bytes of every piece up to Piece. A file next to
+// the folder, the note, keeps the progress. The note is written once the folder and its files are on the medium, and
+// may lag behind the folder: a piece that is fetched again overwrites itself. Bytes that changed meanwhile are found
+// when a store is rebuilt from the folder.
 type progress struct {
 	Branch string           `json:"branch"`
 	Epoch  int64            `json:"epoch"`
-	Piece  int64            `json:"piece"` // the last, by number
+	Piece  int64            `json:"piece"` // number of the last piece
 	Digest string           `json:"digest"`
 	Bytes  int64            `json:"bytes"`
 	Files  map[string]int64 `json:"files"` // sizes
 
 	folder  string
-	written map[string]bool // files that were written since the note was
-	behind  int             // number of objects since then
+	written map[string]bool // files that were written since the last note
+	behind  int             // number of objects fetched since the last note
 }
 
 // noteEvery is how many objects are fetched between two notes.
@@ -325,7 +326,6 @@ const noteEvery = 64
 // noLink makes an open fail at a symbolic link: another account may have pointed it at a file of this account.
 const noLink = syscall.O_NOFOLLOW
 
-// progressOf returns the path of a folder's note.
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
 // resume returns how far an earlier fetch of the same box has filled the folder. It empties the folder if that fetch
@@ -365,8 +365,8 @@ func (p *progress) holds(folder string) bool {
 	return true
 }
 
-// put writes bytes at offset in a file and discards the file's bytes after them. gap: the bytes before offset may be
-// missing; missing bytes are zero.
+// put writes bytes at offset in a file and discards the file's bytes after them. If gap is set, bytes before offset may
+// be missing; these become zeros.
 func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	f, err := os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY|noLink, 0o600)
 	if err != nil {
@@ -387,7 +387,8 @@ func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// fetched counts an object in the folder whose last piece is piece. It notes the progress every noteEvery objects.
+// fetched records that the folder has an object whose last piece is piece. It writes the note after every noteEvery
+// objects.
 func (p *progress) fetched(piece int64, digest string) error {
 	p.Piece, p.Digest = piece, digest
 	if p.behind++; p.behind < noteEvery {
@@ -396,7 +397,6 @@ func (p *progress) fetched(piece int64, digest string) error {
 	return p.note()
 }
 
-// note brings the folder to the medium, then writes the progress down.
 func (p *progress) note() error {
 	err := errors.Join(syncPath(p.folder), syncPath(filepath.Dir(filepath.Clean(p.folder))))
 	for name := range p.written {
@@ -405,7 +405,7 @@ func (p *progress) note() error {
 	p.behind = 0
 	clear(p.written)
 	if err != nil {
-		return fmt.Errorf("bringing the fetched copy to the disk: %w", err)
+		return fmt.Errorf("syncing the fetched copy to the disk: %w", err)
 	}
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -15,32 +15,32 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// chest is everything that one box has shipped to the store. The store is trusted only this far: an object was shipped
-// by the box if it has the box's signature, or if such an object names its digest. A missing object proves nothing.
+// chest is the data that one box has shipped to the store. The store is not trusted: an object is the box's only if it
+// has the box's signature, or if an object with that signature names its digest. A missing object proves nothing.
 type chest struct {
 	store  fleetproto.Lister
 	chain  fleetproto.Chain
 	branch string
 	epoch  int64
 	box    fleetproto.Key
-	why    error // why the box's enrolment is lost or invalid, and nothing of the chest can be used; nil: it is valid
+	why    error // why the chest cannot be used: the box's enrolment is lost or invalid; nil: it is valid
 }
 
 // Limits of a fetch.
 const (
-	atOnce   = 16       // requests
+	atOnce   = 16       // requests at the same time
 	roomFor  = 64 << 20 // bytes of objects that are being fetched or wait for use
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
-	perGet   = 64 << 10 // for the progress, a request counts as this many bytes
-	patience = 100      // invalid objects at the end of a copy before find gives up
-	// A store that lies must not fill the box's memory: a list has at most mostListed objects, and a piece's object at
-	// most maxObject bytes.
+	perGet   = 64 << 10 // how many bytes a request counts in the progress
+	patience = 100      // invalid objects at the end of a copy after which find gives up
+	// A hostile store must not fill the box's memory: a list may have at most mostListed objects, and the object of a
+	// piece at most maxObject bytes.
 	mostListed = 1 << 20
 	maxHead    = 64 << 10
 	maxObject  = maxPiece + maxHead
 )
 
-// load holds bytes of a copy, as the store returned them: the bytes of one piece, or of all pieces of a part.
+// load is the verified content of a piece, or of a part.
 type load struct {
 	number   int64 // the number of the last piece
 	file     string
@@ -58,16 +58,14 @@ type cargo struct {
 	tag         string // the store's own tag for the object's bytes
 }
 
-// end returns where a load ends.
 func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))} }
 
-// disproved reports whether an error means that an object is missing or invalid: another try would not help.
+// disproved reports whether an error means that an object is missing or invalid: then another try would not help.
 func disproved(err error) bool {
 	return slices.ContainsFunc([]error{archive.ErrNotFound, archive.ErrTooLarge, fleetproto.ErrFormat,
 		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
 }
 
-// listsAny reports whether a store lists anything in a folder.
 func listsAny(ctx context.Context, store fleetproto.Lister, folder string) (bool, error) {
 	for _, err := range store.List(ctx, folder) {
 		if err != nil {
@@ -112,7 +110,7 @@ func (c chest) list(ctx context.Context, prefix, after string, take func(archive
 	n := 0
 	for e, err := range c.store.ListAfter(ctx, prefix, after) {
 		if n++; err == nil && n > mostListed {
-			err = errors.New("there is no end")
+			err = errors.New("the store lists too many objects")
 		}
 		if err != nil {
 			return fmt.Errorf("listing %s: %w", prefix, err)
@@ -122,7 +120,7 @@ func (c chest) list(ctx context.Context, prefix, after string, take func(archive
 	return nil
 }
 
-// parts lists the store's parts up to a piece. Only get checks their content.
+// parts lists the store's parts that end at a piece up to until. It does not check their content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
 	folder := fleetproto.PartsFolder(c.branch, c.epoch)
 	err = c.list(ctx, folder, "", func(e archive.Object) {
@@ -135,8 +133,8 @@ func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error)
 	return list, err
 }
 
-// lastPart returns the last valid part; nil: no part is valid. The invalid parts after it are removed from the list,
-// and doubt has their errors.
+// lastPart returns the list of parts, and the last valid part; nil: no part is valid. It removes the invalid parts
+// after the last valid part from the list; doubt has their errors.
 func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, err error) {
 	if list, err = c.parts(ctx, math.MaxInt64); err != nil {
 		return nil, nil, nil, err
@@ -160,8 +158,8 @@ func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, e
 	return nil, nil, doubt, nil
 }
 
-// plan lists the parts and pieces that cover a span: parts where they exist, single pieces in the gaps between parts. A
-// part that was made again can repeat the pieces of another part.
+// plan lists the parts and pieces that cover a span: parts where parts exist, single pieces in the gaps. A part that
+// was made again may overlap another part.
 func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	for at := of.From; at <= of.To; {
 		next, best := of.To+1, -1
@@ -184,7 +182,7 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the store's pieces after a number, ascending, with their sizes.
+// pieceNumbers lists the pieces in the store that come after the piece behind, ascending, with their sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {
@@ -196,7 +194,8 @@ func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes [
 			numbers, sizes = append(numbers, n), append(sizes, e.Size)
 		}
 	})
-	// Others may have written an object far behind the last piece: only a signature proves so many lost pieces.
+	// Somebody else may have written an object with a much too high number. Only a signature proves that so many pieces
+	// before it were lost.
 	for n := len(numbers); err == nil && n > 0 && numbers[n-1]-behind-int64(n) > unlisted; n-- {
 		if _, err := c.get(ctx, cargo{last: numbers[n-1]}); !disproved(err) {
 			return numbers, sizes, err
@@ -220,10 +219,10 @@ func (g cargo) String() string {
 	return fmt.Sprint("piece ", g.last)
 }
 
-// shown returns the object as the store's list shows it.
+// shown identifies the object and its bytes, as far as the store's list shows them.
 func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
 
-// get reads an object of the copy. If disproved(err), the store does not return what the box shipped.
+// get reads a piece or a part. If disproved(err), the store does not return the object that the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	first, most := int64(0), int64(maxObject)
 	if g.part {
@@ -244,10 +243,9 @@ func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	return l, nil
 }
 
-// errForked: the box's key signed two pieces of one number, or two histories of the copy.
+// errForked means that the box's key signed two pieces with the same number, or two histories of the copy.
 var errForked = fmt.Errorf("%w, by another copy of the box", fleetproto.ErrOther)
 
-// pieces returns a cargo for each piece of a span.
 func pieces(of Span) (list []cargo) {
 	for n := of.From; n <= of.To; n++ {
 		list = append(list, cargo{first: n, last: n, size: likely})
@@ -255,9 +253,9 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with the content of the objects, in order. Other parts and pieces replace an invalid part; for an
-// invalid object, use gets the error and a nil load. previous is the digest of the piece before the first piece; empty:
-// not known.
+// bring calls use with the content of the objects in list, in order. It replaces an invalid part by other parts and by
+// pieces; for an invalid piece, use gets the error and a nil load. previous is the digest of the piece before the first
+// piece; empty: not known.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {
@@ -291,7 +289,7 @@ func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, 
 	}
 }
 
-// inOrder calls get for each index below n, several at once, and use with each result in the order of the indices. It
+// inOrder calls get for each index below n, several at a time, and use for each result, in the order of the indices. It
 // stops at the first error of use. size returns a result's size in memory.
 func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(context.Context, int) (T, error),
 	use func(int, T, error) error) error {

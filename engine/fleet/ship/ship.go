@@ -1,5 +1,6 @@
 // Package ship copies a box's second copy into the chain's store, a few seconds after the sales, and fetches it to
-// rebuild a dead box. It treats the copy as files that grow at their end, and knows nothing about their content.
+// rebuild a dead box. For this package the copy is a folder of files that grow at their end; it does not read their
+// content.
 package ship
 
 import (
@@ -26,20 +27,20 @@ import (
 )
 
 const (
-	// DefaultEvery is how often the shipper looks for new bytes in the copy.
+	// DefaultEvery is the time between two Steps.
 	DefaultEvery = 5 * time.Second
 	// Patience is how long a change waits for the chain's store.
 	Patience    = 2 * time.Second
 	maxPiece    = 4 << 20 // bytes
 	askFor      = time.Minute
-	checkWithin = 6 * time.Hour // a slow store must not hold up the shipper without an error
+	checkWithin = 6 * time.Hour // limit for a whole check, and for find
 )
 
-// ErrCloned means that the store holds a piece with this box's signature but with bytes that this box does not have:
-// the box's disk was copied and both copies run, or an older copy of the disk was put back.
+// ErrCloned means that the store has a piece with this box's signature but with bytes that this box does not have: the
+// box's disk was copied and both copies run, or an older copy of the disk was put back.
 var ErrCloned = errors.New("another copy of this box ships under its name")
 
-// File is a small file that is replaced whole.
+// File is a small file that is always replaced as a whole.
 type File interface {
 	Load() ([]byte, error)
 	Save([]byte) error
@@ -53,41 +54,41 @@ type Options struct {
 	Box    fleetproto.Signer
 	Folder string       // of the second copy
 	Epoch  func() int64 // of this box; 0: the box is not enrolled, nothing is shipped yet
-	Cloned func()       // called on ErrCloned, and again at each start
+	Cloned func()       // called on ErrCloned, and again at each later start
 	Live   func() bool  // reports whether the copy has every change of the box's store; nil: always
 	// Restart makes the copy begin again, with file names later than a shipped file's.
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
-	// Sync: Carry returns once the store has the change, after Patience at most. If the store takes longer, changes do
-	// not wait until it has caught up.
+	// Sync makes Carry wait until the store has the change, for Patience at most. If the store takes longer, Carry does
+	// not wait again until the store has caught up.
 	Sync bool
-	// Count returns how many changes the copy holds after byte end of file; nil: changes from before the start are not
-	// counted.
+	// Count returns how many changes the copy has after the byte end of file. If it is nil, changes from before the
+	// start are not counted.
 	Count  func(ctx context.Context, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
 
-// Shipper ships. Step and Run are for one goroutine.
+// Shipper ships the second copy. Only one goroutine may call Step and Run.
 type Shipper struct {
 	o    Options
-	seen map[string]int64 // sizes at the last look: bytes below were synced
+	seen map[string]int64 // sizes of the files at the last Step: earlier bytes are synced
 	took time.Duration    // how long the last piece took
-	all  bool             // the last look shipped the whole copy
+	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
 
 	// Used only by Check's goroutine.
-	sound   map[string]bool // parts that were read back, by cargo.shown
-	soundOf int64           // the epoch of sound
+	sound   map[string]bool // parts that were read back and are valid, by cargo.shown
+	soundOf int64           // the epoch to which sound refers
 
 	mu    sync.Mutex
 	state state
-	// how many bytes of each file are in the store: for the last file, and files of this run that the copy still has
+	// how many bytes of a file are in the store: for the last file, and for files of this run that the copy still has
 	sent    map[string]int64
 	checked checked
 	at      time.Time // when the last piece was shipped
-	why     string    // why shipping has stopped; empty: it has not
+	why     string    // why shipping has stopped; empty: it continues
 	carried carried
 }
 
@@ -102,12 +103,12 @@ type state struct {
 	Offset   int64  `json:"offset,omitempty"`
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
-	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, with the mark that says so
-	// Parts is tagsOf the parts that the last check found sound, Joined is the time of that check.
+	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and its WholeCopy too
+	// Parts is the tagsOf of the parts that the last check found valid, Joined the time of that check.
 	Parts  string    `json:"parts,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
-	// Tried are the attempts to send the next piece that have no answer yet. The store may have any of them, and the
-	// copy may have lost their bytes since: a start voids the end of the copy and writes it again.
+	// Tried are the attempts to send the next piece that have no answer yet. The store may have any of them. The copy
+	// may have lost their bytes since, because a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
 }
 
@@ -129,7 +130,7 @@ func New(o Options) (*Shipper, error) {
 	}
 	of := fmt.Sprint(o.Chain, o.Branch, fleetproto.EncodeKey(fleetproto.Public(o.Box).Public))
 	if json.Unmarshal(b, &s.state) != nil || s.state.Of != of {
-		s.state = state{Of: of} // find searches the store for the last piece
+		s.state = state{Of: of} // find will search the store for the last piece
 	}
 	s.sent[s.state.File] = s.state.Offset
 	if s.state.Cloned {
@@ -160,7 +161,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 	}
 }
 
-// note logs trouble when it begins.
+// note keeps the error of the last Step (nil: it succeeded), and logs the first of several errors in a row.
 func (s *Shipper) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +173,7 @@ func (s *Shipper) note(err error) {
 	}
 }
 
-// Shipped returns how far the copy is in the store.
+// Shipped returns how much of the copy is in the store.
 func (s *Shipper) Shipped() *fleetproto.Shipped {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,17 +192,18 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 		Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
 
-// copyLive reports whether the copy holds every change of the box's store.
+// copyLive reports whether the copy has every change of the box's store.
 func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
 
-// errBefore: the copy's content was not shipped, although its files have names of shipped files or earlier.
+// errBefore means that the copy is not the one that was shipped: no file's name is later than that of the last shipped
+// file.
 var errBefore = errors.New("the second copy is gone, or was begun anew under names that were given before")
 
-// Step ships the bytes that the copy already had at the last look: newer bytes may not be on the medium yet.
+// Step ships the bytes that the copy already had at the last Step: newer bytes may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
 	epoch := s.o.Epoch()
 	s.mu.Lock()
-	cloned := s.state.Cloned // Check may have found it
+	cloned := s.state.Cloned // Check may have set it
 	s.mu.Unlock()
 	switch {
 	case cloned:
@@ -215,7 +217,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 		s.recount(ctx)
 	}
-	live := s.copyLive() // before the look: Step ships what the copy holds now
+	live := s.copyLive() // ask before the files are listed: Step ships what the copy has now
 	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
 	if err != nil {
 		return err
@@ -253,7 +255,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	gone := func(name string) bool { _, there := sizes[name]; return !there && name != s.state.File }
 	s.mu.Lock()
 	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
-	if live && s.all { // a live copy holds the changes of removed files in later files
+	if live && s.all { // in a live copy, later files contain the changes of removed files
 		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool {
 			return p.file < s.state.File && gone(p.file)
 		})
@@ -279,7 +281,7 @@ func (s *Shipper) file(ctx context.Context, path string, until int64) error {
 		size := min(until-from, maxPiece)
 		for _, t := range s.state.Tried {
 			if t.File == name && t.Offset == from {
-				size = min(size, t.Size) // the same piece again
+				size = min(size, t.Size) // send the same piece again
 			}
 		}
 		body, err := section(path, from, size)
@@ -305,8 +307,8 @@ func section(path string, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// piece creates the next piece. If the piece exists already, it is an earlier attempt whose answer was lost. It counts
-// if this box noted the attempt, or has the same bytes, whatever their length.
+// piece creates the next piece. If the store already has a piece of this number, it may be an earlier attempt whose
+// answer was lost: piece accepts it if this box noted the attempt, or has the same bytes.
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -332,7 +334,7 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 	return s.shipped(l)
 }
 
-// noteTry saves an attempt before it is sent: even if the copy loses these bytes, the box recognizes its own piece.
+// noteTry saves an attempt before it is sent: the box recognises its own piece even if the copy loses these bytes.
 func (s *Shipper) noteTry(t try) error {
 	if slices.Contains(s.state.Tried, t) {
 		return nil
@@ -382,7 +384,7 @@ func (s *Shipper) shipped(l *load) error {
 }
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece that this box's key
-// signed. The pieces do not show whether this box lost its state or is a clone; but a clone has a state.
+// signed. This is safe: a clone of the box would have a state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -401,7 +403,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	}
 	for i, number := range slices.Backward(numbers) {
 		held, err := s.o.Store.Fetch(ctx, fleetproto.SegmentKey(c.branch, epoch, number), maxObject)
-		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // listed, but not found
+		if errors.Is(err, archive.ErrNotFound) || err != nil && !disproved(err) { // listed, but not returned
 			return fmt.Errorf("reading piece %d: %w", number, err)
 		}
 		if i == len(numbers)-1 {
@@ -412,7 +414,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 			break
 		}
 		if len(numbers)-i > patience {
-			break // ship again from the end of the parts
+			break // give up: ship again from the end of the parts
 		}
 	}
 	if n.Number > 0 {
@@ -426,7 +428,6 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	return s.save()
 }
 
-// chest returns everything that this box has shipped in an epoch.
 func (s *Shipper) chest(epoch int64) chest {
 	return chest{store: s.o.Store, chain: s.o.Chain, branch: s.o.Branch, epoch: epoch, box: fleetproto.Public(s.o.Box)}
 }

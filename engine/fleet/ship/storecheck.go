@@ -15,13 +15,14 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is the pause between two looks at the date: a new day begins a new check. The first look is after an hour.
+// lookAgain is how often checks looks at the date: each new day has a check. The first look is one lookAgain after the
+// start.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
 type checked struct {
 	at     time.Time // of the last complete check; zero: there was none
-	lacks  string    // the lost pieces that the box cannot ship again; empty: none
+	lacks  string    // the lost pieces that the box cannot ship again; empty: no such pieces
 	failed bool      // the last check did not complete
 }
 
@@ -62,12 +63,13 @@ func sameDay(a, b time.Time) bool {
 }
 
 // Check compares the objects that a rebuild would read in the store with what this box shipped. It ships lost or
-// altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part holds, checks
-// their signatures, and joins them into parts. It compares parts with the store's list, and reads those with a new size
-// or tag. Shipped returns the result. Crash anywhere: the next call goes on with the unjoined pieces.
+// altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part contains,
+// checks their signatures, and joins them into parts. It compares the parts with the store's list, and reads parts with
+// a new size or tag. Shipped returns the result. After a crash, the next call continues with the pieces that are not
+// joined yet.
 //
-// ErrCloned: the box's key signed a piece that this box did not ship. The other copy of the box did not notice this,
-// because the store had lost this box's piece.
+// ErrCloned if the box's key signed a piece that this box did not ship: another copy of the box shipped this piece
+// after the store had lost this box's piece.
 func (s *Shipper) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -97,7 +99,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	}
 	if s.soundOf != until.Epoch {
 		s.sound, s.soundOf = make(map[string]bool), until.Epoch
-		if tagsOf(listed) == until.Parts { // the parts are as the last check left them
+		if tagsOf(listed) == until.Parts { // the parts are unchanged since the last check
 			for _, g := range listed {
 				s.sound[g.shown()] = true
 			}
@@ -120,7 +122,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	r := &rollUp{s: s, c: c, until: until, held: held}
 	of := Span{1, until.Number}
 	if sameDay(until.Joined, s.o.Now()) {
-		of.To = end // pieces shipped since are joined tomorrow
+		of.To = end // pieces shipped since the last check are joined tomorrow
 	}
 	_, gaps := plan(of, held)
 	for _, gap := range gaps {
@@ -155,7 +157,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	return "", nil
 }
 
-// tagsOf returns the digest of the store's list of parts.
+// tagsOf returns a digest of the store's list of parts.
 func tagsOf(list []cargo) string {
 	var b []byte
 	for _, g := range list {
@@ -177,7 +179,7 @@ type rollUp struct {
 	body []byte // bytes of the open part
 }
 
-// span joins the pieces of a span. Pieces that the store does not return are taken from the second copy.
+// span joins the pieces of a span into parts. heal replaces pieces that the store does not return.
 func (r *rollUp) span(ctx context.Context, of Span) error {
 	gap := Span{}
 	var at *load
@@ -208,9 +210,9 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 	return r.flush(ctx)
 }
 
-// heal ships the bytes of lost pieces again from the second copy: everything between the piece before the gap (from)
-// and the piece after it (to). If one of these is nil, heal looks it up. Each lost piece had at most maxPiece bytes of
-// one file: therefore the chunks are never more than the lost pieces.
+// heal ships the bytes of lost pieces again from the second copy: all bytes between the piece before the gap (from) and
+// the piece after it (to). If from or to is nil, heal looks it up. Each lost piece had at most maxPiece bytes of one
+// file: therefore there are never more chunks than lost pieces.
 func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	begin := place{r.until.First, 0}
 	var err error
@@ -253,7 +255,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads the part next to a gap; nil if there is no such part.
+// neighbour reads the part that is selects, next to a gap; nil if there is no such part.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {
@@ -267,7 +269,7 @@ func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, err
 }
 
 // between returns the second copy's bytes from one place to another, in chunks; nil if some bytes are missing. A
-// missing file between the two places was void: both places are on the same medium.
+// missing file between the two places had only void bytes, because both places are on the same medium.
 func (r *rollUp) between(from, to place) (list []load) {
 	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
 	slices.Sort(paths)
@@ -303,7 +305,7 @@ func (r *rollUp) between(from, to place) (list []load) {
 	return list
 }
 
-// add appends the bytes of the pieces from first to l.number to the open part.
+// add appends the bytes of l, which are those of the pieces from first to l.number, to the open part.
 func (r *rollUp) add(ctx context.Context, first int64, l *load) error {
 	if l.file != r.open.File || l.offset != r.open.Offset+int64(len(r.body)) || first != r.open.Number+1 ||
 		len(r.body)+len(l.body) > fleetproto.MaxPart {
@@ -327,7 +329,7 @@ func (r *rollUp) flush(ctx context.Context) error {
 		return err
 	}
 	err = r.s.o.Store.Create(ctx, r.c.key(g), data)
-	again := errors.Is(err, archive.ErrExists) // the object of that name may have other bytes
+	again := errors.Is(err, archive.ErrExists) // the existing object may have other bytes
 	var l *load
 	if err == nil || again {
 		l, err = r.c.get(ctx, g)
@@ -348,8 +350,8 @@ func (r *rollUp) flush(ctx context.Context) error {
 	return nil
 }
 
-// markWhole writes, once an epoch, that the store has the whole copy. The caller has just shipped everything in a live
-// copy. If we crash before the state is saved, the next look finds the written object.
+// markWhole writes the WholeCopy, once per epoch. The caller has just shipped everything in a live copy. If we crash
+// before the state is saved, the next Step finds the written object.
 func (s *Shipper) markWhole(ctx context.Context) error {
 	err := s.putWhole(ctx, s.o.Store.Create)
 	if errors.Is(err, archive.ErrExists) {

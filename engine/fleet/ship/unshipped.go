@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// place is the end of a change or piece in the copy. Later files have higher names.
+// place is the end of a change or piece in the copy. Names of later files sort higher.
 type place struct {
 	file string
 	end  int64
@@ -19,8 +19,8 @@ func (p place) behind(other place) bool {
 // carried describes the changes that the store does not have yet. Shipper.mu guards it.
 type carried struct {
 	live    bool      // changes wait for the store
-	last    place     // the last place that is certainly on the copy's medium
-	pending []place   // the changes that are not in the store
+	last    place     // everything up to this place is certainly on the copy's medium
+	pending []place   // changes of this run that are not in the store
 	before  int64     // number of changes from before the start that are not in the store
 	waiting []waiting // callers that wait for a pending change
 }
@@ -30,10 +30,10 @@ type waiting struct {
 	done chan struct{}
 }
 
-// maxPending is how many changes are counted: some days' sales. If the store is silent for longer, the count stops.
+// maxPending is how many changes are counted, the sales of some days. After that the count stops.
 const maxPending = 1 << 18
 
-// recount finds how many changes from before this run, or before this epoch, are not in the store.
+// recount counts the changes from before this run, or before this epoch, that are not in the store.
 func (s *Shipper) recount(ctx context.Context) {
 	if s.o.Count == nil {
 		return
@@ -51,8 +51,8 @@ func (s *Shipper) recount(ctx context.Context) {
 }
 
 // Carry must be called for each change that the copy's medium has. With Sync it returns once the store has the change
-// too, or when the store is known not to get it soon. In the second case the branch goes on selling, and until the
-// store answers again the loss of the box would lose these sales.
+// too. If the store takes too long, the branch goes on selling: until the store has caught up, a loss of the box loses
+// these sales.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()
@@ -84,8 +84,8 @@ func (s *Shipper) Carry(file string, end int64) {
 	}
 }
 
-// has reports whether the store has a change. Names of files prove nothing: only bytes that this box knows to have
-// shipped count. The caller holds mu.
+// has reports whether the store has a change. Only bytes that this box knows to have shipped count, not names of files.
+// The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
 
 // behind returns how many changes the store does not have. The caller holds mu.
@@ -114,8 +114,8 @@ func (s *Shipper) arrived() {
 	})
 }
 
-// caughtUp decides after a look whether changes wait for the store from now on: the store must have the whole copy, as
-// a rebuild needs it, and must answer in time.
+// caughtUp decides after a Step with the result err whether changes wait for the store from now on. For this the store
+// must have the whole copy, and must answer in time.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
@@ -133,7 +133,7 @@ func (s *Shipper) caughtUp(err error) {
 	}
 }
 
-// leave releases all waiting callers, and the branch goes on. why is empty when it was logged already.
+// leave releases all waiting callers; later changes do not wait. why is the reason to log, "" if it was logged already.
 func (s *Shipper) leave(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
