@@ -31,9 +31,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("JSON at byte %d (%s): %s", e.Offset, e.Path, e.Message)
 }
 
-// Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, anything after the value and more than
-// MaxDepth levels are errors, always a *SyntaxError. Numbers of any size and precision are kept; Amount fails for a
-// number that does not fit an Amount. The Value keeps no reference to data.
+// Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, text after the value and more than MaxDepth
+// levels are errors. Every error is a *SyntaxError. Numbers may have any size and precision; Value.Amount fails if a
+// number does not fit an Amount. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()

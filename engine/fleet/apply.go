@@ -138,7 +138,8 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 	return list, nil
 }
 
-// addLived adds the bundles of a live state. A bundle of a higher version was taken back.
+// addLived adds the bundles of a live state to the list lived. It drops bundles of the same generation with the same or
+// a higher version: the centre has taken these back.
 func addLived(lived, rules []fleetproto.Rule) []fleetproto.Rule {
 	for _, r := range rules {
 		lived = append(slices.DeleteFunc(slices.Clone(lived), func(o fleetproto.Rule) bool {
@@ -148,7 +149,7 @@ func addLived(lived, rules []fleetproto.Rule) []fleetproto.Rule {
 	return lived[max(0, len(lived)-500):]
 }
 
-// queueRefusal queues the act by which the branch reports that it refuses a bundle. No further act about it follows.
+// queueRefusal queues the act that reports that the branch refuses a bundle. It is the last act about this bundle.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
@@ -283,8 +284,9 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
 			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
-		// Without a bundle of the live state that this box could not admit yet, for example because the store failed,
-		// the branch could not go back, and after the roll-out's bundle it would be below the floor.
+		// The roll-out waits for a bundle of the live state that this box could not admit yet, for example because the
+		// store failed. Admitted after the roll-out's bundle, its version would be too low, and the branch could not go
+		// back to it.
 		for _, l := range d.Live.Rules {
 			_, refused := a.state.Refused[l.Digest]
 			if l.SameGeneration(rule) && !refused && find(shelf, l.Digest) == nil {

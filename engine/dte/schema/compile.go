@@ -208,7 +208,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		return fmt.Errorf("schema of %s: needs a type", f.document)
 	case f.types&typeObject != 0 && f.types&^(typeObject|typeNull) != 0, f.types&typeArray != 0 &&
 		f.types&^(typeArray|typeNull) != 0:
-		return fmt.Errorf("schema of %s: an object or a list can only be null beside that", f.document)
+		return fmt.Errorf("schema of %s: an object or a list may allow no other type than null", f.document)
 	case f.types&typeArray != 0 && s.item == nil:
 		return fmt.Errorf("schema of %s: a list needs items", f.document)
 	}

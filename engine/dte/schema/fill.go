@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// run is one Fill. Runs are pooled: their slices keep their capacity, and the texts of a document stay
-// reachable until the next document or until the collector empties the pool.
+// run is one Fill. Runs are pooled: their slices keep their capacity, and keep the texts of a document in memory until
+// the next document, or until the collector empties the pool.
 type run struct {
 	strange  []dte.Sum // see strangeSums
 	filler   *Filler
@@ -257,8 +257,8 @@ func (r *run) fillTaxes(f *field, si int32) {
 	}
 }
 
-// kindPending is the kind of a value that only the rule module can give, in a fill without the module's answer. No
-// check that depends on the value is made.
+// kindPending is the kind of a value that only the rule module can give, if Fill has no answer of the module. Checks
+// that depend on such a value are skipped.
 const kindPending dte.Kind = 0xff
 
 // slot is one value of the document. Slots are in the order of the fields: the members of an object, also absent

@@ -118,8 +118,9 @@ func (e *entry) checkHeld(own string, moved bool) error {
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether the entry's value must be compared with the own fact of the place with this name. An amount
-// that sums.go adds up is exempt if the module answers it, or if its generation lacks it: then it is 0.
+// judged reports whether the entry's value must be compared with the place's own fact; name is the place's name. An
+// amount that sums.go adds up is exempt if it is an output of the module, or if it is 0 because its generation lacks
+// it.
 func (e *entry) judged(own, name string) bool {
 	zero, err := e.value.Amount()
 	return e.fact != own && (!counted(name) || e.amount == "" && (err != nil || zero != 0))

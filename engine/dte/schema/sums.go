@@ -51,12 +51,12 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds a member's amount up. No other fact is the module's to change.
+// counted reports whether this file adds up a member's amount. The module must not change any other fact.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion"
 }
 
-// globalDiscounts maps amounts of resumen to the members of descuentoGlobal that give them.
+// globalDiscounts maps amounts of resumen to the members of descuentoGlobal from which they come.
 var globalDiscounts = map[string]string{
 	"descuNoSuj": "noSujeta", "descuExenta": "exenta", "descuGravada": "gravada", "descu": "compra",
 	"descuento": "gravada"}
