@@ -221,7 +221,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Return makes a return to the last good bundle, which the guard has requested. It logs its errors.
+// Return leaves a bundle for the last good bundle before it, as the guard has requested. It logs its errors.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
