@@ -4,7 +4,7 @@
 //
 //	tinygo build -target wasm-unknown -opt 2 -panic trap -o sum.wasm sum.go
 //
-// The module has a few KiB; a module of plain Go has 1.9 MiB. A panic becomes a trap: the host discards the instance.
+// It has a few KiB; a plain Go guest has 1.9 MiB. A panic is a trap, after which the host discards the instance.
 package main
 
 import "unsafe"
@@ -64,7 +64,7 @@ func evaluate(length int32) int32 {
 		sum := total + amount
 		if (total^sum)&(amount^sum) < 0 {
 			buffer[1], buffer[2], buffer[3] = pair(1, 0), 0, pair(1, 0)
-			buffer[4], buffer[5] = pair(0, i), pair(-1, 0) // fault code 0, line i, no column
+			buffer[4], buffer[5] = pair(0, i), pair(-1, 0) // code 0, in a line, in no column
 			return header + 16
 		}
 		total = sum
