@@ -260,8 +260,8 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 	return &Probe{i}, nil
 }
 
-// Send writes a message into the guest's buffer, which it makes at least room bytes long for the answer, and tells the
-// guest that the message has length bytes, which may be wrong on purpose. It returns the answer, valid until the next
+// Send writes a message into the guest's buffer and calls the guest with length as the message's length, which may be
+// wrong on purpose. The buffer gets at least room bytes, for the answer. It returns the answer, valid until the next
 // call, and the fuel that the call used of the budget. If the guest refuses the message, the error is ErrRefused. After
 // any other error do not use the instance again.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {

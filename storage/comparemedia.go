@@ -341,7 +341,8 @@ func (e *logEnd) head(o *Options, dir string) *Head {
 	return h
 }
 
-// links finds the copy's hashes at the ends of another medium. It reads the segments backwards, down to these ends.
+// links finds the copy's hashes at the positions where the series of another medium end. It reads the segments
+// backwards, down to these positions.
 func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[string][32]byte, error) {
 	names, found := make(map[uint32]string), make(map[string][32]byte)
 	for name, end := range ends {

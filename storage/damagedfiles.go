@@ -156,7 +156,7 @@ const (
 	chunkMiddle = 11
 	chunkLast   = 12
 
-	// A closed log ends in zeros for CRC and length, this kind, and the log's number plus 1.
+	// The last chunk of a closed log has CRC and length 0, this kind, and the log's number plus 1.
 	chunkEnd = 5
 )
 

@@ -285,8 +285,8 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
 		// The roll-out waits for a bundle of the live state that this box could not admit yet, for example because the
-		// store failed. Admitted after the roll-out's bundle, its version would be too low, and the branch could not go
-		// back to it.
+		// store failed. After the roll-out's bundle it could not be admitted any more, because its version is lower;
+		// then the branch could not go back to it.
 		for _, l := range d.Live.Rules {
 			_, refused := a.state.Refused[l.Digest]
 			if l.SameGeneration(rule) && !refused && find(shelf, l.Digest) == nil {

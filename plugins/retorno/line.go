@@ -33,7 +33,8 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 			o.vat.all = said
 		}
 	}
-	// Art. 162 of the tax code: a share of the price without VAT; art. 156: a share of the price of the services.
+	// The withheld VAT is a share of the price without VAT (art. 162 of the tax code), the withheld income tax a share
+	// of the price of the services (art. 156).
 	if o.invoice && sdk.Flag(in.Scalars[scaRetenIva]) {
 		o.iva = withhold(o.total[gravada]-o.descu[gravada], in.Params[ivaReteRate], o.net)
 	}

@@ -104,7 +104,8 @@ type state struct {
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and its WholeCopy too
-	// Parts is the tagsOf of the parts that the last check found valid, Joined the time of that check.
+	// Parts is the digest (see tagsOf) of the list of parts that the last check found valid; Joined is the time of that
+	// check.
 	Parts  string    `json:"parts,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
 	// Tried are the attempts to send the next piece that have no answer yet. The store may have any of them. The copy
