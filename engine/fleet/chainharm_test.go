@@ -414,7 +414,12 @@ func (s *site) recovers(m *chainBox, from storage.Sources) {
 			from = fetched
 		case errors.As(err, &owes):
 			losses = s.nameLosses(owes.owed)
-		case errors.Is(err, errWantsMark): // it is gone: the file is moved away
+		case errors.Is(err, errWantsMark): // the card is another box's, or the mark: the file is moved away
+			fetched, _, err := s.fetch(m)
+			if from.Copy == onCopy && err == nil {
+				from = fetched
+				continue
+			}
 			s.must(m.Fs.RemoveAll(onMark))
 		case errors.Is(err, errWantsMedium) && from.Copy == onCopy:
 			fetched, _, err := s.fetch(m)
