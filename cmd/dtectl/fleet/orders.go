@@ -176,7 +176,8 @@ func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error
 			}
 		}
 		if fleetproto.Digest(data) != n.Digest {
-			return nil, fmt.Errorf("%w: the store has altered version %d of %s", fleetproto.ErrOther, n.Version, v.Group)
+			return nil, fmt.Errorf("%w: the store has altered version %d of %s", fleetproto.ErrOther, n.Version,
+				v.Group)
 		}
 		b = &Version{Digest: n.Digest}
 		b.Desired, fault = c.Identity.OpenDesired(data, c.keys(), v.Group, n.Version)

@@ -245,7 +245,9 @@ func (c *compiler) bind(f *field, s *shape) error {
 		}
 		own := f.path
 		f.path = cmp.Or(e.fact, own)
-		moved := slices.ContainsFunc(c.overlay.from, func(o entry) bool { return o.path == e.path+"MH" && o.fact == own })
+		moved := slices.ContainsFunc(c.overlay.from, func(o entry) bool {
+			return o.path == e.path+"MH" && o.fact == own
+		})
 		if err := e.checkHeld(own, moved); err != nil {
 			return err
 		}
