@@ -216,8 +216,8 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 		return nil, false, exit(exitSource, "no medium holds a store; name another with --from: %w", err)
 	case errors.Is(err, storage.ErrMark):
 		return nil, false, exit(exitSource, "the mark or the source is another box's: take it out and put in this "+
-			"box's, or name what this box shipped (--from fleet). Only if the right mark is gone for good, move this file "+
-			"away: the mark is then taken as lost: %w", err)
+			"box's, or name what this box shipped (--from fleet). Only if the right mark is gone for good, move this "+
+			"file away: the mark is then taken as lost: %w", err)
 	case err != nil:
 		return nil, false, err
 	}
