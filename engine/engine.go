@@ -265,7 +265,7 @@ type Backlog struct {
 }
 
 // CountBacklog counts the pending work. It returns the last count again for two seconds. If counting fails, it returns
-// the last count with at least one loss: a failure must never look like an empty backlog.
+// the last count and sets Lost to at least 1: a failure must never look like an empty backlog.
 func (e *Engine) CountBacklog() *Backlog {
 	e.counting.Lock()
 	defer e.counting.Unlock()

@@ -44,8 +44,8 @@ type Options struct {
 	// are reused. Default: the number of processors, at least 2.
 	Instances int
 	// UnloadAfter is how long a module stays loaded without a call; its next call then takes some 70 ms longer. Modules
-	// that are loaded at a start (see Starting) are unloaded until their first call. 0, or no usable CacheDir: modules
-	// stay loaded.
+	// that are loaded at a start are unloaded when the start ends (see Starting); their first call loads them again. If
+	// UnloadAfter is 0 or there is no usable CacheDir, modules stay loaded.
 	UnloadAfter time.Duration
 	Logger      *slog.Logger
 }

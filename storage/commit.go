@@ -236,8 +236,8 @@ func (s *Store) rest(waiting int) time.Duration {
 // Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the
 // disk hangs, Beat waits. See LastBeat.
 //
-// Beat also works in a damaged store: such a store has already stopped issuing, and a restarted process would not know
-// the damage. ErrReadOnly, ErrClosed.
+// Beat also works in a damaged store: such a store has already stopped issuing, and the watchdog must not restart the
+// process, which would not know of the damage. Errors: ErrReadOnly, ErrClosed.
 func (s *Store) Beat(at time.Time) error {
 	return s.do("beating", func() error {
 		if s.o.readOnly {

@@ -255,8 +255,9 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	return nil, onlyIf(len(faults) > 0, fmt.Errorf("%w: %w", kind, errors.Join(faults...)))
 }
 
-// readState reads the state at a segment's end, skipping damage; pending reports whether the segment ends within a
-// fill; behind is the number of unreadable bytes at its end.
+// readState reads the state at a segment's end, skipping damage. pending reports whether the copying of the store's
+// rows to the medium began and did not finish in the segment. behind is the number of unreadable bytes at the segment's
+// end.
 func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill

@@ -19,8 +19,8 @@ type layout struct {
 	title   string // the heading
 	why     string // why a document has a row of its own
 	sums    []int  // indexes of the columns that are added up
-	// notesAt is the column of the document's type in an annex that has credit notes (05) as positive amounts; 0: the
-	// file has no such amounts.
+	// notesAt is the index of the column with the document's type. It is set only for annexes that write a credit note
+	// (05) as a positive amount. Otherwise it is 0.
 	notesAt int
 }
 

@@ -336,7 +336,8 @@ func (c *Contingency) periods() ([]*Period, error) {
 	return list, nil
 }
 
-// periodOf returns the period with a code, or nil if the store has lost the period: its documents have their own times.
+// periodOf returns the period with a code. It returns nil if the store has lost the period; the caller then uses the
+// times in the period's documents.
 func (c *Contingency) periodOf(code string) (*Period, error) {
 	id, err := dte.ParseCode(code)
 	if err != nil {

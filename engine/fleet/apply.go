@@ -427,8 +427,9 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule)
 	return nil
 }
 
-// watchShelf compares the shelf with the last acts about its bundles, and queues acts about changes: a bundle is on the
-// shelf, is in force, or was left by the branch. It also finds changes that happened while the agent did not run.
+// watchShelf compares each bundle on the shelf with the last act about it, and queues an act if the bundle has been
+// admitted, has come into force, or was returned by the branch. It also finds changes that happened while the agent did
+// not run.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act

@@ -32,8 +32,8 @@ type state struct {
 	// Signer is the director's key that signed this version: keys before it in Options.Director are no longer trusted.
 	Signer string `json:"signer,omitempty"`
 
-	// Lived are the bundles that all live states so far have named, the oldest first, without bundles that were taken
-	// back.
+	// Lived are the bundles that any live state has named so far, the oldest first. Bundles that the centre has taken
+	// back are not in the list.
 	Lived []fleetproto.Rule `json:"lived,omitempty"`
 
 	// Closed are the points of sale of this branch that an accepted version has closed. No later version, no other

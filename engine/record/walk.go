@@ -43,7 +43,8 @@ func (h *Head) Days() []uint32 {
 	return days
 }
 
-// mostDays is the most days that a record may have in the store. A document is corrected for a few days at most.
+// mostDays is the highest number of days under which the store lists one record (see Head.Days). A document is
+// corrected on a few days at most.
 const mostDays = 200
 
 const walkChunk = 256

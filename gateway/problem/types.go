@@ -19,7 +19,7 @@ func both(name string, status int, es, en, actionES, actionEN string) Code {
 	return c
 }
 
-// element returns a code that occurs only in errors.
+// element returns a code that occurs only in the elements of the member errors, never as the type of an answer.
 func element(name, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Fault: true, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }

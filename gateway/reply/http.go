@@ -79,8 +79,8 @@ func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query with an unknown parameter, because a misspelt filter would select everything, and a query
-// that repeats a parameter. names are the parameters of the route. The error is a *problem.Problem with status 400.
+// CheckQuery refuses a query that has an unknown parameter or repeats a parameter: a misspelt filter would select
+// everything. names are the parameters of the route. The error is a *problem.Problem with status 400.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {

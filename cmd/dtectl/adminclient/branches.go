@@ -135,8 +135,8 @@ func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path s
 	})
 }
 
-// All calls work for each branch in a list, for several at once, and shows its progress. It returns each branch's
-// error; it gives up a silent branch after Patience (0: silence).
+// All runs work for each branch of a list, several branches at once, and shows the progress. It returns one error per
+// branch. A branch that does not answer within Patience (0: the default, 30 s) fails.
 func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int) error) []error {
 	var done, failed atomic.Int64
 	faults := make([]error, len(list))

@@ -371,7 +371,8 @@ func (r *recovery) open() (*storage.Store, error) {
 }
 
 // newMark moves the store's mark to the configured path, or checks the store against the second copy and makes a new
-// mark. It returns the act for the audit trail; if the check proved too little, the act contains only the reason.
+// mark. It returns the act for the audit trail. If the check did not prove enough, the act has no What, and its Detail
+// names what is not proven.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	bar := term.NewGauge(term.Err)
 	var refused error

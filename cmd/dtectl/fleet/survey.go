@@ -520,7 +520,8 @@ func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64,
 	return k, nil
 }
 
-// former returns the latest epoch before epoch whose box had a key; 0 if there is no such epoch.
+// former returns the latest epoch before the given one in which the branch's box had the given key; 0 if no earlier box
+// had this key.
 func (s *Surveyor) former(ctx context.Context, name string, epoch int64, key string) (int64, error) {
 	for n := epoch - 1; n > 0; n-- {
 		e, err := s.enrolments.get(ctx, name, n)

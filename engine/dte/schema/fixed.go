@@ -46,7 +46,8 @@ func Priced(name string) bool {
 // Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether name is an amount of a line or of the summary that people know by MH's label.
+// Counted reports whether name is an amount of a line or of the summary that is always shown with MH's label: no bundle
+// may give it another label.
 func Counted(name string) bool {
 	return slices.Contains(slices.Concat(totalsSold, discounts, perceived, withheld), name) ||
 		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
@@ -66,7 +67,8 @@ var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroC
 	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
 	"nombRecibe", "docuRecibe"}
 
-// told lists the members, also of lines and of resumen, that no bundle may give a value: a till gives one, or none.
+// told lists the members to which only a till may give a value, never a bundle. Lines and resumen have such members
+// too.
 var told = slices.Concat(identity, []string{"numItem", "tipoItem", "codigo", "codTributo", "uniMedida", "descripcion",
 	"condicionOperacion", "plazo", "periodo", "referencia", "numPagoElectronico", "observaciones"})
 

@@ -399,8 +399,8 @@ var noStrange = []dte.Sum{{}}
 // mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
 
-// strangeSums returns every sum of the amounts outside all equations, where each amount is added, subtracted, or left
-// out. These amounts excuse a difference in an equation only if one of the sums equals the difference.
+// Some amounts of a document occur in no equation. strangeSums returns all sums that can be made of them: each amount
+// is added, subtracted or left out. An equation may fail to balance only by one of these sums.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {

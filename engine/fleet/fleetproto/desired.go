@@ -24,9 +24,9 @@ type Desired struct {
 	// Previous is the Digest of the previous version's object, empty for the first version. With this digest a box
 	// detects that the store lost or replaced a version.
 	Previous string `json:"previous,omitempty" is:"digest?"`
-	// Mends are versions that boxes verified and that the store has lost or replaced. A box whose latest version is in
-	// this list applies this version next and skips the versions between the two. Mends has the digest that the box
-	// knows, Previous the digest that the store has.
+	// Mends are versions that boxes verified and that the store has lost or replaced. If a box's latest version is in
+	// Mends, the box applies this Desired next, and skips the versions between. An entry of Mends has the digest that
+	// the box knows; Previous is the digest that the store has.
 	Mends   []Verified `json:"mends,omitempty" most:"1000"`
 	Issued  time.Time  `json:"issued" is:"set"`
 	Expires time.Time  `json:"expires"`     // after this time a box raises an alarm, and keeps its state

@@ -15,8 +15,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is how often checks looks at the date: each new day has a check. The first look is one lookAgain after the
-// start.
+// lookAgain is the time between two looks at the date by the method checks, which makes one check a day. The first look
+// is one lookAgain after the start.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
