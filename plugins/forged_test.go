@@ -384,6 +384,7 @@ func TestForged(t *testing.T) {
 				t.Errorf("%d of %d refused, %d made: the campaign has lost its aim", refused, n, made)
 			}
 			t.Logf("%d forgeries: %d refused, %d made", n, refused, made)
+			f.forgeFacts(t, r, 2*n)
 		})
 	}
 }

@@ -352,12 +352,7 @@ func (c *compiler) connect() error {
 // position returns the position of a member of an object's field, members that only conditions name included; -1: no
 // member has this name.
 func position(fields []field, f *field, name string) int {
-	for i := range f.members + f.shadows {
-		if fields[f.first+i].name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }
 
 // giveRules assigns the layout's schema s to the field with the index at, and the schemas below s to the fields below.

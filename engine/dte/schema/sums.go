@@ -74,7 +74,7 @@ type arithmetic struct {
 	charge, kind              int      // noGravado, tipoDonacion
 	said                      []given
 	sold                      []int
-	lineLacks, globalLacks    []string       // amounts of lines and of descuentoGlobal without a place in the layout
+	lineLacks, globalLacks    []string       // facts of lines and amounts of descuentoGlobal without a place in the layout
 	alone                     string         // an amount that the layout shows without its counterparts
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
@@ -172,6 +172,11 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.price = max(a.price, i)
 		case "depreciacion":
 			a.discount = max(a.discount, i)
+		}
+	}
+	for _, name := range []string{"codigo", "descripcion", "numeroDocumento", "fechaEmision"} { // maybe under another name
+		if !slices.ContainsFunc(c.fields, func(x field) bool { return x.path == linesName+"[]."+name }) {
+			a.lineLacks = append(a.lineLacks, name)
 		}
 	}
 	for name, fact := range globalDiscounts {
@@ -373,15 +378,14 @@ func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	}
 }
 
-// hasPlaces notes a contradiction if the layout has no place for an amount that the till gave: such an amount could not
-// be checked.
+// hasPlaces notes a contradiction if the layout has no place for an amount, a code or a document that the till gave.
 func (r *run) hasPlaces() {
 	a := &r.filler.amounts
 	lacks := func(facts dte.Value, names []string) {
 		members := facts.Members()
 		for i := range members {
 			m := &members[i]
-			if kind, exact, n, _ := m.Value.Scalar(); kind == dte.KindNumber && !(exact && n == 0) &&
+			if kind, exact, n, _ := m.Value.Scalar(); kind > dte.KindNull && !(exact && n == 0) &&
 				slices.Contains(names, m.Name) {
 				r.contradict(m.Name, "is given in the sale, and the layout has no place for it")
 			}
