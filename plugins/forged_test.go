@@ -834,6 +834,7 @@ func TestForged_Aimed(t *testing.T) {
 			})
 		}},
 		"an electronic payment's number in words": {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.numPagoElectronico", `"words":"totalPagar"`) }},
+		"constant words of what is withheld":      {"dte07/v1", func(a *rogueAnswer) { a.from("resumen.totalIVAretenidoLetras", `"value":"CERO 00/100 USD"`) }},
 		"goods that nobody gave away":             {"dte11/v3", func(a *rogueAnswer) { a.summary["totalNoOnerosas"] = one; a.from("resumen.totalNoOnerosas", "") }},
 		"a member that is called like the lines": {"dte01/v2", func(a *rogueAnswer) {
 			a.edit(func(layout, _ map[string]any) { // the sums would be those of its members, in their order

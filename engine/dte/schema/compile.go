@@ -63,7 +63,8 @@ type from struct {
 const (
 	linesName   = "cuerpoDocumento" // MH's names, the same in every type and generation that has amounts
 	summaryName = "resumen"
-	maxArrays   = 4 // nesting of lists; MH's deepest is two
+	inWords     = "Letras" // the end of the name of an amount in words
+	maxArrays   = 4        // nesting of lists; MH's deepest is two
 )
 
 // shape is the whole schema of one place: its layout and its conditions.
@@ -325,8 +326,7 @@ func (c *compiler) connect() error {
 		if e.parent == "" {
 			continue
 		}
-		cut := strings.LastIndexByte(e.path, '.')
-		p := c.layoutIndex(join(e.path[:max(cut, 0)], e.parent))
+		p := c.layoutIndex(join(e.path[:max(strings.LastIndexByte(e.path, '.'), 0)], e.parent))
 		if p < 0 {
 			return fmt.Errorf("overlay: catalogue: %s has no neighbour %q", e.path, e.parent)
 		}
@@ -349,8 +349,7 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// position returns the position of a member of an object's field, members that only conditions name included; -1: no
-// member has this name.
+// position returns the position of a member of an object's field, those that only conditions name included; -1: none.
 func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }

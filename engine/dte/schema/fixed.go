@@ -120,12 +120,12 @@ func (e *entry) checkHeld(own string, moved bool) error {
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether the entry's value must be compared with the place's own fact; name is the place's name. An
-// amount that sums.go adds up is exempt if it is an output of the module, or if it is 0 because its generation lacks
-// it.
+// judged reports whether the entry's value must be compared with the place's own fact; name is the place's name. Exempt
+// are words (see checkAnswers), and an amount that sums.go adds up if it is an output of the module or a constant 0.
 func (e *entry) judged(own, name string) bool {
 	zero, err := e.value.Amount()
-	return e.fact != own && (!counted(name) || e.amount == "" && (err != nil || zero != 0))
+	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && (err != nil ||
+		zero != 0))
 }
 
 // checkFixed refuses a constant, or an enum of one value, where only facts may give one. s applies unconditionally to
@@ -222,7 +222,7 @@ func (f *Filler) checkAnswers() error {
 		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
 			ofLine && slices.Contains(soldAs, column)):
 			return fmt.Errorf("schema of %s: is not the module's output of that name", x.document)
-		case x.document != summaryName+".totalLetras" && x.document != linesName+".totalLetras":
+		case !strings.HasSuffix(x.name, inWords) || !ofResumen && !ofLine:
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
 		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":

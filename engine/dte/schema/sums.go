@@ -51,9 +51,10 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds up a member's amount. The module must not change any other fact.
+// counted reports whether this file adds up a member's amount, or law alone makes it. The module must not change any
+// other fact.
 func counted(name string) bool {
-	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion"
+	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }
 
 // globalDiscounts maps amounts of resumen to the members of descuentoGlobal from which they come.
