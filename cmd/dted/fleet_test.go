@@ -210,7 +210,7 @@ func TestFleet(t *testing.T) {
 	}
 	c.status(func(s *fleetproto.Status) bool { return s.Replaced && !s.Ready })
 	replaced()
-	if said, ok := b.dtectl("doctor"); ok || !strings.Contains(said, "another box has it (epoch 2") {
+	if said, ok := b.dtectl("doctor"); ok || !strings.Contains(said, "another box has branch centro (epoch 2") {
 		t.Error(said)
 	}
 	b.stop()

@@ -76,7 +76,7 @@ var (
 	noList       = pebbles("its list of tables, MANIFEST-***cannot be read")
 	badAuthority = ended{start: "ca.pem"}
 	badBoxKey    = ended{log: "the box's key cannot be used",
-		doctor: "box.key: a box key is 32 bytes in hex; put it back", fsck: "box.key"}
+		doctor: "box.key: a box key is 32 bytes in hex; put the right file back", fsck: "box.key"}
 	otherBoxKey = ended{fsck: "bear another box's"}
 )
 

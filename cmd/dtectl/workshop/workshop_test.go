@@ -77,7 +77,7 @@ func TestBuild(t *testing.T) {
 		{"cases/old.json", `{"cuerpoDocumento"`, `{"identificacion": {"fecEmi": "2025-12-31"}, "cuerpoDocumento"`,
 			"plugins/suma/v1/cases/old.json: facts.identificacion.fecEmi: 2025-12-31 is outside the validity"},
 		{"cases/two.json.orig", "", "x", "cases/two.json.orig is not a part of a bundle"},
-		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `must name the faults of its refusal`},
+		{"cases/two.json", `"document"`, `"faults": [], "documents"`, `it must list the faults for which it is refused`},
 		{"manifest.json", `"version": "1.0.0",`, `"version": "1.0.0", "valid_from": "2027-01-01",`,
 			"valid_from: there is no such field"},
 		{"manifest.json", `"rate"`, `"rato"`, "parameter"},
