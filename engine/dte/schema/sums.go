@@ -75,7 +75,7 @@ type arithmetic struct {
 	charge, kind              int      // noGravado, tipoDonacion
 	said                      []given
 	sold                      []int
-	lineLacks, globalLacks    []string       // facts of lines and amounts of descuentoGlobal without a place in the layout
+	lineLacks, globalLacks    []string       // facts of lines, amounts of descuentoGlobal, without a place here
 	alone                     string         // an amount that the layout shows without its counterparts
 	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
@@ -175,7 +175,8 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.discount = max(a.discount, i)
 		}
 	}
-	for _, name := range []string{"codigo", "descripcion", "numeroDocumento", "fechaEmision"} { // maybe under another name
+	// A layout may show these facts under another name.
+	for _, name := range []string{"codigo", "descripcion", "numeroDocumento", "fechaEmision"} {
 		if !slices.ContainsFunc(c.fields, func(x field) bool { return x.path == linesName+"[]."+name }) {
 			a.lineLacks = append(a.lineLacks, name)
 		}
