@@ -241,8 +241,10 @@ func (c *compiler) bind(f *field, s *shape) error {
 			return fmt.Errorf("overlay: from: %s: %w", e.path, err)
 		case f.from != nil:
 			return fmt.Errorf("overlay: from: %s: has two entries", e.path)
-		case max(countArrays(x.fact), countArrays(x.when)) > f.arrays:
-			return fmt.Errorf("overlay: from: %s: %s has more lists, or when has more lists", e.path, e.fact)
+		case countArrays(x.fact) > f.arrays:
+			return fmt.Errorf("overlay: from: %s: %s has more lists", e.path, e.fact)
+		case countArrays(x.when) > f.arrays:
+			return fmt.Errorf("overlay: from: %s: when has more lists", e.path)
 		}
 		own := f.path
 		f.path = cmp.Or(e.fact, own)
