@@ -262,7 +262,7 @@ type turns struct {
 type turn struct {
 	series   string
 	sequence uint32 // the series' id
-	first    *turn  // of its line
+	first    *turn  // the first turn of its line
 	number   uint64
 	before   <-chan struct{} // closed once the turn before has ended; nil: there was no turn before
 	over     chan struct{}   // closed once this record is stored or has failed
@@ -295,8 +295,8 @@ func (n *turn) wait() {
 	}
 }
 
-// leave ends the turn of a record that was not stored; for a turn that end has ended it does nothing. The later numbers
-// of its line are wrong now; therefore later records begin a new line.
+// leave ends the turn of a record that was not stored. It does nothing if end has already ended the turn. The later
+// numbers of the record's line are wrong now; therefore later records begin a new line.
 func (t *turns) leave(n *turn) {
 	n.wait()
 	t.end(n, false)
@@ -323,8 +323,8 @@ type pending struct {
 	records map[Code][]chan struct{}
 }
 
-// begin announces a change, before it is applied; call settle when the change is durable. ok is false while the record
-// code has another change under way; an origin may have any number of changes under way.
+// begin announces a change, before it is applied; call settle when the change is durable. ok is false while another
+// change of the record is under way; an origin may have any number of changes under way.
 func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
 	done := make(chan struct{})
 	p.mu.Lock()

@@ -145,7 +145,7 @@ type syncer struct {
 
 // round is the batches that go to the disk with one sync.
 type round struct {
-	rows []place // the series' rows after their batches
+	rows []place // the row of the series after each batch
 	done chan struct{}
 }
 
@@ -222,9 +222,9 @@ func (y *syncer) close() {
 	<-y.stopped
 }
 
-// rest returns the pause after a sync, in which more records become ready to share the next sync; waiting is the number
-// of batches that wait for it. There is no pause once half of the records that are being made wait, or if there is only
-// one record.
+// rest returns the pause after a sync. In the pause more records become ready to share the next sync; waiting is the
+// number of batches that already wait for that sync. The pause is 0 if at least half of the records under way already
+// wait, or if only one record is under way.
 func (s *Store) rest(waiting int) time.Duration {
 	writing := int(s.writing.Load())
 	if s.o.FakeTime || 2*waiting >= writing {

@@ -72,7 +72,7 @@ func storeHead(id [16]byte, r pebble.Reader, series map[string]Reach) *Head {
 			if err != nil && !errors.Is(err, ErrNotFound) {
 				return nil, err
 			}
-			found[name] = hashLink(key, value) // in a hole, this hash matches no link
+			found[name] = hashLink(key, value) // if the link is missing, this hash matches no link
 		}
 		return found, nil
 	}}
@@ -259,7 +259,7 @@ func (s *Store) Hold(list []Witness) error {
 	})
 }
 
-// hold stops numbering, also after a restart, even if the medium is removed.
+// hold stores a Witness of the box. It stops numbering, also after a restart, even if the medium is removed.
 func (s *Store) hold(w Witness) {
 	same := func(old Witness) bool { return old.Medium == w.Medium }
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
@@ -270,7 +270,7 @@ func (s *Store) hold(w Witness) {
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }
 
-// release ends the witnesses outside of the box for a series up to a number.
+// release deletes the witnesses outside of the box that know a series up to the given number or a lower one.
 func (s *Store) release(series string, number uint64) error {
 	return s.replaceWitnesses(func(w Witness) bool {
 		return w.Outside && w.Series[0].Series == series && w.Series[0].There <= number

@@ -201,8 +201,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the parent folder of path, durably. It removes a folder whose sync failed: the next attempt does
-// not sync existing folders, although their names may not be on the medium.
+// makeParents makes the parent folder of path, durably. If a sync fails, it removes the new folder: the next attempt
+// would find the folder and not sync it again, although its name may not be on the medium.
 func makeParents(fs vfs.FS, path string) error {
 	dir := fs.PathDir(path)
 	above := fs.PathDir(dir)

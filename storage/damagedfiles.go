@@ -174,7 +174,7 @@ func (o *Options) logRows(ctx context.Context, path string, row func(key, value 
 	}
 	var record []byte
 	begun, damaged := false, false
-	strange, over := false, false // since the last chunk: bytes of no chunk; the end mark or an earlier log
+	strange, over := false, false // seen since the last chunk: bytes of no chunk; the end mark, or an earlier log
 	for at := 0; at+logHeader <= len(text); {
 		end := min((at/logBlock+1)*logBlock, len(text))
 		if end-at < logHeader {

@@ -159,7 +159,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked *Head, markErr error, pro
 		{0, c.strangeRow},
 		{tableMeta, c.metaRow},
 		{tableSeries, c.seriesRow},
-		{tableEntry, c.recordRow}, // before the journal: names the latest link of each entry
+		{tableEntry, c.recordRow}, // before the journal: an entry names its latest link
 		{tableJournal, c.journalRow},
 		{tablePart, c.recordRow},
 		{tableCode, c.recordRow},
@@ -436,7 +436,8 @@ func (c *checker) affects(a Affected) {
 	}
 }
 
-// unseen returns the numbers of a series whose journal cannot be read, up to a number.
+// unseen returns the numbers after the last readable link of a series, up to the number to: their journal cannot be
+// read.
 func (s *seriesCheck) unseen(to uint64) Affected {
 	return Affected{Series: s.name, From: s.last.Last + 1, To: to, What: "their journal"}
 }
@@ -485,7 +486,8 @@ func describeKey(key []byte) string {
 	return fmt.Sprintf("%s %X", name, rest)
 }
 
-// blindSpot reports an unreadable range of a table. In the journal, the series of the range continue after it.
+// blindSpot reports an unreadable range of a table. If the range is in the journal, the check of its series continues
+// after the range.
 func (c *checker) blindSpot(h blindSpot) {
 	what := "rows cannot be read"
 	switch h.From[0] {

@@ -25,7 +25,7 @@ type link struct {
 	Number      uint64
 	From, State State
 	Revision    uint32
-	Entry       [32]byte // of the entry row that this change left
+	Entry       [32]byte // of the entry row as this change wrote it
 	Parts       []partDigest
 	Counters    []count
 }

@@ -354,7 +354,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	b := s.db.NewBatch()
 	if row != nil {
 		err = appendGap(b, s.db, Gap{row.TakenAt(), time.Unix(0, row.At).UTC()})
-	} else { // how long the other medium went on is unknown
+	} else { // the other medium may have continued until now
 		err = errors.Join(appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()}), addFormer(b, s.db, id),
 			newIdentity(b, s.db, id[:]))
 	}

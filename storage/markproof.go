@@ -123,7 +123,7 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	case usable:
 		return p, moveMark(&o, db, &from)
 	}
-	// If we crash between the two writes, there is no mark of the new line, and NewMark must be repeated.
+	// If we crash between the two writes, no mark has the generation in the row, and NewMark must be repeated.
 	generation := j.newLine()
 	if err := setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync); err != nil {
 		return p, err
@@ -264,8 +264,8 @@ func setMarkAside(o *Options, kind string) (string, error) {
 }
 
 // markRow is the store's note about its mark: the mark's generation and its path. A mark of a lower generation, or of
-// another line, is an old mark that was put back. The row is always written after the mark: at each Beat, at a Close if
-// the mark was written since Open, and at an Open with a new mark. It is JSON.
+// another line (see writesBits), is an old mark that was put back. The row is always written after the mark: at each
+// Beat, at a Close if the mark was written since Open, and at an Open with a new mark. It is JSON.
 type markRow struct {
 	Generation uint64
 	Path       string

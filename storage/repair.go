@@ -284,7 +284,7 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 		func(dir string) bool { return isNew("backup " + dir) }) {
 		return true, nil // the backup may have the missing rows
 	}
-	if row != nil { // another copy may have them too
+	if row != nil { // another copy may have the missing rows too
 		if r.from.Copy == "" || !isNew("second copy "+r.from.Copy) {
 			return false, nil
 		}

@@ -253,7 +253,8 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name names the series whose rows are lost, with the mark: a mark with the same identity lists them by sequence.
+// name takes the names of series whose rows are lost from the mark: a mark with the same identity lists the series by
+// sequence.
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
 		for name, row := range a.marked.Series {
@@ -295,7 +296,8 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 }
 
 // readPast calls fn with the rows that scan reads from lower on. When rows cannot be read, it calls tell with their
-// range, and continues after them. scan must stop at its own first error and at fn's; errStop is no error.
+// range, and continues after them. scan must stop at its own first error and at fn's error. It must return nil if fn
+// returned errStop.
 func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lower, upper []byte,
 	fn func(key, value []byte) error, tell func(blindSpot)) error {
 	for at := lower; ; {

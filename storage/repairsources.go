@@ -44,7 +44,7 @@ func (m *assembly) joins(id [16]byte) bool {
 // others adds the second copy and the backups to the sources. It reports and skips a medium that is another store's, or
 // that cannot be read at all.
 func (m *assembly) others(ctx context.Context) error {
-	var why []error // why a medium does not count
+	var why []error // why a medium is skipped
 	if m.from.Copy != "" {
 		name := "second copy " + m.from.Copy
 		c, err := readCopy(m.o.FS, m.from.Copy)
@@ -285,7 +285,7 @@ func (h *histories) confirm(sequence uint32, position uint64) {
 	h.confirmed[sequence] = max(h.confirmed[sequence], position)
 }
 
-// diverge removes the links that the medium gave to a series: the medium has another history of the series.
+// diverge notes that the medium has another history of a series, and removes the links that came from the medium.
 func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	h.diverged[sequence] = true
 	for _, position := range h.gave[sequence] {

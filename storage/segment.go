@@ -72,7 +72,7 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll copies each series that other has at least as far as s, and the later feed.
+// noteAll takes from other each series that got at least as far there as in s, and the later feed.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
@@ -270,7 +270,7 @@ func (s *segment) readState() (state copyState, pending bool, behind uint64, err
 	return state, fill != (position{}), behind, err
 }
 
-// segment is a segment that was read, perhaps only up to the place where it counts.
+// segment is a segment that was read, perhaps only up to the place after which its bytes no longer count.
 type segment struct {
 	path     string
 	head     segmentHead
@@ -420,8 +420,8 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 	return len(s.bytes), err
 }
 
-// walk calls fn with every frame up to an offset; 0 is the end. lost is the number of unreadable bytes before it; at
-// the very end of the log a group may be torn, and does not count.
+// walk calls fn with every frame up to an offset; 0 is the end. lost is the number of unreadable bytes before the
+// offset; at the very end of the log a group may be torn, and does not count.
 func (s *segment) walk(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost uint64, err error) {
 	part, size := *s, uint64(len(s.bytes))
 	if upTo > 0 {

@@ -105,9 +105,9 @@ const segmentJump = 1 << 24
 
 // giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given
 // twice, whatever happens to the medium: a shipped number always means the same segment. A store with a new identity
-// may not know the numbers of its predecessor, which gave fewer than one a second. Therefore its numbers begin at the
-// clock, in Unix seconds. If the known numbers are above the clock, they begin a random step above the known numbers.
-// CopyAfter handles numbers below the shipped ones.
+// may not know the numbers of its predecessor, which gave fewer than one number a second. Therefore the store's own
+// numbers begin at the clock, in Unix seconds, or, if the known numbers are above the clock, a random step above the
+// known numbers. CopyAfter handles numbers below the shipped ones.
 func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	if err := c.use(); err != nil {
 		return 0, err

@@ -25,8 +25,8 @@ type Due struct {
 	At    time.Time
 }
 
-// Idempotency names a request. A repeated request finds the record of the first request. Key and record live equally
-// long.
+// Idempotency names a request. A repeated request finds the record of the first request. The store keeps a key as long
+// as its record.
 type Idempotency struct {
 	Key    [32]byte // digest of the caller's key and of the scope in which that key is unique
 	Digest [32]byte // digest of the request's body
