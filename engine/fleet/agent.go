@@ -3,7 +3,7 @@
 // agent, even if the object store is unreachable for a long time.
 //
 // Every step of the agent can be repeated. The agent keeps its memory in one small file (state.go) and writes the file
-// before it acts. Which bundles are in force it reads from the branch's rule store (the "shelf"), never from this
+// before it acts. It reads which bundles are in force from the branch's rule store (the "shelf"), never from this
 // memory.
 package fleet
 
@@ -81,7 +81,7 @@ type Agent struct {
 
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
-	ahead                      time.Time // after a refused version, readDesired stops until this time
+	ahead                      time.Time // after a refused version: no later version is read before this time
 	grave                      []string  // bundles in force that MH refuses, at the last poll
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for

@@ -70,7 +70,8 @@ func order(d *fleetproto.Desired, rollout string) Order {
 	return o
 }
 
-// takeLive admits the bundles of the live state and those of earlier, except the bundles that the roll-out replaces.
+// takeLive admits the bundles of the live state, and of earlier live states if this box still needs them, except the
+// bundles that the roll-out replaces.
 func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	replaced := func(r fleetproto.Rule) bool {
@@ -84,7 +85,8 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 		if replaced(r) {
 			continue
 		}
-		// after a fault r waits: with r on the shelf, nobody would miss what could not be read before it
+		// if an earlier bundle cannot be read, r waits too: once r is on the shelf, withEarlier names no earlier
+		// bundles
 		rules, fault := a.withEarlier(ctx, r)
 		for i := 0; i < len(rules) && fault == nil; i++ {
 			r := rules[i]
@@ -110,8 +112,9 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// withEarlier returns a bundle of the live state. If its first day is to come, the bundles precede it that the live
-// state named before, and that this box lacks because it is new or was away: today's, and later ones.
+// withEarlier returns a bundle of the live state, preceded by earlier bundles that this box lacks because it is new or
+// was away. It adds them only if the bundle's first day is in the future: today's bundle, and the later ones, as live
+// states have named them.
 func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetproto.Rule, error) {
 	shelf, list := a.o.Rules.Bundles(), []fleetproto.Rule{r}
 	_, refused := a.state.Refused[r.Digest]
@@ -131,7 +134,7 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 		}
 		b, err := bundle.Inspect(file)
 		if err != nil || b.Manifest.Validity[a.o.Chain.Ambiente].From <= dte.Date(a.o.Now()) {
-			break // it is in force, and l is not
+			break // list[0] has begun: no earlier bundle is needed
 		}
 		list = slices.Insert(list, 0, l)
 	}
@@ -285,8 +288,8 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
 		// The roll-out waits for a bundle of the live state that this box could not admit yet, for example because the
-		// store failed. After the roll-out's bundle it could not be admitted any more, because its version is lower;
-		// then the branch could not go back to it.
+		// store failed. Once the roll-out's bundle is admitted, the live state's bundle has too low a version to be
+		// admitted, and the branch could not go back to that bundle.
 		for _, l := range d.Live.Rules {
 			_, refused := a.state.Refused[l.Digest]
 			if l.SameGeneration(rule) && !refused && find(shelf, l.Digest) == nil {
@@ -329,7 +332,7 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	return nil
 }
 
-// undoRollout leaves the bundles of a roll-out of which the branch refused a bundle.
+// undoRollout leaves the bundles of a roll-out after the branch has refused one of them.
 func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
 	var faults []error
 	for _, r := range a.state.Took {

@@ -212,9 +212,9 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 // unlisted is how many pieces that the store does not list are requested if another object names them.
 const unlisted = 10_000
 
-// manifest returns the parts and pieces that make up the copy, in order, up to the last piece that any object in the
-// store names; and all parts. unasked is the range of later pieces that are not requested, because the store's list
-// lacks too many of them.
+// manifest returns in list the parts and pieces that make up the copy, in order, up to the last piece that any object
+// in the store names. parts has all parts in the store. Of the named pieces after the last listed piece, only the first
+// are requested (see unlisted); unasked is the range of the others.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {

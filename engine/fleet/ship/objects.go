@@ -31,7 +31,7 @@ const (
 	atOnce   = 16       // requests at the same time
 	roomFor  = 64 << 20 // bytes of objects that are being fetched or wait for use
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
-	perGet   = 64 << 10 // how many bytes a request counts in the progress
+	perGet   = 64 << 10 // bytes that the progress adds for each request
 	patience = 100      // invalid objects at the end of a copy after which find gives up
 	// A hostile store must not fill the box's memory: a list may have at most mostListed objects, and the object of a
 	// piece at most maxObject bytes.
@@ -182,7 +182,7 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the pieces in the store that come after the piece behind, ascending, with their sizes.
+// pieceNumbers lists the pieces in the store after the piece with the number behind, ascending, with their sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {
