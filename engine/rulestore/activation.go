@@ -342,7 +342,7 @@ func describe(r *rules.Rule) *Described {
 	return &Described{t, t.View}
 }
 
-// keep records a bundle in one commit: its bytes and the decision, which lower versions can no longer pass. It stores
+// keep records a bundle in one commit: its bytes and the decision, after which no lower version is admitted. It stores
 // the bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes as the next start will:
 // a bundle that cannot be opened again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {

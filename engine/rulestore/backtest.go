@@ -309,9 +309,10 @@ type pacer struct {
 	seen  time.Time // when sales last increased
 }
 
-// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, it makes the
-// calling goroutine rest times as long as the work took: with 2, the work takes a third of one core. It measures the
-// processor time of the thread, because on a busy box the clock would also count the time in which the work waits.
+// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, the function
+// pauses the calling goroutine. The pause is the duration of the work multiplied by times: with 2, the work takes a
+// third of one core. The function measures the processor time of the thread, because on a busy box the clock would also
+// count the time in which the work waits.
 func (s *Store) GiveWay(times int) (rest func()) {
 	p := &pacer{store: s, times: time.Duration(times), used: rules.ThreadTime(), began: time.Now()}
 	return p.rest

@@ -175,7 +175,7 @@ func (s *Store) warm(ctx context.Context) {
 	wg.Wait()
 }
 
-// assemble makes the book of a day from the bundles on. An error that one bundle causes is a *BundleError.
+// assemble makes the book of a day from the bundles in on. An error that one bundle causes is a *BundleError.
 func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule
@@ -247,7 +247,7 @@ func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := record.Learn(b.Types(s.o.Ambiente, s.today())...); err != nil {
-		// Compile has refused it
+		// should not happen: Compile refuses such a rule
 		s.o.Logger.Error("the rules in force describe a type differently than before", "error", err)
 	}
 	s.book.Store(b)
