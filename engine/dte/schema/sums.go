@@ -45,14 +45,14 @@ var (
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
-	// known lists all amounts of resumen that an equation has, or that only inform.
+	// known lists all amounts of resumen that occur in an equation, or that only inform.
 	known = slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides)
 	// signed lists the amounts that may be below 0.
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds up a member's amount, or law alone makes it. The module must not change any
-// other fact.
+// counted reports whether this file adds up a member's amount, or the law alone determines the amount. The module must
+// not change any other fact.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }
