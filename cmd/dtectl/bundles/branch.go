@@ -237,7 +237,7 @@ type rollbackCommand struct {
 	Expired bool `help:"Also a rule whose own dates are over."`
 }
 
-// Help names the verb for another case.
+// Help names the verb for the cases that this verb does not handle.
 func (*rollbackCommand) Help() string {
 	return "For a bundle that has not begun, or a type's only one: cancel."
 }
@@ -249,7 +249,7 @@ func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) err
 
 type reinstateCommand struct{ ruleTarget }
 
-// Help names the verb for another case.
+// Help names the verb for the cases that this verb does not handle.
 func (*reinstateCommand) Help() string {
 	return "Its bundle is live again. For a bundle that an operator took off: rollback."
 }
@@ -261,7 +261,7 @@ func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) er
 
 type cancelCommand struct{ ruleTarget }
 
-// Help names the verb for another case.
+// Help names the verb for the cases that this verb does not handle.
 func (*cancelCommand) Help() string {
 	return "The bundles in force stay. What had not begun can be pushed again; a type's only bundle returns under a " +
 		"higher version. For any other bundle that has begun: rollback."
@@ -282,7 +282,7 @@ type acknowledgeCommand struct {
 	adminclient.BranchFlags
 }
 
-// Help names the verb for another case.
+// Help names the verb for the cases that this verb does not handle.
 func (*acknowledgeCommand) Help() string {
 	return "dtectl doctor no longer reports the return. To undo the return: reinstate."
 }

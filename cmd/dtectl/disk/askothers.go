@@ -33,8 +33,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf returns archived with the type of storage.Sources.Part. It asks the archive once for each document, and no
-// more after the first error.
+// partsOf returns archived with the type of storage.Sources.Part. It asks the archive once for each document, and stops
+// asking after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code

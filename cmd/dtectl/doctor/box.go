@@ -221,7 +221,7 @@ func (d *doctor) clock(last, authority time.Time) {
 	}
 }
 
-// remedies maps each check that can prevent a start to the advice for its failure.
+// remedies has, for each check whose failure can prevent a start, the advice for that failure.
 var remedies = map[string]string{
 	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again: see " +
 		"Certificate in the runbook",

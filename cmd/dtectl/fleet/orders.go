@@ -157,9 +157,9 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the director's version before a version; nil: it is the first. v names its digest: v follows it, or
-// mends it last, if objects of others lie between. An earlier director's key may have signed it: then this centre's
-// copy proves it, or v, if v mends nothing.
+// Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b, as
+// Previous or, if objects of other authors lie between b and v, as the last of Mends. An earlier director's key may
+// have signed b. Then b is believed if this centre kept a copy of b, or if v mends nothing.
 func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)
