@@ -50,7 +50,8 @@ func SyncFolder(path string) error {
 	return nil
 }
 
-// ReadSecret returns the secret in the file that the setting name gives. An empty file is an error: no secret is empty.
+// ReadSecret returns the secret in a file. name is the setting that names the file. An empty file is an error: no
+// secret is empty.
 func ReadSecret(name, file string) (string, error) {
 	if file == "" {
 		return "", fmt.Errorf("%s: is missing", name)
@@ -66,7 +67,7 @@ func ReadSecret(name, file string) (string, error) {
 	return secret, nil
 }
 
-// readAs reads the file that the setting name gives, and parses it.
+// readAs reads and parses a file. name is the setting that names the file.
 func readAs[T any](name, file string, parse func([]byte) (T, error)) (v T, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 // TokenFile is the list of tokens. It holds only keyed hashes, so that nobody can read a token from the file.
 type TokenFile struct {
-	// Secret keys the hashes, 32 bytes in hex.
+	// Secret is the key of the hashes: 32 bytes in hex.
 	Secret string `toml:"secret"`
 	// First is the id of the first token in a file that replaces a lost file; 0 means 1.
 	First  int64   `toml:"first,omitzero"`

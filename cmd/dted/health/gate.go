@@ -142,8 +142,8 @@ func (g *Gate) Admit() error {
 // tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run maintains the ballast. It also asks MH for the time, at the start and while the clock is in doubt, because MH
-// then answers no sale that would bring the time. The request contains no credentials and no document.
+// Run maintains the ballast. It also asks MH for the time, at the start and while the clock is in doubt: then no sale
+// is sent to MH whose answer would contain the time. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {

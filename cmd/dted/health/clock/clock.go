@@ -18,7 +18,7 @@ import (
 const (
 	Back       = 2 * time.Minute     // behind the latest trusted time
 	Far        = 31 * 24 * time.Hour // ahead of the last process's time: the box may have been off for long
-	clockAhead = 15 * time.Minute    // ahead of the anchor plus the time elapsed since
+	clockAhead = 15 * time.Minute    // ahead of the anchor plus the time elapsed since the anchor
 	clockNear  = 15 * time.Minute    // a clock this close to MH's is right, whatever the other sources say
 	clockDrift = 1000                // a clock may drift by one part in 1000 of the elapsed time
 )
