@@ -164,7 +164,7 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	if err := cmp.Or(e.o.Gate(req.Caller.Point), e.numberGuard.Behind()); err != nil {
 		return nil, err
 	}
-	// In the first quarter of an hour of a day dated needs MH's time. After a start, a probe asks for it.
+	// In the first 15 minutes of a day, the method dated needs MH's time. After a start, a probe asks MH for it.
 	if now := e.now(); dte.Hour(now) < "00:15:00" && e.sender.Client.Time().IsZero() {
 		if err := e.contingency.Check(ctx, now); err != nil {
 			return nil, refusal.Internal(err)

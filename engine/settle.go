@@ -154,7 +154,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists after a lost move
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // there already if the store lost the move
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -293,7 +293,8 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm checks a form that was chosen by recorded sendings alone. It returns false if another form is possible.
+// correctForm checks next.Form, which was chosen only from the recorded sendings. It returns false if MH may have
+// sealed another form; then it sets next.Form to the latest form.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {
