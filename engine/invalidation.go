@@ -561,7 +561,7 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 		return nil
 	}
 	missing := e.replacementFault(req, rule, o)
-	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // the document's code stands in for the event's
+	if _, a.Faults, err = e.fillInvalidation(req, rule, o, req.Code, now); err != nil { // req.Code: no event yet
 		return err
 	}
 	switch {

@@ -150,7 +150,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		d.givenBack(r, ev)
 		return nil
 	}
-	if how == bundle.Credits { // a count of credit notes, for the method exclusive: a debit note may bring the amounts back to 0
+	if how == bundle.Credits { // a count, which exclusive reads: a debit note may bring the amounts back to 0
 		d.draws = append(d.draws, record.Draw{Line: record.LineCredited + uint32(len(creditableNames)), Amount: 1})
 	}
 	left := o.creditable()

@@ -261,7 +261,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	pool := r.pools[originOf(kind)]
 	at := ordinal % len(pool)
 	if types[kind].Effect != bundle.Credits {
-		at = len(pool) - 1 - at // returns and debit notes use the last documents, because credit notes and invalidations use the first
+		at = len(pool) - 1 - at // returns and debit notes take the last documents, credit notes the first
 	}
 	d, err := r.till.document(ctx, pool[at])
 	if err != nil {
