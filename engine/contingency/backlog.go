@@ -17,8 +17,8 @@ type Backlog struct {
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct.
 	Waiting map[string]int `json:"waiting"`
 	// Lost counts the records that are set aside (see record.LostRecords), and the waiting records that cannot be read.
-	// The deadlines here ignore both. LostRecords has the first hundred. If the queues cannot be counted, Lost is at
-	// least 1, and the other fields are from the last count.
+	// The deadlines here ignore all these records. LostRecords has the first hundred of the records that are set aside.
+	// If the queues cannot be counted, Lost is at least 1, and the other fields are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.

@@ -33,7 +33,7 @@ type stretch struct {
 	periods      []*Period // sorted by their beginning, at least one period
 }
 
-// needsReportFrom returns when the stretch lasts longer than the law allows without a technical report.
+// needsReportFrom returns the time from which the stretch is longer than the law allows without a technical report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 // tooLong reports whether the stretch needs a technical report at a moment.
