@@ -156,7 +156,8 @@ func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	return p, err
 }
 
-// gather adds a day's ids to the page. The page keeps the lowest limit+1 ids. The ids of two days may be mixed.
+// gather adds a day's ids to the page. The page keeps the lowest limit+1 ids. The ids of one day may lie between the
+// ids of another day.
 func (p *page) gather(d *day, wanted []bool, q query) {
 	have := len(p.ids)
 	for _, r := range d.rows[d.firstAbove(q.after):] {
