@@ -229,8 +229,8 @@ func (o *Own) checkServer(authority *x509.Certificate) error {
 	return served.Leaf.CheckSignatureFrom(authority)
 }
 
-// names returns those of the box's own and the configured names that the authority may sign. A name that was configured
-// later needs a new authority: dtectl tls show reports such a name.
+// names returns the names that the authority may sign: of the box's own names and of the configured names. A name that
+// was configured later needs a new authority: dtectl tls show reports such a name.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }

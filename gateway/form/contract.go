@@ -201,8 +201,8 @@ func (c *contract) request(t *bundle.Type) dte.Value {
 	return s
 }
 
-// object returns the schema of an object with the form's members and more, members that already have schemas. loose
-// permits unknown members.
+// object returns the schema of an object. Its members are those of the form (members), and others that already have
+// schemas (more). loose permits unknown members.
 func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member,
 	loose bool) dte.Value {
 	var due []dte.Value
@@ -339,7 +339,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	return s
 }
 
-// notNull returns a schema of a group without null, for a member that this form requires.
+// notNull removes null from the schema of a group's member, because this form requires the member.
 func notNull(s dte.Value) dte.Value {
 	if first := s.Get("anyOf").Index(0); first.Exists() {
 		return first

@@ -96,7 +96,8 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad if it has passed, warn if less than pressing is left, or else otherwise.
+// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left, and
+// the level in otherwise if more time is left.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:

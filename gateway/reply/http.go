@@ -171,8 +171,8 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
-// Language returns the language, "es" or "en", in ?lang=, or else the first of the two in Accept-Language, or else
-// otherwise.
+// Language returns the language, "es" or "en", in ?lang=, or else the first of the two in Accept-Language, or else the
+// language in otherwise.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {
