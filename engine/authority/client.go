@@ -361,7 +361,8 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends a request. If MH refuses the token, it logs in and sends again, once: MH ignored the first sending.
+// exchange sends a request. If MH refuses the token, exchange logs in and sends the request again, once: MH ignored the
+// first sending.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte

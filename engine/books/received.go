@@ -19,7 +19,7 @@ import (
 // supplier mails. The files of each document:
 //
 //	03, 05, 06        anexo03 (pp. 11 to 15); with perception anexo08 too (p. 33)
-// 07 of 1 % (22) anexo07 (p. 31); other rates: named in resumen.json
+//	07 of 1 % (22)    anexo07 (p. 31); other rates: named in resumen.json
 //	09                anexo06, the 2 % that the liquidator took (p. 28)
 //	the rest          none; named in resumen.json with the reason
 

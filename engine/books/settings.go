@@ -6,7 +6,7 @@ import (
 )
 
 // Settings are values that the documents do not contain and the manual leaves open. [books] of the configuration sets
-// and checks these values. Zero values mean the defaults, in brackets below, of a shop.
+// and checks these values. Zero values mean a shop's defaults, which are in brackets below.
 type Settings struct {
 	// SaleCodes are the codes of sales that fit no rule of Sale. The first rule that fits decides.
 	SaleCodes

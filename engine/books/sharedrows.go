@@ -21,7 +21,7 @@ type share struct {
 
 type sales struct {
 	exempt, nonSubject, taxed decimal.Decimal
-	vat                       decimal.Decimal // inside taxed
+	vat                       decimal.Decimal // included in taxed
 	exports                   exports
 }
 

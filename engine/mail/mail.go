@@ -187,9 +187,9 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// failed returns the outcome of an attempt that failed for a reason other than the message. A reply code of setup or
-// more sets Outcome.Setup; if setup is 0, no reply code does. The server's reply becomes one line of limited length,
-// for a log and a record.
+// failed returns the outcome of an attempt that failed for a reason other than the message. A reply code that is not
+// below the parameter setup sets Outcome.Setup; if setup is 0, no reply code sets it. The server's reply becomes one
+// line of limited length, for a log and a record.
 func failed(doing string, setup int, err error) Outcome {
 	var certificate *tls.CertificateVerificationError
 	o := Outcome{Setup: errors.Is(err, errSetup) || errors.As(err, &certificate)}

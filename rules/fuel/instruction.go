@@ -240,8 +240,7 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at the offset at. It replaces as many bytes there as instead
-// says.
+// insertion is code that metering puts into a function at the offset at. instead is how many bytes it replaces there.
 type insertion struct {
 	at, instead int
 	kind        int
