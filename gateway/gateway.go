@@ -114,7 +114,6 @@ type Gateway struct {
 	metrics *metrics
 	tokens  atomic.Pointer[TokenTable]
 
-	// Limits on callers.
 	pace       *door.Buckets    // requests by token
 	wrongs     *door.Buckets    // wrong tokens by network
 	strange    *door.Buckets    // requests that need no token, by network

@@ -216,7 +216,7 @@ func (s *Store) series(name string) (Reach, error) {
 }
 
 // change adds the rows of one change to the batch: the new entry e, its parts, the index rows that lead to e, the
-// journal's link and the series' row. The entry was is the one before the change, nil for a new record.
+// journal's link and the series' row. was is the entry before the change, nil for a new record.
 func (s *Store) change(b *pebble.Batch, series string, row *Reach, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
 		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // a copy, in the form that a reader gets

@@ -241,7 +241,7 @@ func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 // medium would delay the store's own syncs.
 const copyChunk = 1 << 20
 
-// copyFile makes a synced copy and returns its digest. The file to must not exist.
+// copyFile makes a synced copy and returns its digest. The target file (to) must not exist.
 func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (sum string, err error) {
 	defer wrap(&err, "copying %s", from)
 	in, err := fs.Open(from)

@@ -186,8 +186,8 @@ func (y *syncer) run() {
 	}
 }
 
-// ready returns the next round. It returns nil if the round is empty. If the last sync, at since, is too recent, it
-// sets the timer rested and returns nil.
+// ready returns the next round. It returns nil if the round is empty. If the last sync (since is its time) is too
+// recent, it sets the timer rested and returns nil.
 func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	y.mu.Lock()
 	defer y.mu.Unlock()

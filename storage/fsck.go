@@ -436,8 +436,7 @@ func (c *checker) affects(a Affected) {
 	}
 }
 
-// unseen returns the numbers after the last readable link of a series, up to the number to: their journal cannot be
-// read.
+// unseen returns the numbers of a series whose journal cannot be read: from the last readable link up to a number (to).
 func (s *seriesCheck) unseen(to uint64) Affected {
 	return Affected{Series: s.name, From: s.last.Last + 1, To: to, What: "their journal"}
 }

@@ -445,7 +445,7 @@ func (a *assembly) raiseSegments() error {
 	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
-// raise notes in known that a series reached the number to, if the series ends before it in the store.
+// raise notes in known that a series reached a number (to), if the series ends earlier in the store.
 func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
 	last := series[name].Last
 	if to <= last {

@@ -360,7 +360,7 @@ type copyChain struct {
 	bad   []string // the parts that cannot be read
 }
 
-// readCopy finds which segments count.
+// readCopy finds the segments of a copy that are not void.
 func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	end, err := readEnd(fs, dir)
 	switch {

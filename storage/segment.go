@@ -462,7 +462,7 @@ func (s *segment) laterGroup(at, group uint64) bool {
 	}
 }
 
-// follow updates state, and fill (where the unfinished fill began), with the frame at the place here.
+// follow updates state, and fill (where the unfinished fill began), with a frame; here is the frame's place.
 func (f *frame) follow(state *copyState, fill *position, here position) error {
 	switch f.Kind {
 	case frameChange:
@@ -537,8 +537,8 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 	return bad, 0, nil
 }
 
-// CopyChanges counts the changes in a second copy's files after the byte end of file; with "" and 0, in all files. It
-// also counts changes in void parts.
+// CopyChanges counts the changes in a second copy's files that come after a place: the byte at the offset end of a
+// file. With "" and 0 it counts all changes. It also counts changes in void parts.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
 	numbers, err := segmentNumbers(fs, dir)

@@ -255,7 +255,7 @@ func (l *copyLog) flush() error {
 // roll ends a segment: the head of the next segment confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
 
-// readBack reads from the medium the segments that this log wrote, beginning with from.
+// readBack reads from the medium the segments that this log wrote, beginning with the segment with the number from.
 func (l *copyLog) readBack(from uint64) error {
 	list, err := chain(l.fs, l.dir, l.store, from, position{l.number, l.size}, l.replaced)
 	for i := range list {
@@ -289,8 +289,8 @@ func (l *copyLog) close() error {
 // folder, which may be the mount point of the medium. The subfolder's name is "old-", the date, and the owner. Assemble
 // reads it there.
 
-// setAside moves segments of a store (nil: all) into a subfolder "old-". A zero store means that the segments cannot be
-// read. After a crash it continues in the same subfolder.
+// setAside moves segments of a store into a subfolder "old-". numbers are the segments' numbers; nil means all
+// segments. A zero store means that the segments cannot be read. After a crash it continues in the same subfolder.
 func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	fs, dir, whose := o.FS, o.SecondCopy, "unreadable"
 	if store != ([16]byte{}) {

@@ -166,7 +166,6 @@ type centreRules struct {
 	now   func() time.Time
 }
 
-// Limits of backtest.
 const (
 	backtestDays      = 7
 	backtestDocuments = 2000

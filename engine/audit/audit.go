@@ -272,7 +272,6 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 	}
 }
 
-// String returns a text for people.
 func (a *Authenticity) String() string { return Sentence(a.Acts) }
 
 // Sentence returns a text with the number of acts by kind of authenticity.

@@ -108,8 +108,8 @@ var (
 		56 Clase de documento | Desde (preimpreso) | Hasta (preimpreso) | Tipo de documento | Tipo de detalle
 		56 Serie | Desde
 		57 Hasta | Código de generación`)
-	// taxpayers is the book of article 85 with its letters a) to l). Columns for the type of document, the sales
-	// without VAT by law and the code are inserted where they belong.
+	// taxpayers is the book of article 85 with its letters a) to l). Three columns are inserted where they belong: the
+	// type of document, the sales that are outside VAT by law, and the code.
 	taxpayers = book("libro_contribuyentes.csv", "Libro de ventas a contribuyentes",
 		"ventas a contribuyentes, art. 85 del reglamento", `
 		No. | Fecha | Tipo | Número de control | Código de generación | Formulario único | Cliente | NRC

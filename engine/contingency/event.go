@@ -84,8 +84,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.head.CreatedAt.Truncate(time.Second).After(now): // the clock was ahead: MH refuses a time in the future
 		case record.PutOff(o.entry, c.branch.Now()):
-			// Make one event a period, if possible: the event waits for documents in doubt, for at most half of the
-			// time that the law allows, but not for documents of refused events.
+			// Make only one event for each period, if possible: the event waits for documents in doubt, for at most
+			// half of the time that the law allows, but not for documents of refused events.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}

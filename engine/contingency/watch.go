@@ -76,8 +76,8 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH unless the branch is in contingency. If MH does not answer, a contingency begins, dated from the time
-// began.
+// Check probes MH unless the branch is in contingency. If MH does not answer, a contingency begins; began is the time
+// that it is dated from.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil

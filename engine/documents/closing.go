@@ -83,7 +83,6 @@ type ClosingNet struct {
 	Withheld  string `json:"retenciones"`
 }
 
-// The kinds of a Closing.
 const (
 	closingX = "X"
 	closingZ = "Z"

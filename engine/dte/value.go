@@ -13,7 +13,6 @@ import (
 // Kind is the kind of a Value. The zero Kind is KindAbsent.
 type Kind uint8
 
-// The kinds of Value.
 const (
 	KindAbsent Kind = iota
 	KindNull

@@ -32,7 +32,7 @@ const (
 	// the branch. lookSoon is this time while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
-	// askFor limits the time of a request for a small object, fetchFor that of a request for a bundle.
+	// askFor limits the time of a request for a small object. fetchFor limits the time of a request for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
 	// maxSkew is how far ahead of the box's clock the time of issue of a version may be.

@@ -51,10 +51,9 @@ type state struct {
 	// Took are the bundles that the branch admitted by order, the oldest first, with the bundles that they replaced
 	// here. A bundle that the centre no longer wants stays in the list until the branch has left it.
 	Took []tookRule `json:"took,omitempty"`
-	// Told maps the digest of each bundle that the agent admitted to the last act about the bundle; "" while there is
-	// no act.
+	// Told has, by digest, the last act about each bundle that the agent admitted; "" while there is no act.
 	Told map[string]string `json:"told"`
-	// Refused maps the digest of each bundle of the live state that the branch refused to the reason and the version of
+	// Refused has, by digest, each bundle of the live state that the branch refused, with the reason and the version of
 	// the attempt.
 	Refused map[string]refusal `json:"refused"`
 	// Settings is the digest of the settings file in force, Values the file.

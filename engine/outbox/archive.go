@@ -125,7 +125,6 @@ type ArchiveFinding struct {
 	What string `json:"what,omitempty"`
 }
 
-// Kinds of findings.
 const (
 	ArchiveMissing = "missing" // archived by the store's record, but not found
 	ArchiveAltered = "altered" // the bytes differ from the archived bytes

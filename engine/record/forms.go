@@ -167,10 +167,9 @@ type Draw struct {
 	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
 }
 
-// Effect returns the changes of an origin's counters that a document's change of state makes. The state from is 0 for a
-// new document. A credit note and a return take their draws when they are signed, in contingency too, and give them
-// back if MH refuses them or they are invalidated. A debit note adds to the creditable amounts only while MH has
-// accepted it.
+// Effect returns the changes of an origin's counters that a document's change of state makes. For a new document, from
+// is 0. A credit note and a return take their draws when they are signed, in contingency too, and give them back if MH
+// refuses them or they are invalidated. A debit note adds to the creditable amounts only while MH has accepted it.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

@@ -326,7 +326,7 @@ func (h *Head) Archived() bool {
 	return h.Delivery != nil && h.Delivery.Archive != nil && h.Delivery.Archive.Result == StepDone
 }
 
-// Earliest sets at to t if t is earlier or at is zero. A zero t changes nothing.
+// Earliest sets *at to t if t is the earlier time, or if *at is zero. A zero t changes nothing.
 func Earliest(at *time.Time, t time.Time) {
 	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
 		*at = t

@@ -101,7 +101,7 @@ func (s *Store) EventFailed(e *Event, cause error) error {
 // ruleFailedRetry is how long a till should wait before it asks again. Meanwhile somebody may push a working rule.
 const ruleFailedRetry = time.Minute
 
-// Judge counts MH's decision about a document that has moved to the state to. On a nil Store it does nothing.
+// Judge counts MH's decision about a document; to is the document's new state. On a nil Store it does nothing.
 func (s *Store) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 	if s != nil && (to == record.Accepted || to == record.Rejected) {
 		s.guard.Decided(s.verdict(entry, h, to), s.book.Load())

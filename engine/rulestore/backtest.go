@@ -248,8 +248,8 @@ func (t *BacktestTotals) add(list []Difference) {
 	}
 }
 
-// eachDocument calls fn with the documents of a period that wanted selects, in the order of their ids. Between two
-// documents it gives way to sales.
+// eachDocument calls fn with the documents of a period for which wanted returns true, in the order of their ids.
+// Between two documents it gives way to sales.
 func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)

@@ -288,7 +288,6 @@ func valueText(v dte.Value) string {
 	return ""
 }
 
-// Layouts are layouts of documents.
 type Layouts []*schema.Filler
 
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among

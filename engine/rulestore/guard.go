@@ -316,7 +316,8 @@ const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // least number of refusals, caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// least decisions about the previous bundle for a ratio; with fewer, half of the new decisions must be refusals
+	// If fewer decisions about the previous bundle are known, it has no ratio: half of the new decisions must be
+	// refusals.
 	EnoughBefore = 20
 )
 

@@ -58,7 +58,8 @@ func (s *Store) computable() []*shelved {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle of like's document that is in force on a day, nil if no bundle has begun.
+// inForce returns the bundle in force on a day, of those with the same document as the bundle like; nil if none has
+// begun.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -175,7 +176,7 @@ func (s *Store) warm(ctx context.Context) {
 	wg.Wait()
 }
 
-// assemble makes the book of a day from the bundles in on. An error that one bundle causes is a *BundleError.
+// assemble makes the book of a day from the bundles in the list on. An error that one bundle causes is a *BundleError.
 func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule
@@ -216,8 +217,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns, by bundle digest, the catalogues of the bundles whose taxes are named as of a day other than day.
-// current is the catalogue bundle of day.
+// named returns, by bundle digest, the catalogues of those bundles whose taxes have the names of another day than the
+// book's (day). current is the catalogue bundle of the book's day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)

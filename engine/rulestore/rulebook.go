@@ -76,9 +76,9 @@ type Rule struct {
 
 // NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
 // before this bundle. If any rule cannot be compiled, NewBook returns a *BundleError that names the bundle, and no
-// book. It reuses the rules that the old book (may be nil) has compiled with the same catalogues. named maps the
-// digests of bundles that need the catalogues of another day than today to these catalogues, because the name of a tax
-// contains its rate.
+// book. It reuses the rules that the old book (may be nil) has compiled with the same catalogues. The name of a tax
+// contains its rate; therefore some bundles need the catalogues of another day than today: named has these catalogues,
+// by the bundle's digest.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
@@ -323,7 +323,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
 // Says returns a flag of the event for a type of document: the flag for that type if the bundle has it, otherwise the
-// flag for all types, otherwise the default own.
+// flag for all types, otherwise the default in own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {

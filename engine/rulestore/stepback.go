@@ -105,7 +105,7 @@ func (s *Store) find(is func(*shelved) bool) *shelved {
 	return nil
 }
 
-// stepBack takes off the bundles in off and puts back the bundle in to, in one commit. to may be nil, or a bundle that
+// stepBack takes bundles (off) out of use and puts a bundle (to) back, in one commit. to may be nil, or a bundle that
 // was not taken off.
 func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.At = s.o.Now().UTC()

@@ -37,7 +37,7 @@ func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
 
-// Body returns the body of a sender's request, of at most most bytes. It uses no memory before Read.
+// Body returns the body of a sender's request; most is its largest size, in bytes. It uses no memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
 // take reserves n bytes for a sender. Errors: ErrShare if the sender's share is too small, ErrFull if too little is

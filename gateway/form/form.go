@@ -14,7 +14,6 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Limits of a request.
 const (
 	MaxFaults = 50 // the most faults in one answer
 	maxItems  = 2000

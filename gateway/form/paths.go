@@ -13,8 +13,8 @@ import (
 // This file translates paths in the facts into paths in the request, so that a fault of a fact is reported once, at the
 // member from which the fact comes.
 
-// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. It gives find
-// the paths of the facts that are missing because of the known faults (unread).
+// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. It passes to
+// find the paths of the facts that are missing because of the known faults (unread).
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))

@@ -151,8 +151,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases compares cases, the number of different golden cases of a bundle, with the number in the bundle before,
-// which it replaces. A lower number is an error: removed cases no longer prove anything.
+// CompareCases compares the number of different golden cases of a bundle (cases) with that of the bundle that it
+// replaces (before). A lower number is an error: removed cases no longer prove anything.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {

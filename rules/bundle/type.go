@@ -79,7 +79,6 @@ var OwnPermissions = []string{"ANULACION", "CONSULTA", "REENVIO"}
 // Effect is the effect of a document on its origin.
 type Effect string
 
-// Effects of a document on its origin.
 const (
 	Nothing   Effect = "nothing"
 	Credits   Effect = "credits"    // reduces the amounts: a credit note

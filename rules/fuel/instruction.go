@@ -240,7 +240,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at the offset at. instead is how many bytes it replaces there.
+// insertion is code that metering puts into a function at an offset (at). It replaces a number of bytes there
+// (instead).
 type insertion struct {
 	at, instead int
 	kind        int

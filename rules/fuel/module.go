@@ -196,7 +196,6 @@ func (m *module) shiftElements(body []byte) []byte {
 	return out
 }
 
-// Kinds of imports and exports.
 const (
 	kindFunction = 0
 	kindGlobal   = 3

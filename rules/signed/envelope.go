@@ -60,8 +60,8 @@ type protected struct {
 
 // ParseEnvelope reads a signed document and returns it with its payload. It does not verify signatures. No other code
 // reads envelopes: every reader of a document sees the same content. It refuses what Form.Parse refuses, and
-// non-canonical base64url. It accepts any white space and member order, although Text writes one form only. Error
-// messages call the file by name.
+// non-canonical base64url. It accepts any white space and member order, although Text writes one form only. name is the
+// file's name in error messages.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)

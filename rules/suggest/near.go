@@ -3,8 +3,8 @@ package suggest
 
 import "strings"
 
-// Of returns the index of the name that is nearest to written, and the distance. It uses Levenshtein's distance and
-// ignores the case of letters. Without names the index is -1.
+// Of returns the index of the name that is nearest to the text written, and the distance. It uses Levenshtein's
+// distance and ignores the case of letters. Without names the index is -1.
 func Of(written string, names []string) (index, distance int) {
 	index = -1
 	for i, name := range names {

@@ -82,8 +82,8 @@ func ReadList(path string, read func(line string) error) error {
 	return nil
 }
 
-// Each calls ask for every branch, for several at once, and prints each branch's output below the branch's URL, in the
-// order of the list. A single branch that the flags name gets no URL line. If branches fail, the error names them.
+// Each calls ask for every branch, several branches at once, and prints each branch's output below the branch's URL, in
+// the order of the list. A single branch that the flags name gets no URL line. If branches fail, the error names them.
 func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
 	out io.Writer) error) error {
 	list, err := f.Open(top)

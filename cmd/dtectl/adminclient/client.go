@@ -159,8 +159,8 @@ func (r *Refusal) Text() string {
 	return text
 }
 
-// Ask sends a request and decodes its answer into into. It sends a body of type []byte unchanged, any other body as
-// JSON, and no body if body is nil.
+// Ask sends a request and decodes the answer into the value of the parameter into. It sends a body of type []byte
+// unchanged, any other body as JSON, and no body if body is nil.
 func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body, into any) (err error) {
 	data, plain := body.([]byte)
 	if body != nil && !plain {

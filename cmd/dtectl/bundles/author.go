@@ -177,7 +177,7 @@ func dateManifest(path, day string) (version string, err error) {
 	return version, err
 }
 
-// dateCases sets the day of issue of each golden case that is earlier than day to day.
+// dateCases changes the day of issue of each golden case that was issued earlier: to the value of day.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
 	for _, file := range files {
@@ -403,8 +403,8 @@ type param struct {
 	Source  string `json:"source"`
 }
 
-// rateTexts returns the taxes of CAT-015 with a digit in their name, if the name or its initials contain grep: iva
-// finds Impuesto al Valor Agregado.
+// rateTexts returns the taxes of CAT-015 that have a digit in their name. The name or its initials must contain the
+// text in grep: iva finds Impuesto al Valor Agregado.
 func rateTexts(path, grep string) (texts []string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

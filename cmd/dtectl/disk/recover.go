@@ -60,7 +60,6 @@ type exitError struct {
 	status int
 }
 
-// ExitCode returns the exit status.
 func (e exitError) ExitCode() int { return e.status }
 func (e exitError) Unwrap() error { return e.error }
 
@@ -488,7 +487,6 @@ func (r *recovery) next(owed *storage.Owed) error {
 	return exit(exitLoss, "nothing is numbered before each loss is named")
 }
 
-// Texts that next prints.
 const (
 	lossAdvice = `
 A lost document is lost to this box: MH, the archive and the customers' mail may have it. Find the right disk, the

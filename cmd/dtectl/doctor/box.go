@@ -100,7 +100,6 @@ func (d *doctor) certificate() {
 	}
 }
 
-// Limits of the disk.
 const (
 	freeWarn   = 4                     // doctor warns if less than this many times disk_reserve is free
 	fsyncSlow  = 25 * time.Millisecond // doctor warns if the median of fsyncTries synced writes takes longer

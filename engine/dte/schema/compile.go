@@ -351,12 +351,13 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// position returns the position of a member of an object's field, those that only conditions name included; -1: none.
+// position returns the position of a member, even of one that only conditions name, in an object's field; -1: no such
+// member.
 func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }
 
-// giveRules assigns the layout's schema s to the field with the index at, and the schemas below s to the fields below.
+// giveRules assigns the layout's schema s to a field (at is its index), and the schemas below s to the fields below it.
 func (c *compiler) giveRules(s *schema, at int) {
 	f := &c.fields[at]
 	f.rule = s
@@ -368,7 +369,7 @@ func (c *compiler) giveRules(s *schema, at int) {
 	}
 }
 
-// attach connects the schema s, and all its conditions, with the field with the index at and the fields below it.
+// attach connects the schema s, and all its conditions, with a field (at is its index) and the fields below it.
 func (c *compiler) attach(s *schema, at int) {
 	f := &c.fields[at]
 	s.documents = c.cat.List("CAT-002")

@@ -123,7 +123,8 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over returns the bundles of s, and those bundles of below for whose document and generation s has no bundle.
+// Over returns the bundles of s, and those bundles of the other state (below) that have no counterpart in s: a bundle
+// of the same document and generation.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {

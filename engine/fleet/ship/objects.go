@@ -26,13 +26,12 @@ type chest struct {
 	why    error // why the chest cannot be used: the box's enrolment is lost or invalid; nil: it is valid
 }
 
-// Limits of a fetch.
 const (
 	atOnce   = 16       // requests at the same time
 	roomFor  = 64 << 20 // bytes of objects that are being fetched or wait for use
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
 	perGet   = 64 << 10 // bytes that the progress adds for each request
-	patience = 100      // invalid objects at the end of a copy after which find gives up
+	patience = 100      // after so many invalid objects at the end of a copy, the method find gives up
 	// A hostile store must not fill the box's memory: a list may have at most mostListed objects, and the object of a
 	// piece at most maxObject bytes.
 	mostListed = 1 << 20
@@ -120,7 +119,7 @@ func (c chest) list(ctx context.Context, prefix, after string, take func(archive
 	return nil
 }
 
-// parts lists the store's parts that end at a piece up to until. It does not check their content.
+// parts lists the parts in the store whose last piece has at most the number until. It does not check their content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
 	folder := fleetproto.PartsFolder(c.branch, c.epoch)
 	err = c.list(ctx, folder, "", func(e archive.Object) {

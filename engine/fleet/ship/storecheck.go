@@ -15,8 +15,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is the time between two looks at the date by the method checks, which makes one check a day. The first look
-// is one lookAgain after the start.
+// lookAgain is the interval at which the shipper looks at the date, to make one check a day. It first looks at the date
+// one interval after the start.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
@@ -255,7 +255,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads the part next to a gap. The function is selects the part; nil if there is no such part.
+// neighbour reads a part next to a gap, the part for which is returns true; nil if there is no such part.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {

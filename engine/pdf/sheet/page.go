@@ -35,7 +35,6 @@ func (c RGB) ReadableInk() RGB {
 // OpKind is the kind of thing that an Op draws.
 type OpKind uint8
 
-// The kinds.
 const (
 	OpText OpKind = iota // X is the left end, Y the baseline
 	OpFill
