@@ -182,8 +182,8 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 	return nil
 }
 
-// exclusive refuses a credit note of an origin with returns, and a return of an origin with credit notes. They keep
-// separate accounts: an origin with both would give the same goods back twice.
+// exclusive refuses a credit note of an origin with returns, and a return of an origin with credit notes. Notes and
+// returns are counted separately: an origin with both could give the same goods back twice.
 func (e *Engine) exclusive(o *origin, how bundle.Effect) error {
 	other, both := map[bundle.Effect]uint32{bundle.Credits: record.LineReturned,
 		bundle.TakesBack: record.LineCredited}[how]

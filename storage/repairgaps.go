@@ -37,8 +37,8 @@ type mendedSeries struct {
 	partial []partialRecord
 }
 
-// mend returns the series whose end is missing, and the time until which nothing is missing, in Unix ns: the time of
-// the latest change or, if changes are missing, of the last change before the first of them.
+// mend returns the series whose end is missing, and the time (in Unix ns) until which nothing is missing: the time of
+// the last change before the first missing change, or of the latest change if no change is missing.
 func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {

@@ -62,7 +62,6 @@ type change struct {
 	end   position      // where the change ends in the copy; zero: the copy lacks it; set before done
 }
 
-// Limits of the second copy.
 const (
 	queueLimit   = 64 << 20 // bytes that wait for a slow medium
 	retryFirst   = time.Minute

@@ -198,7 +198,6 @@ func printCertified(p *certify.Report) error {
 	return w.Flush()
 }
 
-// write writes the report as JSON and as an HTML page.
 func (c *certifyCommand) write(cfg *config.Config, p *certify.Report) error {
 	if c.Report == "" {
 		return nil

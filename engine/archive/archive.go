@@ -139,7 +139,7 @@ func (a *Archive) Format(f fmt.State, _ rune) {
 }
 
 // Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>.
-// env is "test" or "prod", date the document's date (2026-11-21), document a type of CAT-002, ext "json" or "pdf".
+// env is "test" or "prod"; date is like 2026-11-21; document is a type of CAT-002; ext is "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
 	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" +
 		code + "." + ext
@@ -417,7 +417,7 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 	}
 }
 
-// Presign returns a link to an object. The link needs no credentials, and works for the duration validity, a second to
+// Presign returns a link to an object. The link needs no credentials. validity is how long the link works: a second to
 // a week. disposition, if not empty, is the Content-Disposition of the answer. Presign makes no request.
 func (a *Archive) Presign(ctx context.Context, key string, validity time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {

@@ -38,7 +38,8 @@ type Sender struct {
 }
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the
-// document, it sends again, at most twice. doubtful: the document may have been sent before, last at the time sent.
+// document, it sends again, at most twice. doubtful means that the document may have been sent before; sent is then the
+// time of the last sending.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}

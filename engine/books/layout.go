@@ -25,7 +25,8 @@ type layout struct {
 }
 
 // annex returns the layout of a file from a text: each line has a page of the manual and the columns that it describes.
-// A plus marks a column that is added up, a minus the column with the type of document, used to subtract credit notes.
+// A plus marks a column that is added up. A minus marks the column with the type of document, which serves to subtract
+// credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {

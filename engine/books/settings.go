@@ -10,8 +10,8 @@ import (
 type Settings struct {
 	// SaleCodes are the codes of sales that fit no rule of Sale. The first rule that fits decides.
 	SaleCodes
-	// ConsumerRows is "taxpayer" or "establishment": annex 2 has a row a day for the taxpayer, because the manual says
-	// "agrupar por día" (p. 8), or a row a day for each establishment.
+	// ConsumerRows is "taxpayer" (annex 2 has one row for each day; the manual says "agrupar por día", p. 8) or
+	// "establishment" (one row for each day and establishment).
 	ConsumerRows string `toml:"consumer_rows" json:"consumer_rows" one:"taxpayer establishment"`
 	// Returns is "summary" or "annex2". Returns (18) of invoices are in the book of consumers (art. 87) and in
 	// resumen.json; annex2 also puts them into annex 2 as negative rows. Annex 2 accepts negative amounts "únicamente

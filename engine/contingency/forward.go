@@ -22,7 +22,7 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes limits the size of the next lot of a document whose lot MH refused: half of that lot. A restart clears
+// lotSizes limits the next lot of a document whose lot MH refused to half the size of the refused lot. A restart clears
 // lotSizes.
 type lotSizes struct{ sync.Map }
 
@@ -98,9 +98,9 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent queries MH about documents that MH may hold although it did not answer. Before the first sending of a
-// contingency form it also queries documents sent in the normal form: MH may have sealed that form hours later. It
-// records the documents that MH holds, and returns the others.
+// unsent queries MH about documents that MH may hold although it has not answered their sendings. Before the first
+// sending of a contingency form it also queries documents sent in the normal form: MH may have sealed that form hours
+// later. It records the documents that MH holds, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	left := make([]bool, len(list))
 	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {

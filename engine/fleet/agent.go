@@ -299,9 +299,10 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
-// director has signed and that follows the last accepted version, if there is one: either the digests link all versions
-// between (their signer does not matter), or the version mends the store's loss. Only the last accepted version has an
-// effect. A refused version blocks nothing: readDesired reads the versions after it, at most every aheadEvery.
+// director has signed, if the box has accepted no version before or if one of two conditions holds: the digests link
+// the version to the last accepted version (no matter who signed the versions between them), or the version mends the
+// store's loss. Only the last accepted version has an effect. A refused version blocks nothing: readDesired reads the
+// versions after it, at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	before := taken

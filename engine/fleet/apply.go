@@ -236,8 +236,8 @@ func differs(file []byte, r fleetproto.Rule) string {
 	return ""
 }
 
-// take notes which bundles a bundle is about to replace here. From then on the agent reports every change of the
-// bundle.
+// take notes a bundle that the agent is about to put in force, and the bundles that it will replace. From then on the
+// agent reports every change of the bundle.
 func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	return a.change(func(s *state) {
 		if _, told := s.Told[r.Digest]; !told {

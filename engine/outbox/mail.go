@@ -173,8 +173,8 @@ type Resent struct {
 
 const resendWait = 5 * time.Second
 
-// Resend mails a document to an address, or to its receiver if the address is empty. Another address than the
-// receiver's needs the caller's MailsOthers; otherwise the error is a *refusal.Error of CodePermission. The letter is
+// Resend mails a document to an address, or to its receiver if the address is empty. A caller without MailsOthers may
+// use only the receiver's address; for another address the error is a *refusal.Error of CodePermission. The letter is
 // stored before anything is sent. If the mail server does not accept the letter within five seconds, the outbox sends
 // it later.
 func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c record.Caller) (*Resent, error) {

@@ -146,8 +146,8 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive. The link works for the duration validity. Link returns "" if
-// the archive lacks the requested version: the archive has only the letter-size version of documents that MH sealed.
+// Link returns a link to a document's PDF in the archive. validity is how long the link works. Link returns "" if the
+// archive lacks the requested version: the archive has only the letter-size version of documents that MH sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string,
 	validity time.Duration) (string, error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {

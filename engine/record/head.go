@@ -54,8 +54,8 @@ type Head struct {
 	// a corrected form.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
-	// Refusals is the number of refused events that listed the document. Known: MH refused an event because it has the
-	// document's code already, in another event or as a document.
+	// Refusals is the number of refused events that listed the document. Known means that MH refused an event because
+	// MH has the document's code already, in another event or as a document.
 	Refusals int  `json:"refusals,omitempty"`
 	Known    bool `json:"known,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
@@ -129,10 +129,10 @@ func (h *Head) FactsPart() string {
 	return PartFacts
 }
 
-// CorrectableUntil returns until when a refused document may be corrected under its own code: Refused plus the duration
-// within. It returns zero if the document may not be corrected: MH refused it at once (its customer has no document
-// yet), MH holds its code or number already, or it was issued against an origin (another document may have used the
-// rest of the origin meanwhile). Such a sale is issued again as a new document.
+// CorrectableUntil returns until when a refused document may be corrected under its own code. within is the permitted
+// time after the refusal. CorrectableUntil returns zero if the document may not be corrected: MH refused it at once
+// (its customer has no document yet), MH holds its code or number already, or it was issued against an origin (another
+// document may have used the rest of the origin meanwhile). Such a sale is issued again as a new document.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}

@@ -243,7 +243,7 @@ type Difference struct {
 }
 
 // Differences returns the numbers that differ, except the numbers in identificacion, which are not amounts. It leaves
-// out a number that only one of the two layouts has a member for.
+// out a number if only one of the two layouts has a member for it.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {

@@ -256,7 +256,7 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad reports whether the harm is more than one till could cause. harms is the number of harmed sales, points the
+// broad reports whether the harm is more than one till could cause. harms is the number of harmed sales. points is the
 // number of the branch's points of sale.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {

@@ -227,8 +227,8 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	return c, filler.Meets(Required(m, c.Type.Effect))
 }
 
-// Required returns the members for the box's own data that a layout must have: the layout of a document with the given
-// effect, or of an event.
+// Required returns the members for the box's own data that a layout must have. The layout is that of an event, or of a
+// document with the given effect.
 func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
@@ -410,7 +410,7 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 }
 
 // Types returns the document types that the book has rules for. The description of a type is from the rule in force on
-// day; if no rule is in force, from the first rule that begins later.
+// the given day; if no rule is in force, from the first rule that begins later.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
 	for _, r := range b.generation.Rules() {

@@ -95,8 +95,8 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with the text in the list of codes for each code, and otherwise(message) for a code
-// that is not in the list. in picks the language.
+// translated returns the problem with new texts: the text of each code in the list of codes, in the language that in
+// picks, or otherwise(message) for a code that is not in the list.
 func (p *Problem) translated(in func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		c, _ := Find(code)

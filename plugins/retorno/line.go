@@ -47,8 +47,8 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 // vatOf returns the VAT of this event's taxed amount, in cents: the origin's VAT on all goods returned so far, less its
 // VAT on the goods returned before this event. Together the returns give back the charged VAT to the cent. MF2 p.54
 // allows the event's VAT to differ by a cent from the sum of the lines' VAT (lines). When the last cent of the base is
-// returned, the difference can be 1.1 cents. vatOf then adds the tenth of a cent that is too much to *most, the VAT of
-// the line with the most VAT: each line has a tolerance too.
+// returned, the difference can be 1.1 cents. vatOf then adds the excess of a tenth of a cent to *most, the VAT of the
+// line with the most VAT: each line has a tolerance too.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)

@@ -17,7 +17,7 @@ import (
 )
 
 // Evaluate computes one document. The slices of out are empty at first. Evaluate appends a row of outputs for each
-// line, every summary amount and the taxes that apply. If it appends faults instead, the amounts do not count. in and
+// line, every summary amount and the taxes that apply. If it appends faults instead, the amounts are ignored. in and
 // out are valid only during the call, and a rule must keep nothing between calls.
 type Evaluate func(in *abi.Input, out *abi.Output)
 

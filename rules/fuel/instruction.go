@@ -249,7 +249,6 @@ type insertion struct {
 	index       int // of the function that is called or referred to; −1: a call through the table
 }
 
-// Kinds of insertions.
 const (
 	charge    = iota // the price of a region; at the function's beginning, also its frame
 	length           // the price of a copy or fill

@@ -247,8 +247,8 @@ func OwnListener(cfg *config.Config, section string) (address string, client *ht
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses a host of another machine, because the plain HTTP request would leave this box. The configuration
-// was then copied from another box.
+// onThisBox refuses a host of another machine, because the plain HTTP request would leave this box. Such a host means
+// that the configuration was copied from another box.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil

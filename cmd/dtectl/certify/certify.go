@@ -52,8 +52,8 @@ func init() {
 // Path returns the path of the tills' API for documents of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of the sale to which a document of a kind refers, the last of several; "" for a document
-// that refers to no other.
+// originOf returns the kind of the sale to which a document of a kind refers; "" if it refers to no other document. If
+// several kinds are possible, it returns the last.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]

@@ -109,7 +109,6 @@ func (r *Runner) report(ctx context.Context) (*Report, error) {
 // named matches the field in a text of MH: [resumen.totalPagar] VALOR NO ES PERMITIDO.
 var named = regexp.MustCompile(`\[([^\]]+)\]`)
 
-// refusal returns MH's refusal of a document.
 func refusal(kind, code string, a *answer) Refusal {
 	f := Refusal{Kind: kind, By: "MH", Documents: 1, Example: code}
 	if a == nil {

@@ -207,9 +207,9 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead returns how far the clocks of a demonstration are ahead of now: the duration in its file, or, with a day, the
-// duration after which the demonstration's date is that day. The clocks are never set back, because the demonstration's
-// documents were numbered in order of time.
+// ahead returns how far the clocks of a demonstration are ahead of now. Without a day, this is the duration in the
+// file; with a day, the duration that makes the demonstration's date that day. The clocks are never set back, because
+// the demonstration's documents were numbered in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {

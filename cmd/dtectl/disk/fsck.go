@@ -93,7 +93,6 @@ func affectedText(a storage.Affected) string {
 	return text + "  " + a.What + " is altered or cannot be read"
 }
 
-// archiveFlags are the flags of fsck for the archive.
 type archiveFlags struct {
 	Archive bool `help:"Compare the archive with the store instead; the appliance may be running."`
 	Read    bool `help:"With --archive: read every object, instead of trusting the archive's own digests."`

@@ -54,7 +54,6 @@ Exit status: 0 the store gives numbers, or there was nothing to do; 1 an error; 
 is needed; 5 a dry run found work to do, and nothing would be lost.`
 }
 
-// exitError is an error with an exit status.
 type exitError struct {
 	error
 	status int
@@ -323,8 +322,8 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record records the store's repairs, and act if it is not empty, in the audit trail. It does nothing while the store
-// gives no numbers.
+// record writes the store's repairs to the audit trail, and then act, if it is not empty. It does nothing while the
+// store gives no numbers.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 type Version struct {
 	*fleetproto.Desired
 	Digest string
-	// Last is the object that the next version follows: this version, or the last later object, which the director has
-	// not signed.
+	// Last is the object that the next version follows: this version or, if objects that the director did not sign
+	// follow this version, the last of them.
 	Last fleetproto.Verified
 	// Lost are the versions that this centre or a box of the group knows, but the store lacks.
 	Lost []fleetproto.Verified
@@ -28,8 +28,8 @@ type Version struct {
 	Holes []int64
 }
 
-// maxMends is how many lost versions a version names; older ones are dropped. A lost version that only a box reports
-// counts only while fewer than maxForeignVersions are known: each report could invent another version.
+// maxMends is how many lost versions a version names at most; it leaves out the oldest. A lost version that only a box
+// reports is ignored once maxForeignVersions lost versions are known: each report could invent another version.
 const maxMends = 500
 
 // maxForeignVersions is how many objects that the director did not sign are skipped under a group's versions.

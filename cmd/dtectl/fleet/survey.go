@@ -320,8 +320,8 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 // maxDelay is the longest time between signing and writing a status, if the box's clock is right.
 const maxDelay = 10 * time.Minute
 
-// earlier returns the earlier of a status's signed time and the time of its object. An old status that is written again
-// gets a new object time, but keeps its signed time.
+// earlier returns a status's signed time or the time of its object, whichever is earlier. An old status that is written
+// again gets a new object time, but keeps its signed time.
 func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	if s != nil && s.At.Before(written) {
 		return s.At

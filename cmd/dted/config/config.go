@@ -256,8 +256,8 @@ type Fleet struct {
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that signs its orders. No box has
 // this file. Relative paths are relative to the file's own folder.
 type Centre struct {
-	// Chain is the chain's name, Ambiente the ambiente in which its boxes sell. Every signed object names both; a box
-	// of another chain or ambiente accepts no such object.
+	// Chain is the chain's name. Ambiente is the ambiente in which its boxes sell. Every signed object names both; a
+	// box of another chain or ambiente accepts no such object.
 	Chain    string     `toml:"chain" required:"" form:"name"`
 	Ambiente string     `toml:"ambiente" required:"" form:"ambiente"`
 	Store    Archive    `toml:"store"`

@@ -91,8 +91,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or lets the request wait for a connection. The request waits for the time
-// patience; while the server still responds, it waits longer.
+// take returns an idle connection, or lets the request wait for a connection. The request waits for 300 ms (see
+// patience); while the server still responds, it waits longer.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
 	l.mu.Lock()
@@ -262,8 +262,8 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn makes Link.life shorter than granted, the idle time after which the server closed a connection. The caller
-// holds mu.
+// learn gets the idle time after which the server closed a connection, and makes Link.life shorter than this time. The
+// caller holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)

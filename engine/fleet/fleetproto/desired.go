@@ -298,8 +298,8 @@ type Settings struct {
 	// Closed are days on which the shop is closed, such as "2026-12-25", in addition to the days of the box's
 	// configuration.
 	Closed []string `json:"closed,omitempty" is:"day?" most:"500"`
-	// Footer is the last line of printed documents, Greeting the line after a mail's salutation: each at most 200
-	// characters.
+	// Footer is the last line of printed documents. Greeting is the line after a mail's salutation. Each has at most
+	// 200 characters.
 	Footer   string `json:"print_footer,omitempty" most:"200"`
 	Greeting string `json:"mail_greeting,omitempty" most:"200"`
 	// Payments map the tills' own payment codes to codes of CAT-017, in addition to the box's configuration.

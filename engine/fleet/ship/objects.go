@@ -252,9 +252,9 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with the content of the objects in list, in order. It replaces an invalid part by other parts and by
-// pieces; for an invalid piece, use gets the error and a nil load. previous is the digest of the piece before the first
-// piece; empty: not known.
+// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. Then
+// it replaces an invalid part by other parts and by pieces. previous is the digest of the piece before the first piece;
+// empty: not known.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {
@@ -288,8 +288,8 @@ func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, 
 	}
 }
 
-// inOrder calls get for each index below n, several at a time, and use for each result, in the order of the indices. It
-// stops at the first error of use. size returns a result's size in memory.
+// inOrder calls get for each index below n, several at a time. It calls use with each result, in the order of the
+// indices, and stops at the first error of use. size returns a result's size in memory.
 func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(context.Context, int) (T, error),
 	use func(int, T, error) error) error {
 	type result struct {

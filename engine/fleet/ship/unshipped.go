@@ -114,8 +114,8 @@ func (s *Shipper) arrived() {
 	})
 }
 
-// caughtUp decides after a Step with the result err whether changes wait for the store from now on. For this the store
-// must have the whole copy, and must answer in time.
+// caughtUp decides after a Step whether changes wait for the store from now on; err is the result of the Step. For this
+// the store must have the whole copy, and must answer in time.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
