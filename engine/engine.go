@@ -296,7 +296,7 @@ func (e *Engine) countOwed() (*Backlog, error) {
 	return o, e.outbox.CountUndelivered(&o.Delivery)
 }
 
-// sendID returns the next idEnvio, a free correlative of the envelope (MT1 §4.2).
+// sendID returns the next idEnvio: a number for the envelope, which the sender chooses (MT1 §4.2).
 func (e *Engine) sendID() int64 { return e.sends.Add(1) }
 
 // move changes a document's state and, in the same batch, its place in a queue and the counters of its origin.

@@ -79,7 +79,7 @@ func (m *metrics) invalidated(r *record.View, err error) {
 	}
 }
 
-// Describe implements prometheus.Collector. It counts no backlog, because CountBacklog would keep the count.
+// Describe implements prometheus.Collector. It does not call CountBacklog, which would return this early count again.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		e.collect(ch, &Backlog{})

@@ -126,8 +126,8 @@ func amount(v dte.Value, name string) dte.Amount {
 	return a
 }
 
-// completeDraft completes a draft from its locked origin: the facts, and the draws of a return. A note is completed
-// even if an error names its faults. The draws of a note are computed later: see drawn.
+// completeDraft completes the facts of a draft from its locked origin. For a return it also adds the draws of
+// quantities to d.draws; drawn adds all other draws later. A note's facts are completed despite faults.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)

@@ -38,7 +38,7 @@ type partDigest struct {
 const (
 	opAppend  byte = 1
 	opAdvance byte = 2
-	opSkip    byte = 3 // no record: Number is the series' new last number, Entry the digest of the lost row
+	opSkip    byte = 3 // no record: Number is the series' new last number, Entry is the digest of the lost row
 )
 
 func (l *link) encode() []byte {

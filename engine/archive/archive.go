@@ -201,7 +201,7 @@ func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte)
 type Held struct {
 	Data []byte
 	Tag  string // see Object
-	// Modified is when the object was written, Now (may be zero) when the store answered, both by the store's clock.
+	// Modified is when the object was written. Now is when the store answered, or zero. Both are by the store's clock.
 	Modified, Now time.Time
 }
 

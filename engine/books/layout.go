@@ -163,7 +163,7 @@ var (
 		34 +Monto sujeto | +Monto de la percepción | DUI agente | Número de anexo`)
 )
 
-// layouts are the files of issued documents, receivedLayouts the files of received documents.
+// layouts are the files of issued documents. receivedLayouts are the files of received documents.
 var (
 	layouts = []*layout{annex01, annex02, annex05, annex09, annex10, annex12, cancelled, taxpayers, consumers, f930,
 		purchases, incomeTaxes, expected}

@@ -82,7 +82,7 @@ func (c *Contingency) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-c.work:
-			// More documents may follow: a branch that sells in contingency rings with every sale.
+			// More documents may follow: in contingency every sale wakes this loop.
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):

@@ -184,7 +184,7 @@ func (r *Register) kept(ctx context.Context, point int64, date string, c record.
 // tallyOf adds up one group, payment or kind of a day.
 type tallyOf struct {
 	count    int
-	sum, vat dte.Sum // for a payment: sum is the amount received, vat the amount paid
+	sum, vat dte.Sum // for a payment: sum is the amount received, vat is the amount paid
 }
 
 // dayCount holds the sums of a day while its documents are read.

@@ -151,7 +151,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 	}
 }
 
-// A search reads at most searchChunk records at once, and searchMost for a page. The page then ends, full or not.
+// A search reads at most searchChunk records at once. After searchMost records the page ends, full or not.
 const (
 	searchChunk = 256
 	searchMost  = 20_000

@@ -107,7 +107,7 @@ type Delivery struct {
 	Archive *archive.Archive // nil: nothing is archived
 	// Domain is the right side of Message-IDs: the sender's own domain.
 	Domain string
-	// Contingency mails a document issued in contingency at once, and again when MH has sealed the document.
+	// Contingency mails a document of a contingency twice: when it is issued, and when MH has sealed it.
 	Contingency bool
 	// GiveUpAfter is how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1).
 	GiveUpAfter time.Duration

@@ -116,7 +116,7 @@ func (h *Hook) Run(ctx context.Context) error {
 	return nil
 }
 
-// step waits for results, posts them, and moves the place past them.
+// step waits for results, posts them, and stores the cursor after them.
 func (h *Hook) step(ctx context.Context) error {
 	body, next, err := h.o.Next(ctx, h.after)
 	if errors.Is(err, storage.ErrCursor) {
@@ -173,7 +173,7 @@ type place struct {
 	Cursor uint64 `json:"cursor"`
 }
 
-// findPlace reads the place. A new hook begins after all existing results, which the tills have read by polling.
+// findPlace reads the stored cursor. A new hook begins after all existing results, which the tills have polled.
 func (h *Hook) findPlace(ctx context.Context) error {
 	code, _, err := h.o.Store.Lookup(h.key.Key)
 	if err == nil {

@@ -76,9 +76,8 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is the value of FormSealed's parameter doubt after a query found the document: MH most likely holds the
-// last form, and MH's answer was lost. After MH refused the last form as already registered, use 0: MH most likely
-// holds an earlier form.
+// QueryDoubt is FormSealed's doubt if a query found the document: most likely MH holds the last form, and its answer
+// was lost. If MH refused the last form as already registered, doubt is 0: most likely MH holds an earlier form.
 const QueryDoubt = 2 * time.Second
 
 // Forms returns the names of a document's signed forms, in the order in which they were made. parts are the stored

@@ -110,8 +110,9 @@ func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) 
 	return err
 }
 
-// Retry moves all lost records back to their queues. If the piece is still lost, their next step sets them aside again.
-// Retry also looks for records that are lost as a whole, and for documents without their signed form: List names them.
+// Retry moves all lost records back to their queues. A record that still lacks its piece is set aside again by its next
+// step. Retry also looks for records that are lost as a whole, and for documents without their signed form: List names
+// them.
 func (l *LostRecords) Retry(ctx context.Context) error {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {

@@ -16,6 +16,6 @@ func (Text) String() string       { return shown }
 func (Text) GoString() string     { return shown }
 func (Text) LogValue() slog.Value { return slog.StringValue(shown) }
 
-// MarshalText hides the secret from encoders (JSON, TOML), Format from the verbs of fmt that do not call String.
+// MarshalText hides the secret from encoders (JSON, TOML). Format hides it from the verbs of fmt that bypass String.
 func (Text) MarshalText() ([]byte, error) { return []byte(shown), nil }
 func (Text) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, shown) }

@@ -198,7 +198,7 @@ func newMetrics() *metrics {
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)
-	// at sends the start of the day that follows day by the given number of days.
+	// at sends the start of a day: of the day that is the given number of days after the parameter day.
 	at := func(name, help, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			record.SendGauge(ch, name, help, begins.AddDate(0, 0, days), labels...)

@@ -100,7 +100,7 @@ func (o *Routes) shadowRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long))
 }
 
-// showShadow answers GET /admin/rules/shadow, and stopShadow DELETE, with the shadow's results.
+// showShadow answers GET /admin/rules/shadow, and stopShadow answers DELETE; both return the shadow's results.
 func (o *Routes) showShadow(*fasthttp.RequestCtx) (any, error) {
 	if seen := o.Rules.Shadowed(); seen != nil {
 		return seen, nil

@@ -35,7 +35,7 @@ type board struct {
 	Month         string // the month's name; "" while the month is counted
 	MonthLines    []fact
 	Waiting       []fact
-	Deadlines     []fact   // Note is the moment, Value the time left
+	Deadlines     []fact   // Note is the moment, Value is the time left
 	Live, Coming  []fact   // document types with the version of their rules
 	RulesRefused  []fact   // stored rules that may not compute
 	Rejecting     []string // a sentence for each rule in force whose documents MH refuses

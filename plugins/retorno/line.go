@@ -120,7 +120,7 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	result[outNoGravado] = back(sdk.Optional(row[colNoGravado]))
 	switch kind {
 	case gravada:
-		// The VAT inside a price that includes it, informative: price × 13/113.
+		// For information only: the VAT in a price that includes VAT is price × 13/113.
 		result[outIva], _ = sdk.MulDiv(result[outMonto+gravada], o.params[ivaRate], o.net)
 		result[outIvaRete] = o.iva.upTo(start+part(paid, before+now)) - o.iva.upTo(start+part(paid, before))
 	case compra:

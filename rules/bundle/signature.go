@@ -13,7 +13,7 @@ import (
 	"dtegate/rules/signed"
 )
 
-// Key is the public key of a signer of bundles, Signer a private key that signs.
+// Key is the public key of a signer of bundles. Signer is a private key that signs.
 type (
 	Key    = signed.Key
 	Signer = signed.Signer
@@ -71,7 +71,7 @@ func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	return signers, nil
 }
 
-// Misnamed returns a text if a signature of a bundle names its key differently than this set does, otherwise "". A
+// Misnamed returns a warning if a signature of a bundle names its key differently than this set does, otherwise "". A
 // wrong name is only a slip: a name proves nothing.
 func (k Keys) Misnamed(b *Bundle) string {
 	found, _ := k.try(b) // Vouch reports this error

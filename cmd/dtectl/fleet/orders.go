@@ -193,8 +193,8 @@ func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error
 
 // Next publishes the version after the head: the head's desired state, altered by change. The store creates each number
 // once, therefore nobody else can publish the same number. The number is higher than every version that a box reports.
-// Next fills the lost versions between with the head's state, and the new version mends them. If expires is zero, the
-// new version is valid for as long as the head was.
+// Next first writes the head's state in place of each lost version below that number; the new version then mends these
+// lost versions. If expires is zero, the new version is valid for as long as the head was.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
 	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)

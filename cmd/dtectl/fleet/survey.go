@@ -423,7 +423,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// the box accepts a later version that names its version in Mends
+		// if Mends of the last version contains the box's version, the box accepts the last version
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}

@@ -129,8 +129,8 @@ func Manifest(root, name string) (m bundle.Manifest, err error) {
 	return m, err
 }
 
-// Generations returns the folders of bundles, below a checkout's plugins/, that name means: one generation (dte01/v2),
-// all generations of a rule (dte01), or all bundles (".").
+// Generations returns the folders of bundles below a checkout's plugins/. The parameter name selects one generation
+// (dte01/v2), all generations of a rule (dte01), or all bundles (".").
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
 	for _, pattern := range []string{"manifest.json", "*/manifest.json", "*/*/manifest.json"} {

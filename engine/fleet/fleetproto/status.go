@@ -75,7 +75,7 @@ const (
 	StageReturned Stage = "returned" // the roll-out was in force, and the branch has gone back by itself
 )
 
-// Succeeded reports whether the branch applied the roll-out, Failed whether it refused it or went back.
+// Succeeded means that the branch applied the roll-out. Failed means that it refused the roll-out or went back.
 func (s Stage) Succeeded() bool { return s == StageAdmitted || s == StageLive }
 func (s Stage) Failed() bool    { return s == StageRefused || s == StageReturned }
 

@@ -255,7 +255,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads a part next to a gap, the part for which is returns true; nil if there is no such part.
+// neighbour reads the part that the function is selects, which lies next to a gap; nil if there is no such part.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {

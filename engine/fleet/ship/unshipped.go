@@ -84,8 +84,8 @@ func (s *Shipper) Carry(file string, end int64) {
 	}
 }
 
-// has reports whether the store has a change. Only bytes that this box knows to have shipped count, not names of files.
-// The caller holds mu.
+// has reports whether the store has a change. It relies on the bytes that this box knows to have shipped, not on names
+// of files. The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
 
 // behind returns how many changes the store does not have. The caller holds mu.

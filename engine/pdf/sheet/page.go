@@ -36,7 +36,7 @@ func (c RGB) ReadableInk() RGB {
 type OpKind uint8
 
 const (
-	OpText OpKind = iota // X is the left end, Y the baseline
+	OpText OpKind = iota // X is the left end, Y is the baseline
 	OpFill
 	OpStamp // a text across the page, with its middle at Y, turned by H degrees
 	OpLogo
@@ -309,7 +309,7 @@ type Style struct {
 	Ink  RGB
 }
 
-// Plain returns a style with regular letters, Strong with bold letters.
+// Plain returns a style with regular letters. Strong returns a style with bold letters.
 func Plain(size float64, ink RGB) Style  { return Style{Size: size, Ink: ink} }
 func Strong(size float64, ink RGB) Style { return Style{Size: size, Bold: true, Ink: ink} }
 

@@ -167,7 +167,7 @@ func (c *Clock) Answered() { c.once.Do(func() { close(c.first) }) }
 // AwaitFirst waits until MH was asked for the time, at most AskFirst.
 func (c *Clock) AwaitFirst() { fairqueue.Await(c.first, AskFirst-c.Elapsed()) }
 
-// Admitted records that a new document was admitted. From then on, MH by itself can no longer raise a doubt.
+// Admitted records that a new document was admitted. From then on, MH's time alone can no longer raise a doubt.
 func (c *Clock) Admitted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
