@@ -310,7 +310,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	var last *fleetproto.Desired
 	var data []byte
 	var fault error
-	lived := a.state.Lived
+	lived, first := a.state.Lived, a.state.First
 	for seen, linked := taken, true; fault == nil || !now.Before(a.ahead); {
 		if seen.Version >= taken.Version+maxRefused || a.o.Now().Sub(now) > fetchFor {
 			a.ahead = now.Add(aheadEvery)
@@ -344,6 +344,9 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		seen = fleetproto.Verified{Version: version, Digest: fleetproto.Digest(o.Data)}
 		switch {
 		case err == nil:
+			if taken.Version == 0 {
+				first = version
+			}
 			taken, signer, linked, last, data, fault = seen, d.SignedBy, true, d, o.Data, nil
 			lived = addLived(lived, d.Live.Rules)
 		case fault == nil:
@@ -355,7 +358,8 @@ func (a *Agent) readDesired(ctx context.Context) error {
 			if s.Version == 0 && s.Enrolled.Own > 0 {
 				a.inherit(s, last)
 			}
-			s.Version, s.Digest, s.Signer, s.Desired, s.Lived = taken.Version, taken.Digest, signer, data, lived
+			s.Version, s.Digest, s.Signer, s.Desired = taken.Version, taken.Digest, signer, data
+			s.Lived, s.First = lived, first
 			for _, p := range last.Closed {
 				if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {
 					s.Closed = append(s.Closed, p)

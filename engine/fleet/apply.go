@@ -115,16 +115,19 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 // withEarlier returns a bundle of the live state, preceded by earlier bundles that this box lacks because it is new or
 // was away. It adds them only if the bundle's first day is in the future: today's bundle, and the later ones, as live
 // states have named them.
+// An error means that today's bundle is unknown.
 func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetproto.Rule, error) {
 	shelf, list := a.o.Rules.Bundles(), []fleetproto.Rule{r}
-	_, refused := a.state.Refused[r.Digest]
-	for _, l := range slices.Backward(a.state.Lived) {
-		if refused || find(shelf, r.Digest) != nil || !l.SameGeneration(r) || l.Digest == r.Digest {
-			continue
-		}
-		if slices.ContainsFunc(shelf, func(b Bundle) bool {
-			return b.Digest == l.Digest || b.inForce() && l.SameGeneration(ruleOf(b)) &&
-				bundle.Compare(b.Version, l.Version) > 0
+	if _, refused := a.state.Refused[r.Digest]; refused || find(shelf, r.Digest) != nil {
+		return list, nil
+	}
+	lived := slices.DeleteFunc(slices.Clone(a.state.Lived), func(l fleetproto.Rule) bool {
+		return !l.SameGeneration(r) || l.Digest == r.Digest
+	})
+	for i := len(lived) - 1; i >= 0 || a.state.First > 1; i-- {
+		if i >= 0 && slices.ContainsFunc(shelf, func(b Bundle) bool {
+			return b.Digest == lived[i].Digest || b.inForce() && lived[i].SameGeneration(ruleOf(b)) &&
+				bundle.Compare(b.Version, lived[i].Version) > 0
 		}) {
 			break
 		}
@@ -136,7 +139,11 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 		if err != nil || b.Manifest.Validity[a.o.Chain.Ambiente].From <= dte.Date(a.o.Now()) {
 			break // list[0] has begun: no earlier bundle is needed
 		}
-		list = slices.Insert(list, 0, l)
+		if i < 0 {
+			return nil, fmt.Errorf("%s waits for its day: what is in force until then is in versions before %d, which "+
+				"this box cannot read: push both here", r, a.state.First)
+		}
+		list = slices.Insert(list, 0, lived[i])
 	}
 	return list, nil
 }

@@ -86,3 +86,35 @@ func TestAgent_BeforeItsDayFaults(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit rate 1.2.0", "admit rate 2.0.0", "admit rate 2.1.0", "admit rate 2.2.0",
 		"admit rate 2.3.0", "admit rate 2.4.0")
 }
+
+// TestAgent_BeforeItsDayUnread: a box that cannot read the versions that named today's rule, because somebody overwrote
+// them or because only a key that it does not pin signed them, says so, and takes the law on its day.
+func TestAgent_BeforeItsDayUnread(t *testing.T) {
+	for _, name := range []string{"overwritten", "another key"} {
+		w := newWorld(t)
+		today, law := w.rule("rate", "1.1.0"), w.rule("rate", "2.0.0", "2027-01-01")
+		w.enrol(1, w.box, director)
+		w.live(today)
+		w.live(law)
+		switch name {
+		case "overwritten":
+			w.put(fleetproto.DesiredKey(w.group, 1), []byte("x"))
+		default:
+			w.by, w.directors = second, []fleetproto.Key{public(second)}
+			w.enrol(1, w.box, second)
+			w.live(law)
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		if s := w.status(); s.Desired.Trouble == "" || w.where(today) == "" && w.where(law) != "" {
+			t.Errorf("%s: today's rule is %q, the law %q, and the trouble %q", name, w.where(today), w.where(law),
+				s.Desired.Trouble)
+		}
+		w.now = time.Date(2027, 1, 1, 7, 0, 0, 0, time.UTC)
+		w.live(law)
+		w.pass(10 * time.Minute)
+		if s := w.status(); s.Desired.Trouble != "" || w.where(law) != "live" {
+			t.Errorf("%s: on its day: %q, %q", name, w.where(law), s.Desired.Trouble)
+		}
+	}
+}

@@ -32,9 +32,10 @@ type state struct {
 	// Signer is the director's key that signed this version: keys before it in Options.Director are no longer trusted.
 	Signer string `json:"signer,omitempty"`
 
-	// Lived are the bundles that any live state has named so far, the oldest first. Bundles that the centre has taken
-	// back are not in the list.
+	// Lived are the bundles that any live state has named since the version First, the oldest first. Bundles that the
+	// centre has taken back are not in the list.
 	Lived []fleetproto.Rule `json:"lived,omitempty"`
+	First int64             `json:"first,omitempty"` // the first version that this box verified
 
 	// Closed are the points of sale of this branch that an accepted version has closed. No later version, no other
 	// group and no other key opens them again.
