@@ -114,8 +114,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 
 // withEarlier returns a bundle of the live state, preceded by earlier bundles that this box lacks because it is new or
 // was away. It adds them only if the bundle's first day is in the future: today's bundle, and the later ones, as live
-// states have named them.
-// An error means that today's bundle is unknown.
+// states have named them. An error means that today's bundle is unknown.
 func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetproto.Rule, error) {
 	shelf, list := a.o.Rules.Bundles(), []fleetproto.Rule{r}
 	if _, refused := a.state.Refused[r.Digest]; refused || find(shelf, r.Digest) != nil {
@@ -126,8 +125,8 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 	})
 	for i := len(lived) - 1; i >= 0 || a.state.First > 1; i-- {
 		if i >= 0 && slices.ContainsFunc(shelf, func(b Bundle) bool {
-			return b.Digest == lived[i].Digest || b.inForce() && lived[i].SameGeneration(ruleOf(b)) &&
-				bundle.Compare(b.Version, lived[i].Version) > 0
+			return b.Digest == lived[i].Digest && b.Off != OffCentre || b.Where == Live &&
+				lived[i].SameGeneration(ruleOf(b)) && bundle.Compare(b.Version, lived[i].Version) > 0
 		}) {
 			break
 		}
@@ -359,6 +358,10 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
+	takenBack := func(r tookRule) bool { // while this box was away, and it waits for its day
+		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
+		return b != nil && b.Where == Coming && a.state.First > 0 && !named(a.state.Lived, b.Digest)
+	}
 	for _, r := range a.state.Took {
 		at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
 		switch {
@@ -367,7 +370,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case d.Rollout != nil && named(d.Rollout.State.Rules, r.Rule.Digest) &&
 			(a.state.Taken.of(d.Rollout) || d.Rollout.Takes(a.o.Branch, a.o.Now())):
 		case at < 0 && r.Rollout == "": // the live state brought the bundle, and no longer has a rule for its document
-		case at >= 0 && !slices.ContainsFunc(r.Before,
+		case at >= 0 && !takenBack(r) && !slices.ContainsFunc(r.Before,
 			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle
 		default:
 			err := a.stepBack(ctx, d, r)

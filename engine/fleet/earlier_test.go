@@ -118,3 +118,36 @@ func TestAgent_BeforeItsDayUnread(t *testing.T) {
 		}
 	}
 }
+
+// TestAgent_BeforeItsDayAway: while a box was away, the centre took a law back that waits for its day, corrected
+// today's rule, and published the law anew for a later day. The box takes the correction, and leaves the first law.
+func TestAgent_BeforeItsDayAway(t *testing.T) {
+	for _, name := range []string{"live", "roll-out", "taken back before"} {
+		w := newWorld(t)
+		today, fix := w.rule("rate", "1.1.0"), w.rule("rate", "1.2.0")
+		law, later := w.rule("rate", "2.0.0", "2027-01-01"), w.rule("rate", "2.1.0", "2027-03-01")
+		w.enrol(1, w.box, director)
+		w.live(today)
+		w.start()
+		w.pass(5 * time.Minute)
+		switch name {
+		case "live":
+			w.live(law)
+		case "roll-out":
+			w.rollout("r", law)
+		default:
+			w.live(fix)
+			w.pass(5 * time.Minute)
+			w.live(today)
+		}
+		w.pass(5 * time.Minute)
+		for _, rule := range []fleetproto.Rule{today, fix, later} { // the box is away
+			w.live(rule)
+		}
+		w.pass(10 * time.Minute)
+		if w.where(fix) != "live" || w.where(law) == "coming" || w.where(later) != "coming" {
+			t.Errorf("%s: today's rule is %q, the law taken back %q, its successor %q: %q", name, w.where(fix),
+				w.where(law), w.where(later), w.gate.Changes)
+		}
+	}
+}

@@ -87,8 +87,8 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 		if h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "" {
 			return fleet.Admission{}, nil
 		}
-		if h.Kind == m.Kind && h.Document == m.Document && h.Schema == m.Schema && bundle.Compare(m.Version,
-			h.Version) <= 0 {
+		if h.Kind == m.Kind && h.Document == m.Document && h.Schema == m.Schema && !h.cancelled &&
+			h.From <= max(g.Today(), window.From) && bundle.Compare(m.Version, h.Version) <= 0 {
 			return fleet.Admission{Refused: "floor", Reason: "not above " + h.Version}, nil
 		}
 	}
