@@ -461,6 +461,31 @@ func TestForged_Aimed(t *testing.T) {
 		"an electronic payment's number in words": {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.numPagoElectronico", `"words":"totalPagar"`) }},
 		"constant words of what is withheld":      {"dte07/v1", func(a *rogueAnswer) { a.from("resumen.totalIVAretenidoLetras", `"value":"CERO 00/100 USD"`) }},
 		"goods that nobody gave away":             {"dte11/v3", func(a *rogueAnswer) { a.summary["totalNoOnerosas"] = one; a.from("resumen.totalNoOnerosas", "") }},
+		"a date of its own for a settled document": {"dte08/v1", func(a *rogueAnswer) {
+			a.from("cuerpoDocumento[].fechaGeneracion", `"value":"2020-01-01"`)
+			a.from("cuerpoDocumento[].obsItem", `"fact":"cuerpoDocumento[].fechaEmision"`)
+		}},
+		"the document's date for a settled document": {"dte08/v1", func(a *rogueAnswer) {
+			a.from("cuerpoDocumento[].fechaGeneracion", `"fact":"identificacion.fecEmi"`)
+			a.from("cuerpoDocumento[].obsItem", `"fact":"cuerpoDocumento[].fechaEmision"`)
+		}},
+		"another kind of a related document, by the module": {"dte07/v1", func(a *rogueAnswer) {
+			a.from("cuerpoDocumento[].tipoDoc", "")
+			a.edit(func(layout, _ map[string]any) {
+				columns, _ := place(layout, "cuerpoDocumento[].tipoDoc")
+				columns["tipoDoc"] = map[string]any{"type": "number"}
+			})
+			for i := range a.n {
+				a.column("tipoDoc")[i] = int64(one)
+			}
+		}},
+		"another kind of a related document, by the layout": {"dte07/v1", func(a *rogueAnswer) {
+			a.from("cuerpoDocumento[].tipoDoc", "")
+			a.edit(func(layout, _ map[string]any) {
+				columns, _ := place(layout, "cuerpoDocumento[].tipoDoc")
+				columns["tipoDoc"].(map[string]any)["enum"] = []any{1}
+			})
+		}},
 		"a member that is called like the lines": {"dte01/v2", func(a *rogueAnswer) {
 			a.edit(func(layout, _ map[string]any) { // the sums would be those of its members, in their order
 				columns, _ := place(layout, "cuerpoDocumento[].ventaGravada")

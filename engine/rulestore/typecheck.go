@@ -204,12 +204,16 @@ func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	return nil
 }
 
-// takes reports whether the layout has a place for a fact, the overlay reads it, or it is an input of the module.
+// takes reports whether the layout has a place for a fact, the overlay reads it, or it is an input of the module. What
+// identifies a document or a person of a line must have a place.
 func (r *Rule) takes(fact string) bool {
 	under := func(name string) bool {
 		return name == fact || strings.HasPrefix(name, fact+".") || strings.HasPrefix(name, fact+"[]")
 	}
 	d := r.Description()
+	if name, ofLine := strings.CutPrefix(fact, LinesName+"[]."); ofLine && schema.Identifies(name) {
+		return r.Filler.Takes(fact)
+	}
 	return r.Filler.Takes(fact) || slices.ContainsFunc(d.Scalars, func(f abi.Field) bool { return under(f.Name) }) ||
 		slices.ContainsFunc(d.Columns, func(f abi.Field) bool { return under(LinesName + "[]." + f.Name) })
 }

@@ -226,6 +226,8 @@ func (c *compiler) bind(f *field, s *shape) error {
 	case f.source == sourceLine && f.set && f.types&typeArray == 0, f.source != sourceFacts && !f.set &&
 		f.types&typeNumber == 0:
 		return fmt.Errorf("schema of %s: the module's output has another type", f.document)
+	case f.source != sourceFacts && (factual(f.document) || renamed[f.path] != ""):
+		return fmt.Errorf("schema of %s: only its own fact may stand here, no output of the module", f.document)
 	case c.overlay.taxes != nil && c.overlay.taxes.path == f.document:
 		f.source = sourceTaxes
 	}
@@ -251,7 +253,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 		moved := slices.ContainsFunc(c.overlay.from, func(o entry) bool {
 			return o.path == e.path+"MH" && o.fact == own
 		})
-		if err := e.checkHeld(own, moved); err != nil {
+		if err := e.checkSource(own, moved); err != nil {
 			return err
 		}
 		f.judged, f.moved = e.judged(own, f.name), moved

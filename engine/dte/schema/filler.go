@@ -19,7 +19,7 @@
 //	           module; "value", a constant; or "words", a summary amount in words.
 //	           With "form" the fact's text is written with other characters around its own, "########-#"; with
 //	           "when": {"fact", "is"} only if that fact equals that text. A text that does not fit stays unchanged.
-//	           Outside cuerpoDocumento, resumen and extension a place must have its own fact, or a new one: fixed.go.
+//	           The box limits the sources, because a bundle may be forged: see fixed.go.
 //	drop       {"path", "keyword"}: a keyword of the file that MH's live validator ignores, or that MH misspelt
 //	add        {"path", "schema"}: keywords, including conditions, that the file lacks
 //	catalogue  {"path", "catalogue", "parent"}: the code list that applies, and the neighbour that a code depends on

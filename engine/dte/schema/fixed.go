@@ -10,8 +10,8 @@ import (
 
 // A signed bundle may still be wrong, or forged with a stolen key. This file defines what no bundle may change:
 //
-//   - At load: every place outside lines and totals (issuer, receiver, identification and so on) must be filled from
-//     the fact of its own name. A bundle can neither fix such a value nor take it from another source.
+//   - At load: a fact stands only at the place of its own name, or at a place of the closed list renamed. A bundle
+//     gives no constant but 0. What identifies, and every place outside lines and totals, takes no amount either.
 //   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
 //     compute, the document has that value.
 //   - At every fill of a rule's answer: the till's amounts of a line and its global discounts have a place and
@@ -27,6 +27,32 @@ const Contradiction = "CONTRADICTION"
 // renamed.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
+
+// renamed maps each place whose name in one of MH's generations is not the name of its fact to this fact. The list is
+// closed: only the box knows which fact a place means.
+var renamed = map[string]string{
+	"cuerpoDocumento[].fechaGeneracion":  "cuerpoDocumento[].fechaEmision",
+	"cuerpoDocumento[].numDocumento":     "cuerpoDocumento[].numeroDocumento",
+	"cuerpoDocumento[].obsItem":          "cuerpoDocumento[].observaciones",
+	"cuerpoDocumento[].tipoDepreciacion": "cuerpoDocumento[].depreciacion",
+	"cuerpoDocumento[].tipoDoc":          "cuerpoDocumento[].tipoGeneracion",
+	"emisor.codEstableMH":                "emisor.codEstable",
+	"emisor.codPuntoVentaMH":             "emisor.codPuntoVenta",
+	"emisor.codigo":                      "emisor.codEstable",
+	"emisor.codigoMH":                    "emisor.codEstable",
+	"emisor.nomEstablecimiento":          "emisor.nombreComercial",
+	"emisor.puntoVenta":                  "emisor.codPuntoVenta",
+	"emisor.puntoVentaContri":            "emisor.codPuntoVenta",
+	"emisor.puntoVentaMH":                "emisor.codPuntoVenta",
+	"emisor.recintoFiscal":               "resumen.recintoFiscal",
+	"emisor.regimen":                     "resumen.regimen",
+	"emisor.tipoItemExpor":               "resumen.tipoItemExpor",
+	"emisor.tipoRegimen":                 "resumen.tipoRegimen",
+	"extension.observaciones":            "resumen.observaciones",
+	"identificacion.fecAnula":            "identificacion.fecEmi",
+	"identificacion.horAnula":            "identificacion.horEmi",
+	"identificacion.motivoContigencia":   "identificacion.motivoContin",
+}
 
 // roles maps MH's names for parts that describe the issuer or the other party to the party.
 var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "receptor": "receptor",
@@ -92,30 +118,27 @@ func factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
-// checkHeld refuses an overlay's source for a place that must have its own fact; own is the path of this fact.
-func (e *entry) checkHeld(own string, moved bool) error {
+// checkSource refuses an overlay's source for a place that must have its own fact; own is the path of this fact.
+func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
+	constant := e.value.Exists() && !e.value.IsNull()
+	remark := strings.HasSuffix(e.fact, ".observaciones")
 	switch {
 	case e.form != "" && slices.Contains(identity, last) && !slices.Contains(hyphenated, last):
 		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
-	case !factual(e.path) || e.fact == own && e.amount == "" && e.words == "" && !e.value.Exists():
-		return nil
-	case e.amount != "" || e.words != "" || e.value.Exists() && !e.value.IsNull():
-		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount and no constant", e.path)
-	case e.fact == "" && !moved:
+	case factual(e.path) && (e.amount != "" || e.words != "" || constant):
+		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount, no constant", e.path)
+	case constant && !zero(e.value) && !remark:
+		return fmt.Errorf("overlay: from: %s: no constant but 0 may stand here", e.path)
+	case factual(e.path) && e.fact == "" && !moved:
 		return fmt.Errorf("overlay: from: %s: null would hide the fact, which stands nowhere else", e.path)
-	case e.fact == "" || e.fact == own || !held(e.path):
+	case e.fact == "" || e.fact == own || e.fact == renamed[own]:
 		return nil
 	}
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
-	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) {
+	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) && held(own) {
 		return nil // the same member of a part that this generation renames: see heldRoots
-	}
-	cut, dot := strings.LastIndexByte(own, '.'), strings.LastIndexByte(e.fact, '.')
-	if cut >= 0 && dot >= 0 && !slices.Contains(identity, last) &&
-		(own[:cut] == e.fact[:dot] || !held(e.fact) && e.fact[dot+1:] == last) {
-		return nil // the source is another fact of the same object, or a remark that moved
 	}
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
@@ -123,15 +146,19 @@ func (e *entry) checkHeld(own string, moved bool) error {
 // judged reports whether the entry's value must be compared with the place's own fact; name is the place's name. Exempt
 // are words (see checkAnswers), and an amount that sums.go adds up if it is an output of the module or a constant 0.
 func (e *entry) judged(own, name string) bool {
-	zero, err := e.value.Amount()
-	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && (err != nil ||
-		zero != 0))
+	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && !zero(e.value))
 }
 
-// checkFixed refuses a constant, or an enum of one value, where only facts may give one. s applies unconditionally to
-// the place at path.
+func zero(v dte.Value) bool {
+	n, err := v.Amount()
+	return err == nil && n == 0
+}
+
+// checkFixed refuses a constant, or an enum of one value, at a place that is not fixed. s applies to the place at path
+// without a condition.
 func (s *schema) checkFixed(path string) error {
-	if factual(path) && len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) {
+	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (factual(path) ||
+		!zero(s.enum[0])) {
 		return fmt.Errorf("schema of %s: fixes a value that only the facts may give: %s", path, s.enum[0].Append(nil))
 	}
 	for i := range s.properties {

@@ -36,7 +36,7 @@ func TestCompile_Held(t *testing.T) {
 		from(`{"path":"emisor.nit","fact":"emisor.nit","form":"9#########","reason":"r"}`):                     "emisor.nit",
 		from(`{"path":"emisor.codEstableMH","fact":"emisor.codEstable","reason":"r"}`):                         "",
 		from(`{"path":"identificacion.fecAnula","fact":"identificacion.fecEmi","reason":"r"}`):                 "identificacion.fecEmi has a place",
-		from(`{"path":"identificacion.fecAnula","fact":"identificacion.dia","reason":"r"}`):                    "",
+		from(`{"path":"identificacion.fecAnula","fact":"identificacion.dia","reason":"r"}`):                    "identificacion.fecAnula",
 		from(`{"path":"sujeto","fact":"receptor","reason":"r"}`):                                               "",
 		from(`{"path":"sujeto.numDocumento","fact":"receptor.numDocumento","form":"########-#","reason":"r"}`): "",
 		from(`{"path":"emisor.codEstable","value":null,"reason":"r"},
