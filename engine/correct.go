@@ -122,9 +122,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
-// expireCorrections removes documents that can no longer be corrected from the queue, after a last query: MH may have
-// accepted a sending since. If a backup was restored, it also queries about documents that can still be corrected,
-// because the store may have lost a correction.
+// expireCorrections removes from the queue the documents that can no longer be corrected. It queries MH a last time
+// before that, because MH may have accepted a sending since. If a backup was restored, it also queries about documents
+// that can still be corrected, because the store may have lost a correction.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

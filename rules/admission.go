@@ -169,7 +169,8 @@ func (a *admission) compiler(ctx context.Context) (string, error) {
 	return a.cases(ctx, a.rule)
 }
 
-// cases runs every golden case forwards and backwards. This finds a module whose answer depends on earlier calls.
+// cases runs all golden cases twice, the second time in reverse order. This finds a module whose answer depends on
+// earlier calls.
 func (a *admission) cases(ctx context.Context, r *Rule) (string, error) {
 	names := a.bundle.Cases()
 	if a.check.Case == nil {

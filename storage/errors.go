@@ -132,14 +132,14 @@ func Explain(err error) error {
 	return explained(err, readErrors)
 }
 
-// wrap begins an error with the name of the call. It is deferred.
+// wrap begins an error with the name of the call. Callers defer it.
 func wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
 	}
 }
 
-// closing closes c and adds its error to err. It is deferred.
+// closing closes c and adds its error to err. Callers defer it.
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
 
 // oneLine joins the lines of an error and omits repeated and meaningless lines.

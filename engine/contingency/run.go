@@ -179,7 +179,7 @@ type Documents struct {
 		doubt time.Duration) (storage.Entry, error)
 	// JudgeEvent counts MH's decision about an event that the rule made.
 	JudgeEvent func(rule record.RuleRef, accepted bool)
-	// ExpireCorrections removes documents that can no longer be corrected from their queue.
+	// ExpireCorrections removes from their queue the documents that can no longer be corrected.
 	ExpireCorrections func(context.Context) (progress bool, err error)
 }
 

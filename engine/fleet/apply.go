@@ -440,9 +440,9 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule)
 	return nil
 }
 
-// watchShelf compares each bundle on the shelf with the last act about it, and queues an act if the bundle has been
-// admitted, has come into force, or was returned by the branch. It also finds changes that happened while the agent did
-// not run.
+// watchShelf compares each bundle on the shelf with the last act about it, and queues an act if the bundle has another
+// place since then, for example because it came into force. It also finds changes that happened while the agent did not
+// run.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act

@@ -236,8 +236,8 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	return nil
 }
 
-// owner returns the document and the file (index of ArchiveFiles) in an object's name. h is nil if the store lacks the
-// document; file is -1 if the object is not a document's file.
+// owner returns the document and the file (index of ArchiveFiles) to which an object's name belongs. h is nil if the
+// store lacks the document; file is -1 if the object is not a document's file.
 func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
 	for i, ext := range ArchiveFiles {

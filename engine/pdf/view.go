@@ -333,7 +333,7 @@ func (b *builder) party(heading string, v dte.Value) Party {
 	return p
 }
 
-// address joins a street with its places. Before there were districts, municipios had the districts' codes.
+// address joins a street with its places. In older documents a municipio has the code of today's district.
 func (b *builder) address(v dte.Value) string {
 	at := v.Get("direccion")
 	if at.Kind() != dte.KindObject {

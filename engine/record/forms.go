@@ -58,7 +58,7 @@ func FormsOf(parts []storage.Part) []storage.Part {
 }
 
 // FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not
-// empty, and is in the order in which the forms were made. doubt is the possible difference of MH's clocks.
+// empty, and is in the order in which the forms were made. doubt is how far MH's clocks may differ from each other.
 func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration) string {
 	held := forms[0]
 	if held == FormNormal && len(forms) > 1 && h.Sent.IsZero() {

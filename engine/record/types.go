@@ -99,7 +99,7 @@ func Successor(t *bundle.Type) (changed []string, err error) {
 
 var unknownType = &bundle.Type{}
 
-// TypeOf returns the known description of a document type; for an unknown type an empty description.
+// TypeOf returns the known description of a document type; for an unknown type, it returns an empty description.
 func TypeOf(document string) *bundle.Type {
 	return cmp.Or(types()[document], unknownType)
 }

@@ -98,8 +98,8 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses a point of sale that another branch has, or had this year before the point was closed or its box was
-// replaced: both branches would number the same series.
+// disjoint refuses a point of sale that another branch has, or had earlier this year, until the point was closed or its
+// box was replaced: both branches would number the same series.
 func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
