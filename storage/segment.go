@@ -72,7 +72,7 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll takes from other each series that got at least as far there as in s, and the later feed.
+// noteAll takes over each series that is at least as far in other as in s, and the later of the two feeds.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {

@@ -27,8 +27,7 @@ type Backlog struct {
 	EventDeadline time.Time `json:"event_deadline,omitzero"`
 	// DocumentDeadline is when the first document is due: 72 h from the seal of its event.
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
-	// CorrectionDeadline is when MH must have a correct event in place of the first refused event: 24 h from the
-	// refusal.
+	// CorrectionDeadline is when MH must have the event that replaces the first refused event: 24 h from the refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
 	// RefusedDeadline is the earliest end of the 24 h in which a contingency document that MH refused can be corrected.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`

@@ -395,8 +395,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherit restores the notes of take for an enrolled box without state. Its store, which an earlier box may have
-// filled, may have a bundle of the centre in force that replaced a bundle of the live state.
+// inherit restores the notes of take for an enrolled box without state. An earlier box may have filled the store: there
+// a bundle of the centre may be in force in place of a bundle of the live state.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil || len(s.Told) > 0 {
 		return

@@ -95,7 +95,7 @@ type Options struct {
 	// Status asks the appliance's /status.
 	Status func(context.Context) (*adminclient.Status, error)
 	Seed   uint64
-	// Kinds are the kinds to send; empty: all of Kinds.
+	// Kinds are the kinds of tests to send; empty: all kinds of tests.
 	Kinds []string
 	// Receivers are taxpayers that MH knows, in the form of the API's receptor; empty: invented taxpayers.
 	Receivers   []map[string]any

@@ -14,7 +14,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// tree is a till's request: objects are tree, lists []any, numbers json.Number.
+// tree is a till's request: an object is a tree, a list is an []any, a number is a json.Number.
 type tree = map[string]any
 
 // newMaker returns the random numbers of one request. The same seed, kind and ordinal give the same numbers, on any day
