@@ -167,11 +167,17 @@ func (w *world) obey() {
 // bundle writes a signed bundle and returns its file.
 func (w *world) bundle(version string, signer fleetproto.Signer) string {
 	w.t.Helper()
+	return w.generation(2, version, signer)
+}
+
+// generation writes a signed bundle of a generation of the law and returns its file.
+func (w *world) generation(schema int, version string, signer fleetproto.Signer) string {
+	w.t.Helper()
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues",
-		Version: version, Kind: "catalogue", Document: "catalogues", Schema: 2, ABI: 1,
+		Version: version, Kind: "catalogue", Document: "catalogues", Schema: schema, ABI: 1,
 		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer(signer))
 	w.must(err)
-	file := w.at("catalogues-" + version + ".dterule")
+	file := w.at(fmt.Sprintf("catalogues-%d-%s.dterule", schema, version))
 	w.must(os.WriteFile(file, data, 0o600))
 	return file
 }
