@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
@@ -111,8 +112,7 @@ func (s *Store) Judge(entry storage.Entry, h *record.Head, to storage.State) {
 // JudgeEvent counts MH's decision about an event. On a nil Store it does nothing.
 func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 	if s != nil {
-		v := Verdict{Rule: rule, Accepted: accepted, Cause: CauseUnclear, At: s.o.Now()}
-		s.guard.Decided(v, s.book.Load())
+		s.guard.Decided(Verdict{Rule: rule, Accepted: accepted, At: s.o.Now()}, s.book.Load())
 	}
 }
 
@@ -130,12 +130,13 @@ func (s *Store) recount() error {
 			if json.Unmarshal(entry.Head, &b) == nil && b.Way != wayCancel && b.Way != wayAcknowledge {
 				s.guard.Forgive(b.To.Digest)
 			}
-		case record.EventAccepted, record.EventRejected:
+		case record.EventAccepted, record.EventDone, record.EventRejected:
 			var event struct {
-				Rule record.RuleRef `json:"rule"`
+				Rule    record.RuleRef    `json:"rule"`
+				Receipt authority.Receipt `json:"receipt"`
 			}
 			if json.Unmarshal(entry.Head, &event) == nil {
-				v := Verdict{Rule: event.Rule, Accepted: entry.State == record.EventAccepted, At: s.o.Now()}
+				v := Verdict{Rule: event.Rule, Accepted: entry.State != record.EventRejected, At: event.Receipt.At}
 				events = append(events, v)
 			}
 		case record.Accepted, record.Rejected, record.Invalidated:
@@ -153,7 +154,7 @@ func (s *Store) recount() error {
 			events = append(events, v)
 		}
 		for _, v := range events {
-			v.Past, v.Cause = true, cmp.Or(v.Cause, CauseUnclear)
+			v.Past = true
 			s.guard.Decided(v, book)
 		}
 		return nil
@@ -168,7 +169,6 @@ func (s *Store) recount() error {
 func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) Verdict {
 	v := Verdict{Rule: h.Rule, Point: h.PointID, Accepted: to == record.Accepted, At: s.o.Now()}
 	if !v.Accepted {
-		v.Cause = CauseUnclear
 		if part, err := s.o.Store.Part(entry.Code, h.FactsPart()); err != nil {
 			s.o.Logger.Error("reading the facts of a refused document", "code", dte.Code(entry.Code).String(), "error",
 				err)

@@ -43,7 +43,7 @@ type Verdict struct {
 	Rule     record.RuleRef
 	Point    int64 // point of sale
 	Accepted bool
-	Cause    string // for a refusal: CauseRule, CauseRequest or CauseUnclear
+	Cause    string // of a sale's refusal: CauseRule, CauseRequest or CauseUnclear; "" if nothing is known of it
 	Shape    Shape  // for a refused sale
 	At       time.Time
 	// Past means that MH decided before the appliance started: the decision is counted, but causes no Return.

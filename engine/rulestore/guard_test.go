@@ -1,18 +1,24 @@
 package rulestore_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine"
 	"dtegate/engine/authority"
+	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/recordmac"
 	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
+	"dtegate/storage"
 )
 
 // at sells at a point of sale; the receiver may be a wrong one.
@@ -39,6 +45,31 @@ func at(w *enginetest.World, point, cents, lines int, receiver dte.Value) *recor
 // stranger is a customer whose activity MH does not know.
 var stranger = dte.Obj(enginetest.Member("nombre", dte.Str("Ana")), enginetest.Member("codActividad", dte.Str("99999")),
 	enginetest.Member("descActividad", dte.Str("Comercio")))
+
+// restarted starts the shelf again from its store: no outcome of a bundle in force changes, no bundle has been
+// forgiven in vain, and what MH decided before the start makes the branch leave no bundle.
+func restarted(w *enginetest.World, s *rulestore.Store) *rulestore.Store {
+	w.T.Helper()
+	outcomes := func() map[string]dte.Outcomes {
+		all := make(map[string]dte.Outcomes)
+		for _, r := range s.List().Rules {
+			// Without its rule a start does not know what a bundle that is off had made: the cause of a refusal.
+			if r.State != rulestore.Retired {
+				all[r.Name+" "+r.Version] = s.Guard().Outcomes(r.Digest, w.Now())
+			}
+		}
+		return all
+	}
+	before := outcomes()
+	s = w.Shelf(nil)
+	if after := outcomes(); !maps.Equal(before, after) {
+		w.T.Errorf("before a start MH's decisions were %v, after it %v", before, after)
+	}
+	if n := len(s.Guard().Wanted()); n != 0 {
+		w.T.Errorf("a start asks for %d returns", n)
+	}
+	return s
+}
 
 // One till with a wrong customer does not undo a push, however often it sells to this customer.
 func TestGuard_OneTill(t *testing.T) {
@@ -79,7 +110,7 @@ func TestGuard_OneTill(t *testing.T) {
 			o != (dte.Outcomes{Decided: 50, Refused: 50}) {
 			t.Errorf("the alarm counts %+v", o)
 		}
-		s = w.Shelf(nil)
+		s = restarted(w, s)
 	}
 }
 
@@ -110,8 +141,15 @@ func TestGuard_WrongRule(t *testing.T) {
 	if len(s.Guard().Wanted()) != 1 {
 		t.Fatal("no return was asked for")
 	}
+	// The appliance stops before the return: the next refusal asks for it.
+	s = restarted(w, s)
+	at(w, 1, 1130, 1, dte.Null())
+	if len(s.Guard().Wanted()) != 1 {
+		t.Fatal("after a start no return was asked for")
+	}
 	s.Return(t.Context(), <-s.Guard().Wanted())
-	want := "MH refused 5 of its last 5 documents for what the rule made, at 2 points of sale; before it, 0 of 40"
+	s = restarted(w, s)
+	want := "MH refused 6 of its last 6 documents for what the rule made, at 2 points of sale; before it, 0 of 40"
 	if got := s.List().Return; got == nil || got.To.Version != "2.1.0" || !strings.Contains(got.Reason, want) {
 		t.Errorf("%+v", got)
 	}
@@ -152,10 +190,88 @@ func TestGuard_WrongRule(t *testing.T) {
 		if len(s.Guard().Wanted()) != 0 {
 			t.Error("a bundle that an operator put back is left again")
 		}
-		s = w.Shelf(nil)
+		s = restarted(w, s)
 	}
 	if _, err := s.Reinstate(t.Context(), target, rulestore.Order{Who: "eva", Reason: "again"}); err == nil {
 		t.Error("a live bundle was reinstated")
+	}
+}
+
+// TestRecount: what a start counts of each kind of record, for the rule of the document and for the rule of its event;
+// decisions of more than a week ago are not shown.
+func TestRecount(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	w.Shelf(enginetest.Shipped(t))
+	week := 7 * 24 * time.Hour
+	none, accepted, refused := dte.Outcomes{}, dte.Outcomes{Decided: 1}, dte.Outcomes{Decided: 1, Refused: 1}
+	type row struct {
+		what        string
+		state       storage.State
+		invalidated string        // estado of its invalidation
+		ago         time.Duration // the document's issue; MH decided its event at the same time
+		document    dte.Outcomes
+		event       dte.Outcomes
+	}
+	rows := []row{
+		{"accepted", record.Accepted, "", 0, accepted, none},
+		{"accepted a week ago", record.Accepted, "", week, accepted, none},
+		{"accepted longer ago", record.Accepted, "", week + time.Second, none, none},
+		{"refused", record.Rejected, "", 0, refused, none},
+		{"refused longer ago", record.Rejected, "", week + time.Second, none, none},
+		{"signed", record.Signed, "", 0, none, none},
+		{"in contingency", record.Deferred, "", 0, none, none},
+		{"reported", record.Reported, "", 0, none, none},
+		{"invalidated", record.Invalidated, record.EstadoProcessed, 0, accepted, accepted},
+		{"its invalidation refused", record.Accepted, record.EstadoRejected, 0, accepted, refused},
+		{"its invalidation not decided", record.Accepted, record.EstadoPending, 0, accepted, none},
+		{"invalidated longer ago", record.Invalidated, record.EstadoProcessed, week + time.Second, none, none},
+		{"an event that is not sent", record.EventSigned, "", 0, none, none},
+		{"an event, sealed", record.EventAccepted, "", 0, none, accepted},
+		{"an event, sealed, and its documents moved", record.EventDone, "", 0, none, accepted},
+		{"an event, refused", record.EventRejected, "", 0, none, refused},
+		{"an event, refused longer ago", record.EventRejected, "", week + time.Second, none, none},
+		{"a lot", record.LotDone, "", 0, none, none},
+	}
+	digest := func(what string, i int) string { return fmt.Sprint(what, i) }
+	for i, r := range rows {
+		at, event := w.Now().Add(-r.ago), record.RuleRef{Digest: digest("event", i)}
+		var head any = &record.Head{Rule: record.RuleRef{Digest: digest("document", i)}, CreatedAt: at,
+			Response: &authority.Response{}}
+		if r.invalidated != "" {
+			head.(*record.Head).Invalidation = &record.Invalidation{Estado: r.invalidated, Rule: event, At: at}
+		}
+		if !record.IsDocument(r.state) {
+			head = &contingency.Event{Rule: event, Receipt: &authority.Receipt{At: at}}
+		}
+		data, err := json.Marshal(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{Code: storage.Code{byte(i)},
+			State: r.state, Head: data, Parts: []storage.Part{{Name: record.PartFacts, Data: []byte("{}")}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := w.Shelf(nil).Guard()
+	for i, r := range rows {
+		document, event := g.Outcomes(digest("document", i), w.Now()), g.Outcomes(digest("event", i), w.Now())
+		if document != r.document || event != r.event {
+			t.Errorf("%s: %+v and %+v, want %+v and %+v", r.what, document, event, r.document, r.event)
+		}
+	}
+}
+
+// TestGuard_LateReturn: a return that was requested before another bundle took over changes nothing.
+func TestGuard_LateReturn(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	s := w.Shelf(enginetest.Shipped(t))
+	bad := enginetest.Push(t, s, enginetest.Edition(t, "2.1.1"))
+	enginetest.Push(t, s, enginetest.Edition(t, "2.1.2"))
+	s.Return(t.Context(), rulestore.Return{Digest: bad.Rule.Digest, Reason: "it did harm"})
+	if l := s.List(); l.Return != nil || s.Book().Active("00", "2026-11-21")["01"].Version != "2.1.2" {
+		t.Errorf("%+v is made", l.Return)
 	}
 }
 

@@ -184,6 +184,13 @@ func TestGuard_AsksOnce(t *testing.T) {
 		{"the return was not made", func() { g.NotMade("d") }, 1, 1},
 		{"put back: two fail", func() { g.Forgive("d") }, mostFailures - 1, 0},
 		{"and the third", func() {}, 1, 1},
+		{"nobody has taken the requests before", func() {
+			g.NotMade("d")
+			for range cap(g.wanted) {
+				g.wanted <- Return{Digest: "another"}
+			}
+		}, 1, cap(g.wanted)},
+		{"they are taken", func() {}, 1, 1},
 		{"a minute later", func() { g.NotMade("d"); now = now.Add(failuresOf) }, mostFailures - 1, 0},
 		{"within the minute", func() { now = now.Add(failuresOf - 1) }, 1, 1},
 	}
