@@ -276,6 +276,7 @@ func (w *walk) settled() {
 			w.T.Errorf("MH saw: %s", breach)
 		}
 	}
+	w.Limits()
 	report, err := w.Store.Fsck(context.Background())
 	if err != nil {
 		w.T.Fatal(err)

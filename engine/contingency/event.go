@@ -33,7 +33,7 @@ type Event struct {
 	Ended     time.Time          `json:"ended"`
 	Documents int                `json:"documents"`
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
-	Sealed    time.Time          `json:"sealed,omitzero"` // time of the seal, by this box's clock
+	Sealed    time.Time          `json:"sealed,omitzero"` // time of the seal, at the latest, by this box's clock
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
 	Again     bool               `json:"again,omitempty"` // MH already held the event when it was sent
 }
@@ -288,10 +288,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 		}
 		return dte.Member{Name: name, Value: dte.Str(s)}
 	}
-	ended := h.Ended
-	if whole := ended.Truncate(time.Second); whole.Before(ended) {
-		ended = whole.Add(time.Second)
-	}
+	ended := h.Ended.Add(time.Second - 1).Truncate(time.Second)
 	record.Earliest(&ended, now)
 	who := c.options.Responsible
 	return dte.Obj(
@@ -359,7 +356,10 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 		c.branch.Logger.Error("MH refuses a contingency event", "event", dte.Code(entry.Code).String(), "documents",
 			h.Documents, "text", receipt.Text())
 	} else {
-		h.Sealed, h.Limit = now.UTC(), now.UTC().Add(c.law().documents)
+		if h.Sealed = now.UTC(); h.Again { // MH sealed the event at any time since it was signed
+			record.Earliest(&h.Sealed, entry.Due.At.UTC())
+		}
+		h.Limit = h.Sealed.Add(c.law().documents)
 		c.metrics.eventResults.WithLabelValues("accepted").Inc()
 		c.branch.Logger.Info("contingency reported", "event", dte.Code(entry.Code).String(), "documents", h.Documents)
 	}

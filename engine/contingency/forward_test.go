@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -310,6 +311,61 @@ func TestBacklog_Deadlines(t *testing.T) {
 		}
 		if !n.owed.EventDeadline.Equal(c.event) || !n.owed.DocumentDeadline.Equal(c.documents) {
 			t.Errorf("%s: event by %v, document by %v", name, n.owed.EventDeadline, n.owed.DocumentDeadline)
+		}
+	}
+}
+
+// TestBacklog_First: of many waiting documents the first deadline of each kind is shown, and the oldest document, in
+// whatever order the queues have them.
+func TestBacklog_First(t *testing.T) {
+	at := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	limits := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour}
+	ends := map[string]time.Time{"open": {}} // of the periods
+	type waiting struct {
+		queue string
+		entry storage.Entry
+	}
+	var list []waiting
+	for i := range 6 {
+		issued, period := at.Add(time.Duration(i)*time.Hour), fmt.Sprint("period ", i)
+		ends[period] = issued.Add(40 * time.Hour)
+		for _, c := range []struct {
+			queue, period string
+			state         storage.State
+		}{{record.QueueReport, "", record.Deferred}, {record.QueueReport, period, record.Deferred},
+			{record.QueueReport, "open", record.Deferred}, {record.QueueForward, period, record.Reported}} {
+			head, err := json.Marshal(&record.Head{Document: "01", CreatedAt: issued, Period: c.period,
+				Until: issued.Add(time.Minute), Limit: issued.Add(time.Duration(6-i) * 10 * time.Hour)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, waiting{c.queue, storage.Entry{State: c.state, Head: head}})
+		}
+	}
+	for _, periods := range []bool{false, true} { // otherwise documents that were deferred alone have the first deadline
+		for range 2 {
+			n := count{owed: &Backlog{At: at.Add(50 * time.Hour)}, law: limits, ends: ends,
+				contingency: newContingency(t, &moves{}, sending{}, at)}
+			for _, w := range list {
+				if h, err := record.DecodeHead(w.entry); err != nil {
+					t.Fatal(err)
+				} else if periods && h.Period == "" {
+					continue
+				}
+				if err := n.add(w.queue, w.entry); err != nil {
+					t.Fatal(err)
+				}
+			}
+			event := at.Add(time.Minute + limits.event)
+			if periods {
+				event = at.Add(40*time.Hour + limits.event)
+			}
+			documents := at.Add(15 * time.Hour) // of the last one
+			if o := n.owed; !o.EventDeadline.Equal(event) || !o.DocumentDeadline.Equal(documents) || !o.Oldest.Equal(at) {
+				t.Errorf("event by %v, want %v; document by %v, want %v; oldest of %v, want %v", o.EventDeadline, event,
+					o.DocumentDeadline, documents, o.Oldest, at)
+			}
+			slices.Reverse(list)
 		}
 	}
 }

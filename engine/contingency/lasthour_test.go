@@ -1,6 +1,7 @@
 package contingency_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -77,4 +78,41 @@ func TestEvent_LastHour(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEvent_HalfDay: the event of a contingency waits for a document that MH may hold for half of the time that the law
+// allows, and then reports the other documents; that document has an event of its own, in time.
+func TestEvent_HalfDay(t *testing.T) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.DoubtFor = 20 * time.Hour
+		b.Restart(nil)
+		b.Issue(enginetest.Sale("before", 100)) // logs in
+		b.Chaos(simulator.Chaos{Silence: true})
+		began := time.Now()
+		doubtful := b.Issue(enginetest.Sale("in doubt", 100)).Code
+		first := b.Issue(enginetest.Sale("first", 200)).Code
+		second := b.Issue(enginetest.Sale("second", 300)).Code
+		b.Chaos(simulator.Chaos{})
+		b.PlugIn()
+		for _, c := range []struct {
+			after time.Duration
+			want  [][]string // the documents of each event
+		}{
+			{12*time.Hour - time.Minute, nil},
+			{12*time.Hour + 2*time.Minute, [][]string{{first, second}}},
+			{20*time.Hour - time.Minute, [][]string{{first, second}}},
+			{20*time.Hour + 2*time.Minute, [][]string{{first, second}, {doubtful}}},
+		} {
+			time.Sleep(c.after - time.Since(began))
+			var got [][]string
+			for _, e := range b.Sim.Events() {
+				got = append(got, e.Documents)
+			}
+			if fmt.Sprint(got) != fmt.Sprint(c.want) {
+				t.Errorf("after %v MH has the events %v, want %v", c.after, got, c.want)
+			}
+		}
+		b.Drained()
+		b.Audit()
+	})
 }

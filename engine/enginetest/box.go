@@ -24,6 +24,7 @@ import (
 	"dtegate/engine/authority/connpool"
 	"dtegate/engine/authority/connpool/linktest"
 	"dtegate/engine/contingency"
+	"dtegate/engine/dte"
 	"dtegate/engine/outbox"
 	"dtegate/engine/record"
 	"dtegate/engine/redacted"
@@ -142,6 +143,7 @@ type Box struct {
 	Path     *linktest.Path // to the cable, if connections are kept ready; nil: none are
 	Fs       *disktest.Disk
 	Skew     atomic.Int64 // of the branch's clock, ns
+	ahead    atomic.Int64 // the greatest Skew that the branch has seen
 	Log      *slog.Logger
 	Policy   contingency.Options
 	DoubtFor time.Duration // Options.DoubtFor
@@ -200,7 +202,12 @@ func InBubbleFrom(t *testing.T, begin time.Time, fn func(*Box)) {
 	})
 }
 
-func (b *Box) Now() time.Time { return time.Now().Add(time.Duration(b.Skew.Load())) }
+func (b *Box) Now() time.Time {
+	skew := b.Skew.Load()
+	for seen := b.ahead.Load(); skew > seen && !b.ahead.CompareAndSwap(seen, skew); seen = b.ahead.Load() {
+	}
+	return time.Now().Add(time.Duration(skew))
+}
 
 func (b *Box) Storage() storage.Options {
 	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.Fs, SecondCopy: b.Second, Logger: Quiet, Now: b.Now,
@@ -338,6 +345,35 @@ func OwedBy(e *engine.Engine) (*engine.Backlog, error) {
 	return o, e.Outbox().CountUndelivered(&o.Delivery)
 }
 
+// Limits compares the deadline that each document had with MH's: 72 h from the seal of the first event that lists it. A
+// branch whose clock was ahead may be as much later.
+func (b *Box) Limits() {
+	b.T.Helper()
+	sealed := make(map[string]time.Time)
+	for _, e := range b.Sim.Events() {
+		for _, code := range e.Documents {
+			if _, listed := sealed[code]; !listed {
+				sealed[code] = e.At
+			}
+		}
+	}
+	err := b.Store.Records(0, func(entry storage.Entry) error {
+		h, err := record.DecodeHead(entry)
+		if !record.IsDocument(entry.State) || err != nil || h.Limit.IsZero() {
+			return nil
+		}
+		code := dte.Code(entry.Code).String()
+		if at, listed := sealed[code]; !listed || h.Limit.After(at.Add(72*time.Hour+2*time.Second+
+			time.Duration(b.ahead.Load()))) {
+			b.T.Errorf("%s was due by %v; MH sealed an event with it: %v, at %v", code, h.Limit, listed, at)
+		}
+		return nil
+	})
+	if err != nil {
+		b.T.Error(err)
+	}
+}
+
 // Audit checks what must hold when everything is sent: nothing is owed, each document is the one that MH holds, and MH
 // saw no breach.
 func (b *Box) Audit() {
@@ -372,6 +408,7 @@ func (b *Box) Audit() {
 			b.T.Errorf("%s is %s %s, MH holds %s\n%s\n%s", code, r.Estado, r.Sello, a.Sello, r.JSON, a.Document)
 		}
 	}
+	b.Limits()
 	report, err := b.Store.Fsck(context.Background())
 	if err != nil {
 		b.T.Fatal(err)
