@@ -415,7 +415,7 @@ func addFormer(b *pebble.Batch, r pebble.Reader, ids ...[16]byte) error {
 }
 
 var (
-	errForeign = errors.New("another store's copy")
+	errForeign = fmt.Errorf("%w: another store's copy", ErrNoStore)
 	// errConflict: only a person can decide about the files in the copy's folder.
 	errConflict = errors.New("the second copy cannot go on")
 )

@@ -153,19 +153,36 @@ func TestAssemble_Matrix(t *testing.T) {
 	other, foreign := newStore(t)
 	sound(t, other)
 	other = live(t, foreign)
-	put(t, other, "a", 99)
+	put(t, other, "theirs", 98)
 	sound(t, other)
-	oldStore := func(t *testing.T, d *disktest.Disk) {
-		store(t, d)
-		must(t, d.MkdirAll("box/store", 0o700))
-		for _, path := range older.Files() {
-			if strings.HasPrefix(path, "box/store/") {
-				writeFile(t, d, path, readFile(t, older, path))
+	other = live(t, foreign)
+	put(t, other, "theirs", 99)
+	backup(t, other, "foreign")
+	sound(t, other)
+	folderOf := func(from *disktest.Disk, folder string) func(*testing.T, *disktest.Disk) {
+		return func(t *testing.T, d *disktest.Disk) {
+			must(t, d.RemoveAll(folder))
+			for _, path := range from.Files() {
+				if strings.HasPrefix(path, folder+"/") {
+					must(t, d.MkdirAll(d.PathDir(path), 0o700))
+					writeFile(t, d, path, readFile(t, from, path))
+				}
 			}
+			must(t, syncDir(d, folder))
 		}
-		must(t, syncDir(d, "box/store"))
 	}
-	oldMark := func(t *testing.T, d *disktest.Disk) { writeFile(t, d, markPath, readFile(t, older, markPath)) }
+	markOf := func(from *disktest.Disk) func(*testing.T, *disktest.Disk) {
+		return func(t *testing.T, d *disktest.Disk) { writeFile(t, d, markPath, readFile(t, from, markPath)) }
+	}
+	oldStore, oldMark := folderOf(older, "box/store"), markOf(older)
+	theirBackup, theirs := folderOf(foreign, "foreign"), "error: "+ErrForeign.Error()
+	ourOptions := func(d *disktest.Disk) Options {
+		o := options(d)
+		o.Ours = func(series []string) error {
+			return onlyIf(slices.Contains(series, "theirs") && !slices.Contains(series, "a"), errors.New("of theirs"))
+		}
+		return o
+	}
 	for _, tt := range []struct {
 		name string
 		harm func(*testing.T, *disktest.Disk)
@@ -181,9 +198,28 @@ func TestAssemble_Matrix(t *testing.T) {
 			writeFile(t, d, last(d), b[:len(b)-3])
 		}), Sources{Copy: card}, "a: 11-N; b: 11-N"},
 		{"store gone, card of before", all(store, cardOf(older)), Sources{Copy: card}, "a: 6-10; b: 6-10"},
-		{"store gone, foreign card", all(store, cardOf(foreign)), Sources{Copy: card}, "error: " + ErrMark.Error()},
-		{"store gone, foreign card, backup", all(store, cardOf(foreign)), Sources{Copy: "card/none",
-			Backups: []string{backupDir}}, "a: 6-10; b: 6-10"},
+		{"store gone, foreign card", all(store, cardOf(foreign)), Sources{Copy: card}, theirs},
+		{"store gone, foreign card, no mark", all(store, mark, cardOf(foreign)), Sources{Copy: card}, theirs},
+		{"store gone, foreign card and mark", all(store, cardOf(foreign), markOf(foreign)), Sources{Copy: card},
+			theirs},
+		{"store gone, foreign card rotten, no mark", all(store, mark, cardOf(foreign), rot(card, ".copy")),
+			Sources{Copy: card}, theirs},
+		{"store gone, foreign card, backup", all(store, cardOf(foreign)), Sources{Copy: card,
+			Backups: []string{backupDir}}, theirs},
+		{"store gone, foreign card, backup, no mark", all(store, mark, cardOf(foreign)), Sources{Copy: card,
+			Backups: []string{backupDir}}, theirs},
+		{"store gone, foreign backup, no mark", all(store, mark, copied, theirBackup),
+			Sources{Backups: []string{"foreign"}}, theirs},
+		{"store gone, foreign backup without its list, no mark", all(store, mark, copied, theirBackup,
+			gone("foreign/"+backupFile)), Sources{Backups: []string{"foreign"}}, theirs},
+		{"store gone, card, foreign backup, no mark", all(store, mark, theirBackup), Sources{Copy: card,
+			Backups: []string{"foreign"}}, "a: 11-N; b: 11-N"},
+		{"store gone, card, foreign mark", all(store, markOf(foreign)), Sources{Copy: card}, theirs},
+		{"foreign store, no mark", all(folderOf(foreign, "box/store"), mark), Sources{Copy: card}, theirs},
+		{"foreign store rotten, no mark", all(folderOf(foreign, "box/store"), rot("box/store/MANIFEST", ""), mark),
+			Sources{Copy: card}, theirs},
+		{"list rotten, foreign card, no mark", all(rot("box/store/MANIFEST", ""), mark, cardOf(foreign)),
+			Sources{Copy: card}, "a: 11-N; b: 11-N"},
 		{"store gone, card rotten, backup", all(store, rot(card, ".copy")), Sources{Copy: card,
 			Backups: []string{backupDir}}, "a: "},
 		{"store gone, card gone", all(store, copied), Sources{Copy: card}, "error: " + ErrNoStore.Error()},
@@ -209,9 +245,9 @@ func TestAssemble_Matrix(t *testing.T) {
 			tt.harm(t, disk)
 			dry := disk.Copy()
 			tt.from.Dry = true
-			before, dryErr := Assemble(ctx, tt.from, options(dry), nil)
+			before, dryErr := Assemble(ctx, tt.from, ourOptions(dry), nil)
 			tt.from.Dry = false
-			made, err := Assemble(ctx, tt.from, options(disk), nil)
+			made, err := Assemble(ctx, tt.from, ourOptions(disk), nil)
 			got := ""
 			switch {
 			case errors.Is(err, ErrSound):

@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -38,6 +40,8 @@ type Options struct {
 	Fatal func(message string)
 	// Now is the clock of the journal and the metrics. Open needs it.
 	Now func() time.Time
+	// Ours, if not nil, returns an error if series with these names are another branch's; see ErrForeign.
+	Ours func(series []string) error
 	// FakeTime is for testing/synctest. It disables Pebble's background ticks, 26 million in a month, and the rests
 	// between syncs, because fake time does not pass while a goroutine waits for a mutex.
 	FakeTime bool
@@ -53,9 +57,7 @@ func (o *Options) setDefaults() {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Fatal == nil {
 		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
 	}
@@ -64,6 +66,14 @@ func (o *Options) setDefaults() {
 	}
 	o.segment = cmp.Or(o.segment, segmentSize)
 	o.SecondPatience = cmp.Or(o.SecondPatience, 2*time.Second)
+}
+
+func (o *Options) foreign(series iter.Seq[string]) error {
+	if o.Ours == nil {
+		return nil
+	}
+	err := o.Ours(slices.Sorted(series))
+	return onlyIf(err != nil, fmt.Errorf("%w: %w", ErrForeign, err))
 }
 
 // die reports a failed write and ends the process, whatever Fatal does.
@@ -153,10 +163,8 @@ func Create(o Options) (err error) {
 	} else if err != nil && !errors.Is(err, errNoMark) {
 		return errors.Join(ErrExists, err)
 	}
-	for _, path := range []string{o.Dir, o.MarkPath} {
-		if err := makeParents(o.FS, path); err != nil {
-			return err
-		}
+	if err := errors.Join(makeParents(o.FS, o.Dir), makeParents(o.FS, o.MarkPath)); err != nil {
+		return err
 	}
 	var store [16]byte
 	_, _ = rand.Read(store[:]) // crypto/rand never fails since Go 1.24

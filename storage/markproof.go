@@ -201,11 +201,8 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	}
 	end, w, err := lookAtCopy(o, db, second, j.id)
 	switch {
-	case errors.Is(err, errForeign):
-		p.doubt("the second copy in %s is another store's", second)
-		return nil
-	case end == nil && err != nil:
-		p.doubt("the second copy cannot be read: %v", err)
+	case end == nil && err != nil, errors.Is(err, errForeign):
+		p.doubt("the second copy %s cannot be read: %v", second, err)
 		return nil
 	case end == nil:
 		p.doubt("there is no second copy in %s", second)

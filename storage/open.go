@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -57,11 +58,11 @@ func OpenReadOnly(o Options) (*Store, error) {
 func OpenBackup(dir string, o Options) (*Store, error) {
 	o.Dir = dir
 	o.setDefaults()
-	o.Dir, o.FS = o.FS.PathJoin(dir, backupStore), unlocked{o.FS}
+	o.Dir, o.FS, o.Ours = o.FS.PathJoin(dir, backupStore), unlocked{o.FS}, nil
 	return OpenReadOnly(o)
 }
 
-// Open opens a store that Create made. ErrNoStore, ErrMark, ErrCorrupt.
+// Open opens a store that Create made. ErrNoStore, ErrForeign, ErrMark, ErrCorrupt.
 func Open(o Options) (_ *Store, err error) {
 	o.setDefaults()
 	defer wrap(&err, "opening store %s", o.Dir)
@@ -167,16 +168,13 @@ func checkLayout(db *pebble.DB) error {
 	if err == nil && (len(row) != 4 || be.Uint32(row) != layout) {
 		err = fmt.Errorf("%w: its layout is %x, this program knows %d", ErrLayout, row, layout)
 	}
-	if err != nil {
-		return fmt.Errorf("reading layout: %w", err)
-	}
-	return nil
+	return onlyIf(err != nil, fmt.Errorf("reading layout: %w", err))
 }
 
 // load reads the state that the store needs, and compares it with the mark. It costs a few reads for each series.
 func (s *Store) load() error {
 	j, err := newMarkJudge(s.db)
-	if err != nil {
+	if err = cmp.Or(err, s.o.foreign(maps.Keys(j.series))); err != nil {
 		return err
 	}
 	for name, row := range j.series {
@@ -308,10 +306,7 @@ func (s *Store) Close() error {
 	} else {
 		err = errors.Join(err, s.db.Close())
 	}
-	if err != nil {
-		return fmt.Errorf("closing store: %w", err)
-	}
-	return nil
+	return onlyIf(err != nil, fmt.Errorf("closing store: %w", err))
 }
 
 // enter makes Close wait until leave: Pebble panics when it is used after it is closed.
@@ -399,9 +394,6 @@ func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 			return c, err
 		}
 		end, w, err := lookAtCopy(&s.o, s.db, dir, id)
-		if errors.Is(err, errForeign) {
-			err = fmt.Errorf("%w: %w", ErrNoStore, err)
-		}
 		c.There, c.Witness = end != nil, w
 		return c, err
 	})

@@ -66,7 +66,7 @@ var ErrSound = errors.New("the store is not damaged, and no medium has more")
 //
 // ErrSound; ErrDiverged if the store is sound and the copy holds another history; ErrUnreadable or ErrCorrupt if the
 // store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything;
-// ErrMark when the mark is unreadable or another store's.
+// ErrMark when the mark is unreadable or another store's; ErrForeign when a medium is another branch's.
 func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
 	o.setDefaults()
 	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
@@ -124,10 +124,8 @@ func (r *assembly) run(ctx context.Context) error {
 			return r.resume()
 		}
 		r.gone, r.own = true, &folder{blind: true}
-		for _, path := range []string{r.o.Dir, r.o.MarkPath} {
-			if err := makeParents(fs, path); err != nil {
-				return err
-			}
+		if err := errors.Join(makeParents(fs, r.o.Dir), makeParents(fs, r.o.MarkPath)); err != nil {
+			return err
 		}
 	} else if err := r.needed(ctx); err != nil {
 		return err
@@ -275,7 +273,7 @@ func (r *assembly) needed(ctx context.Context) error {
 // compare reports whether a medium has something that a sound store lacks.
 func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 	j, err := newMarkJudge(db)
-	if err != nil {
+	if err = cmp.Or(err, r.o.foreign(maps.Keys(j.series))); err != nil {
 		return false, err
 	}
 	row := j.restored
@@ -498,8 +496,8 @@ func (a *assembly) checkMark() error {
 	case a.noMark != nil:
 		return fmt.Errorf("mark %s: %w", a.o.MarkPath, errors.Join(ErrMark, a.noMark))
 	case !sameFamily(a.marked.Store, a.id):
-		return fmt.Errorf("%w: mark %s is of store %x, the restored data is of store %x", ErrMark, a.o.MarkPath,
-			a.marked.Store, a.id)
+		return fmt.Errorf("%w: mark %s is of store %x, the restored data is of store %x", cmp.Or(a.o.foreign(maps.Keys(
+			a.marked.Series)), ErrMark), a.o.MarkPath, a.marked.Store, a.id)
 	}
 	return nil
 }

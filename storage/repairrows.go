@@ -34,6 +34,11 @@ func (a *assembly) assemble(ctx context.Context) error {
 			}
 			strange[from+i] = bad
 		}
+		for _, s := range a.said.Sources {
+			if err := a.o.foreign(maps.Keys(s.Last)); err != nil {
+				return fmt.Errorf("%s: %w", s.Name, err)
+			}
+		}
 		return nil
 	}
 	if err := read(0); err != nil {
@@ -57,11 +62,11 @@ func (a *assembly) assemble(ctx context.Context) error {
 	if a.marked != nil && !ownMeta && sameFamily(a.marked.Store, a.id) {
 		a.id = a.marked.Store // the mark has the present identity; other media may be from before a restoration
 	}
-	if err := errors.Join(a.checkMark(), a.db.Set(keyStore, a.id[:], pebble.NoSync)); err != nil {
+	if err := a.db.Set(keyStore, a.id[:], pebble.NoSync); err != nil {
 		return err
 	}
 	a.expect()
-	if err := errors.Join(read(own), a.prove(ctx)); err != nil {
+	if err := cmp.Or(read(own), a.checkMark(), a.prove(ctx)); err != nil {
 		return err
 	}
 	for i, s := range a.sources {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -54,7 +53,7 @@ func (m *assembly) others(ctx context.Context) error {
 			why = append(why, fmt.Errorf("%s: %w", name, err))
 		case !m.joins(c.store):
 			m.unreadable(name)(errForeign.Error())
-			why = append(why, fmt.Errorf("%s: %w: %w", name, ErrNoStore, errForeign))
+			why = append(why, fmt.Errorf("%s: %w", name, errForeign))
 		default:
 			m.copy, m.ids = c, append(m.ids, c.store)
 			m.sources = append(m.sources, rowSource{name, false, m.copyRows})
@@ -73,16 +72,7 @@ func (m *assembly) others(ctx context.Context) error {
 			m.sources = append(m.sources, f.sources...)
 		}
 	}
-	if len(m.sources) > 0 {
-		return nil
-	}
-	if why == nil {
-		why = []error{ErrNoStore}
-		for _, s := range m.said.Sources {
-			why = append(why, fmt.Errorf("%s: %s", s.Name, strings.Join(s.Bad, ", ")))
-		}
-	}
-	return errors.Join(why...)
+	return onlyIf(len(m.sources) == 0, cmp.Or(errors.Join(why...), ErrNoStore))
 }
 
 // backup opens a backup and compares every file with its digest. ErrNoStore if it is another store's, or no backup.

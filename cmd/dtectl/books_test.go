@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -66,6 +67,8 @@ func TestBooks_Branches(t *testing.T) {
 		b := barebox.New(t, "127.0.0.1:1")
 		s := b.Store()
 		establishment := fmt.Sprintf("S%03d", i+1)
+		text, err := os.ReadFile(b.Options.Config)
+		b.Must(err, os.WriteFile(b.Options.Config, bytes.ReplaceAll(text, []byte("M001"), []byte(establishment)), 0o600))
 		sold(b, s, establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
 		for day := range 2 {
 			codes = append(codes, sold(b, s, establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, establishment,
@@ -75,7 +78,7 @@ func TestBooks_Branches(t *testing.T) {
 		sold(b, s, establishment, at(31, 9), 2, "99.00") // of December
 		b.Must(s.Close())
 		dir := filepath.Join(t.TempDir(), "backup")
-		_, err := barebox.Output(t, func() error {
+		_, err = barebox.Output(t, func() error {
 			return (&disk.Backup{Dir: dir}).Run(context.Background(),
 				b.Options)
 		})

@@ -142,7 +142,7 @@ func TestOperator(t *testing.T) {
 	c = o.replaceAuthority(t, c, caja1)
 	o.contingency(t, c, caja1)
 	o.does("backup "+o.dir+"/backup", "checked    every digest and every row\n")
-	o.refused("clock accept", "is the appliance stopped?")
+	o.refused("clock accept", "the appliance must be stopped first")
 	o.stop()
 
 	series := regexp.MustCompile(`(00/01/M001/P001/\d{4})  1…3\n`).FindStringSubmatch(o.does("fsck"))

@@ -155,11 +155,12 @@ type Box struct {
 	// Every is how often the branch looks for pending work when nothing rings, default a minute.
 	Every    time.Duration
 	Delivery outbox.Delivery
-	Book     *rulestore.Book // instead of the common one
-	Patience time.Duration   // Options.Patience
-	Second   string          // the folder of the second copy; empty: none
-	Opened   func() error    // called when the store is open; nil: nobody
-	Heard    func(string)    // told of the date of each answer of MH; nil: nobody
+	Book     *rulestore.Book      // instead of the common one
+	Patience time.Duration        // Options.Patience
+	Second   string               // the folder of the second copy; empty: none
+	Ours     func([]string) error // storage.Options.Ours
+	Opened   func() error         // called when the store is open; nil: nobody
+	Heard    func(string)         // told of the date of each answer of MH; nil: nobody
 
 	Store  *storage.Store
 	Engine *engine.Engine
@@ -211,7 +212,7 @@ func (b *Box) Now() time.Time {
 
 func (b *Box) Storage() storage.Options {
 	return storage.Options{Dir: "/data", MarkPath: "/mark", FS: b.Fs, SecondCopy: b.Second, Logger: Quiet, Now: b.Now,
-		FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
+		Ours: b.Ours, FakeTime: true, Fatal: func(m string) { panic("fatal: " + m) }}
 }
 
 // Start opens the branch on its filesystem.

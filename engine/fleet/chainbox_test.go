@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/dted/config"
 	boxclock "dtegate/cmd/dted/health/clock"
 	"dtegate/engine"
 	"dtegate/engine/contingency"
@@ -386,6 +387,7 @@ func (s *site) newMember(point int) *chainBox {
 		Password: "secreto-mh.2026",
 		Every:    10 * time.Minute,
 		Second:   copyFolder,
+		Ours:     (&config.Config{Points: []config.Point{{Establishment: s.establishment()}}}).Store(nil).Ours,
 		Policy: contingency.Options{Responsible: record.Person{Name: "María López", DocumentType: "13",
 			Document: "012345678"}},
 	}

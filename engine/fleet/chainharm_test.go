@@ -354,7 +354,8 @@ func (m *chainBox) recover(from storage.Sources, accepted []storage.Loss) error 
 	switch {
 	case errors.Is(err, storage.ErrSound), errors.Is(err, storage.ErrDiverged),
 		errors.Is(err, storage.ErrCorrupt) && gone == nil:
-	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
+	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable),
+		errors.Is(err, storage.ErrForeign):
 		return fmt.Errorf("%w: %w", errWantsMedium, err)
 	case errors.Is(err, storage.ErrMark):
 		return fmt.Errorf("%w: %w", errWantsMark, err)

@@ -83,7 +83,8 @@ func (s *site) part(old *chainBox, kind int) (media *disktest.Disk, limit time.T
 	return media, limit
 }
 
-// harmCard has the card of a dead box be an old one, or rotten, or torn, now and then; sometimes its mark is on it.
+// harmCard has the card of a dead box be an old one, or rotten, or torn, or another branch's, now and then; sometimes
+// its mark is on it.
 func (s *site) harmCard(old *chainBox, media *disktest.Disk) {
 	c := s.chain
 	if c.rand.IntN(2) == 0 {
@@ -99,6 +100,9 @@ func (s *site) harmCard(old *chainBox, media *disktest.Disk) {
 	case n == 2:
 		c.played.torn++
 		tear(media, onCopy, enginetest.Fork(c.rand))
+	case n == 3 && !old.through.IsZero(): // another branch's; what the box shipped makes the store
+		c.played.foreign++
+		s.must(putMedium(media, c.sites[(s.index+1)%len(c.sites)].box.Fs.Copy(), onCopy))
 	default:
 		return
 	}

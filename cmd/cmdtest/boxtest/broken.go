@@ -130,6 +130,13 @@ var Boxes = []Broken{
 		b.must(err)
 		b.Write("mark", data)
 	}, "fail", "store", "", "mark ", true},
+	{"another branch's store", func(b *Box) {
+		s, err := storage.Open(storage.Options{Dir: b.At("data"), MarkPath: b.At("mark"), Now: time.Now})
+		b.must(err)
+		_, err = s.Append(context.Background(), storage.Keys{Series: "00/01/M007/P001/2026"},
+			storage.Draft{Head: []byte{1}})
+		b.must(err, s.Close())
+	}, "fail", "store", "", "another branch's: its documents are of M007", true},
 	{"a store that was restored", func(b *Box) {
 		options := storage.Options{Dir: b.At("data"), MarkPath: b.At("mark"), Now: time.Now}
 		s, err := storage.Open(options)

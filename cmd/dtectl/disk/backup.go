@@ -29,9 +29,6 @@ type ClockAccept struct{}
 // off for a year.
 func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
-	if errors.Is(err, storage.ErrInUse) {
-		err = fmt.Errorf("%w (is the appliance stopped?)", err)
-	}
 	if err != nil {
 		return err
 	}

@@ -36,10 +36,7 @@ func (c *Fsck) Run(ctx context.Context, cfg *config.Config) error {
 		return errors.New("--read, --shared and --repair go with --archive")
 	}
 	report, err := storage.Check(ctx, cfg.Store(slog.Default()))
-	switch {
-	case errors.Is(err, storage.ErrInUse):
-		return fmt.Errorf("%w: the appliance must be stopped first", err)
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	term.Printf("records   %d\nseries    %d\n", report.Documents, report.Series)

@@ -201,8 +201,9 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	switch {
 	case errors.Is(err, storage.ErrSound):
 		return nil, false, nil
-	case errors.Is(err, storage.ErrInUse):
-		return nil, false, fmt.Errorf("stop the appliance first: %w", err)
+	case errors.Is(err, storage.ErrForeign):
+		return nil, false, exit(exitSource, "take another branch's medium out, or move its store away. Put in this "+
+			"branch's, or name what this box shipped (--from fleet): %w", err)
 	case errors.Is(err, storage.ErrUnreadable) && gone == nil:
 		return nil, false, exit(exitSource,
 			"no number is given up while the second copy may have documents that the store lacks: put the card in "+
@@ -213,9 +214,8 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
 		return nil, false, exit(exitSource, "no medium holds a store; name another with --from: %w", err)
 	case errors.Is(err, storage.ErrMark):
-		return nil, false, exit(exitSource, "the mark or the source is another box's: take it out and put in this "+
-			"box's, or name what this box shipped (--from fleet). Only if the right mark is gone for good, move this "+
-			"file away: the mark is then taken as lost: %w", err)
+		return nil, false, exit(exitSource, "the mark or the source is another store's: put in this box's. Only if "+
+			"the right mark is gone for good, move this file away: the mark is then taken as lost: %w", err)
 	case err != nil:
 		return nil, false, err
 	}
@@ -290,8 +290,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	if len(r.AcceptLoss) > 0 {
 		reason += "; accepted as lost: " + strings.Join(r.AcceptLoss, ", ")
 	}
-	if err := r.record(ctx, store, reconciled(len(owed.Series), strings.Join(append([]string{reason}, owed.Why...),
-		"; "))); err != nil {
+	if err := r.record(ctx, store, audit.Act{What: "store.reconcile", Target: fmt.Sprint(len(owed.Series), " series"),
+		Detail: strings.Join(append([]string{reason}, owed.Why...), "; ")}); err != nil {
 		return err
 	}
 	term.Printf("settled: the next number of each series\n")
@@ -339,11 +339,6 @@ func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.A
 	}
 	act.Who, act.From, act.Outcome, act.Detail = adminclient.Who(), "dtectl", audit.Done, short(act.Detail)
 	return trail.Record(ctx, act)
-}
-
-// reconciled returns the audit trail's act for numbers that were given up.
-func reconciled(series int, reason string) audit.Act {
-	return audit.Act{What: "store.reconcile", Target: fmt.Sprintf("%d series", series), Detail: reason}
 }
 
 // short cuts a reason to the length that the journal and the audit trail accept.
@@ -443,8 +438,8 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		}
 		term.Printf("%s continues with number %d\n", l.Series, l.Numbers[0].To+1)
 	}
-	return r.record(ctx, store, reconciled(len(r.AcceptLoss), cmp.Or(r.Reason, "accepted as lost")+": "+
-		strings.Join(r.AcceptLoss, "; ")))
+	return r.record(ctx, store, audit.Act{What: "store.reconcile", Target: fmt.Sprint(len(r.AcceptLoss), " series"),
+		Detail: cmp.Or(r.Reason, "accepted as lost") + ": " + strings.Join(r.AcceptLoss, "; ")})
 }
 
 // next prints the command that names each loss, and returns the error exitLoss.

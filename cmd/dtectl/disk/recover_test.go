@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -370,6 +371,61 @@ func TestRecover_MarkLost(t *testing.T) {
 	// A store that owes nothing moves too, but only on an explicit request.
 	says(b, recovered(b, 0, "00/01/M001/P001/2027: 1-76"), "2027 continues with number 77")
 	recovered(b, 1, "00/01/M001/P001/2027: 70-99")
+}
+
+// What is another branch's is named, wherever it lies, and nothing is made of it, even if nothing of the branch's own
+// is left to tell. An establishment that the branch was given later is its own.
+func TestRecover_Foreign(t *testing.T) {
+	for name, harm := range map[string]func(*barebox.Box) []string{
+		"card": func(b *barebox.Box) []string {
+			b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), os.RemoveAll(b.At("backup")))
+			return nil
+		},
+		"backup": func(b *barebox.Box) []string {
+			b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), os.RemoveAll(b.At("card")))
+			return []string{"--from", b.At("backup")}
+		},
+		"store and mark": func(b *barebox.Box) []string { b.Must(os.RemoveAll(b.At("card"))); return nil },
+		"store": func(b *barebox.Box) []string {
+			b.Must(os.RemoveAll(b.At("card")), os.Remove(b.Config.Mark))
+			return nil
+		},
+		"damaged store": func(b *barebox.Box) []string {
+			b.Must(os.RemoveAll(b.At("card")), os.Remove(b.Config.Mark))
+			harmed(b, "data/MANIFEST*")
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := barebox.New(t, "127.0.0.1:1")
+			b.WithCard()
+			s := b.Copied()
+			b.Fill(s, "2026-11-01", 5)
+			_, err := s.Backup(context.Background(), b.At("backup"), nil)
+			b.Must(err, s.Close())
+			text, err := os.ReadFile(b.Options.Config)
+			b.Must(err)
+			configured := func(first, second string) {
+				b.T.Helper()
+				b.Must(os.WriteFile(b.Options.Config, fmt.Appendf(nil, strings.ReplaceAll(string(text), `"M001"`, "%q"),
+					first, second), 0o600))
+			}
+			configured("M007", "M008")
+			args := harm(b)
+			for _, more := range [][]string{{"--dry-run"}, {}, {"M001P001 01: none", "others: none"}} {
+				says(b, recovered(b, exitSource, append(more, args...)...), "another branch's", "M001")
+			}
+			if _, err := os.Stat(b.Config.Data); err == nil && (name == "card" || name == "backup") {
+				t.Error("a store was made")
+			}
+			configured("M007", "M001")
+			status := exitLoss
+			if name == "store and mark" {
+				status = 0
+			}
+			recovered(b, status, args...)
+		})
+	}
 }
 
 // The box burns, the card does not.

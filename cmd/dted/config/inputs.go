@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,28 @@ import (
 
 // Store returns the options that open the store without its second copy.
 func (c *Config) Store(log *slog.Logger) storage.Options {
-	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: c.Now}
+	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: c.Now, Ours: c.ours}
+}
+
+// ours returns an error if all documents in these series are of establishments that no point of sale has. The ambiente
+// tells nothing: the store of a branch that begins production has only test documents.
+func (c *Config) ours(series []string) error {
+	var theirs []string
+	for _, name := range series {
+		words := strings.Split(name, "/") // ambiente, type, establishment, point of sale and year, unless the box's own
+		if len(words) < 5 {
+			continue
+		}
+		if slices.ContainsFunc(c.Points, func(p Point) bool { return p.Establishment == words[2] }) {
+			return nil
+		}
+		theirs = append(theirs, words[2])
+	}
+	if theirs == nil {
+		return nil
+	}
+	return fmt.Errorf("its documents are of %s, and no point_of_sale is; if the branch had this code before, add a "+
+		"point_of_sale with it", strings.Join(slices.Compact(theirs), ", "))
 }
 
 // BoxAuthority returns the box's own certificate authority. Its files need not exist yet.

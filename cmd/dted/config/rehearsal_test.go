@@ -35,3 +35,21 @@ func TestRehearse(t *testing.T) {
 		}
 	}
 }
+
+// Another branch's documents are told by their establishments.
+func TestOurs(t *testing.T) {
+	c := &Config{Ambiente: "01", Points: []Point{{Establishment: "M001"}, {Establishment: "S002"}}}
+	for series, refused := range map[string]string{
+		"01/reglas":                                 "",
+		"01/reglas 01/01/S002/P001/2026":            "",
+		"01/01/M009/P001/2025 01/03/M001/P001/2026": "", // an establishment that was closed
+		"00/01/M001/P001/2026":                      "", // production has just begun
+		"01/01/M009/P001/2025 01/03/M010/P001/2026": "its documents are of M009, M010, ",
+		"01/reglas 01/01/M009/P001/2025":            "its documents are of M009, ",
+	} {
+		err := c.Store(nil).Ours(strings.Split(series, " "))
+		if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
+			t.Errorf("%s: %v", series, err)
+		}
+	}
+}
