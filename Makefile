@@ -26,13 +26,13 @@ build: ## build dted, dtectl and dtesim into bin/
 # Most packages' heaps are some MiB: collected at Go's usual 100 %, they would take a third of the time of a run.
 test race times: export GOGC = 400
 
-# make check vets.
+# make check vets. Without debug information a binary is linked in two thirds of the time.
 test: ## the whole suite; its last line says how many tests were skipped, and for want of what
-	@set -o pipefail; go test -vet=off -json -timeout 30m $(or $(PACKAGES),./...) | go run ./cmd/cmdtest/summary
+	@set -o pipefail; go test -vet=off -ldflags='-s -w' -json -timeout 30m $(or $(PACKAGES),./...) | go run ./cmd/cmdtest/summary
 
 times: ## processor seconds of each package's tests and of what they start, the most first; 480 in all is the budget, four minutes of two cores
 	@TIMES="$$(mktemp)"; export TIMES; trap 'rm -f "$$TIMES"' EXIT; \
-	go test -count=1 -timeout 30m -exec '$(CURDIR)/.ci/times' $(or $(PACKAGES),./...) >/dev/null || failed='; some tests fail'; \
+	go test -vet=off -ldflags='-s -w' -count=1 -timeout 30m -exec '$(CURDIR)/.ci/times' $(or $(PACKAGES),./...) >/dev/null || failed='; some tests fail'; \
 	sort -rn "$$TIMES" | head -n 20; awk -v failed="$$failed" '{ s += $$1 } END { printf "%.1f in all, of 480%s\n", s, failed; exit s > 480 || failed }' "$$TIMES"
 
 check: ## format, vet, lint, go.mod, both architectures, race tests of the concurrent packages, clean tree
