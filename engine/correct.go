@@ -67,8 +67,8 @@ func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*reco
 	return r, err
 }
 
-// correct computes, signs and stores the corrected form; stored is the size of its facts and its JWS, in bytes. The
-// caller holds the lock.
+// correct computes, signs and stores the corrected form. stored is the number of stored bytes: the form's facts and its
+// JWS. The caller holds the lock.
 func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Head, req Request,
 	digest string) (_ storage.Entry, stored int64, err error) {
 	o := &origin{entry: entry, head: h}
@@ -122,9 +122,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
-// expireCorrections removes from the queue the documents that can no longer be corrected. It queries MH a last time
-// before that, because MH may have accepted a sending since. If a backup was restored, it also queries about documents
-// that can still be corrected, because the store may have lost a correction.
+// expireCorrections removes from the queue the documents that can no longer be corrected. Before it removes a document,
+// it queries MH a last time, because MH may have accepted the document after the refusal. If a backup was restored, it
+// also queries MH about documents that can still be corrected, because the store may have lost a correction.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

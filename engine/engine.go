@@ -45,7 +45,7 @@ type Options struct {
 	DoubtFor time.Duration
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes lets MH decide about codes that the catalogues in force lack, as it always does about payment codes.
+	// PassCodes lets MH decide about codes that the catalogues in force lack. About payment codes MH always decides.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency contingency.Options
@@ -56,7 +56,7 @@ type Options struct {
 	RecoverEvery time.Duration
 	// Delivery sets how documents reach their receivers and the archive; zero: documents are not delivered.
 	Delivery outbox.Delivery
-	// Reachable receives a value when MH is reachable again: in a contingency, MH is then probed at once. May be nil.
+	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
 	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
 	Gate func(record.Point) error
@@ -228,7 +228,7 @@ type Request struct {
 	Origin *Origin
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key gets the first request's document.
 	IdempotencyKey string
-	// Digest is the body's digest as a JSON value (dte.Value.Digest); the same key with another digest is refused.
+	// Digest is the digest of the body's JSON value (dte.Value.Digest). A known key with another digest is refused.
 	Digest [32]byte
 	Caller record.Caller
 	// Wait, if not 0, is how long the caller waits for MH. After Wait the document is issued in contingency.
@@ -354,7 +354,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	var draws []record.Draw
 	part, err := record.Part(e.store, entry.Code, record.PartDraws)
 	switch {
-	// the origin's counters stay as they are: nothing is credited or returned twice
+	// the origin's counters stay as they are, therefore nothing is credited or returned twice
 	case errors.Is(err, record.ErrLost):
 		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(),
 			"origin", h.Origin)
@@ -368,7 +368,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	return record.Effect(how, from, to, draws, storage.Code(code)), nil
 }
 
-// changeDelivery changes the delivery in a document's record; a pending invalidation keeps its place in the queue.
+// changeDelivery changes the delivery in a document's record. A pending invalidation stays due at the same time.
 func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // an unrecorded delivery would be sent twice
 	entry, h, release, err := e.documents.Lock(ctx, code)
@@ -405,7 +405,8 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*d
 	return e.documents.CloseDay(ctx, date, c, e.now())
 }
 
-// Catalogue returns the text of a code of MH's catalogues in force, such as ("CAT-017", "01"); false if unknown.
+// Catalogue returns the text of a code of MH's catalogues in force, such as ("CAT-017", "01"), or false if the code is
+// unknown.
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }

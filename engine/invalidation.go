@@ -65,7 +65,7 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	case entry.State != record.Accepted:
 		return nil, &refusal.Error{Code: refusal.CodeNotProcessed,
 			Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
-	case e.contingency.Current() != nil: // an event that is not sent would stay in the store
+	case e.contingency.Current() != nil: // the event cannot be sent, and would stay in the store
 		return nil, away(nil)
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
@@ -152,8 +152,9 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, 0, err
 	}
-	// A note issued at the same time was either stored before the move above, and is counted here, or it finds the
-	// invalidation pending and is refused. The same is true of a credit note that uses a debit note's amount.
+	// A note that is issued at the same time is counted here if it was stored before the move above. If it is stored
+	// later, it is refused, because the invalidation is pending. The same is true of a credit note that uses a debit
+	// note's amount.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)
@@ -182,8 +183,7 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 	event.Response = o.Response
 	switch {
 	case o.Kind == authority.Accepted, o.Kind == authority.Rejected && o.Response.CodigoMsg == authority.CodeRegistered:
-		// Already registered: MH holds this event from an earlier sending, or another event from a time that the store
-		// lost.
+		// Already registered: MH has this event from an earlier sending, or another event that the store has lost.
 		event.Estado, event.Doubtful = record.EstadoProcessed, false
 		e.shelf.JudgeEvent(event.Rule, true)
 		return e.move(ctx, entry, storage.Change{To: record.Invalidated, Announce: late}, &next)
@@ -296,7 +296,7 @@ func (e *Engine) roomWithout(o *origin) error {
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		for _, c := range changes { // empty if the invalidation has begun
+		for _, c := range changes { // no changes if the invalidation has begun
 			if c.Line == line {
 				n += c.Value
 			}
@@ -308,9 +308,9 @@ func (e *Engine) roomWithout(o *origin) error {
 	return nil
 }
 
-// window returns the end of the time to invalidate a document, counted from its seal: some months later, or after a
-// business day of the next month. The event's bundle may set a type's window; otherwise the type's own window applies.
-// Without a window, the time ends at the seal.
+// window returns the end of the time to invalidate a document, counted from its seal. The time is a number of months,
+// or ends after a certain business day of the next month. The event's bundle may set a type's window; otherwise the
+// type's own window applies. Without a window, the time ends at the seal.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt.In(dte.Zone)
 	if h.Response != nil {
@@ -411,7 +411,7 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 	return nil
 }
 
-// fillInvalidation makes the event, or returns all faults of the request. The error, if any, comes from the bundle.
+// fillInvalidation makes the event, or returns all faults of the request. The error, if not nil, comes from the bundle.
 func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
 	now time.Time) ([]byte, []dte.Fault, error) {
 	var faults []dte.Fault
@@ -438,7 +438,7 @@ func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event
 	never := req.Kind == 2 ||
 		rule.Says("noReplacement", o.head.Document, record.TypeOf(o.head.Document).Invalidation.NoReplacement)
 	switch {
-	case req.Kind < 1 || req.Kind > 3: // it is unknown whether this kind has a replacement
+	case req.Kind < 1 || req.Kind > 3: // an unknown kind: it may require a replacement or forbid it
 		return nil
 	case never && req.Replacement != "":
 		return fault(dte.FaultCondition, "Esta invalidación no lleva documento de reemplazo")
@@ -466,11 +466,11 @@ const (
 	RecallInvalidated = "INVALIDATED"       // the document is invalidated already
 	RecallPending     = "PENDING"           // its event waits for MH's answer
 	RecallRefused     = "REFUSED"           // MH refused its event
-	RecallLate        = "TOO_LATE"          // the time to invalidate it is over
-	RecallHeld        = "HELD"              // a note or a return on it is in force
+	RecallLate        = "TOO_LATE"          // the time to invalidate the document is over
+	RecallHeld        = "HELD"              // a note or a return on the document is in force
 	RecallReplacement = "NEEDS_REPLACEMENT" // the request names no replacement
 	RecallNotValid    = "NOT_VALID"         // the request has faults: see Faults
-	RecallNotAccepted = "NOT_ACCEPTED"      // MH has not accepted it
+	RecallNotAccepted = "NOT_ACCEPTED"      // MH has not accepted the document
 	RecallUnknown     = "NOT_FOUND"
 )
 

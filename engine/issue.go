@@ -24,8 +24,8 @@ import (
 )
 
 // Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. After an error
-// no number was spent, except after step 4: then the document is stored, and the error means only that the caller must
-// ask again.
+// in steps 1 to 4, no number was spent. After an error in a later step, the document is stored: the caller must ask
+// again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
 	shown, path, err := e.issue(ctx, req)
@@ -84,8 +84,8 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		}
 	}
 
-	// 4. Append. Lock, fill, number, sign once, and one synced batch. Before the batch nothing is stored; after it a
-	// crash is safe.
+	// 4. Append. Lock, fill, number and sign once, and write one synced batch. Before the batch nothing is stored;
+	// after the batch a crash is safe.
 	now, made, release, err := e.append(ctx, d, key)
 	if err != nil {
 		return nil, pathRefused, notStored(err)
@@ -173,10 +173,11 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	return e.makeDraft(req)
 }
 
-// dated returns the time that a new document bears: the box's, or MH's while MH still has the day before. MH refuses a
-// document of tomorrow, and a clock that is up to 15 minutes ahead counts as right (package clock).
+// dated returns the time that a new document bears. This is the box's time, or MH's time while MH still has the day
+// before: MH refuses a document of tomorrow, and the box accepts a clock that is up to 15 minutes ahead (package
+// clock).
 func (e *Engine) dated(now time.Time) time.Time {
-	at := e.sender.Client.Time() // a second late, and more if the answer took long
+	at := e.sender.Client.Time() // MH's time, a second late, or more if its answer took long
 	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {
 		return at
 	}
@@ -236,7 +237,7 @@ type draft struct {
 	// passCodes: online, MH alone decides about codes of catalogues.
 	passCodes bool
 
-	ruleDay  string                // the day whose rules compute the sale, if not today: the original's
+	ruleDay  string                // the day whose rules compute the sale: today, or the original's
 	rule     *rulestore.Rule       // in force on ruleDay; a retry may compute with an earlier rule
 	computed *rulestore.Evaluation // nil until step 3 or 4
 	from     *origin               // the document against which the sale is issued, or nil
@@ -251,8 +252,9 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	return k
 }
 
-// filling returns the options of filling the draft. In contingency the box's catalogues decide, as MH does not answer.
-// Online, MH decides about payments and their terms (SPEC 2.7), and about every code if passCodes is set.
+// filling returns the options of filling the draft. In contingency the box's catalogues decide about codes, because MH
+// does not answer. Online, MH decides about payments and their terms (SPEC 2.7), and about every code if passCodes is
+// set.
 func (d *draft) filling() schema.FillOptions {
 	online := d.form == record.FormNormal
 	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
@@ -385,7 +387,8 @@ func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft
 // unnumbered is a placeholder for a document's future number. All numbers have the same length.
 const unnumbered = 1
 
-// fill takes a draft's document from its evaluation. A refusal by the rule is a *refusal.Error.
+// fill returns a draft's document, which its evaluation made. If the rule refused the draft, the error is a
+// *refusal.Error.
 func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	if len(ev.Refused) > 0 {
 		return nil, refusal.Of(ev.Refused)
@@ -418,8 +421,8 @@ func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 // prepared is a document that is not stored yet. The method stamp sets its number; Engine.sign then signs it.
 type prepared struct {
 	document []byte   // the payload of jws
-	facts    []byte   // from which the document was made
-	numbers  [][]byte // the places of the control number in both
+	facts    []byte   // the facts from which the document was made
+	numbers  [][]byte // the bytes of the control number in document and in facts
 	head     *record.Head
 	jws      []byte
 }
@@ -488,7 +491,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 const manyLines = 500
 
 // turn waits for the turn of a sale with many lines and returns the function that ends the turn; a smaller sale does
-// not wait. Call turn before any lock but the idempotency key's, and end it before waiting for MH.
+// not wait. Call turn before any lock except the idempotency key's lock, and end the turn before waiting for MH.
 func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
 	if req.Facts.Get(rulestore.LinesName).Len() < manyLines {
 		return func() {}, nil

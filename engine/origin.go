@@ -150,7 +150,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		d.givenBack(r, ev)
 		return nil
 	}
-	if how == bundle.Credits { // a count, which exclusive reads: a debit note may bring the amounts back to 0
+	if how == bundle.Credits { // counts the note for exclusive: after a debit note the amounts may be 0
 		d.draws = append(d.draws, record.Draw{Line: record.LineCredited + uint32(len(creditableNames)), Amount: 1})
 	}
 	left := o.creditable()
@@ -183,7 +183,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 }
 
 // exclusive refuses a credit note of an origin with returns, and a return of an origin with credit notes. Notes and
-// returns are counted separately: an origin with both could give the same goods back twice.
+// returns are counted separately, therefore an origin with both kinds could give the same goods back twice.
 func (e *Engine) exclusive(o *origin, how bundle.Effect) error {
 	other, both := map[bundle.Effect]uint32{bundle.Credits: record.LineReturned,
 		bundle.TakesBack: record.LineCredited}[how]
@@ -286,8 +286,9 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable returns the amounts that notes may take from an original, by bundle.CreditableNames. Its type gives the
-// terms: totals less global discounts, and less VAT if prices include VAT, because notes exclude VAT.
+// creditable returns the amounts that notes may take from an original, by bundle.CreditableNames. The original's type
+// lists the terms of each amount: totals, less global discounts. If prices include VAT, VAT is subtracted too, because
+// notes exclude VAT.
 func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {
@@ -302,8 +303,9 @@ func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	return left
 }
 
-// takeBack makes the facts of a return event: the named lines of the origin, each with the values that its rule needs
-// to return the exact amounts (FACTS §9; SPEC 4.6). It checks quantities here because the counters are locked.
+// takeBack makes the facts of a return event: the lines of the origin that the request names, each with the values from
+// which the rule computes the exact amounts (FACTS §9; SPEC 4.6). takeBack also checks the quantities, because the
+// counters are locked here.
 func (e *Engine) takeBack(d *draft, o *origin) error {
 	asked := d.facts.Get("cuerpoDocumento")
 	sold := o.document.Get("cuerpoDocumento")
@@ -379,7 +381,8 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	return nil
 }
 
-// amountsOfLine are the members that can hold a line's amount, in the order of the counters from record.LineReturned.
+// amountsOfLine are the members that may contain a line's amount, in the order of the counters from record.LineReturned
+// on.
 var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
 // returnedBefore returns the amounts that earlier returns of an origin gave back, by kind of amount.
@@ -447,7 +450,7 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 	return dte.Obj(members...)
 }
 
-// totals returns the amounts of an origin that its lines share.
+// totals returns the amounts of an origin that concern all its lines.
 func (o *origin) totals() dte.Value {
 	members := []dte.Member{{Name: "tipoDte", Value: dte.Str(o.head.Document)}}
 	for _, name := range [...]string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompra", "descuNoSuj",
@@ -475,8 +478,8 @@ func laterThanIssue(d *draft) (faults []dte.Fault) {
 	return faults
 }
 
-// sameTaxpayer refuses a note to another taxpayer than its original's (MF2 p.31: adjusting a document keeps its "NIT
-// (Receptor)"). An invoice may name no receptor.
+// sameTaxpayer refuses a note whose receptor is not the taxpayer of its original (MF2 p.31: adjusting a document keeps
+// its "NIT (Receptor)"). An invoice may name no receptor.
 func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	was := o.facts.Get("receptor")
 	known := ""
@@ -489,7 +492,7 @@ func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 		known = cmp.Or(known, before)
 	}
 	if known == "" || receptor.Get("nit").Text() == "" && receptor.Get("numDocumento").Text() == "" {
-		return nil // the note omits its numbers: it inherits the original's
+		return nil // the note omits its receptor's numbers, and inherits the original's
 	}
 	var faults []dte.Fault
 	for _, name := range [...]string{"nit", "numDocumento"} {
@@ -514,8 +517,8 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 // nothingToPay is the warning on a document of 0.00. MH accepts such a document if its layout allows 0.00.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex is the warning on a total that is too large for the annexes of F-07: the books list such a document
-// apart.
+// beyondAnnex is the warning on a total that is too large for the annexes of F-07. The books list such a document
+// separately.
 const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
 	"lo declara a mano"
 

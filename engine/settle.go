@@ -57,8 +57,8 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	return now.entry, err
 }
 
-// settleLost settles a signed document after the store has lost its bytes. A document that MH holds is accepted; any
-// other document is set aside. The caller holds the document's lock.
+// settleLost settles a signed document after the store has lost its bytes. If MH has the document, it becomes accepted;
+// otherwise it is set aside. The caller holds the document's lock.
 func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.Head, why error) (storage.Entry,
 	error) {
 	if e.contingency.Current() != nil {
@@ -154,7 +154,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 		h.Cause, h.Motive, h.Period = period.Cause, period.MotiveOnDocument(), period.Code()
 	}
 	var made []storage.Part
-	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // there already if the store lost the move
+	form, err := record.Part(e.store, d.entry.Code, record.FormContingency) // exists if the store lost a move
 	if errors.Is(err, record.ErrLost) {
 		if form, err = e.contingencyForm(ctx, d.entry.Code, d.jws, record.ContingencyMarks(h.Cause,
 			h.Motive)); err == nil {
@@ -227,10 +227,10 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 	}
 }
 
-// A document can be signed in several forms: normal, contingency, corrections. MH holds at most one of them. MH's query
+// A document can be signed in several forms: normal, contingency, corrections. MH has at most one of them. MH's query
 // returns the seal and its time, but not the form (MT1 §4.3). The functions below find the form.
 
-// adoptHeld records the form that MH holds as the document's form. held is MH's answer to a query or a lot.
+// adoptHeld records the form that MH has as the document's form. held is MH's answer to a query or a lot.
 func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 	doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)
@@ -305,7 +305,7 @@ func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time
 	case len(forms) == 1:
 		return sealed.Before(next.CreatedAt.Add(settleAfter)) // while the sale was being settled
 	case !next.Forwarded.IsZero() || sealed.Before(next.Sent.Add(e.sender.DoubtFor)):
-		return true // MH sealed it before the other form can have been sent
+		return true // MH sealed this form before a later form can have been sent
 	}
 	next.Form = last
 	return false

@@ -17,7 +17,7 @@ import (
 // Check. For any other request, Engine.compute and Engine.drawn collect all faults.
 
 // Check returns the faults that schema and origin find in a request's facts. If every amount that the rule reads is
-// known, it adds the rule's faults. Check spends no number and stores nothing.
+// known, Check adds the rule's faults. Check spends no number and stores nothing.
 func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	now := e.now()
 	rule, err := e.rules().Pick(req.Document, e.issuer.Ambiente, dte.Date(now))
@@ -99,8 +99,8 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and its draws on the origin o, which may be nil. The error adds its faults to the given
-// faults.
+// amounts computes a draft and its draws on the origin o, which may be nil. The error has the given faults and the new
+// ones.
 func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
 	faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)
