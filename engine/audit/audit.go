@@ -31,7 +31,7 @@ const (
 	Failed  = "failed"  // some changes may have been made
 )
 
-// Act is something that a person did. It holds no secret.
+// Act is something that a person did. It contains no secret.
 type Act struct {
 	Number  uint64    `json:"number"` // in the order in which the acts began, from 1
 	At      time.Time `json:"at"`
@@ -48,7 +48,8 @@ type Act struct {
 	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`
 }
 
-// storedAct is an act as stored. Its mark covers the previous act's code: no act can be removed or inserted.
+// storedAct is an act as stored. Its mark covers the previous act's code. Therefore no act can be removed or inserted
+// unnoticed.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -101,14 +102,14 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 		o.previous = hex.EncodeToString(t.last[:])
 	}
 	if err := t.number(ctx, o, state); err != nil {
-		t.known = false // the act may have been stored
+		t.known = false // the failed act may have been stored as the last
 		return fmt.Errorf("recording %s: %w", o.What, err)
 	}
 	t.last = o.code
 	return nil
 }
 
-// number gives an act its number and stores it, with the box's mark, which covers the number.
+// number gives an act its number, and stores the act with the box's mark. The mark covers the number.
 func (t *Trail) number(ctx context.Context, o *Open, state storage.State) error {
 	a, err := t.store.Begin(ctx, storage.Keys{Series: t.series})
 	if err != nil {
@@ -136,7 +137,8 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
-// recentActs is how many of the newest acts are searched for the highest number: the clock may have been set back.
+// recentActs is how many of the newest acts, by time, are searched for the highest number. The newest act may not have
+// it, because the clock may have been set back.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {
@@ -171,7 +173,8 @@ func (t *Trail) End(ctx context.Context, o *Open) error {
 	return nil
 }
 
-// due returns a queue place that sorts the newest act first: storage returns a queue by increasing time.
+// due returns a due time that sorts the newest act first. Storage returns a queue by increasing time, therefore the due
+// time is the negative of the act's time.
 func due(at time.Time) *storage.Due {
 	return &storage.Due{Queue: record.QueueAudit, At: time.Unix(0, -at.UnixNano())}
 }
@@ -296,8 +299,8 @@ const actRepair = "store.repair"
 const maxDetail = 1000
 
 // RecordRepairs records each repair of the store that is not in its trail yet, once. The store keeps the list of
-// repairs, even if the process ended before it recorded them. RecordRepairs does nothing while the store waits for a
-// reconciliation, because nobody may write to such a store.
+// unrecorded repairs even if the process ends. RecordRepairs does nothing while the store waits for a reconciliation,
+// because nobody may write to such a store.
 func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	if t.store.Restored() != nil || t.store.Behind() != nil {
 		return nil
