@@ -65,7 +65,7 @@ type Client struct {
 }
 
 // Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not
-// affect it. The result may be a second late, never early; it is zero before the first answer.
+// affect the result. The result may be a second late, but never early. It is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +101,7 @@ const (
 	Unknown Kind = iota
 	Accepted
 	Rejected
-	// NotFound: MH does not hold the document. Only queries have this result.
+	// NotFound: MH does not have the document. Only queries have this result.
 	NotFound
 )
 
@@ -114,7 +114,7 @@ type Outcome struct {
 	Err  error // why the result is Unknown
 }
 
-// CodeRegistered is the codigoMsg with which MH refuses a document whose code or number it already holds.
+// CodeRegistered is the codigoMsg with which MH refuses a document whose code or number MH already has.
 const CodeRegistered = "004"
 
 // Response is MH's answer about a document (SPEC 2.3). Null texts are empty; Observaciones is never nil.
@@ -188,9 +188,9 @@ func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 }
 
 // notFound reads the refusal of a query. The manual shows HTTP 400 and RECHAZADO, with a placeholder for codigoMsg, for
-// a code that MH does not hold (MT1 §4.3.1). MH may also have rejected the document: sending it again then brings the
-// same rejection. If MH refuses the query's own values (003 and 006 invalid, 007 not allowed, 095 not authorised), MH
-// may hold the document.
+// a code that MH does not have (MT1 §4.3.1). MH may also have rejected the document: a new sending then brings the same
+// rejection. If MH refuses the query's own values (003 and 006 invalid, 007 not allowed, 095 not authorised), MH may
+// hold the document.
 func notFound(o Outcome) Outcome {
 	switch o.Response.CodigoMsg {
 	case "003", "006", "007", "095":
@@ -201,8 +201,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// answer is an answer of MH: its members by their names in small letters. The type of a member is never an error, so
-// that the type of codigoMsg cannot make the outcome of a sealed document unknown.
+// answer is an answer of MH: its members by their names in small letters. No type of a member is an error: whatever
+// type codigoMsg has, the outcome of a sealed document is known.
 type answer map[string]json.RawMessage
 
 func readAnswer(b []byte) (answer, error) {
@@ -215,7 +215,8 @@ func readAnswer(b []byte) (answer, error) {
 	return a, err
 }
 
-// text returns a member as text: null and a missing member are "", a value that is not a string is its literal.
+// text returns a member as text. For null and for a missing member it returns "", for a number or another value the
+// value's JSON.
 func (a answer) text(name string) string { return textOf(a[strings.ToLower(name)]) }
 
 func textOf(b json.RawMessage) string {
@@ -234,11 +235,12 @@ func (a answer) number(name string) int {
 
 // Limits of MH's texts: every record keeps these texts, and tills and operators' terminals show them.
 const (
-	maxText  = 2000 // characters of one text; the longest seen has some 300
+	maxText  = 2000 // characters of one text; the longest text so far has some 300
 	maxTexts = 100  // texts of one list
 )
 
-// bounded returns MH's text as records keep it: one line without control characters, at most maxText characters.
+// bounded returns MH's text in the form that records have: one line without control characters, at most maxText
+// characters.
 func bounded(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -283,7 +285,7 @@ func (o Outcome) Reason() string {
 	return string(s[:min(len(s), 300)])
 }
 
-// NoRoute reports whether a call failed because a look-up of the name failed or no route was found.
+// NoRoute reports whether a call failed because the host's name could not be looked up, or because there is no route.
 func NoRoute(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
@@ -361,8 +363,8 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends a request. If MH refuses the token, exchange logs in and sends the request again, once: MH ignored the
-// first sending.
+// exchange sends a request. If MH refuses the token, MH has ignored the request: exchange logs in and sends the request
+// once more.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte
@@ -433,7 +435,7 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 // sello is the form of every seal seen so far: a year, a UUID without hyphens, four characters.
 var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 
-// decide reads an answer. An answer that is not MH's, or is about another document, leaves the outcome unknown.
+// decide reads an answer. If the answer is not MH's, or is about another document, the outcome is Unknown.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome { return undecided(status, fmt.Sprintf(format, args...)) }
 	// A 404 with an empty or JSON body is MH's answer; a 404 with a page is a proxy's.

@@ -25,13 +25,15 @@ var (
 )
 
 const (
-	// refusalPause is the wait after refused credentials: MH locks accounts, and only a person can unlock them.
+	// refusalPause is the wait after refused credentials. It is needed because MH locks accounts, and only a person can
+	// unlock an account.
 	refusalPause = time.Minute
 	// tokenMargin is how long before its end a token is renewed.
 	tokenMargin = time.Hour
 )
 
-// current returns the valid token, or the recent refusal of the credentials, or neither.
+// current returns the valid token or, as the error, a recent refusal of the credentials. If there is neither, both
+// results are empty.
 func (c *Client) current() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +68,7 @@ func (c *Client) authorize(ctx context.Context) (string, error) {
 	}
 }
 
-// Refused returns MH's latest refusal of the credentials ([ErrCredentials]), nil after a good login.
+// Refused returns MH's latest refusal of the credentials ([ErrCredentials]), or nil after a good login.
 func (c *Client) Refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +147,7 @@ func refusal(said string, refused bool) error {
 		return ErrPasswordExpired
 	case "104", "105":
 		return ErrPasswordChange
-	case "102", "109": // could not authenticate, could not make the token: MH's own trouble
+	case "102", "109": // MH could not authenticate, or could not make the token
 		return ErrAnswer
 	}
 	if refused {
@@ -154,8 +156,8 @@ func refusal(said string, refused bool) error {
 	return ErrAnswer
 }
 
-// tokenLife returns how long a token is used: up to the limit, or less if the token itself ends sooner (MT2: the life
-// is configurable). Only the span between its iat and exp counts, because MH's clock may differ from ours.
+// tokenLife returns how long a token is used: the limit, or the token's own life if this is shorter (MT2: the life is
+// configurable). The token's life is the time between its iat and its exp, because MH's clock may differ from ours.
 func tokenLife(token string, limit time.Duration) time.Duration {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -31,15 +31,15 @@ type Sender struct {
 	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may not answer.
 	Away    func() bool
 	Suspect func()
-	// Taken is called with a document's code and MH's words if MH holds the document's number under another code.
+	// Taken is called with a document's code and MH's words if MH has the document's number under another code.
 	Taken func(code, words string)
 
 	asked sync.Map // codes for which this process has queried MH
 }
 
-// Transmit sends a document and returns the result (MT1 §3.3). Without an answer it queries MH; if MH does not hold the
-// document, it sends again, at most twice. doubtful means that the document may have been sent before; sent is then the
-// time of the last sending.
+// Transmit sends a document and returns the result (MT1 §3.3). Without an answer, Transmit queries MH. If MH does not
+// have the document, Transmit sends it again, at most twice. doubtful means that the document may have been sent
+// before; sent is then the time of the last sending.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}
@@ -60,7 +60,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			default:
 				last.Err = o.Err
 				if o.Unreachable() {
-					// MH certainly cannot be reached: another query at once would fail too.
+					// MH certainly cannot be reached. Count the query twice: another query at once would fail too.
 					queries++
 				}
 				continue
@@ -89,18 +89,19 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			s.Suspect() // MH may be unreachable for all documents, not only for this document
 		}
 		if o.Unreachable() && s.Now().Sub(began) > certainly {
-			break // the login hangs: another try would wait as long
+			break // another try would take as long
 		}
 	}
-	// So soon after the sending, a query that does not find the document proves nothing: MH may still work on it.
+	// So soon after the sending, a query that does not find the document proves nothing, because MH may still work on
+	// the document.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
 
 // SettleRefusal finds out whether a refusal is final. A refusal may not be final if MH answers "already registered", or
-// if an earlier sending had no answer; sent is the time of the last sending without an answer, or zero. If MH holds our
-// code, it holds the document, and the outcome is Accepted. If MH holds only the number, under another code, the
-// outcome is Rejected. Rejected is certain; Unknown means that the result cannot be known yet.
+// if an earlier sending had no answer; sent is the time of the last sending without an answer, or zero. If MH has our
+// code, MH has the document, and the outcome is Accepted. If MH has only the number, under another code, the outcome is
+// Rejected. Rejected is final. Unknown means that the result cannot be known yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
 	why := "MH refuses a document, and may still accept an earlier sending that had no answer"
@@ -130,12 +131,12 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 	return Outcome{Kind: Unknown, Sent: true, Err: errors.New(why)}
 }
 
-// certainly is how long a certain failure (connection refused, no route) may take; a longer try is not repeated at
-// once.
+// An attempt may fail in such a way that MH certainly did not receive it (connection refused, no route). If such a
+// failure takes longer than certainly, the sender does not try again at once.
 const certainly = 400 * time.Millisecond
 
-// promptly is the longest time that a refused connection takes. After a longer failure the sender probes MH in parallel
-// with the other tries, because a probe after the tries would delay the sale beyond a second.
+// promptly is the longest time in which a connection is refused. After a longer failure the sender probes MH in
+// parallel with the other tries, because a probe after the tries would delay the sale beyond a second.
 const promptly = 100 * time.Millisecond
 
 // Query asks MH for a document, once, and remembers the query: see MayBeFurther.
@@ -147,7 +148,8 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable returns the time from which a query proves that MH does not hold a document made and sent at these times.
+// Decidable returns a time for a document that was created and last sent at the given times. From then on, a query that
+// does not find the document proves that MH does not have it.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	at := sent.Add(s.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {
@@ -159,8 +161,9 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 // lotsOutlive is how long MH may still work, after the restoration of a branch, on lots sent before the restoration.
 const lotsOutlive = 15 * time.Minute
 
-// RestoredUntil returns the time before which a document created before a restoration of the branch must not be sent:
-// MH may still work on an earlier sending, and a query does not show such work. Zero: the document need not wait.
+// RestoredUntil returns the time before which a document must not be sent, if it was created before a restoration of
+// the branch. Until then, MH may still work on an earlier sending, and a query does not show such work. Zero: the
+// document need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&
