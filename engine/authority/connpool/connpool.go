@@ -19,7 +19,8 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// ConnectTimeout is the default of Options.ConnectTimeout: TCP repeats a lost SYN after 1, 3 and 7 seconds.
+// ConnectTimeout is the default of Options.ConnectTimeout. It gives TCP time to repeat a lost SYN after 1, 3 and 7
+// seconds.
 const ConnectTimeout = 10 * time.Second
 
 const (
@@ -27,7 +28,8 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long a request waits for a connection to a silent server: a sale tries three times.
+	// patience is how long a request waits for a connection to a silent server. It is short because a sale tries three
+	// times.
 	patience = 300 * time.Millisecond
 	// liveliness is the longest silence of a server that still counts as reachable. While the server counts as
 	// reachable, a request waits for other requests to free a connection.
@@ -70,13 +72,13 @@ type Link struct {
 	running  bool
 	closed   bool
 	heard    time.Time     // the latest answer or handshake
-	asked    time.Time     // the first request since heard
+	asked    time.Time     // the first request since the time heard
 	failure  error         // of the latest connect, nil after a success
 	failures int           // connects that failed in a row
 	dialled  time.Time     // when the latest connect began
 	retry    time.Time     // no connect for a spare connection begins before this time
 	life     time.Duration // how long a connection may be idle
-	starved  bool          // a request found no connection since Ready last got a value
+	starved  bool          // a request has found no connection since Ready last got a value
 }
 
 // New returns a link; it connects to nothing. A URL that has no host fails at the first request.
@@ -110,11 +112,11 @@ func New(o Options) *Link {
 		config = new(tls.Config)
 	}
 	if config.ClientSessionCache == nil {
-		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // the second handshake is a round trip shorter
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(0) // saves a round trip in later handshakes
 	}
 	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true,
 		Protocols: new(http.Protocols)}
-	// A connection carries one request at a time: a lost packet of one sale does not delay other sales
+	// A connection carries one request at a time. Therefore a lost packet of one sale does not delay other sales.
 	l.transport.Protocols.SetHTTP1(true)
 	return l
 }
@@ -161,7 +163,7 @@ func (l *Link) Run(ctx context.Context) error {
 	}
 }
 
-// Connect makes one connection now, with a look-up of its own, and keeps it ready.
+// Connect makes one connection now, with a new look-up of the name, and keeps the connection ready.
 func (l *Link) Connect(ctx context.Context) (Steps, error) {
 	l.names.forget()
 	c, steps, err := l.connect(ctx)

@@ -29,7 +29,7 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	var (
 		s  = Steps{Failed: "lookup"}
 		at time.Time
-		mu sync.Mutex // an abandoned handshake may still report
+		mu sync.Mutex // guards Steps: an abandoned handshake may still write to it
 	)
 	ctx = httptrace.WithClientTrace(context.WithValue(ctx, stepsKey{}, &s), &httptrace.ClientTrace{
 		TLSHandshakeStart: func() {
@@ -81,7 +81,8 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 	return c, nil
 }
 
-// headStart is how long each address except the last may take to answer: TCP repeats a lost SYN after one second.
+// headStart is how long reach waits for each address except the last. It gives TCP time to repeat a lost SYN after one
+// second.
 const headStart = 2 * time.Second
 
 // reach connects to the first address that answers.

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// namesFresh is the age at which a name is looked up again. The resolver does not return how long an answer is
-	// valid.
+	// namesFresh is the age at which a name is looked up again. It is fixed, because the resolver does not return how
+	// long an answer is valid.
 	namesFresh = time.Minute
 	// namesRetry is the time between a failed look-up and the next look-up.
 	namesRetry = 5 * time.Second
 )
 
-// names holds the addresses of one host: the latest good answer, even if later look-ups failed.
+// names has the addresses of one host from the latest good answer. They stay if later look-ups fail.
 type names struct {
 	host string
 	link *Link
@@ -119,7 +119,8 @@ func (n *names) forget() {
 	}
 }
 
-// silent returns an error if the name server does not answer either: then the branch's own connection is cut.
+// silent returns an error if the name server does not answer. If MH's server does not answer and the name server does
+// not either, the branch's own connection is cut.
 func (n *names) silent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -23,7 +23,8 @@ const (
 	// retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
-	// stale is the age of a connect after which a new request starts another connect: the first SYN may be lost.
+	// stale is the age of a connect after which a new request starts another connect, because the first SYN may be
+	// lost.
 	stale = time.Second
 )
 
@@ -108,7 +109,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	turn := make(chan *conn, 1)
 	l.waiting = append(l.waiting, turn)
 	if l.live == 0 {
-		l.names.refresh(0) // finds out for notReady whether the name server answers
+		l.names.refresh(0) // notReady then knows whether the name server answers
 	}
 	l.fill(true)
 	l.mu.Unlock()
@@ -140,7 +141,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 			}
 			return c, err
 		case <-over:
-			if !l.mayComeFree() { // otherwise the server answers other requests: wait
+			if !l.mayComeFree() { // if it may, wait on: the server answers other requests
 				err = l.notReady(ctx, time.Since(began))
 			}
 		case <-ctx.Done():
@@ -153,7 +154,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
 	l.mu.Unlock()
-	if i < 0 { // a connection became free at this moment
+	if i < 0 { // a connection became free at the same moment
 		if c = <-turn; c != nil {
 			return c, nil
 		}
@@ -179,7 +180,7 @@ func (l *Link) note(answered bool) {
 	}
 }
 
-// unconnected returns why the latest connect failed. await calls it if no connect is under way.
+// unconnected returns the error of the latest connect. await calls it if no connect is under way.
 func (l *Link) unconnected() error {
 	l.mu.Lock()
 	err := l.failure
@@ -225,7 +226,7 @@ func (l *Link) pop() *conn {
 	return nil
 }
 
-// put keeps a connection for the next request: the first waiting request gets the connection.
+// put gives a connection to the first waiting request. If no request waits, put keeps it for the next request.
 func (l *Link) put(c *conn) {
 	l.mu.Lock()
 	switch {
@@ -262,7 +263,7 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn gets the idle time after which the server closed a connection, and makes Link.life shorter than this time. The
+// learn makes Link.life shorter than granted, which is the idle time after which the server closed a connection. The
 // caller holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
@@ -273,8 +274,8 @@ func (l *Link) learn(granted time.Duration) {
 	}
 }
 
-// fill starts as many connects as waiters and missing spares need. Soon after a failure it starts connects only for
-// waiters, and only if demanded is set. The caller holds mu.
+// fill starts as many connects as are needed for the waiting requests and the missing spare connections. Soon after a
+// failure, fill starts connects only for waiting requests, and only if demanded is set. The caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
 	early := now.Before(l.retry)
@@ -305,7 +306,8 @@ func (l *Link) fresh(now time.Time) (n int) {
 	return n
 }
 
-// connect makes a connection, counts it, and watches it: the server may close it at any time.
+// connect makes a connection and counts it. It also watches the connection, because the server may close it at any
+// time.
 func (l *Link) connect(ctx context.Context) (*conn, Steps, error) {
 	made, steps, err := l.dial(ctx)
 	if err != nil {
@@ -323,7 +325,7 @@ func (l *Link) connect(ctx context.Context) (*conn, Steps, error) {
 	return c, steps, nil
 }
 
-// connectForPool makes one connection in the background. A request that waits accepts any other connection too.
+// connectForPool makes one connection in the background. A waiting request may get another connection meanwhile.
 func (l *Link) connectForPool() {
 	c, _, err := l.connect(l.ctx)
 	l.mu.Lock()
@@ -331,7 +333,7 @@ func (l *Link) connectForPool() {
 	if err != nil {
 		l.failure, l.starved = err, true
 		l.postpone()
-		if l.live == 0 && l.dialing == 0 { // no connect is left that the waiters could wait for
+		if l.live == 0 && l.dialing == 0 { // nothing is left for which a request could wait
 			for _, turn := range l.waiting {
 				close(turn)
 			}
