@@ -60,12 +60,12 @@ func (c *Contingency) waiting(ctx context.Context, queue string, before time.Tim
 type finding int
 
 const (
-	absent    finding = iota // MH does not hold the document
-	adopted                  // MH holds the document, and its form is recorded
+	absent    finding = iota // MH does not have the document
+	adopted                  // MH has the document, and its form is recorded
 	undecided                // too early to query, or MH gives no result: the document is put off
 )
 
-// lookUp asks MH for a document that it may hold, and records the form that MH holds. Error: ErrAway if MH is away.
+// lookUp asks MH for a document that it may hold, and records the form that MH has. Error: ErrAway if MH is away.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	h, now := *o.head, c.branch.Now().UTC()
 	if h.Sent.After(now) { // the clock was set back since

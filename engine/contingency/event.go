@@ -129,7 +129,7 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// undoubted queries MH about every document that MH may hold in its normal form. It returns the documents that MH does
+// undoubted queries MH about every document that MH may have in its normal form. It returns the documents that MH does
 // not hold. If it is too early to query a document, its period is added to unripe, for at most half of the time that
 // the law allows.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
@@ -348,7 +348,7 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	now := c.branch.Now()
 	h.Receipt = receipt
 	to := record.EventAccepted
-	// MH already holds this event: the answer to an earlier sending was lost.
+	// MH already has this event: the answer to an earlier sending was lost.
 	h.Again = o.Kind == authority.Rejected && namesKnownCode(receipt, "IDENTIFICACION.CODIGOGENERACION", 0)
 	if o.Kind == authority.Rejected && !h.Again {
 		to = record.EventRejected

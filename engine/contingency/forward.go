@@ -98,9 +98,9 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent queries MH about documents that MH may hold although it has not answered their sendings. Before the first
+// unsent queries MH about documents that MH may have although it has not answered their sendings. Before the first
 // sending of a contingency form it also queries documents sent in the normal form: MH may have sealed that form hours
-// later. It records the documents that MH holds, and returns the others.
+// later. It records the documents that MH has, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	left := make([]bool, len(list))
 	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
