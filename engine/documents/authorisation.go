@@ -105,7 +105,8 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	return a, nil
 }
 
-// addTotal adds a list's total to counts. An invalidated document counts twice: MH has sealed it, and its invalidation.
+// addTotal adds a list's total to counts. An invalidated document counts twice, because MH has sealed the document and
+// its invalidation.
 func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]

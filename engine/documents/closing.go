@@ -202,7 +202,8 @@ func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
 	return m[key]
 }
 
-// count sums the documents of a day of a point of sale. It gives way to sales, and waits for documents being settled.
+// count sums the documents of a day of a point of sale. count gives way to sales, and waits for documents that are
+// being settled.
 func (r *Register) count(ctx context.Context, date string, at record.Point, now time.Time) (*Closing, error) {
 	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
 		Issuer: r.issuer.Facts.Get("nombre").Text(), Ambiente: record.AmbienteName(r.issuer.Ambiente), PointID: at.ID,
@@ -289,7 +290,8 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number updates the first and last control number of a type. Numbers of a series have one length: they sort as text.
+// number updates the first and last control number of a type. All numbers of a series have the same length, therefore
+// they can be compared as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {

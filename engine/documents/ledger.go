@@ -17,10 +17,10 @@ import (
 	"dtegate/storage"
 )
 
-// ledger holds, for each requested day, the documents for lists, their totals and the counts of the day. It is in
-// memory: a day is read from the store at its first use, and then updated record by record. The ledger has no durable
-// data: a crash, a restored backup or a rebuilt store leaves nothing to repair in it. It is safe for concurrent use and
-// never delays a sale.
+// ledger holds, for each requested day, the documents for lists, their totals and the counts of the day. The ledger is
+// only in memory. A day is read from the store at its first use, and then updated record by record. Therefore a crash,
+// a restored backup or a rebuilt store leaves nothing to repair in the ledger. It is safe for concurrent use and never
+// delays a sale.
 type ledger struct {
 	store *storage.Store
 	rest  func() func() // see Register.rest
@@ -122,7 +122,7 @@ type query struct {
 	match func(group) bool
 	// amount, if not nil, selects documents of this amount; the totals ignore it.
 	amount *dte.Amount
-	after  uint64 // the last id of the previous page
+	after  uint64 // the last id of the previous page; 0: the first page
 	limit  int    // 1 or more
 }
 
@@ -283,7 +283,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 // chunk is how many records are read at once.
 const chunk = 256
 
-// catchUp puts the records with ids above tip, up to upTo, into days, and advances tip.
+// catchUp puts the records with ids above tip, up to upTo, into days, and sets tip to the last id that it read.
 func (l *ledger) catchUp(days map[string]*day, tip *uint64, upTo uint64) error {
 	for *tip < upTo {
 		entries, err := l.store.Page(*tip, chunk)
@@ -319,7 +319,7 @@ func (l *ledger) refresh(days map[string]*day, touched map[uint64]struct{}) erro
 	return nil
 }
 
-// put writes a record into its day if it is a document and days has its day.
+// put writes a record into its day if the record is a document and days has the document's day.
 func (l *ledger) put(days map[string]*day, e storage.Entry) error {
 	l.read.Inc()
 	if !record.IsDocument(e.State) {
@@ -348,10 +348,11 @@ type Today struct {
 	Partial bool
 }
 
-// Hour counts the documents issued in an hour, by their first result: a later refusal changes nothing.
+// Hour counts the documents issued in an hour, by their first result. A later refusal by MH does not change the counts.
 type Hour struct{ Normal, Contingency, Rejected int }
 
-// Today counts the day's documents so far, without those that MH has not decided. If ctx ends early, Partial is set.
+// Today counts the day's documents so far, without the documents on which MH has not decided. If ctx ends early,
+// Partial is set.
 func (r *Register) Today(ctx context.Context, now time.Time) (Today, error) {
 	t := Today{Date: dte.Date(now), Documents: make(map[string]int)}
 	err := r.ledger.look(ctx, []string{t.Date}, func(d *day) {

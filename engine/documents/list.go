@@ -59,8 +59,8 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// A search compares these values; empty: all. Key is an Idempotency-Key of the point of sale PointID, or of the
-	// caller's; From and To do not limit it.
+	// A document must have each of these values that is not empty. Key is an Idempotency-Key of the point of sale
+	// PointID, or of the caller's point of sale. A search for Key ignores From and To.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
 	// After is the id of the last document of the page before, 0 for the first page. Limit is 1 to 500.
@@ -133,7 +133,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it does not match, or no longer matches
+			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it has changed meanwhile, or does not match
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
@@ -239,10 +239,11 @@ func line(entry storage.Entry, h *record.Head, estado string) Line {
 	return l
 }
 
-// Late is a result that came after the answer to the till: for a document issued in contingency or settled after a
-// crash, or for an invalidation. If MH refuses the invalidation, the document is still PROCESSED.
+// Late is a result that came after the answer to the till. It is the result of a document that was issued in
+// contingency or settled after a crash, or of an invalidation. If MH refuses the invalidation, the document is still
+// PROCESSED.
 type Late struct {
-	Cursor uint64 // grows; a reader continues after it
+	Cursor uint64 // grows; the next call of Changes gets the last cursor
 	Info
 	ControlNumber string
 	PointID       int64

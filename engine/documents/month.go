@@ -26,8 +26,8 @@ func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{sto
 // MonthPage is a page of documents, by day and then by id.
 type MonthPage struct {
 	Documents []books.Document `json:"documents"`
-	Next      uint64           `json:"next"` // the place after which the next page begins; 0 on the last page
-	Done      uint64           `json:"done"` // days read of Total, for a progress bar
+	Next      uint64           `json:"next"` // the value of after for the next page; 0 on the last page
+	Done      uint64           `json:"done"` // days read, of Total days; for a progress bar
 	Total     uint64           `json:"total"`
 }
 
@@ -37,7 +37,8 @@ func IsMonth(text string) bool {
 	return err == nil
 }
 
-// Page reads the documents of a month ("2026-11") after a place, 0 for the first page.
+// Page reads a page of the documents of a month ("2026-11"). after is 0 for the first page; then it is MonthPage.Next
+// of the page before.
 func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
@@ -67,7 +68,8 @@ func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	return p, nil
 }
 
-// idBits is the number of low bits of a place that hold the last id; the higher bits hold the day of the month.
+// idBits is the number of low bits of MonthPage.Next that contain the last id. The higher bits contain the day of the
+// month.
 const idBits = 48
 
 // ErrNotFound means that the store has no document with this code.
@@ -85,15 +87,15 @@ func (r *MonthReader) Document(code dte.Code) (*books.Document, error) {
 	return documentOf(r.store, entry, h)
 }
 
-// take adds a document to the page if it belongs to that day of the month, and returns its size. A document is shown on
-// its date, or on the day of its invalidation if its date is of another month.
+// take adds a document to the page if the month shows the document on the given day, and returns the document's size. A
+// month shows a document on its date, or on the day of its invalidation if its date is in another month.
 func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, day uint32) (int64, error) {
 	date := doc.Head.Date
 	if !strings.HasPrefix(date, month) && doc.State == record.Invalidated {
 		date = invalidatedOn(doc.Head)
 	}
 	if record.Day(date) != day {
-		return 0, nil // the day belongs to a correction, or to an invalidation in the month of issue
+		return 0, nil // the document was corrected on this day, or invalidated in its month of issue
 	}
 	d, err := documentOf(store, doc.Entry, doc.Head)
 	if err != nil {

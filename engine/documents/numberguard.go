@@ -22,9 +22,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NumberGuard stops the numbering when MH or the archive knows higher numbers of a series than the store: an old copy
-// of the store was put back, or another box numbers the same series. MH cannot be asked for the last number of a series
-// (MT1 §4.3), but it refuses a number that is used twice. The archive lists the sealed documents.
+// NumberGuard stops the numbering when MH or the archive knows higher numbers of a series than the store. The cause is
+// that an old copy of the store was put back, or that another box numbers the same series. MH cannot be asked for the
+// last number of a series (MT1 §4.3), but it refuses a number that is used twice. The archive lists the sealed
+// documents.
 type NumberGuard struct {
 	store   *storage.Store
 	issuer  record.Issuer
@@ -62,7 +63,7 @@ const byMH, byArchive = "MH", "archive"
 var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"},
 	byArchive: {"el archivo", "the archive"}}
 
-// behindRetry is the wait before a till retries: a person must decide first.
+// behindRetry is how long a till waits before it retries, because a person must decide first.
 const behindRetry = time.Minute
 
 // stopNumbering refuses every new document, also after restarts: the next number may belong to another document.
@@ -109,8 +110,8 @@ func (g *NumberGuard) Behind() error {
 	return nil
 }
 
-// NumberTaken must be called when MH refuses a document because MH has its number under another code. MH would refuse
-// the next numbers too, therefore the numbering stops. The parameter words is MH's text.
+// NumberTaken must be called when MH refuses a document because MH has the document's number under another code. MH
+// would refuse the next numbers too, therefore the numbering stops. The parameter words is MH's text.
 func (g *NumberGuard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -126,7 +127,8 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// maxUnknown is the most archived files of unknown documents that are read: some may belong to other branches.
+// maxUnknown is the largest number of archived files of unknown documents that are read. Such files may belong to other
+// branches, therefore there can be many.
 const maxUnknown = 500
 
 // AskArchive looks in the archive for documents of the given points of sale, dated between from and to (inclusive),

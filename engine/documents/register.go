@@ -31,7 +31,7 @@ type Register struct {
 	ledger *ledger
 
 	catalogue Catalogue
-	rest      func() func() // returns a function that a long read calls after every few records to give way to sales
+	rest      func() func() // returns a function; a long read calls it after every few records, to give way to sales
 }
 
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
@@ -50,7 +50,7 @@ func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, cat
 	return r
 }
 
-// Document returns a stored document of the caller's branch. If the document is being settled, it waits.
+// Document returns a stored document of the caller's branch. If the document is being settled, Document waits.
 func (r *Register) Document(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	entry, err := r.Settled(ctx, code)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -138,7 +138,7 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 	return v, nil
 }
 
-// Settled returns a record. If its document is being settled, it waits.
+// Settled returns a record. If the record's document is being settled, Settled waits.
 func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, error) {
 	entry, err := r.store.Get(storage.Code(code))
 	if err != nil || entry.State != record.Signed {
@@ -157,7 +157,7 @@ func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err
 	return r.codes.Acquire(ctx, code.String())
 }
 
-// Lock returns a document's record and prevents changes of it. If err is nil, the caller must call release.
+// Lock returns a document's record, and prevents changes of the document. If err is nil, the caller must call release.
 func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(),
 	err error) {
 	if release, err = r.Hold(ctx, dte.Code(code)); err != nil {
@@ -179,8 +179,8 @@ func (r *Register) Touch(id uint64) { r.ledger.touch(id) }
 // Counter returns the metric of the records that were read.
 func (r *Register) Counter() prometheus.Collector { return r.ledger.read }
 
-// StoredBefore returns a function that sums, by token, the bytes stored by sales and corrections of a day (yyyy-mm-dd
-// in El Salvador) up to this call. The function gives way to sales.
+// StoredBefore returns a function that sums, by token, the bytes that sales and corrections of a day stored until
+// StoredBefore was called. The day is a date (yyyy-mm-dd) in El Salvador. The function gives way to sales.
 func (r *Register) StoredBefore(now time.Time) func(ctx context.Context, day string) (map[int64]int64, error) {
 	upTo := r.store.LastID()
 	return func(ctx context.Context, day string) (map[int64]int64, error) {
