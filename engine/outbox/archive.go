@@ -21,8 +21,8 @@ import (
 	"dtegate/storage"
 )
 
-// archiveOne puts both files of a document into the archive and records the result in s. Both show the document as MH
-// sealed it, even if it was invalidated since: an object is written once.
+// archiveOne puts both files of a document (JSON and PDF) into the archive and records the result in s. Both files show
+// the document as MH sealed it, even if the document was invalidated later, because an archived file never changes.
 func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := box.o.Now()
 	if box.o.Delivery.Archive == nil {
@@ -104,8 +104,8 @@ type ArchiveCheck struct {
 	Archive  *archive.Archive
 	Slug     string // of the issuer
 	Ambiente string // CAT-001
-	// Read makes the check read every object. Otherwise it compares the ETag with the store's or, if they differ, the
-	// SHA-256 that the archive reports.
+	// Read makes the check read every object. Otherwise the check compares the archive's ETag with the store's. If the
+	// ETags differ, it compares the SHA-256 that the archive reports.
 	Read bool
 	// Shared: other branches of the issuer use the same prefix; unknown documents may belong to them.
 	Shared   bool
@@ -126,14 +126,14 @@ type ArchiveFinding struct {
 }
 
 const (
-	ArchiveMissing = "missing" // archived by the store's record, but not found
+	ArchiveMissing = "missing" // archived according to the store's record, but not found
 	ArchiveAltered = "altered" // the bytes differ from the archived bytes
 	ArchiveForeign = "foreign" // the object belongs to no document of this store
 )
 
 // ArchiveTotals counts what a check compared.
 type ArchiveTotals struct {
-	Documents int            `json:"documents"` // archived by the store's records
+	Documents int            `json:"documents"` // archived according to the store's records
 	Objects   int            `json:"objects"`   // objects that the archive lists
 	Findings  map[string]int `json:"findings,omitempty"`
 }
@@ -165,10 +165,11 @@ func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) e
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(checkAtOnce)
 	err := fn(ctx, work)
-	return cmp.Or(work.Wait(), err) // a worker's error is the cause of err
+	return cmp.Or(work.Wait(), err) // if a worker failed, its error caused err
 }
 
-// archived calls fn with the documents that are archived by the store's records, up to the last record in owed.
+// archived calls fn with the documents that are archived according to the store's records, up to the last record in
+// owed.
 func (c *ArchiveCheck) archived(ctx context.Context, fn func(storage.Entry, *record.Head) error) error {
 	err := c.Store.Records(0, func(entry storage.Entry) error {
 		if entry.ID >= uint64(len(c.owed)) {

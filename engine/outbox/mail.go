@@ -23,12 +23,12 @@ func Recipient(document dte.Value) string {
 	return strings.TrimSpace(record.Party(document).Get("correo").Text())
 }
 
-// messageID returns the left side of a Message-ID. It never changes, so that a server can drop a duplicate.
+// messageID returns the left side of a Message-ID. It never changes: a server recognizes a duplicate by it.
 func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code).String()) }
 
 var (
 	errNoMail = errors.New("no mail server is configured")
-	// errSetup marks a failure that lasts until somebody corrects the mail settings.
+	// errSetup means that the attempt fails until somebody corrects the mail settings.
 	errSetup = errors.New("the mail server does not accept this box")
 )
 
@@ -84,7 +84,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	}
 }
 
-// mailLater postpones a message, or gives it up when its time is over and the mail settings are right.
+// mailLater postpones a message. If the message's time is over and the mail settings are right, mailLater gives it up.
 func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away bool) {
 	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || errors.Is(why, errSetup) {
 		s.Postpone(now, why, away)
@@ -222,7 +222,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 	return out, nil
 }
 
-// Mailable reports whether mail can be sent to a receiver's address, by the address's form alone.
+// Mailable reports whether an address has a form to which mail can be sent.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
 // post puts a letter into the outbox, ahead of the waiting records. done, if not nil, receives the result of the first

@@ -204,8 +204,9 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 	return next, nil
 }
 
-// retryAway tries one waiting record for each server after its pause, and all records if the first succeeds. Each time
-// it begins with another record: a record that breaks a server must not block other records.
+// For each server whose pause is over, retryAway tries one record that waits for the server. If the attempt succeeds,
+// it tries all such records. Each call begins with another record, because a record that breaks a server must not block
+// other records.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]
@@ -220,7 +221,7 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 		for _, entry := range all {
 			s, _, _, _, err := owedOf(entry)
 			if err != nil {
-				continue // deliverDue sets it aside when it is due
+				continue // deliverDue sets the record aside when it is due
 			}
 			if one := *s.Steps()[i]; one.Pending() && one.Away {
 				waiting = append(waiting, entry)
@@ -341,13 +342,13 @@ const (
 	PauseMost  = 5 * time.Minute
 )
 
-// breaker is the state of a mail or archive server.
+// breaker is the state of a mail or archive server. After a failure the server gets a pause.
 type breaker struct {
 	mu    sync.Mutex
-	until time.Time // when the server is tried again; zero if nothing is wrong
+	until time.Time // when the server is tried again; zero: the server works
 	pause time.Duration
 	why   error
-	turns int // used only by retryAway
+	turns int // the attempts of retryAway, to begin each with another record
 }
 
 // leftAlone reports whether the server is in a pause now, and returns the cause.
@@ -357,7 +358,7 @@ func (b *breaker) leftAlone(now time.Time) (bool, error) {
 	return now.Before(b.until), b.why
 }
 
-// retryAt returns when the server is tried again, or zero if nothing is wrong.
+// retryAt returns when the server is tried again, or zero if the server works.
 func (b *breaker) retryAt() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
