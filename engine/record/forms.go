@@ -16,8 +16,8 @@ import (
 // backup that is older than the form.
 const FormArchived = "archived"
 
-// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. Zero: never sent, or
-// unknown.
+// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. The result is zero if
+// the correction was never sent or the time is unknown.
 func (h *Head) CorrectionSent(n int) time.Time {
 	if n < 1 || n > len(h.Corrections) {
 		return time.Time{}
@@ -31,7 +31,7 @@ func CorrectionNumber(form string) int {
 	if !corrected {
 		return 0
 	}
-	n, _ := strconv.Atoi(text) // a name that this program made
+	n, _ := strconv.Atoi(text) // this program made the name, therefore it is a number
 	return n
 }
 
@@ -76,8 +76,9 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is FormSealed's doubt if a query found the document: most likely MH holds the last form, and its answer
-// was lost. If MH refused the last form as already registered, doubt is 0: most likely MH holds an earlier form.
+// QueryDoubt is the value of FormSealed's parameter doubt if a query found the document. In this case MH most likely
+// has the last form, and MH's answer was lost. If MH refused the last form as already registered, doubt is 0, because
+// MH most likely has an earlier form.
 const QueryDoubt = 2 * time.Second
 
 // Forms returns the names of a document's signed forms, in the order in which they were made. parts are the stored
@@ -95,7 +96,7 @@ func (h *Head) Forms(parts []storage.Part) []string {
 		}
 	}
 	if !h.Sent.IsZero() && h.Forwarded.IsZero() {
-		signed = append(signed, FormNormal) // no other form has been sent
+		signed = append(signed, FormNormal) // the only form that was sent
 	}
 	for _, name := range signed {
 		if !slices.Contains(names, name) {
@@ -106,7 +107,7 @@ func (h *Head) Forms(parts []storage.Part) []string {
 	return names
 }
 
-// SignedBytes returns the signed bytes of a document in the form that its record names. ErrLost as in SignedForm.
+// SignedBytes returns the signed bytes of a document in the form that its record names. Errors are those of SignedForm.
 func SignedBytes(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
 	jws, err := SignedForm(store, code, h)
 	if err != nil {
@@ -115,7 +116,8 @@ func SignedBytes(store *storage.Store, code storage.Code, h *Head) ([]byte, erro
 	return Payload(jws)
 }
 
-// SignedForm returns the JWS of a document in the form that its record names. ErrLost if the store has lost it.
+// SignedForm returns the JWS of a document in the form that its record names. The error is ErrLost if the store has
+// lost the form.
 func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
 	return Part(store, code, h.Form)
 }
@@ -153,7 +155,8 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 	return v.With("identificacion", v.Get("identificacion").Set(marks...)).Append(nil), nil
 }
 
-// Counters of an origin: counters 1 to 2,000 are the returned quantities of its lines; the counters below follow.
+// Counters of an origin. Counters 1 to 2,000 are the returned quantities of its lines. The constants are the numbers of
+// the other counters.
 const (
 	LineActive   = 1 << 24         // notes and returns in force: they block the origin's invalidation
 	LineCredited = LineActive + 1  // credited amounts, by kind, and then how many credit notes are in force
@@ -167,8 +170,9 @@ type Draw struct {
 }
 
 // Effect returns the changes of an origin's counters that a document's change of state makes. For a new document, from
-// is 0. A credit note and a return take their draws when they are signed, in contingency too, and give them back if MH
-// refuses them or they are invalidated. A debit note adds to the creditable amounts only while MH has accepted it.
+// is 0. A credit note and a return take their draws when they are signed, in contingency too, and give the draws back
+// if MH refuses the document or the document is invalidated. A debit note adds to the creditable amounts only while MH
+// has accepted it.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

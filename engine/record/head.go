@@ -22,7 +22,7 @@ type Head struct {
 	Ambiente      string              `json:"ambiente"` // "00" or "01"
 	Date          string              `json:"date"`     // fecEmi
 	Total         string              `json:"total"`
-	Form          string              `json:"form"` // the signed part that MH holds or is to receive
+	Form          string              `json:"form"` // the signed part that MH has, or is to receive
 	Serie         string              `json:"serie"`
 	EmisorID      int64               `json:"emisor_id"`
 	BranchID      int64               `json:"branch_id"`
@@ -35,7 +35,7 @@ type Head struct {
 	Response      *authority.Response `json:"response,omitempty"`
 	// Doubtful: the normal form may have reached MH. Query MH before sending the contingency form.
 	Doubtful bool `json:"doubtful,omitempty"`
-	// Why is the reason for deferring, for people. In JSON, Why is "cause" and Cause is "kind".
+	// Why is the reason why the document was deferred, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
 	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when the document
 	// was deferred. For MH, the contingency of a document that was deferred alone ends at Until.
@@ -50,8 +50,8 @@ type Head struct {
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
-	// Refused is when MH refused a document issued in contingency. Corrections are earlier refusals, each answered with
-	// a corrected form.
+	// Refused is when MH refused a document issued in contingency. Corrections are earlier refusals; the branch
+	// answered each of them with a corrected form.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
 	// Refusals is the number of refused events that listed the document. Known means that MH refused an event because
@@ -130,9 +130,10 @@ func (h *Head) FactsPart() string {
 }
 
 // CorrectableUntil returns until when a refused document may be corrected under its own code. within is the permitted
-// time after the refusal. CorrectableUntil returns zero if the document may not be corrected: MH refused it at once
-// (its customer has no document yet), MH holds its code or number already, or it was issued against an origin (another
-// document may have used the rest of the origin meanwhile). Such a sale is issued again as a new document.
+// time after the refusal. CorrectableUntil returns zero if the document may not be corrected. There are three such
+// cases: MH refused the document at once, and the customer has no document yet. MH already has the document's code or
+// number. The document was issued against an origin, and another document may have used the rest of the origin
+// meanwhile. Such a sale is issued again as a new document.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}
@@ -195,8 +196,8 @@ const EstadoPending = "PENDING"
 // Pending reports whether MH has not answered the event yet. It is false for nil.
 func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
 
-// PartInvalidation returns the name of the part that holds the JWS of an invalidation; event is the invalidation's
-// codigoGeneracion.
+// PartInvalidation returns the name of the part with the JWS of an invalidation. event is the codigoGeneracion of the
+// invalidation.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
 // Doubted returns a pending event with Doubtful set: a crash may have lost MH's answer. A pending event that is read
@@ -326,18 +327,18 @@ func (h *Head) Archived() bool {
 	return h.Delivery != nil && h.Delivery.Archive != nil && h.Delivery.Archive.Result == StepDone
 }
 
-// Earliest sets *at to t if t is the earlier time, or if *at is zero. A zero t changes nothing.
+// Earliest sets *at to t if t is before *at, or if *at is zero. A zero t changes nothing.
 func Earliest(at *time.Time, t time.Time) {
 	if !t.IsZero() && (at.IsZero() || t.Before(*at)) {
 		*at = t
 	}
 }
 
-// OweDelivery returns when the next delivery of a document is due, if the document moves from one state to another; nil
-// if nothing is to be delivered. When MH accepts a document for the first time, the head gets its deliveries: to the
-// receiver if the parameter mail is set and the document has an address, and to the archive if archive is set. A record
-// has only one place in a queue: a pending invalidation uses this place, and the delivery gets it back after the
-// invalidation.
+// OweDelivery returns when the next delivery of a document is due after the document has moved from one state to
+// another. It returns nil if nothing is to be delivered. When MH accepts a document for the first time, the head gets
+// its deliveries: to the receiver if the parameter mail is set and the document has an address, and to the archive if
+// archive is set. A record is in one queue at most. While an invalidation is pending, the record is in the queue of
+// invalidations; after the invalidation, it is in the queue of deliveries again.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

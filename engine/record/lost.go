@@ -14,11 +14,12 @@ import (
 	"dtegate/storage"
 )
 
-// Whenever is the latest time that a queue can hold. Reading a queue up to Whenever returns all of its records.
+// Whenever is the latest time that a record in a queue can have. Reading a queue up to Whenever returns all of its
+// records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
-// PutOff reports whether a record must wait. A record for MH waits less than two hours. A later time was set by a clock
-// that was ahead: such a record is due.
+// PutOff reports whether a record must wait. A record for MH waits less than two hours. If a record's time is later, a
+// clock that was ahead set the time: PutOff returns false, and the record is due.
 func PutOff(entry storage.Entry, now time.Time) bool {
 	return entry.Due.At.After(now) && entry.Due.At.Before(now.Add(2*time.Hour))
 }
@@ -33,9 +34,9 @@ func Due(store *storage.Store, queue string, now time.Time, limit int) ([]storag
 const MaxCounted = 100_000
 
 // ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can
-// be read. Causes are a repair or a rebuild that a person accepted with losses, or a record of another version that
-// this version cannot read. A store that returns other bytes than it was given is corrupt (storage.ErrCorrupt): it
-// accepts no change.
+// be read. The cause is a repair or a rebuild that a person accepted with losses, or a record of another program
+// version that this version cannot read. If a store returns other bytes than were written, the error is not ErrLost but
+// storage.ErrCorrupt, and the store accepts no change.
 var ErrLost = errors.New("the store has lost a piece of the record")
 
 // Part returns a part of a record that the store has. The error is ErrLost if the store has lost the part.
@@ -82,7 +83,7 @@ func NewLostRecords(store *storage.Store, log *slog.Logger) *LostRecords {
 	return &LostRecords{store: store, log: log, why: make(map[storage.Code]string)}
 }
 
-// SetAside moves a record from its queue to QueueLost, unless the record has changed since it was read. why is an
+// SetAside moves a record from its queue to QueueLost, unless the record has changed since it was read. why wraps
 // ErrLost. Errors: the store's.
 func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why error) error {
 	stored, err := l.store.Get(entry.Code)
@@ -102,7 +103,7 @@ func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why err
 	return nil
 }
 
-// Skip sets a record aside if err is an ErrLost, and returns any other error unchanged.
+// Skip sets a record aside if err wraps ErrLost, and returns any other error unchanged.
 func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) error {
 	if errors.Is(err, ErrLost) {
 		return l.SetAside(ctx, entry, err)
@@ -148,7 +149,7 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 		case err != nil:
 			return err
 		default:
-			continue // the document's signed form is intact: other pieces are seldom needed
+			continue // the signed form is intact; the other pieces are seldom needed
 		}
 		rest = append(rest, lost)
 	}

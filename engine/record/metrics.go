@@ -39,8 +39,8 @@ func SendAll(ch chan<- prometheus.Metric, list ...prometheus.Collector) {
 	}
 }
 
-// NewCounters returns a counter with a label. The counters of the given values begin at 0: in a series that began at 1,
-// Prometheus' increase would miss the first event.
+// NewCounters returns a counter with a label. For each of the label's given values, the counter begins at 0. If it
+// began at 1, the function increase of Prometheus would miss the first event.
 func NewCounters(name, help, label string, values ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, v := range values {

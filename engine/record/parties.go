@@ -15,7 +15,8 @@ type Issuer struct {
 	ID       int64
 	Slug     string // first element of the archive's paths
 	Ambiente string // CAT-001: "00" test, "01" production
-	// Facts are emisor.* under the schema's names, without codEstable and codPuntoVenta: Point has these.
+	// Facts are the members of emisor, under the schema's names, without codEstable and codPuntoVenta, which come from
+	// a Point.
 	Facts dte.Value
 }
 
@@ -51,8 +52,8 @@ const (
 	PermissionMail = "REENVIO"  // mails a document to an address that is not on it
 )
 
-// Issues reports whether the caller may issue a type of document. It is false for a return, which needs the permission
-// of its origin.
+// Issues reports whether the caller may issue a type of document. It is false for a return, because issuing a return
+// needs the permission of its origin.
 func (c *Caller) Issues(document string) bool {
 	p := TypeOf(document).Permission
 	return p != "" && slices.Contains(c.Permissions, p)
@@ -94,7 +95,7 @@ func Emisor(i Issuer, p Point) dte.Value {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
-	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is identified like a person: by a document's type and number
+	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is identified by a document's type and number
 		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento",
 			Value: nit})
 	}
@@ -155,7 +156,7 @@ var (
 	compacted = strings.NewReplacer("-", "", " ", "")
 )
 
-// Fold returns a name in small letters without accents, its words one space apart.
+// Fold returns a name in small letters and without accents, with one space between words.
 func Fold(name string) string {
 	return folded.Replace(strings.ToLower(strings.Join(strings.Fields(name), " ")))
 }

@@ -12,12 +12,12 @@ import (
 
 // States of a document. Numbers are stored: a number is never changed and never used again.
 const (
-	// numbered, signed and durable, without an outcome yet. A running request or the recovery settles it.
+	// numbered, signed and durable, without an outcome yet. A running request or the recovery settles the document.
 	Signed      storage.State = 1
 	Accepted    storage.State = 2 // MH gave its seal
-	Rejected    storage.State = 3 // MH refused it; its number stays spent (SPEC section 3)
+	Rejected    storage.State = 3 // MH refused the document; its number stays spent (SPEC section 3)
 	Deferred    storage.State = 4 // made in contingency form; MH does not have it yet
-	Invalidated storage.State = 5 // MH accepted its invalidation
+	Invalidated storage.State = 5 // MH accepted the document's invalidation
 	Reported    storage.State = 6 // listed in a contingency event that MH sealed; MH has not decided the document yet
 )
 
@@ -34,7 +34,7 @@ const (
 	LotOpen storage.State = 48 // to be sent, or at MH
 	LotDone storage.State = 49
 
-	// a bundle that passed every check; its bytes are kept for ever, because documents name it
+	// a bundle that passed every check; the store keeps its bytes for ever, because documents name the bundle
 	RuleAdmitted storage.State = 64
 	RuleStepBack storage.State = 65 // ends bundles and puts an earlier one back in force
 
@@ -64,7 +64,7 @@ const (
 	QueueLot         = "lot"         // lots until each of their documents has its result
 	QueueRules       = "rules"       // every record of rules, for ever
 	QueueAudit       = "audit"       // every act, for ever, the newest first
-	// records whose next step needs a piece that is lost, or that have no place in an event: see LostRecords
+	// records whose next step needs a lost piece, and records that no event can list: see LostRecords
 	QueueLost = "lost"
 )
 
@@ -82,9 +82,10 @@ func to(states ...storage.State) []storage.State { return states }
 
 // table lists every state of every record. Move enforces it.
 //
-// A state may follow itself when only the head or the queue changes. Signed: a restored branch puts the document off.
-// Accepted: an invalidation begins or is refused, or a delivery changes. Rejected: the time to correct is over.
-// Deferred, Reported and Rejected become Accepted if MH turns out to hold a form of the document.
+// A state may follow itself: then only the head or the queue changes. In state Signed, a restored branch puts the
+// document off. In state Accepted, an invalidation begins or is refused, or a delivery changes. In state Rejected, the
+// time to correct the document ends. Deferred, Reported and Rejected become Accepted if MH turns out to have a form of
+// the document.
 var table = []row{
 	{Signed, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
 	{Accepted, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),

@@ -25,8 +25,8 @@ func Day(date string) uint32 {
 }
 
 // Days returns the days to which a document belongs, in El Salvador: the days of its date, corrections and
-// invalidation. Clocks jump, therefore a higher id may have an earlier date: find the documents of a day with the
-// store's index of days, never by id.
+// invalidation. Clocks jump, therefore a document with a higher id may have an earlier date. Find the documents of a
+// day with the store's index of days, never by id.
 func (h *Head) Days() []uint32 {
 	days := []uint32{Day(h.Date)}
 	add := func(at time.Time) {
@@ -55,7 +55,7 @@ type Stored struct {
 	Head *Head
 }
 
-// Read returns a document of the store. ErrLost if its head cannot be read; otherwise the store's errors.
+// Read returns a document of the store. Errors: ErrLost if the document's head cannot be read, or the store's.
 func Read(store *storage.Store, code storage.Code) (storage.Entry, *Head, error) {
 	entry, err := store.Get(code)
 	if err != nil {
@@ -101,7 +101,7 @@ func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn
 	}
 	for date := from; date <= to; date = first.Format(time.DateOnly) {
 		for d, err := range OfDay(ctx, store, Day(date), 0) {
-			if err == nil && d.Head.Date == date { // otherwise the day belongs to a correction or an invalidation
+			if err == nil && d.Head.Date == date { // otherwise it was corrected or invalidated on that day
 				err = fn(d.Entry, d.Head)
 			}
 			if errors.Is(err, ErrEnough) {
