@@ -1,6 +1,6 @@
 // Package recordmac marks the records of rules and of people's acts that this box itself wrote. Whoever can write a
 // backup can write such records, but not the mark, because the mark's key is never in the store. Therefore the mark
-// separates the records of this box from records that came with a backup or a second copy.
+// shows which records this box wrote, and which came with a backup or a second copy.
 package recordmac
 
 import (
@@ -53,8 +53,8 @@ func (k *Key) ID() string {
 // Place is the position of a record. A mark for one place is not valid in another place.
 type Place struct {
 	Series string
-	Number uint64   // in its series
-	Code   [16]byte // the record's own
+	Number uint64   // of the record in its series
+	Code   [16]byte // of the record
 	State  uint8
 }
 
@@ -111,7 +111,7 @@ func cut(head []byte) (body []byte, mark string) {
 	return append(bytes.Clone(head[:len(head)-length]), '}'), mark
 }
 
-// sum returns the HMAC over the place and every byte of the head, each part with its length.
+// sum returns the HMAC over the place and the head without its mark. Each part is preceded by its length.
 func (k *Key) sum(body []byte, at Place) []byte {
 	mac := hmac.New(sha256.New, k.secret)
 	for _, b := range [][]byte{[]byte("dtegate record"), []byte(at.Series), binary.BigEndian.AppendUint64(nil,
