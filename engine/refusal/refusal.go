@@ -1,5 +1,5 @@
-// Package refusal has the branch's only typed error: its code and message are the answer to a till or an operator. A
-// table of the gateway maps each code to an HTTP status.
+// Package refusal has the branch's only typed error: the error's code and message are the answer to a till or an
+// operator. A table of the gateway maps each code to an HTTP status.
 package refusal
 
 import (
@@ -85,7 +85,7 @@ func Unavailable(err error, message string) *Error {
 	return &Error{Code: CodeUnavailable, Message: message, RetryAfter: 2 * time.Second, Err: err}
 }
 
-// Internal returns the error for a fault of the appliance; nil for nil, and an *Error unchanged.
+// Internal returns the error for a fault of the appliance. It returns nil and an *Error unchanged.
 func Internal(err error) error {
 	var refused *Error
 	if err == nil || errors.As(err, &refused) {
