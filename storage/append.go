@@ -258,7 +258,8 @@ type turns struct {
 	last map[string]*turn // by series: the last record that has a number and is not stored yet
 }
 
-// turn is the place of one record in the line of its series.
+// turn is the place of one record in its series' line: the records that have a number and are not stored yet, in the
+// order of their numbers.
 type turn struct {
 	series   string
 	sequence uint32 // the series' id
@@ -323,7 +324,7 @@ type pending struct {
 	records map[Code][]chan struct{}
 }
 
-// begin announces a change, before it is applied; call settle when the change is durable. ok is false while another
+// begin registers a change before it is applied. Call settle when the change is durable. ok is false while another
 // change of the record is under way; an origin may have any number of changes under way.
 func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
 	done := make(chan struct{})
@@ -356,8 +357,8 @@ func (p *pending) remove(code Code, done chan struct{}) {
 	p.records[code] = left
 }
 
-// wait returns when the record's changes that were under way are durable. Call it after a read: then the data that was
-// read is durable.
+// wait returns when the record's changes that were under way are durable. Call wait after a read: when wait returns,
+// the data that was read is durable.
 func (p *pending) wait(code Code) {
 	for {
 		p.mu.Lock()
@@ -394,8 +395,8 @@ func (i *ids) drop(id uint64) {
 	delete(i.busy, id)
 }
 
-// floor returns the lowest id that is in use, or the next id: every record below it is durable, or will never be
-// stored.
+// floor returns the lowest id in use or, if none is in use, the next id. Every record with a lower id is durable, or
+// will never be stored.
 func (i *ids) floor() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()

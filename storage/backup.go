@@ -46,10 +46,11 @@ type Progress func(done, total int64)
 
 // Backup copies the store's present state into a new folder, best on another medium, while issuing continues. The copy
 // is written under a temporary name, synced, checked as by Fsck, and renamed to dir last: therefore an existing dir is
-// a complete backup. Its medium needs as much free space as the store takes, the store's own disk almost none.
+// a complete backup. The medium of dir needs as much free space as the store takes; the store's own disk needs almost
+// none.
 //
-// ErrExists if dir exists; ErrCorrupt, and no backup, if rows of the copy contradict each other. A crash leaves dir +
-// ".new", which the next Backup to dir removes.
+// ErrExists if dir exists. If rows of the copy contradict each other, Backup returns ErrCorrupt and makes no backup. A
+// crash leaves dir + ".new", which the next Backup to dir removes.
 func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Backup, error) {
 	if !s.backing.TryLock() {
 		return nil, errors.New("backing up: another backup is under way")
@@ -194,7 +195,7 @@ func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *met
 }
 
 // CheckBackup reads a whole backup: every digest, and then every row. It uses only FS and Logger of o. ErrNoStore if
-// there is no backup, ErrCorrupt.
+// there is no backup, ErrCorrupt if it is damaged.
 func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (_ *Backup, err error) {
 	o.Dir = dir
 	o.setDefaults()

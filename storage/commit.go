@@ -47,7 +47,7 @@ func set(b *pebble.Batch, key, value []byte) {
 	}
 }
 
-// get returns a copy of a row. ErrNotFound.
+// get returns a copy of a row. ErrNotFound if the row does not exist.
 func get(r pebble.Reader, key []byte) ([]byte, error) {
 	value, closer, err := r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -186,8 +186,8 @@ func (y *syncer) run() {
 	}
 }
 
-// ready returns the next round. It returns nil if the round is empty. If the last sync (since is its time) is too
-// recent, it sets the timer rested and returns nil.
+// ready returns the next round, or nil if the round is empty. since is the time of the last sync. If the last sync is
+// too recent, ready sets the timer rested and returns nil.
 func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -203,7 +203,8 @@ func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	return r
 }
 
-// sync ends a round. Like commit, it returns no error.
+// sync syncs the batches of a round to the disk, and ends the round. It returns no error, for the same reason as
+// commit.
 func (y *syncer) sync(r *round) {
 	s := y.store
 	start := s.o.Now()

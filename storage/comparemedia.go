@@ -21,8 +21,8 @@ type Head struct {
 	// Slack is how many numbers may have been given after the last number that the medium knows.
 	Slack uint64
 
-	// links returns the hashes of this medium's links at the positions of another medium's ends, as far as they can be
-	// read.
+	// links returns, by series, the hash of this medium's journal link at the position in ends. The ends are those of
+	// another medium. A series whose link cannot be read may be missing in the result.
 	links func(ends map[string]Reach) (map[string][32]byte, error)
 }
 
@@ -34,7 +34,7 @@ type Reach struct {
 	Hash     [32]byte // of that link
 }
 
-// bySequence returns the names of the series, by their sequences.
+// bySequence returns the names of the series, in the order of their sequence ids.
 func (h *Head) bySequence() []string {
 	return slices.SortedFunc(maps.Keys(h.Series), func(a, b string) int {
 		return cmp.Compare(h.Series[a].Sequence, h.Series[b].Sequence)
@@ -166,8 +166,8 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 
 // Witness is a medium of the box, or a place outside of it, that knows more of this store's history than the store, for
 // example after store and mark were put back to an earlier state. The store keeps a Witness across restarts until
-// Settle deletes it. A Witness of the box stops numbering. A Witness outside of the box does not: the store's owner
-// must not number documents in its series. See Assemble and Settle.
+// Settle deletes it. A Witness of the box stops numbering. A Witness outside of the box does not: the program that uses
+// the store must not number documents in the series that such a Witness names. See Assemble and Settle.
 type Witness struct {
 	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
 	Path     string `json:"path"`   // for a Witness outside of the box: MH's words, or the archive's key
@@ -235,7 +235,7 @@ func (s *Store) Held() ([]Witness, error) {
 
 func inBox(w Witness) bool { return !w.Outside }
 
-// Hold adds witnesses outside of the box, durably: each names one series.
+// Hold adds witnesses outside of the box, durably. Each of them must name one series.
 func (s *Store) Hold(list []Witness) error {
 	return s.do("holding series", func() error {
 		if err := s.sound(); err != nil {
@@ -259,7 +259,7 @@ func (s *Store) Hold(list []Witness) error {
 	})
 }
 
-// hold stores a Witness of the box. It stops numbering, also after a restart, even if the medium is removed.
+// hold stores a Witness of the box. From then on the store gives no numbers, even after a restart without the medium.
 func (s *Store) hold(w Witness) {
 	same := func(old Witness) bool { return old.Medium == w.Medium }
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
@@ -270,21 +270,22 @@ func (s *Store) hold(w Witness) {
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }
 
-// release deletes the witnesses outside of the box that know a series up to the given number or a lower one.
+// release deletes the witnesses outside of the box that name the series and know no number above the given number.
 func (s *Store) release(series string, number uint64) error {
 	return s.replaceWitnesses(func(w Witness) bool {
 		return w.Outside && w.Series[0].Series == series && w.Series[0].There <= number
 	}, nil)
 }
 
-// replaceWitnesses replaces the witnesses that drop selects with w, durably; w may be nil.
+// replaceWitnesses deletes the witnesses for which drop returns true, and adds w (nil: adds none), durably.
 func (s *Store) replaceWitnesses(drop func(Witness) bool, w *Witness) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	return setWitnesses(s.db, s.db, drop, w, pebble.Sync)
 }
 
-// setWitnesses is the one writer of the row of witnesses.
+// setWitnesses is the only function that writes the row of witnesses. It deletes and adds witnesses like
+// replaceWitnesses.
 func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w *Witness,
 	sync *pebble.WriteOptions) error {
 	list, err := readJSON[[]Witness](r, keyBehind)
@@ -304,7 +305,7 @@ func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w 
 	return setJSON(to, keyBehind, list, sync)
 }
 
-// leads returns a Witness if a medium knows more than the store, or another history; nil otherwise.
+// leads returns a Witness if a medium (there) knows more than the store (here) or has another history; otherwise nil.
 func leads(medium, path string, here, there *Head) (*Witness, error) {
 	relation, list, err := Relate(here, there)
 	if err != nil || relation != Behind && relation != Diverged {
@@ -314,8 +315,8 @@ func leads(medium, path string, here, there *Head) (*Witness, error) {
 }
 
 // lookAtCopy reads the end of a second copy and compares it with a store. end is nil when there is no copy, or when its
-// end cannot be read; w is nil when the store has everything that the copy has. errForeign if it is another store's
-// copy.
+// end cannot be read; w is nil when the store has everything that the copy has. errForeign if the copy is another
+// store's.
 func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logEnd, w *Witness, err error) {
 	if end, err = readEnd(o.FS, dir); err != nil || end == nil {
 		return nil, nil, err
@@ -341,8 +342,8 @@ func (e *logEnd) head(o *Options, dir string) *Head {
 	return h
 }
 
-// links finds the copy's hashes at the positions where the series of another medium end. It reads the segments
-// backwards, down to these positions.
+// links finds the hashes of the copy's links at the positions where the series of another medium end. It reads the
+// segments backwards, down to these positions.
 func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[string][32]byte, error) {
 	names, found := make(map[uint32]string), make(map[string][32]byte)
 	for name, end := range ends {

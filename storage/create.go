@@ -130,7 +130,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	return p
 }
 
-// damaged remembers and logs the first damage. Later reads report the same damage again.
+// damaged remembers and logs the first damage only, because later reads report the same damage again.
 func (o *Options) damaged(d *damage, message string) {
 	if d.first.CompareAndSwap(nil, &message) {
 		o.Logger.Error("store is damaged", "error", message)
@@ -187,7 +187,7 @@ func Create(o Options) (err error) {
 	return renameSynced(o.FS, aside, o.Dir)
 }
 
-// fill opens the new store twice: the log of the very first Open still has the old format.
+// fill opens the new store twice, because the log of the very first Open still has the old format.
 func fill(o *Options, dir string, store [16]byte) error {
 	po := o.pebbleOptions(&damage{})
 	po.ErrorIfNotExists, po.ErrorIfExists = false, true
@@ -209,8 +209,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the parent folder of path, durably. If a sync fails, it removes the new folder: the next attempt
-// would find the folder and not sync it again, although its name may not be on the medium.
+// makeParents makes the parent folder of path, durably. If a sync fails, it removes the new folder. Otherwise the next
+// attempt would find the folder and not sync it again, although the folder's name may not be on the medium.
 func makeParents(fs vfs.FS, path string) error {
 	dir := fs.PathDir(path)
 	above := fs.PathDir(dir)

@@ -15,10 +15,10 @@ import (
 )
 
 // A damaged store is read file by file, without Pebble's manifest, which may itself be damaged. A deleted or
-// overwritten row may reappear: the journal's digests decide which rows count.
+// overwritten row may reappear; therefore the journal's digests decide which rows count.
 
-// rowSource delivers the rows of a store, perhaps repeatedly and in any order; only a series' journal comes in its
-// order. It reports unreadable pieces, and continues.
+// rowSource delivers the rows of a store. A row may come repeatedly, and rows come in any order; only the links of a
+// series' journal come in their order. A rowSource reports unreadable pieces, and continues.
 type rowSource struct {
 	name string
 	own  bool // a source of the store itself, not of another medium
@@ -27,7 +27,7 @@ type rowSource struct {
 
 // folder is a Pebble store as a source of rows.
 type folder struct {
-	sources []rowSource // Pebble's view, if it opens; the tables; the log; newest file first
+	sources []rowSource // Pebble's view, if Pebble opens the store; the tables; the log; newest file first
 	whole   bool        // Pebble shows all changes, and the end of every series
 	blind   bool        // Pebble does not show all rows
 	meta    bool        // Pebble shows all meta rows
@@ -174,7 +174,7 @@ func (o *Options) logRows(ctx context.Context, path string, row func(key, value 
 	}
 	var record []byte
 	begun, damaged := false, false
-	strange, over := false, false // seen since the last chunk: bytes of no chunk; the end mark, or an earlier log
+	strange, over := false, false // since the last chunk: bytes of no chunk; the end mark, or an earlier log
 	for at := 0; at+logHeader <= len(text); {
 		end := min((at/logBlock+1)*logBlock, len(text))
 		if end-at < logHeader {

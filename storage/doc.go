@@ -10,7 +10,7 @@
 //	Dir        a Pebble store. Losing it is losing the documents.
 //	MarkPath   the last number of each series, in a file of its own, best on a second medium. Losing it loses the
 //	           proof that Dir is complete; the store then refuses to open. NewMark makes another.
-//	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store of it.
+//	SecondCopy every change once more, on a second medium, in a log of segments. Assemble makes a store from it.
 //	Dir.new    an attempt at Create or Assemble that did not finish. Worth nothing; the next attempt removes it.
 //
 // rowkeys.go describes the rows, and locks.go the order of the locks.
@@ -43,7 +43,7 @@
 //	its second copy   SecondCopy, CopyAfter
 //
 // A lost number is never used again. A store that was rebuilt from other media gives no number until a person has
-// accepted the loss. Nor does a store while another medium knows more than the store:
+// accepted the loss. A store also gives no number while another medium knows more than the store:
 //
 //	what stops it     Restored, Behind, Held, Hold
 //	how it goes on    Owed, Settle, SkipTo

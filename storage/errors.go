@@ -25,7 +25,7 @@ var (
 	ErrPartExists = errors.New("part exists")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrExists: Create found a file or folder at the path of the store or of its mark.
+	// ErrExists: there is already a file or folder where Create would make the store or its mark, or Backup its folder.
 	ErrExists = errors.New("something is there already")
 	// ErrNoStore: Open found no store. Open never makes a store: a mistyped path would restart numbering at 1.
 	ErrNoStore = errors.New("no store")
@@ -134,14 +134,14 @@ func Explain(err error) error {
 	return explained(err, readErrors)
 }
 
-// wrap begins an error with the name of the call. Callers defer it.
+// wrap puts a text, usually the name of the call, before an error. Callers defer wrap.
 func wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
 	}
 }
 
-// closing closes c and adds its error to err. Callers defer it.
+// closing closes c and adds the error of Close to err. Callers defer closing.
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
 
 // oneLine joins the lines of an error and omits repeated and meaningless lines.

@@ -142,7 +142,7 @@ type seriesCheck struct {
 	last  Reach // the series' row as the journal's links up to here give it
 	blind bool  // the next part of the journal cannot be read
 
-	nameless bool // the series' row cannot be read either
+	nameless bool // the series' row, which has its name, cannot be read
 }
 
 // fsck reads every table once, from its first row to its last. It sums up what the tables say of each record: see
@@ -390,7 +390,7 @@ func (c *checker) journalEnd() {
 	}
 }
 
-// counterRow counts a counter row: exactly one change in the journals must have set it to its revision.
+// counterRow counts a counter row: exactly one change in the journals must have set the counter to the row's revision.
 func (c *checker) counterRow(key, value []byte) error {
 	if len(key) != 21 || len(value) != counterSize {
 		c.problem(key, "is unreadable")

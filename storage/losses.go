@@ -47,7 +47,7 @@ func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 func beRestored(db *pebble.DB, id []byte, row Restoration, former ...[16]byte) error {
 	b := db.NewBatch()
 	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
-		b.Delete(keyRead, nil), // the reading may be of another medium
+		b.Delete(keyRead, nil), // the last ReadDaily may have read another medium
 		setJSON(b, keyRestored, row, nil), setWitnesses(b, db, inBox, nil, nil), b.Commit(pebble.Sync))
 }
 
@@ -73,8 +73,8 @@ type Next struct {
 	changes bool
 }
 
-// Loss is the loss in one series that a person accepts. Without numbers: nothing is lost, or only changes of its
-// documents.
+// Loss is the loss in one series that a person accepts. If Numbers is empty, nothing is lost, or only changes of the
+// series' documents.
 type Loss struct {
 	Series  string
 	Numbers []Span
@@ -273,8 +273,9 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 }
 
 // Settle moves every series past the highest number that any medium knows; then the store gives numbers again. The
-// losses must name every lost number. If nothing bounds the last number of a series, its loss ends with the number that
-// a person names, or has no numbers. A loss also moves a series that no medium knows.
+// losses must name every lost number. If nothing bounds the last number of a series, a person must name it in the
+// series' loss; if no number was lost, the loss has no numbers. Settle also moves a series that only a loss names, and
+// no medium.
 //
 // If another medium has another history, the store gets a new identity, and its second copy is set aside and begun
 // again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses that are
@@ -294,7 +295,8 @@ func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, re
 	})
 }
 
-// Accept records in o the losses that a person accepts. It returns the other losses in ParseLoss's form.
+// Accept records in o the losses that a person accepts. It returns the losses of o that are not accepted, in
+// ParseLoss's form.
 func (o *Owed) Accept(losses []Loss) (rest []string) {
 	by := make(map[string]Loss)
 	for _, l := range losses {

@@ -16,8 +16,8 @@ import (
 // It is written in the background and never has a higher number than the store. Number n is acknowledged once the mark
 // is at n-1 or more.
 //
-// The mark also contains the names of the series. Therefore it means the same series to every store of the family, for
-// example to two stores restored one after the other from the same backup.
+// The mark also contains the names of the series. Therefore its numbers belong to the same series in every store of the
+// family, for example to two stores restored one after the other from the same backup.
 type mark struct {
 	o       *Options
 	metrics *metrics
@@ -31,12 +31,12 @@ type mark struct {
 	mu    sync.Mutex
 	wrote sync.Cond
 	known map[string]Reach // sequences, and numbers durable in the store
-	said  map[string]Reach // the same, durable in the file
+	said  map[string]Reach // like known, but durable in the file
 	busy  bool             // the writer is writing
 	stop  bool
 }
 
-// openMark compares the file with the store's numbers, updates it and starts its writer.
+// openMark compares the file with the store's numbers, updates the file and starts the mark's writer.
 //
 // The mark may have higher numbers than the store, and keeps them until the store reaches them. A restored store whose
 // mark is lost gets a new mark.
@@ -81,7 +81,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error)
 	return k, nil
 }
 
-// raise raises the number of a series, and returns whether it was lower.
+// raise raises the number of a series, and returns whether the former number was lower.
 func (m *mark) raise(p place) bool {
 	if m.known[p.Name].Last >= p.Last {
 		return false
@@ -144,7 +144,8 @@ func (m *mark) run() {
 			m.mu.Unlock()
 			start := m.o.Now()
 			if err := m.file.write(now); err != nil {
-				// Without the mark nothing may be acknowledged, and the records in flight are durable already.
+				// Without the mark no record may be acknowledged. The records under way cannot be refused either: they
+				// are durable already.
 				m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 				return
 			}
@@ -219,7 +220,8 @@ func (m *mark) durable() *Head {
 	return markHead(m.store, maps.Clone(m.said))
 }
 
-// prove returns the file's numbers, which are at least those that were written to it.
+// prove reads the file and returns its numbers. It returns an error if a number is lower than the number that was
+// written.
 func (m *mark) prove() (said *Head, err error) {
 	least := m.durable()
 	for range proofTries {

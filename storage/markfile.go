@@ -13,8 +13,8 @@ import (
 )
 
 // markFile is the mark on the disk: two slots of equal size, written in turn; after a torn write the other slot is
-// intact. The file never changes its length, which makes a sync cheap: no metadata. The slot with the higher generation
-// counts:
+// intact. The file's length never changes; therefore a sync writes no metadata and is cheap. The slot with the higher
+// generation counts:
 //
 //	"DTEMARK1" · generation u64 · store [16] · count u32 · count × (sequence u32, number u64, length u8, name) ·
 //	CRC-32C of all before it u32
@@ -42,8 +42,8 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// markHead returns the content of a mark: the sequence and last number of each series. One more number may have been
-// given: number n is acknowledged once the mark is at n-1.
+// markHead returns the content of a mark: the sequence and last number of each series. One number above the mark may
+// have been given, because number n is acknowledged once the mark is at n-1.
 func markHead(store [16]byte, series map[string]Reach) *Head {
 	return &Head{Store: store, Series: series, Numbers: true, Slack: 1}
 }

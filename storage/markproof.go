@@ -36,7 +36,7 @@ type MarkProof struct {
 
 // MarkAim is the task of NewMark.
 type MarkAim struct {
-	From     string // where the mark's file is; "": where the store last used it
+	From     string // where the mark's file is; "": where the store last used its mark
 	Second   string // the second copy's folder; "": there is none
 	Dry      bool   // change nothing
 	Possible Possible
@@ -141,7 +141,7 @@ func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	if err != nil {
 		return err
 	}
-	// If the medium accepts no more writes, the file stays: the store knows that it is old.
+	// If the medium accepts no more writes, the file stays: the store knows that this file is old.
 	if err = renameSynced(o.FS, from.Path, from.Path+".moved"); err != nil {
 		o.Logger.Warn("the old mark stays where it was; the store no longer accepts it", "path", from.Path,
 			"error", err)
@@ -228,7 +228,8 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	return nil
 }
 
-// more adds a medium that knows more than the store to the doubts, and its higher numbers to row; w may be nil.
+// more adds to the doubts that a medium (w) knows more than the store, and adds the medium's higher numbers to row. If
+// w is nil, more does nothing.
 func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) {
 	if w == nil {
 		return
@@ -248,7 +249,7 @@ func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	return latest, err
 }
 
-// setMarkAside renames the file at the mark's path, durably.
+// setMarkAside renames the file at the mark's path, durably, and returns the new path; "" if the kind is MarkMissing.
 func setMarkAside(o *Options, kind string) (string, error) {
 	if kind == MarkMissing {
 		return "", nil
@@ -278,7 +279,8 @@ func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1
 // row returns the markRow for the mark's present state.
 func (m *mark) row() markRow { return markRow{m.file.generation.Load(), m.o.MarkPath} }
 
-// noteMark writes the row, unsynced: if a crash loses it, the older row is still right, only less precise.
+// noteMark writes the markRow without a sync: if a crash loses the new row, the older row is still right, only less
+// precise.
 func (s *Store) noteMark() {
 	if s.damage.err() == nil {
 		s.o.dieOn(setJSON(s.db, keyMark, s.mark.row(), pebble.NoSync), "noting the mark")
@@ -289,7 +291,7 @@ func (s *Store) noteMark() {
 const (
 	MarkSound      = "sound"      // this store's, and the store has all numbers of the mark
 	MarkMissing    = "missing"    // there is no file
-	MarkUnreadable = "unreadable" // neither slot is complete, or the medium cannot read it
+	MarkUnreadable = "unreadable" // neither slot is complete, or the medium does not return the file
 	MarkForeign    = "foreign"    // another store's
 	MarkOld        = "old"        // this store's, but old: the store knows a newer mark
 	MarkLater      = "later"      // the mark of a store that was restored from this store: this store is older

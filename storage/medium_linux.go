@@ -23,7 +23,8 @@ func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// forget drops a file's clean pages. It is advice: if the kernel ignores it, the file is read from the cache.
+// forget asks the kernel to drop a file's clean pages. If the kernel does not drop them, the file is read from the
+// cache.
 func forget(f vfs.File) {
 	if fd := f.Fd(); fd != vfs.InvalidFd {
 		_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, fd, 0, 0, fadviseDontNeed, 0, 0)

@@ -106,7 +106,8 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.Unix())
 }
 
-// lost counts the numbers without a record. Their table has a row for each Settle and series: most stores have no row.
+// lost counts the numbers without a record. It reads a whole table, but the table has only one row for each Settle and
+// series, and is empty in most stores.
 func (s *Store) lost() (n uint64, err error) {
 	holes, err := readHoles(s.db)
 	if err != nil {

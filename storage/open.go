@@ -48,7 +48,7 @@ type Store struct {
 }
 
 // OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process
-// may have it open. ErrNoStore, ErrInUse, ErrCorrupt.
+// may have the store open. Errors: ErrNoStore, ErrInUse, ErrCorrupt.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.readOnly = true
 	return Open(o)
@@ -62,7 +62,8 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 	return OpenReadOnly(o)
 }
 
-// Open opens a store that Create made. ErrNoStore, ErrForeign, ErrMark, ErrCorrupt.
+// Open opens a store that Create or Assemble made. Errors: ErrNoStore, ErrForeign, ErrInUse, ErrLayout, ErrMark,
+// ErrCorrupt.
 func Open(o Options) (_ *Store, err error) {
 	o.setDefaults()
 	defer wrap(&err, "opening store %s", o.Dir)
@@ -309,7 +310,7 @@ func (s *Store) Close() error {
 	return onlyIf(err != nil, fmt.Errorf("closing store: %w", err))
 }
 
-// enter makes Close wait until leave: Pebble panics when it is used after it is closed.
+// enter makes Close wait until leave is called, because Pebble panics when it is used after it is closed.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +323,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.users.Done() }
 
-// use calls fn between enter and leave, and begins an error with what, the name of the call.
+// use calls fn between enter and leave, and puts what, the name of the call, before an error.
 func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 	if err = s.enter(); err == nil {
 		v, err = fn()
@@ -334,7 +335,7 @@ func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// do is use for a call without a value.
+// do is like use, for a call that returns no value.
 func (s *Store) do(what string, fn func() error) error {
 	_, err := use(s, what, func() (any, error) { return nil, fn() })
 	return err
@@ -383,7 +384,7 @@ type CopyState struct {
 }
 
 // LookAtCopy compares the end of a second copy with a store that is open for reading, and changes nothing. ErrNoStore
-// if it is another store's copy; ErrCorrupt if its end cannot be read.
+// if the copy is another store's; ErrCorrupt if the copy's end cannot be read.
 func (s *Store) LookAtCopy(dir string) (c CopyState, err error) {
 	return use(s, "second copy", func() (CopyState, error) {
 		c.Scrub, _ = readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub

@@ -27,7 +27,7 @@ const (
 
 var sayingSeed = maphash.MakeSeed()
 
-// saying returns the hash of a statement about a record. Different statements are never the same bytes.
+// saying returns the hash of a statement about a record. Different statements are always hashed from different bytes.
 func saying(what byte, id uint64, rest ...[]byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sayingSeed)
@@ -51,14 +51,14 @@ func numbers(list ...uint64) []byte {
 	return b
 }
 
-// facts sums the statements of each record's rows about each other: one row adds a statement, its counterpart subtracts
-// it, and the sum is 0 if the rows agree. Memory grows by 16 bytes a record. Entries must come before the journal.
-// Record 0 stands for the numbers that were given up.
+// facts checks that the rows of each record agree. It has a sum for each record. A statement is made by two rows: the
+// first row adds it to the sum, the second row subtracts it. If the rows agree, the sum is 0. Memory grows by 16 bytes
+// a record. Entries must come before the journal. Record 0 stands for the numbers that were given up.
 type facts struct {
 	chunks  map[uint64]*[4096]fact // by id / 4096
 	partial map[uint64]bool        // records known to be incomplete: only their leads are added
 	bare    bool                   // omit the rows that lead to a record
-	looked  map[uint64]*detail     // nil: the first walk
+	looked  map[uint64]*detail     // the records of the second walk; nil: this is the first walk
 }
 
 type fact struct {

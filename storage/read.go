@@ -11,7 +11,7 @@ import (
 
 // The functions of this file return durable data: they read first, then wait until changes under way are durable.
 
-// Get returns a record. ErrNotFound, ErrClosed.
+// Get returns a record. Errors: ErrNotFound, ErrClosed.
 func (s *Store) Get(code Code) (Entry, error) {
 	return use(s, "reading record", func() (Entry, error) {
 		e, err := s.entry(code)
@@ -95,7 +95,8 @@ func (s *Store) parts(ids ...uint64) ([][]Part, error) {
 	return lists, err
 }
 
-// Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound.
+// Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound if
+// the key made no record.
 func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	code, err = use(s, "looking up key", func() (code Code, err error) {
 		row, err := get(s.db, idemKey(key))

@@ -21,8 +21,8 @@ type Sources struct {
 	// Knowledge of other sources about the second copy:
 	Last  map[string]uint64 // the last number of each series, as far as a source names it
 	Lacks string            // what the copy lacks, in words; empty: nothing known
-	// Part asks another place, for example the archive, for a part that no medium here has. The bytes are used only if
-	// they have the journal's digest; nil if the place has no such part.
+	// Part asks another place, for example the archive, for a part that no medium here has. It returns nil if the place
+	// has no such part. The bytes are used only if they have the journal's digest.
 	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
 	Possible Possible // for Assembled.Owed
 	// Dry makes the store under another name, to see the result, and removes it.
@@ -249,8 +249,8 @@ func (r *assembly) needed(ctx context.Context) error {
 		switch p.Where {
 		case describeKey(keyRestored): // no damage: Settle deletes the row
 		case markProblem:
-			// In the last 32 KiB of its log Pebble cannot distinguish damage from bytes that were never synced: the
-			// mark can.
+			// In the last 32 KiB of its log, Pebble cannot distinguish damage from bytes that were never synced. The
+			// mark shows which it is.
 			r.unsure = true
 		default:
 			damaged = true
@@ -502,8 +502,8 @@ func (a *assembly) checkMark() error {
 	return nil
 }
 
-// Incomplete lists the records with known codes that lack a part, a change or everything, after a repair or rebuild
-// whose losses a person accepted; at most MaxProblems. ErrClosed.
+// Incomplete lists the records that lack a part, a change or everything, after a repair or rebuild whose losses a
+// person accepted. It omits records whose code is not known, and returns at most MaxProblems. Error: ErrClosed.
 func (s *Store) Incomplete() ([]Affected, error) {
 	return use(s, "listing incomplete records", func() ([]Affected, error) { return lacking(s.db) })
 }

@@ -37,8 +37,9 @@ type mendedSeries struct {
 	partial []partialRecord
 }
 
-// mend returns the series whose end is missing, and the time (in Unix ns) until which nothing is missing: the time of
-// the last change before the first missing change, or of the latest change if no change is missing.
+// mend completes a store (see mender). It returns the series whose end is missing, and the time (in Unix ns) until
+// which nothing is missing: the time of the last change before the first missing change, or of the latest change if no
+// change is missing.
 func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {
@@ -130,7 +131,8 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach records that all numbers before the given number were spent; those without a link belong to the latest hole.
+// reach records that all numbers before the given number were spent; the numbers without a link belong to the latest
+// hole.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {
 		return

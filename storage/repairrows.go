@@ -258,8 +258,8 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name takes the names of series whose rows are lost from the mark: a mark with the same identity lists the series by
-// sequence.
+// name takes from the mark the names of the series whose rows are lost. Only a mark with the same identity has the same
+// sequence ids.
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
 		for name, row := range a.marked.Series {

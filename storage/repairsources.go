@@ -75,7 +75,7 @@ func (m *assembly) others(ctx context.Context) error {
 	return onlyIf(len(m.sources) == 0, cmp.Or(errors.Join(why...), ErrNoStore))
 }
 
-// backup opens a backup and compares every file with its digest. ErrNoStore if it is another store's, or no backup.
+// backup opens a backup and compares every file with its digest. ErrNoStore if dir is no backup, or another store's.
 func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	name := "backup " + dir
 	b, sums, err := readBackup(m.o.FS, dir)
@@ -166,16 +166,16 @@ func newHistories() *histories {
 	return &histories{names: make(map[uint32]string), told: newCopyState(), furthest: make(map[uint32]uint64)}
 }
 
-// begin must be called before the rows of a medium.
+// begin must be called before the rows of a medium are added.
 func (h *histories) begin() {
 	h.reached = newCopyState()
 	h.gave, h.confirmed, h.diverged, h.taken = make(map[uint32][]uint64), make(map[uint32]uint64),
 		make(map[uint32]bool), 0
 }
 
-// end must be called after the rows. It returns the names of the series with another history on the medium. If there is
-// such a series, none of the medium's links counts unless another medium confirms it: the same ids may belong to other
-// records on this medium.
+// end must be called after the rows of a medium are added. It returns the names of the series with another history on
+// the medium. If there is such a series, a link of the medium counts only if another medium has the same link: on this
+// medium the same ids may belong to other records.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The key table. A key is its table's byte and then binary fields; integers are big-endian, so that they sort.
-// Records are keyed by their growing id, not by their random code: bulk data then arrives in key order and
-// compactions move it instead of rewriting it, which spares an appliance's flash.
+// The key table. A key is its table's byte and then binary fields; integers are big-endian, so that they sort. Records
+// are keyed by their growing id, not by their random code. Bulk data then arrives in key order, and compactions move
+// the data instead of rewriting it. This spares an appliance's flash.
 //
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · all others in JSON:
@@ -46,7 +46,8 @@ const (
 	tableEnd     byte = 13 // no table; the upper bound of the last table
 )
 
-// layout is the version of this table and of the rows: dted 1.0.0 wrote 1. A store of another layout is not opened.
+// layout is the version of the key table and of the rows. dted 1.0.0 wrote version 1. A store of another layout is not
+// opened.
 const layout uint32 = 2
 
 var (
@@ -160,7 +161,7 @@ func leadsTo(key, value []byte) (id uint64, ok bool) {
 // The journal holds the digest of the whole row.
 type entryRow struct {
 	Entry
-	Appended, Changed uint64 // positions in the journal of its first and its latest link
+	Appended, Changed uint64 // positions of the record's first and latest link in the journal
 	Parts             uint32 // how many
 	Idempotency       *Idempotency
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A
-// change is written to the copy once the store has it, and acknowledged once both have it: the copy never has more than
-// the store. This costs two syncs, shared by all waiting changes.
+// change is written to the copy once the store has it, and acknowledged once both have it. Therefore the copy never has
+// more than the store. This costs two syncs, shared by all waiting changes.
 //
 // A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, reports
 // this in log and metrics, and catches up when the medium works again.
@@ -59,7 +59,7 @@ type change struct {
 	feed  uint64
 	batch []byte
 	done  chan struct{} // nil: nobody waits
-	end   position      // where the change ends in the copy; zero: the copy lacks it; set before done
+	end   position      // where the change ends in the copy; zero: the copy lacks the change; set before done is closed
 }
 
 const (
@@ -185,7 +185,7 @@ func (c *second) settled() {
 	shut(c.seen)
 }
 
-// shut closes a channel once. The caller holds a lock.
+// shut closes a channel, unless it is closed already. The caller holds a lock.
 func shut(c chan struct{}) {
 	select {
 	case <-c:
@@ -259,7 +259,7 @@ func (c *second) openLog() (*copyLog, error) {
 	if _, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy); err != nil {
 		return nil, err
 	}
-	numbers, _ := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy) // if it cannot be listed, examine returns the error
+	numbers, _ := segmentNumbers(c.s.o.FS, c.s.o.SecondCopy) // if the listing fails, examine returns the error
 	least := slices.Max(append(numbers, 0))
 	end, err := c.examine(store)
 	if err != nil {
@@ -353,8 +353,8 @@ func (c *second) take() ([]*change, error) {
 	return list, nil
 }
 
-// write copies each change that is the next of its series and releases its caller. It puts the rest back into the
-// queue: their predecessors were committed earlier and will arrive.
+// write copies each change that is the next of its series, and releases the change's caller. It puts the other changes
+// back into the queue: the changes before them were committed earlier and will arrive.
 func (c *second) write(l *copyLog, list []*change) error {
 	slices.SortFunc(list, func(a, b *change) int {
 		return cmp.Or(cmp.Compare(a.at.Sequence, b.at.Sequence), cmp.Compare(a.at.Position, b.at.Position))

@@ -155,7 +155,8 @@ func (f *filler) copyRow(key []byte) error {
 	return onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
-// link adds a link and its rows; the entry, and the rows that lead to it, only with its latest link.
+// link adds a link and the rows that it wrote. The record's entry, and the rows that lead to the record, come only with
+// the record's latest link (but see whole).
 func (f *filler) link(key, value []byte) error {
 	l, err := decodeLink(value)
 	if err != nil {

@@ -116,8 +116,8 @@ func (b *scrubber) chain() (list []countedSegment, gone map[uint64]replaced, err
 
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
 
-// mend rewrites a segment from the store, at the end of the log: everything between the end of the previous segment and
-// the start of the next one. Afterwards the log ignores the old segment.
+// mend writes the rows of a bad segment again, from the store, at the end of the log: all rows between the end of the
+// previous segment and the start of the next segment. Afterwards the log ignores the old segment.
 func (b *scrubber) mend(n uint64) error {
 	c, o, l := b.c, &b.c.s.o, b.l
 	chain, gone, err := b.chain()
@@ -221,7 +221,8 @@ func (b *scrubber) write(fn func() error) error {
 	})
 }
 
-// inTurn calls fn while nobody else uses the log: the session and its scrubber take turns. errAway after stop.
+// inTurn calls fn while nobody else uses the log: the session and its scrubber take turns. errAway if stop is closed
+// first.
 func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
 	select {
 	case l.turn <- struct{}{}:

@@ -113,7 +113,7 @@ type segmentHead struct {
 // replaced is a bad segment whose rows were copied from the store again.
 type replaced struct {
 	After     position  // where the log before the segment ended; offset 0: at the end of the file
-	From, To  copyState // the links whose rows it held
+	From, To  copyState // the segment had the rows of the links between these states
 	In, Until uint64    // the segments that hold these rows now
 }
 
@@ -303,8 +303,8 @@ func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
 // errNoSegment: the file is not a segment, for example after a power cut while it was made.
 var errNoSegment = errors.New("not a segment")
 
-// readSegment reads a segment whose head is whole. errNoSegment; ErrCorrupt when the head was whole once; the medium's
-// error when the file cannot be read.
+// readSegment reads a segment whose head is whole. Errors: errNoSegment; ErrCorrupt when the head is damaged; the
+// medium's error when the file cannot be read.
 func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	s, err := loadSegment(fs, dir, number)
 	if err != nil {
@@ -363,8 +363,9 @@ type countedSegment struct {
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order, from one number on. It follows their heads backwards from
-// the last one. After an unreadable head it goes on with the previous segment in the folder.
+// chain returns the segments of a copy that count, in order, from the number from on. It follows their heads backwards
+// from last, and skips the replaced segments (gone). After an unreadable head it goes on with the previous segment in
+// the folder.
 func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
 	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)
@@ -420,8 +421,8 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 	return len(s.bytes), err
 }
 
-// walk calls fn with every frame up to an offset; 0 is the end. lost is the number of unreadable bytes before the
-// offset; at the very end of the log a group may be torn, and does not count.
+// walk calls fn with every frame up to an offset (0: up to the segment's end). lost is the number of unreadable bytes
+// before the offset. last is true for the log's last segment: then a torn group at the end does not count as lost.
 func (s *segment) walk(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost uint64, err error) {
 	part, size := *s, uint64(len(s.bytes))
 	if upTo > 0 {
@@ -513,8 +514,8 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 }
 
 // frames calls fn with every whole frame and skips other bytes. bad is the number of skipped bytes; behind is the
-// number of skipped bytes after the last whole frame. At the end of the log a group may be torn, as in walk: its rest
-// counts in behind.
+// number of skipped bytes after the last whole frame. end is true for the log's last segment: then the rest of a torn
+// group counts in behind.
 func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
 	at, group := uint64(0), uint64(0)
 	for at < uint64(len(s.bytes)) {
@@ -537,8 +538,8 @@ func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behi
 	return bad, 0, nil
 }
 
-// CopyChanges counts the changes in a second copy's files that come after a place: the byte at the offset end of a
-// file. With "" and 0 it counts all changes. It also counts changes in void parts.
+// CopyChanges counts the changes in a second copy's files that come after a place. The place is a file's name and an
+// offset (end) in that file; "" and 0 stand for the beginning of the copy. It also counts changes in void parts.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
 	numbers, err := segmentNumbers(fs, dir)

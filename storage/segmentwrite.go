@@ -26,7 +26,7 @@ type copyLog struct {
 	number uint64
 	f      vfs.File
 	size   uint64
-	empty  uint64 // size of a segment that holds its head only
+	empty  uint64 // size of a segment that has only its head
 	group  uint64
 	fill   position  // where the unfinished fill began
 	reach  copyState // how far the fill has copied
@@ -287,10 +287,11 @@ func (l *copyLog) close() error {
 
 // The store never deletes a second copy that it cannot continue. It moves the copy into a subfolder of the copy's
 // folder, which may be the mount point of the medium. The subfolder's name is "old-", the date, and the owner. Assemble
-// reads it there.
+// can read the copy there.
 
 // setAside moves segments of a store into a subfolder "old-". numbers are the segments' numbers; nil means all
-// segments. A zero store means that the segments cannot be read. After a crash it continues in the same subfolder.
+// segments. A zero store means that the segments cannot be read. After a crash, the next setAside continues in the same
+// subfolder.
 func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	fs, dir, whose := o.FS, o.SecondCopy, "unreadable"
 	if store != ([16]byte{}) {
@@ -303,7 +304,7 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	if err != nil {
 		return err
 	}
-	free := func(name string) bool { // reports that no file would be overwritten
+	free := func(name string) bool { // reports whether no file would be overwritten
 		return !slices.ContainsFunc(numbers, func(n uint64) bool {
 			_, err := fs.Stat(segmentPath(fs, fs.PathJoin(dir, name), n))
 			return err == nil

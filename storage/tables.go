@@ -357,7 +357,8 @@ func (f wholeBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// wholeBlock compares a block, its kind (1 byte) and its checksum (4 bytes), in Pebble's form.
+// wholeBlock reports whether a block is undamaged. p is the block, its kind (1 byte) and the checksum of both (4
+// bytes), in Pebble's form.
 func wholeBlock(p []byte) bool { return maskedCRC(p[:len(p)-4]) == le.Uint32(p[len(p)-4:]) }
 
 // maskedCRC is the checksum of Pebble's tables and logs: CRC-32C, masked as in LevelDB.
