@@ -82,7 +82,7 @@ type Agent struct {
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
 	ahead                      time.Time // after a refused version: no later version is read before this time
-	grave                      []string  // bundles in force that MH refuses, at the last poll
+	grave                      []string  // digests of bundles in force whose documents MH refuses, at the last poll
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // the content of the state file
@@ -96,7 +96,7 @@ type Agent struct {
 }
 
 // New returns an agent that continues where the previous agent stopped. If the state file cannot be read, it starts
-// with an empty state: the rule store itself refuses versions that are too old.
+// with an empty state; the rule store itself refuses bundles whose version is too old.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Rand == nil {
@@ -285,8 +285,8 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
-// maxRefused is how many refused versions in a row the box reads, in at most the time fetchFor: a hostile store may
-// return an object for every version, slowly.
+// maxRefused is how many refused versions in a row the box reads; fetchFor limits the time. A hostile store may return
+// an object for every version, and return it slowly.
 const maxRefused = 10_000
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
@@ -299,8 +299,8 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
-// director has signed, if the box has accepted no version before or if one of two conditions holds: the digests link
-// the version to the last accepted version (no matter who signed the versions between them), or the version mends the
+// director has signed, if one of three conditions holds: the box has accepted no version before; the digests link the
+// version to the last accepted version (no matter who signed the versions between them); or the version mends the
 // store's loss. Only the last accepted version has an effect. A refused version blocks nothing: readDesired reads the
 // versions after it, at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {

@@ -112,9 +112,9 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// withEarlier returns a bundle of the live state, preceded by earlier bundles that this box lacks because it is new or
-// was away. It adds them only if the bundle's first day is in the future: today's bundle, and the later ones, as live
-// states have named them. An error means that today's bundle is unknown.
+// withEarlier returns a bundle of the live state (r), preceded by the earlier bundles that this box lacks because it is
+// new or was away. It adds earlier bundles only if r's first day is in the future: today's bundle, and the bundles from
+// today's to r, as live states have named them. An error means that today's bundle is unknown.
 func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetproto.Rule, error) {
 	shelf, list := a.o.Rules.Bundles(), []fleetproto.Rule{r}
 	if _, refused := a.state.Refused[r.Digest]; refused || find(shelf, r.Digest) != nil {
@@ -147,8 +147,8 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 	return list, nil
 }
 
-// addLived adds the bundles of a live state to the list lived. It drops bundles of the same generation with the same or
-// a higher version: the centre has taken these back.
+// addLived adds the bundles of a live state to the list lived. It removes from lived the bundles of the same generation
+// with the same or a higher version, because the centre has taken them back.
 func addLived(lived, rules []fleetproto.Rule) []fleetproto.Rule {
 	for _, r := range rules {
 		lived = append(slices.DeleteFunc(slices.Clone(lived), func(o fleetproto.Rule) bool {
@@ -168,7 +168,7 @@ func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule,
 
 // ensureRule admits a bundle, unless it is in force or coming. refused is the reason why the branch's admission refuses
 // the bundle. An error is a fault of the store or of the box. For a bundle of the live state an error may also mean
-// that the branch has left the bundle; it recurs until the centre or the branch decides differently.
+// that the branch has left the bundle; this error recurs until the centre or the branch decides differently.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
@@ -312,7 +312,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 // branch leaves the bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
-	if t.of(d.Rollout) && t.Stage == fleetproto.StageRefused { // leave a refused roll-out even if the centre holds it
+	if t.of(d.Rollout) && t.Stage == fleetproto.StageRefused { // leave a refused roll-out even if it is Held
 		return a.undoRollout(ctx, d, t)
 	}
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
@@ -351,14 +351,14 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 	return errors.Join(faults...)
 }
 
-// leaveUnwanted leaves the bundles that this box took on the centre's order and that the centre no longer wants. It
-// returns to the bundles that these replaced here, once for each bundle and never further: somebody who has stolen the
-// director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now, leaveUnwanted tries
-// again later; a roll-out does not wait for this.
+// leaveUnwanted leaves the bundles that this box took on the centre's order and that the centre no longer wants. In
+// place of each, it puts in force again the bundle that was replaced here, but never an earlier bundle: somebody who
+// has stolen the director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now,
+// leaveUnwanted tries again later; a roll-out does not wait for this.
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
-	takenBack := func(r tookRule) bool { // while this box was away, and it waits for its day
+	takenBack := func(r tookRule) bool { // taken back while this box was away, and not in force yet
 		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 		return b != nil && b.Where == Coming && a.state.First > 0 && !named(a.state.Lived, b.Digest)
 	}
@@ -395,8 +395,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherit restores the notes of take for an enrolled box without state. An earlier box may have filled the store: there
-// a bundle of the centre may be in force in place of a bundle of the live state.
+// inherit restores the notes of take for an enrolled box without state. An earlier box may have filled the rule store:
+// a bundle of the centre may be in force there in place of a bundle of the live state.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil || len(s.Told) > 0 {
 		return
@@ -421,7 +421,7 @@ func ruleOf(b Bundle) fleetproto.Rule {
 // errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle and puts the bundle in force again that would be in force without it. If the bundle is still
+// stepBack leaves a bundle, and puts in force again the bundle that it replaced (see returnsTo). If the bundle is still
 // coming, or replaced no bundle because its type of document was new, stepBack only takes it off.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule) error {
 	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), r.returnsTo(dte.Date(a.o.Now()))

@@ -25,8 +25,8 @@ const (
 // readEnrolments reads the enrolments of the branch that the box has not seen. The highest enrolment with a trusted
 // signature decides which box has the branch. If another box has a later epoch than this box, this box is replaced for
 // good, even if its key is enrolled once more, because its store is out of date. If the signer of the highest enrolment
-// is no longer trusted, all enrolments are read again: only enrolments with a new trusted signature count; without them
-// nothing changes. It returns whether the store answered.
+// is no longer trusted, all enrolments are read again. Then only enrolments with a new, trusted signature count; if
+// there are none, nothing changes. It returns whether the store answered.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1

@@ -123,8 +123,8 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over returns the bundles of s, and those bundles of the other state (below) that have no counterpart in s: a bundle
-// of the same document and generation.
+// Over returns s with the missing values of another state (below): the bundles of below for whose document and
+// generation s has no bundle, and the settings of below if s has no settings.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {

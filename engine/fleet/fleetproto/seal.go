@@ -68,7 +68,7 @@ func (p address) String() string {
 }
 
 // Signed is a payload to be signed, for a chain and an address. The tags of its members state the permitted values (see
-// bound). If the payload has a method check, it finds the other faults.
+// bound). If the payload has a method check, that method finds the other faults.
 type Signed interface{ at() (*Head, address) }
 
 // Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds, because a long
@@ -94,8 +94,8 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads the object at an address, which one of keys must have signed, and returns the name of this key. It
-// verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature, ErrOther.
+// open reads an object (data). One of keys must have signed the object, for the address want. open returns the name of
+// this key. It verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer 
 	return found[0].Key, c.parse(payload, want, into)
 }
 
-// open reads the object at an address, as Chain.open does, and returns it.
+// open reads an object as Chain.open does, and returns the object.
 func open[T Signed](c Chain, data []byte, keys []Key, want address, into T) (T, error) {
 	_, err := c.open(data, keys, want, into)
 	if err != nil {

@@ -126,8 +126,8 @@ type Waiting struct {
 	Deadline  time.Time `json:"deadline,omitzero"` // the first legal deadline
 }
 
-// Certificate is the end of a certificate of a box. Its names are signing (signs documents), api (the tills' port), ops
-// (the operators' port) and ca (the box's own authority, which issues the certificates of the two ports).
+// Certificate is the time when a certificate of a box ends. Name is signing (signs documents), api (the tills' port),
+// ops (the operators' port) or ca (the box's own authority, which issues the certificates of the two ports).
 type Certificate struct {
 	Name string    `json:"name" is:"certificate"`
 	Ends time.Time `json:"ends"`

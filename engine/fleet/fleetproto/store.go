@@ -12,7 +12,7 @@
 //	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
-// payload names its kind and chain (Head), its owner and its number, therefore no object can replace another. Times are
+// payload names its kind and chain (Head), its owner and its number; therefore no object can replace another. Times are
 // RFC 3339.
 //
 // The director's key decides which bundle runs, where and from when. It cannot make a bundle: the keys for rules sign

@@ -323,7 +323,7 @@ type progress struct {
 // noteEvery is how many objects are fetched between two notes.
 const noteEvery = 64
 
-// noLink makes an open fail at a symbolic link: another account may have pointed it at a file of this account.
+// noLink makes an open fail at a symbolic link: another account may have made a link to a file of this account.
 const noLink = syscall.O_NOFOLLOW
 
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }

@@ -104,7 +104,7 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// list passes the listed objects to take.
+// list passes to take each object whose key begins with prefix and is greater than after.
 func (c chest) list(ctx context.Context, prefix, after string, take func(archive.Object)) error {
 	n := 0
 	for e, err := range c.store.ListAfter(ctx, prefix, after) {

@@ -63,8 +63,8 @@ type Options struct {
 	// Sync makes Carry wait until the store has the change, for Patience at most. If the store takes longer, Carry does
 	// not wait again until the store has caught up.
 	Sync bool
-	// Count returns how many changes the copy has after a place: the byte at the offset end of a file. If it is nil,
-	// changes from before the start are not counted.
+	// Count returns how many changes the copy has after a place: a file's name and an offset (end) in that file. If
+	// Count is nil, changes from before the start are not counted.
 	Count  func(ctx context.Context, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
@@ -308,8 +308,8 @@ func section(path string, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// piece creates the next piece. If the store already has a piece of this number, it may be an earlier attempt whose
-// answer was lost: piece accepts it if this box noted the attempt, or has the same bytes.
+// piece creates the next piece. If the store already has a piece of this number, that piece may be from an earlier
+// attempt whose answer was lost. The method accepts that piece if this box noted the attempt, or has the same bytes.
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -385,7 +385,7 @@ func (s *Shipper) shipped(l *load) error {
 }
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece that this box's key
-// signed. This is safe: a clone of the box would have a state.
+// signed. This is safe: a box without a state is not a clone, because a clone has a copy of the state.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

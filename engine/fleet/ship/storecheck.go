@@ -255,7 +255,8 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads the part that the function is selects, which lies next to a gap; nil if there is no such part.
+// neighbour reads the first part that a function accepts: the part next to a gap. It returns nil if there is no such
+// part.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {

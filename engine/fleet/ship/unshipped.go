@@ -30,7 +30,7 @@ type waiting struct {
 	done chan struct{}
 }
 
-// maxPending is how many changes are counted, the sales of some days. After that the count stops.
+// maxPending is the largest number of changes that are counted: roughly the changes of a few days' sales.
 const maxPending = 1 << 18
 
 // recount counts the changes from before this run, or before this epoch, that are not in the store.
@@ -114,8 +114,8 @@ func (s *Shipper) arrived() {
 	})
 }
 
-// caughtUp decides after a Step whether changes wait for the store from now on; err is the result of the Step. For this
-// the store must have the whole copy, and must answer in time.
+// caughtUp decides after a Step whether changes wait for the store from now on; err is the result of the Step. Changes
+// wait only if the store has the whole copy and answers in time.
 func (s *Shipper) caughtUp(err error) {
 	if err != nil {
 		s.leave("")
