@@ -185,7 +185,7 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	}
 }
 
-// recordAct records in the audit trail what a till's token did. The document's record also names the token, therefore a
+// recordAct records in the audit trail what a till's token did. The document's record also names the token; therefore a
 // failure here loses nothing.
 func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
 	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From,

@@ -28,9 +28,9 @@ import (
 	"dtegate/storage"
 )
 
-// joinChain makes the branch part of a chain. It makes the chain's agent, connects the gate with the agent's fence
-// (does this box still have the branch?), and makes the shipper of the second copy. Without [fleet] it does nothing. It
-// sends no request to the chain's store.
+// joinChain makes the branch part of a chain. It makes the chain's agent, connects the gate with the agent's fence,
+// which knows whether this box still has the branch, and makes the shipper of the second copy. Without [fleet] it does
+// nothing. It sends no request to the chain's store.
 func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, registry *prometheus.Registry) error {
 	f := cfg.Fleet
 	if f == nil {
@@ -103,7 +103,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	return nil
 }
 
-// describe fills in the members of the report to the chain's centre that the agent does not know.
+// describe fills in the members of the branch's status that the agent does not know.
 func (s *status) describe(w *fleetproto.Status) {
 	w.Started, w.Program, w.Name = s.started.UTC(), version.String(), s.cfg.StoreName()
 	w.Ready = true

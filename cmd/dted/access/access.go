@@ -1,5 +1,5 @@
 // Package access controls who may do what on a running box: the tokens of tills, the certificates of the listeners, and
-// the record of every change to either.
+// the record of every change to tokens and certificates.
 package access
 
 import (
@@ -31,9 +31,9 @@ import (
 // lookEvery is how often the files of tokens and certificates are checked. SIGHUP makes Run check them at once.
 const lookEvery = time.Second
 
-// Control manages the token file and the certificates, and records every change of either in the audit trail. dtectl
-// and the admin API both change the token file. The same code finds, applies and records each change, whoever made it,
-// even while the appliance was stopped.
+// Control manages the token file and the certificates, and records every change of them in the audit trail. dtectl and
+// the admin API both change the token file. The same code finds, applies and records each change, no matter who made
+// it, and also if it was made while the appliance was stopped.
 type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -126,8 +126,7 @@ func (a *Control) look() {
 	}
 }
 
-// put brings a token file into force and records its changes. from says, in the audit trail, where the change came
-// from.
+// put brings a token file into force and records its changes. from is the origin of the change, for the audit trail.
 func (a *Control) put(file *config.TokenFile, from string) error {
 	table, err := tokens(a.cfg, file)
 	if err != nil {
@@ -207,7 +206,7 @@ func mark(t *config.Token) string {
 }
 
 // edit changes the file under its lock, brings it into force and records the change. It first records the changes that
-// others have made in the file: otherwise the trail would name this caller for them.
+// others have made in the file: otherwise the trail would name this caller as their author.
 func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string,
 	error)) (any, error) {
 	a.look()
@@ -272,7 +271,7 @@ func (a *Control) RevokeToken(by adminapi.By, id int64) (any, error) {
 	})
 }
 
-// fault wraps the error of a change: the caller is at fault, not the appliance.
+// fault marks the error of a change as a fault of the caller, not of the appliance.
 func fault(err error) error {
 	kind := adminapi.ErrTokenFault
 	if errors.Is(err, config.ErrNoToken) {

@@ -1,6 +1,6 @@
 // Package config reads and checks the appliance's configuration: one TOML file and the files that it names. The tags of
 // Config define all settings. If this package finds a fault, dted does not start, and dtectl doctor prints the same
-// fault: both use this loader, therefore doctor is never more lenient than dted.
+// fault: both use this loader; therefore doctor is never more lenient than dted.
 package config
 
 import (
@@ -156,7 +156,7 @@ type RulesKey struct {
 	File string `toml:"file" file:""`
 }
 
-// Issuer is the taxpayer (SPEC 2.8). NIT, NRC and the rest are written without hyphens.
+// Issuer is the taxpayer (SPEC 2.8). Its numbers, such as NIT and NRC, are written without hyphens.
 type Issuer struct {
 	ID                  int64     `toml:"id"`
 	Slug                string    `toml:"slug" required:""`

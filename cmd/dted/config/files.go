@@ -12,7 +12,7 @@ import (
 
 // KeepPrivate lets only the account of this process read the files and folders that the process creates, whatever umask
 // it inherited. This also protects the files that libraries create: the store's tables and logs, spools, the books.
-// Both programs call it before they create anything.
+// Both programs, dted and dtectl, call KeepPrivate before they create anything.
 func KeepPrivate() { syscall.Umask(0o077) }
 
 // WriteFile replaces a private file: it writes a new file, syncs and renames the file, and syncs the folder.

@@ -63,7 +63,8 @@ func (c *Config) BoxAuthority() *certificate.Own {
 	return &certificate.Own{Folder: c.TLS.Folder, Names: c.TLS.Names, Now: time.Now, Write: WriteFile}
 }
 
-// Link returns the connections to MH, which dted uses for sales and doctor measures. It connects to nothing yet.
+// Link returns the connections to MH: dted uses them for sales, and dtectl doctor measures them. Link connects to
+// nothing yet.
 func (a *Authority) Link() *connpool.Link {
 	return connpool.New(connpool.Options{URL: a.URL, ConnectTimeout: time.Duration(a.ConnectTimeout)})
 }

@@ -141,7 +141,7 @@ func EditTokens(path string, edit func(*TokenFile) error) error {
 }
 
 // BeginTokens makes a token file that replaces a lost file; today is in the branch's time. Records name their tokens by
-// id, therefore the ids of the new file begin with the day, far above the ids of the lost file: 26112201 is the first
+// id; therefore the ids of the new file begin with the day, far above the ids of the lost file: 26112201 is the first
 // id of 22 November 2026. BeginTokens fails if the file exists.
 func BeginTokens(path string, today time.Time) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {

@@ -57,8 +57,8 @@ func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate
 	return g
 }
 
-// Guard connects the gate with the open store: its health, the documents that it lacks but other media of the box have,
-// and the time of its last activity.
+// Guard connects the gate with the open store. It gives the gate the store's health, the documents that other media of
+// the box have and the store lacks, and the time of the store's last activity.
 func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
 	last, err := store.LastBeat()
 	if err != nil {
@@ -244,8 +244,8 @@ func checkEnrolled(f *fleet.Fence) error {
 	return nil
 }
 
-// CheckPoint returns nil if this box may number a point of sale: its enrolment names it, and the centre has not closed
-// it for the year.
+// CheckPoint returns nil if this box may number a point of sale: the box's enrolment names the point of sale, and the
+// centre has not closed it for the year.
 func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	if a == nil {
 		return nil

@@ -41,7 +41,7 @@ type Clock struct {
 	right time.Time // the latest time that was right, at first the store's time
 	// Check compares the box's clock with anchor plus the time that has elapsed since anchor. anchor is a time that was
 	// right: the time of this process's first Check, or of MH's latest answer that agreed with the box. Nothing else
-	// moves the anchor, therefore small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
+	// moves the anchor; therefore small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
 	anchor   time.Time
 	anchored time.Duration
 	doubt    error         // nil: no doubt
