@@ -234,7 +234,8 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage: after each page, the running appliance rests for this many times the duration of the page.
+// restsPerPage: after each page, dtectl asks the running appliance for nothing for this many times the time that the
+// page took.
 const restsPerPage = 3
 
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {

@@ -300,8 +300,8 @@ type Options struct {
 	Config string `short:"c" type:"path" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The configuration."`
 }
 
-// handed contains the files that the operator named, which root has read before it became the branch's account. It is
-// nil if the process has not changed its account.
+// handed contains the files that the operator named, by path. The process read them as root, before it changed to the
+// branch's account. handed is nil if the process has not changed its account.
 var handed map[string][]byte
 
 // HandOver reads, as root, the files that the operator named. ReadNamed returns them after root has become the branch's

@@ -177,7 +177,7 @@ func dateManifest(path, day string) (version string, err error) {
 	return version, err
 }
 
-// dateCases changes the day of issue of each golden case that was issued earlier: to the value of day.
+// dateCases sets the day of issue of each golden case that was issued before day to day.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
 	for _, file := range files {

@@ -242,7 +242,7 @@ func (*rollbackCommand) Help() string {
 	return "For a bundle that has not begun, or a type's only one: cancel."
 }
 
-// Run takes off the versions above the named version. The branch's lowest admissible version does not change.
+// Run takes the versions above the named version out of use. The branch's lowest admissible version does not change.
 func (c *rollbackCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "rollback", c.Expired)
 }
@@ -254,7 +254,7 @@ func (*reinstateCommand) Help() string {
 	return "Its bundle is live again. For a bundle that an operator took off: rollback."
 }
 
-// Run undoes a return that the branch made by itself.
+// Run puts a bundle back in force that the branch took out of use by itself.
 func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "reinstate", false)
 }
@@ -287,13 +287,13 @@ func (*acknowledgeCommand) Help() string {
 	return "dtectl doctor no longer reports the return. To undo the return: reinstate."
 }
 
-// Run fails if a branch has made no return.
+// Run fails if a branch has not returned to an earlier bundle by itself.
 func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach makes branches roll back, reinstate or cancel (act) a bundle, or acknowledge a return that they made by
-// themselves.
+// stepEach makes branches roll back, reinstate or cancel (act) a bundle, or acknowledge that they returned to an
+// earlier bundle by themselves.
 func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
 	to rulestore.Target) error {
 	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {

@@ -201,7 +201,7 @@ func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 
 // unissued records that the branch refused a request. origin is the code of the document to which the request refers,
 // or "". Status 422 means that an earlier run used the same Idempotency-Key for another request: the document of that
-// run counts, therefore nothing is recorded.
+// run counts, and nothing is recorded.
 func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	if no.Status == http.StatusUnprocessableEntity {
 		return

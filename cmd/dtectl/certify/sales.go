@@ -69,8 +69,9 @@ var (
 	electronic = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 )
 
-// vary multiplies the quantities of a sale by times, sets its dates to day, and replaces the codes of documents in it.
-// In a line of one unit it multiplies the price instead: a charge, a service or a sum of money is always one unit.
+// vary multiplies the quantities of a sale by a factor (times), sets the sale's dates to day, and replaces the codes of
+// documents in it. In a line of one unit it multiplies the price instead: a charge, a service or a sum of money is
+// always one unit.
 func vary(sale tree, rng *rand.Rand, times int, day string) {
 	grows := "cantidad"
 	if sale[grows] == whole(1) {

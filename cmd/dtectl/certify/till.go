@@ -77,8 +77,8 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// AwaitToken repeats a request, at most the number of times in most, until the branch accepts the token. A new token is
-// in force within a second.
+// AwaitToken repeats a request until the branch accepts the token. most is the largest number of attempts. A new token
+// is in force within a second.
 func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	for tries := 1; ; tries++ {
 		var known json.RawMessage

@@ -90,7 +90,7 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
-	// A box must read its addresses from its own configuration: all boxes would share these two variables.
+	// A box must read its addresses from its own configuration, because all boxes would share these two variables.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})

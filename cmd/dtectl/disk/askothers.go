@@ -33,8 +33,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf returns archived with the type of storage.Sources.Part. It asks the archive once for each document, and stops
-// asking after the first error.
+// partsOf makes a function for storage.Sources.Part from archived, which reads one document from the archive. It asks
+// the archive once for each document, and stops asking after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code

@@ -130,8 +130,8 @@ func (v *Vouched) print(out io.Writer) error {
 	return err
 }
 
-// printVouched prints who wrote the rules and acts of a store. bad counts the rules and acts that nobody vouches for;
-// they are not an error, because such a rule computes nothing.
+// printVouched prints who wrote the rules and acts of a store. bad is the number of rules and acts that nobody vouches
+// for. Such rules and acts are not an error, because the rules compute nothing.
 func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
 	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))

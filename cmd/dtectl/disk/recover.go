@@ -304,8 +304,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	return w.Flush()
 }
 
-// named prints the missing documents, and returns the losses that the operator accepted. The error has an exit status:
-// a loss that the operator did not name, or the end of a dry run.
+// named prints the missing documents, and returns the losses that the operator accepted. The error has an exit status.
+// It means that the operator did not name a loss, or that a dry run has ended.
 func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	losses, err := r.losses(owed)
 	if err != nil {
@@ -500,7 +500,7 @@ refuses a number that is used twice.
 )
 
 // ownRecords reports whether a series numbers the box's own records, such as rules and acts. Nobody outside knows these
-// numbers, therefore their losses are accepted together, under the name "others".
+// numbers; therefore their losses are accepted together, under the name "others".
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }

@@ -41,7 +41,7 @@ const seenFile = "seen"
 // maxMissing is how many missing acts are kept for a branch.
 const maxMissing = 10
 
-// cached returns the path of a cache file or folder of this chain. It stays when the director's key changes.
+// cached returns the path of a cache file or folder of this chain. The path does not depend on the director's key.
 func (c *Chain) cached(name string) string {
 	return filepath.Join(c.Cache, name+"-"+c.Identity.Name+"-"+c.Identity.Ambiente)
 }

@@ -206,7 +206,7 @@ func (x *examination) readBack(ctx context.Context) {
 	}
 }
 
-// list checks that new objects are listed. The centre lists, a box does not.
+// list checks that the store lists new objects. The centre needs such lists; a box does not.
 func (x *examination) list(ctx context.Context) {
 	listed := 0
 	for _, err := range x.store.List(ctx, x.prefix+"race/") {

@@ -87,7 +87,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// whole returns an error if the store has lost an enrolment: it may name the same box or points of sale.
+// whole returns an error if the store has lost an enrolment: the lost enrolment may name the same box or points of sale
+// as a new enrolment.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
 		if b.LostEpoch > 0 {
@@ -98,8 +99,9 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses a point of sale that another branch has, or had earlier this year, until the point was closed or its
-// box was replaced: both branches would number the same series.
+// disjoint refuses a point of sale that another branch has, because both branches would number the same series. It also
+// refuses a point of sale that another branch had earlier this year, even if the point was closed or its box was
+// replaced since then.
 func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {

@@ -35,9 +35,9 @@ const maxMends = 500
 // maxForeignVersions is how many objects that the director did not sign are skipped under a group's versions.
 const maxForeignVersions = 50
 
-// Head returns a group's last version that the director signed, nil without one. A list may lag: like a box, Head also
-// requests the versions after the listed versions, until a version is missing. It skips objects that the director did
-// not sign.
+// Head returns a group's last version that the director signed; nil if there is no such version. A list may lag: like a
+// box, Head also requests the versions after the listed versions, until a version is missing. It skips objects that the
+// director did not sign.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -192,7 +192,7 @@ func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error
 }
 
 // Next publishes the version after the head: the head's desired state, altered by change. The store creates each number
-// once, therefore nobody else can publish the same number. The number is higher than every version that a box reports.
+// once; therefore nobody else can publish the same number. The number is higher than every version that a box reports.
 // Next first writes the head's state in place of each lost version below that number; the new version then mends these
 // lost versions. If expires is zero, the new version is valid for as long as the head was.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,

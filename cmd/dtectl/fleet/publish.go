@@ -241,8 +241,8 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 	return fmt.Errorf("%q is not a time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
 }
 
-// FirstDay starts a demonstration's chain: it waits until that many boxes report, enrols them, and publishes to all of
-// them the bundles that they already run. It does not change a chain that was started before.
+// FirstDay starts a demonstration's chain. It waits until the given number of boxes report, enrols these boxes, and
+// publishes to all of them the bundles that they already run. It does not change a chain that was started before.
 func FirstDay(ctx context.Context, settings string, boxes int, group string, files []string) error {
 	chain, err := (&Command{Centre: settings}).ProvideChain()
 	if err != nil {

@@ -19,7 +19,7 @@ type Ring struct {
 	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
 	// of Succeeded: branches that have read the last order and reported after the soak time
 	Confirmed int `json:"confirmed"`
-	// branches of which the store has lost an object or shows an older one: their reports do not count
+	// branches of which the store has lost an object or shows an older object: their reports do not count
 	Doubtful []string `json:"doubtful"`
 }
 
@@ -76,7 +76,7 @@ func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []flee
 	return list
 }
 
-// Harms reports whether more of the branches that tried the roll-out failed than it allows.
+// Harms reports whether, of the branches that tried the roll-out, more failed than the roll-out allows.
 func (m Ring) Harms(r *fleetproto.Rollout) bool {
 	tried := m.Succeeded + len(m.Failed)
 	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried

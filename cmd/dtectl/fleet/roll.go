@@ -27,10 +27,10 @@ type Roll struct {
 	said map[string]string // last text printed, by group
 }
 
-// followEvery is the pause between two readings of the chain while a roll follows.
+// followEvery is the pause between two readings of the chain with --follow, and while status waits.
 const followEvery = 2 * time.Second
 
-// errHarms ends a roll that held a roll-out.
+// errHarms is the error of dtectl fleet roll after it has stopped a harmful roll-out (see fleetproto.Rollout.Held).
 var errHarms = errors.New("a roll-out harms, and is held")
 
 // Run opens every ring that may be opened. A timer may call it every few minutes: it changes nothing while a ring does
@@ -132,7 +132,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	})
 }
 
-// say prints why a roll-out stays as it is, with --follow only when the reason changes.
+// say prints why a roll-out stays as it is. It does not repeat the last reason: --follow calls it again and again.
 func (c *Roll) say(group, text string) {
 	if c.said[group] == text {
 		return

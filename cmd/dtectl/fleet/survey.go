@@ -55,7 +55,7 @@ type Survey struct {
 	apart  time.Duration // between this machine's clock and the store's
 }
 
-// Lost returns the number of branches and groups of which the store has lost an object or shows an older one.
+// Lost returns the number of branches and groups of which the store has lost an object or shows an older object.
 func (s *Survey) Lost() (n int) {
 	for _, b := range s.Branches {
 		if b.doubtful() {
@@ -65,7 +65,7 @@ func (s *Survey) Lost() (n int) {
 	return n + len(s.Faults)
 }
 
-// doubtful reports whether the store has lost an object of a branch, or shows an older one.
+// doubtful reports whether the store has lost an object of a branch, or shows an older object.
 func (b *Branch) doubtful() bool { return b.has("older", "acts", "version") }
 
 // Desired returns the last version of a group; nil if no version was read.
