@@ -145,7 +145,7 @@ func Key(slug, env, date, document, code, ext string) string {
 		code + "." + ext
 }
 
-// checkKey accepts only characters that every store and file system can hold and that need no encoding in a URL.
+// checkKey accepts only characters that every store and file system allows and that need no encoding in a URL.
 func checkKey(key string) error {
 	if len(key) > 500 {
 		return fmt.Errorf("%w: a key of %d bytes", ErrInvalid, len(key))
@@ -161,10 +161,11 @@ func checkKey(key string) error {
 	return nil
 }
 
-// MaxObject bounds an object, in bytes: each object is one request and is held in memory.
+// MaxObject is the largest size of an object, in bytes. It is limited because an object is sent in one request from
+// memory.
 const MaxObject = 64 << 20
 
-// maxPage bounds an answer to a list, in bytes: a page has at most 1,000 keys.
+// maxPage is the largest size of an answer to a list, in bytes. A page has at most 1,000 keys.
 const maxPage = 8 << 20
 
 // bounded cuts the answers to lists at maxPage bytes, because the library reads an answer whole into memory.
@@ -178,9 +179,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Put writes an object if the key has no object. If the key has the same bytes, Put writes nothing. It returns after
-// the store has confirmed the bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other error another
-// attempt may succeed.
+// Put writes an object if the key has no object. If the key's object has the same bytes, Put writes nothing. Put
+// returns after the store has confirmed the bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other
+// error another attempt may succeed.
 func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
@@ -206,13 +207,13 @@ type Held struct {
 }
 
 // Create writes an object, in one request, if the key has no object. Errors: ErrExists, ErrSetup, ErrFull, ErrInvalid.
-// After any other error the object may be there; another attempt may succeed.
+// After any other error the object may have been written, and another attempt may succeed.
 func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, true)
 }
 
-// Overwrite writes an object, in one request, and replaces the object that is under the key. Only one writer may write
-// the key. Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
+// Overwrite writes an object, in one request, and replaces any object under the key. Each key must have only one
+// writer. Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
 func (a *Archive) Overwrite(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, false)
 }
@@ -270,7 +271,7 @@ func (a *Archive) Fetch(ctx context.Context, key string, limit int64) (Held, err
 }
 
 var (
-	// ErrConflict: the key holds other bytes. No further attempt changes that.
+	// ErrConflict: the key's object has other bytes. Another attempt would fail too.
 	ErrConflict = errors.New("the object store holds another object under this key")
 	// ErrNotFound: there is no object under the key.
 	ErrNotFound = errors.New("the object store holds no such object")
@@ -279,18 +280,18 @@ var (
 	ErrSetup = errors.New("the object store does not take this appliance")
 	// ErrFull: the store has no space until a person makes space.
 	ErrFull = errors.New("the object store is full")
-	// ErrInvalid: an archive cannot hold the key or the object.
+	// ErrInvalid: no archive accepts the key or the object.
 	ErrInvalid = errors.New("no object store takes this")
 	// ErrTooLarge: the object has more bytes than the caller accepts.
 	ErrTooLarge = errors.New("the object is larger than it may be")
-	// ErrExists: there is an object with any bytes under the key.
+	// ErrExists: the key already has an object, with the same bytes or with others.
 	ErrExists = errors.New("the key is taken")
 
 	errNow = errors.New("the object store cannot now")
 )
 
-// Refuses reports whether an error means that the store refuses the account or is full: a retry does not help until a
-// person acts.
+// Refuses reports whether an error means that the store refuses the account or is full. In both cases a retry does not
+// help until a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
 // kinds maps error codes whose HTTP status misleads: codes of full stores that do not answer 507, and codes with status
