@@ -21,7 +21,8 @@ type Options struct {
 	Dir string
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is the most rows of one PDF, default 10,000: such a PDF can be bound, and needs bounded memory.
+	// Volume is the largest number of rows in one PDF, default 10,000. It limits the memory, and such a PDF can be
+	// bound.
 	Volume int
 	Made   string // when the books are made, for resumen.json
 	// Received also makes the annexes of suppliers' documents: see Receive.
@@ -108,7 +109,8 @@ func (b *Book) Add(doc Document) error {
 	return nil
 }
 
-// own refuses documents of another taxpayer or ambiente: a book covers one taxpayer and one ambiente.
+// own returns an error for a document of another taxpayer or ambiente, because a book covers one taxpayer and one
+// ambiente.
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {
@@ -150,7 +152,8 @@ func (b *Book) Finish() error {
 	return b.summarise()
 }
 
-// refuseRepeated refuses a document read twice (two backups of one branch): it would be declared twice.
+// refuseRepeated returns an error if a document was added twice, for example from two backups of one branch. Such a
+// document would be declared twice.
 func (b *Book) refuseRepeated() error {
 	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
 	for i := 1; i < len(b.codes); i++ {

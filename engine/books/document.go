@@ -49,8 +49,9 @@ const (
 	invalidated = "INVALIDATED"
 )
 
-// content is the part of a signed document, of either generation of MH's schemas, that the books use. Absent and null
-// amounts are 0. encoding/json ignores the case of names: totalIVAretenido (07 v1) is totalIvaRetenido (v2).
+// content is the part of a signed document that the books use, for both generations of MH's schemas. Absent and null
+// amounts are 0. encoding/json ignores the case of names, therefore totalIvaRetenido (07 v2) is also read from
+// totalIVAretenido (v1).
 type content struct {
 	Identificacion struct {
 		Ambiente         string `json:"ambiente"`
@@ -163,7 +164,7 @@ type sealed struct {
 	day, control, code, name string
 
 	exempt, nonSubject, taxed decimal.Decimal
-	vat                       decimal.Decimal // in 03, 05, 06 added to the prices; in 01 and 18 included
+	vat                       decimal.Decimal // in 03, 05 and 06 added to the prices; in 01 and 18 included
 	perceived, retained       decimal.Decimal
 	otherTaxes, nonTaxed      decimal.Decimal
 	incomeTax, purchase       decimal.Decimal

@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// placement holds the rows of a document in the books of a month.
+// placement says where a document is in the books of a month: its rows, and its files.
 type placement struct {
 	rows  []row
 	daily *share // the document's share of a row in annex 2
@@ -82,7 +82,7 @@ func place(d *sealed, month string, s *Settings) *placement {
 		return p
 	}
 	switch {
-	case !own: // a document of another month without an event in this month
+	case !own: // from another month, and no event of this month invalidated it
 	case d.State == processed:
 		p.file(d, s)
 	case d.State == invalidated && d.Type == "01":
@@ -147,8 +147,8 @@ func (p *placement) file(d *sealed, s *Settings) {
 	}
 }
 
-// list places a document in the other files for people: the extract for the book of purchases, the withheld income tax,
-// and the withholding vouchers that customers owe.
+// list places a document in the files for people that are no VAT book: the extract for the book of purchases, the
+// withheld income tax, and the withholding vouchers that customers owe.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
 	who, nrc := cmp.Or(nit+dui, digits(d.customer.Number)), dte.FormatNRC(d.customer.NRC)
@@ -184,7 +184,8 @@ const (
 	exportedServices = 9
 )
 
-// export places an export invoice. Annex 2 has goods by region and services apart, each with its type of income.
+// export places an export invoice. Annex 2 has one column for goods of each region and one for services. Goods and
+// services have different types of income.
 func (p *placement) export(d *sealed, s *Settings) {
 	e := d.share(s)
 	e.kind, e.income, e.exempt, e.nonSubject, e.taxed = "11", exportedGoods, decimal.Zero, decimal.Zero, decimal.Zero
@@ -341,7 +342,8 @@ func (d *sealed) returnsInvoice() bool {
 	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
 }
 
-// adjust places the amounts of a return, which lower the sales, or of its invalidation, which restore the sales.
+// adjust places the amounts of a return or of an invalidated return. A return lowers the sales, and its invalidation
+// raises them again.
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.Returns == "annex2" {
 		p.daily = by
@@ -389,8 +391,8 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 }
 
 // cancelReturn places an invalidated return. A return of an earlier month lowered the sales of that month, which is
-// already declared; its amounts are added again in the month of the event, as the amounts of an invalidated invoice are
-// subtracted (art. 87).
+// already declared. Therefore the return's amounts are added again in the month of the event. The amounts of an
+// invalidated invoice are subtracted in the same way (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
@@ -411,7 +413,7 @@ func monthsBetween(from, to string) int {
 	return (b.Year()-a.Year())*12 + int(b.Month()) - int(a.Month())
 }
 
-// identity returns a NIT of 14 digits or a DUI of 9, never both: MH also writes a DUI into the NIT's member.
+// identity returns a NIT of 14 digits or a DUI of 9 digits, never both. The member nit may also contain a DUI.
 func (p *party) identity() (nit, dui string) {
 	number := digits(p.NIT)
 	if number == "" && (p.DocumentType == "36" || p.DocumentType == "13") {

@@ -25,8 +25,8 @@ type layout struct {
 }
 
 // annex returns the layout of a file from a text: each line has a page of the manual and the columns that it describes.
-// A plus marks a column that is added up. A minus marks the column with the type of document, which serves to subtract
-// credit notes.
+// A plus marks a column that is added up. A minus marks the column with the type of document. By this type, the sums
+// subtract credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {
@@ -109,8 +109,8 @@ var (
 		56 Clase de documento | Desde (preimpreso) | Hasta (preimpreso) | Tipo de documento | Tipo de detalle
 		56 Serie | Desde
 		57 Hasta | Código de generación`)
-	// taxpayers is the book of article 85 with its letters a) to l). Three columns are inserted where they belong: the
-	// type of document, the sales that are outside VAT by law, and the code.
+	// taxpayers is the book of article 85 with its letters a) to l). Three columns are inserted: the type of document,
+	// the sales that are outside VAT by law, and the code.
 	taxpayers = book("libro_contribuyentes.csv", "Libro de ventas a contribuyentes",
 		"ventas a contribuyentes, art. 85 del reglamento", `
 		No. | Fecha | Tipo | Número de control | Código de generación | Formulario único | Cliente | NRC
@@ -126,17 +126,19 @@ var (
 	f930 = annex("f930.csv", "lo percibido o retenido en el mes", `
 		Correlativo | NIT | Nombre | Calidad | Modalidad | Código de documento | Fecha | Serie | Número
 		+Monto sujeto | +Monto`)
-	// purchases is the part of the book of purchases (art. 86) that the box issues: suppliers issue the rest.
+	// purchases has the documents of the book of purchases (art. 86) that the box issues. Suppliers issue the other
+	// documents of that book.
 	purchases = book("extracto_compras.csv", "Extracto para el libro de compras: lo que emite esta caja",
 		"lo que el libro de compras lleva de lo emitido (art. 86)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NRC | NIT, DUI u otro documento
 		Proveedor | +Compras a sujetos excluidos | +Monto sujeto a retención | +IVA retenido | +Renta retenida`)
-	// incomeTaxes lists purchases with income tax withheld: for the month's F-14 and the year's F-910.
+	// incomeTaxes lists purchases with income tax withheld. The list is for the month's F-14 and the year's F-910.
 	incomeTaxes = book("renta_retenida.csv", "Renta retenida a sujetos excluidos",
 		"renta retenida, para el F-14 y el F-910", `
 		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación
 		+Monto de la operación | +Renta retenida`)
-	// expected lists the sales whose customer withheld VAT: the customer owes the issuer a 07 for each sale.
+	// expected lists the sales whose customer withheld VAT: the customer owes the issuer a withholding voucher (07) for
+	// each such sale.
 	expected = book("retenciones_por_recibir.csv", "Comprobantes de retención por recibir",
 		"el cliente retuvo IVA y debe su comprobante (07)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NIT o DUI | NRC | Cliente

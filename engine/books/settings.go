@@ -8,7 +8,7 @@ import (
 // Settings are values that the documents do not contain and the manual leaves open. [books] of the configuration sets
 // and checks these values. Zero values mean a shop's defaults, which are in brackets below.
 type Settings struct {
-	// SaleCodes are the codes of sales that fit no rule of Sale. The first rule that fits decides.
+	// SaleCodes are the codes of sales that no rule of Sale fits. If several rules fit a sale, the first rule decides.
 	SaleCodes
 	// ConsumerRows is "taxpayer" (annex 2 has one row for each day; the manual says "agrupar por día", p. 8) or
 	// "establishment" (one row for each day and establishment).
@@ -34,7 +34,7 @@ type SaleCodes struct {
 	Income    int `toml:"income" json:"income" one:"1 2 3 4 5 6 7 8 9 10 12 13"` // (3, commerce)
 }
 
-// Fits selects documents of an establishment, of a kind of item, or of both together.
+// Fits selects documents by establishment, by kind of item, or by both.
 type Fits struct {
 	Establishment string `toml:"establishment" json:"establishment" form:"establishment"` // "S001"; "": any
 	Item          int    `toml:"item" json:"item" one:"1 2 3 4"`                          // CAT-011; 0: any

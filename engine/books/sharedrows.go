@@ -66,8 +66,8 @@ type dayKey struct {
 	date, establishment string
 	income              int
 	kind                string
-	// apart is a type of operation that is never in a row with other types: 3, 12 or 13. Taxed (1) and exempt (2)
-	// together are mixed (4, p. 9).
+	// apart is the type of operation, if it is 3, 12 or 13: these types share no row with other types. Otherwise apart
+	// is 0. A row with taxed (1) and exempt (2) sales has the type mixed (4), see p. 9.
 	apart int
 	// part is 0 for the first row; the next row begins when a sum would be too wide for a column.
 	part int
@@ -160,7 +160,7 @@ func (b *Book) addSale(d *sealed, o order, s *share) error {
 	return nil
 }
 
-// bookNumber returns a document's number in the book of consumers: for a return, its code.
+// bookNumber returns a document's number in the book of consumers: its control number or, for a return, its code.
 func (d *sealed) bookNumber() string {
 	if d.Type == "18" {
 		return d.Code
@@ -190,7 +190,7 @@ func (b *Book) shared() error {
 		}
 	}
 	for key, l := range b.series {
-		kind, _ := strconv.ParseUint(key.kind, 10, 8) // "" is an invoice
+		kind, _ := strconv.ParseUint(key.kind, 10, 8) // "", an invoice, gives 0
 		o, err := dayOrder(key.date, key.series, kind)
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (b *Book) shared() error {
 	return nil
 }
 
-// dayOrder returns an order that puts a day's shared row before the rows of single documents of that day.
+// dayOrder returns the order of a day's shared row: before the rows of single documents of that day.
 func dayOrder(date, series string, number uint64) (order, error) {
 	o, err := orderOf(&sealed{hour: "00:00:00"}, date)
 	copy(o.series[:], series)

@@ -214,5 +214,6 @@ func (s *Settings) forSummary() any {
 	}{s, goods}
 }
 
-// Nowhere returns how many documents are in no file, and how many notes resumen.json has about other documents.
+// Nowhere returns how many documents are in no file, and how many notes resumen.json has about documents that are in a
+// file.
 func (b *Book) Nowhere() (documents, notes int) { return len(b.sum.nowhere), len(b.sum.noted) }

@@ -25,7 +25,7 @@ type tally struct {
 	net             []decimal.Decimal // the same sums after subtracting credit notes
 }
 
-// put keeps a row and adds its amounts to the file's sums.
+// put adds a row to a file in memory, and adds the row's amounts to the file's sums.
 func (b *Book) put(l *layout, o order, cells []string) error {
 	t := b.files[l]
 	t.rows++
@@ -131,7 +131,7 @@ func orderOf(d *sealed, date string) (order, error) {
 	o := order{second: at.Unix()}
 	if len(d.ControlNumber) == 31 {
 		copy(o.series[:], d.ControlNumber[7:15])
-		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // 0, which sorts first, if it is not a number
+		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // not a number: 0, which sorts first
 	}
 	kind, _ := strconv.ParseUint(d.Type, 10, 8)
 	o.kind = uint8(kind)
@@ -209,8 +209,8 @@ func text(s string) string {
 	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
 }
 
-// cell returns a cell for a file: a number unchanged, any other content through text. Every cell of every file passes
-// through cell; the result of text begins no formula in either encoding.
+// cell returns a cell for a file: a number unchanged, and any other content as the function text returns it. A
+// spreadsheet reads no such cell as a formula. Every cell of every file is written by this function.
 func cell(s string) string {
 	if _, err := decimal.NewFromString(s); err == nil {
 		return s
@@ -218,7 +218,8 @@ func cell(s string) string {
 	return text(s)
 }
 
-// windows1252 encodes text as Excel does; a character that the encoding lacks becomes a question mark.
+// windows1252 returns s in the encoding windows-1252, as Excel writes it. A character that the encoding lacks becomes a
+// question mark.
 func windows1252(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {
