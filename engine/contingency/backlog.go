@@ -23,7 +23,7 @@ type Backlog struct {
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.
 	Oldest time.Time `json:"oldest,omitzero"`
-	// EventDeadline is when the first event is due: 24 h from the end of a cause that is over.
+	// EventDeadline is when the first event is due: 24 h after the end of its cause.
 	EventDeadline time.Time `json:"event_deadline,omitzero"`
 	// DocumentDeadline is when the first document is due: 72 h from the seal of its event.
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
@@ -97,7 +97,8 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a waiting record. A document has the deadline of its event until the event is sealed, then its own.
+// add adds a waiting record. Until a document's event is sealed, the document has the deadline of the event. Then it
+// has its own deadline.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:

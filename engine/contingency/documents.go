@@ -29,10 +29,10 @@ type document struct {
 
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp reports whether the normal form alone was sent: MH may still seal it much later.
+// mayTurnUp reports whether only the normal form was sent. Then MH may still seal this form much later.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
-// newlyCorrected reports whether the last correction was not sent yet: MH may have accepted an earlier form.
+// newlyCorrected reports whether the last correction was not sent yet. Then MH may have accepted an earlier form.
 func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
@@ -65,10 +65,10 @@ const (
 	undecided                // too early to query, or MH gives no result: the document is put off
 )
 
-// lookUp asks MH for a document that it may hold, and records the form that MH has. Error: ErrAway if MH is away.
+// lookUp asks MH for a document that MH may have, and records the form that MH has. Error: ErrAway if MH is away.
 func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	h, now := *o.head, c.branch.Now().UTC()
-	if h.Sent.After(now) { // the clock was set back since
+	if h.Sent.After(now) { // the clock was set back after the sending
 		h.Sent = now
 	}
 	if wait := c.branch.Sender.Decidable(h.CreatedAt, h.Sent); now.Before(wait) {
@@ -88,8 +88,8 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 }
 
-// eachDocument calls fn for every document of the list, with its index, several at once. It sets a document aside if fn
-// returns ErrLost. Any other error ends the walk.
+// eachDocument calls fn for every document of the list, with the document's index, for several documents at once. It
+// sets a document aside if fn returns ErrLost. Any other error ends the walk.
 func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int,
 	document) error) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -101,7 +101,8 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func
 }
 
 // eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
-// returns whether it made progress. If MH does not answer about a record, the other records go on, unless MH is away.
+// returns whether it made progress. If MH does not answer about one record, eachDue continues with the next record,
+// unless MH cannot be reached at all.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
 	due, err := record.Due(c.branch.Store, queue, c.branch.Now(), 100)
@@ -196,7 +197,7 @@ func (c *Contingency) documents(lister storage.Code, states ...storage.State) ([
 		if !slices.Contains(states, entry.State) {
 			continue
 		}
-		if h, err := record.DecodeHead(entry); err == nil { // the walk over that document's own queue sets it aside
+		if h, err := record.DecodeHead(entry); err == nil { // if not, the walk over its own queue sets it aside
 			list = append(list, document{entry: entry, head: h})
 		}
 	}

@@ -35,7 +35,7 @@ type Event struct {
 	Receipt   *authority.Receipt `json:"receipt,omitempty"`
 	Sealed    time.Time          `json:"sealed,omitzero"` // time of the seal, at the latest, by this box's clock
 	Limit     time.Time          `json:"limit,omitzero"`  // when its documents are due
-	Again     bool               `json:"again,omitempty"` // MH already held the event when it was sent
+	Again     bool               `json:"again,omitempty"` // MH already had the event when it was sent
 }
 
 // DecodeEvent returns the head of an event's record. ErrLost if the head is not the JSON of an Event.
@@ -52,7 +52,8 @@ func decode[T any](entry storage.Entry) (*T, error) {
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet and that MH, according to a query, does not hold.
+// makeEvents makes events of the documents that no event lists yet. Before that, it queries MH about documents that MH
+// may already have, and leaves them out if MH has them.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
 	// The layout of a new bundle may accept the documents that setAsideUnlistable has set aside.
 	rule, unruled := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
@@ -82,10 +83,10 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	for _, o := range all {
 		switch {
 		case listed[o.entry.Code] || unripe[o.head.Period]:
-		case o.head.CreatedAt.Truncate(time.Second).After(now): // the clock was ahead: MH refuses a time in the future
+		case o.head.CreatedAt.Truncate(time.Second).After(now): // the clock was ahead; MH refuses a time in the future
 		case record.PutOff(o.entry, c.branch.Now()):
-			// Make only one event for each period, if possible: the event waits for documents in doubt, for at most
-			// half of the time that the law allows, but not for documents of refused events.
+			// Make only one event for each period, if possible. Therefore the event waits for documents in doubt, for
+			// at most half of the time that the law allows. It does not wait for documents of refused events.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
@@ -130,8 +131,8 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 }
 
 // undoubted queries MH about every document that MH may have in its normal form. It returns the documents that MH does
-// not hold. If it is too early to query a document, its period is added to unripe, for at most half of the time that
-// the law allows.
+// not have. If it is too early to query a document, the document's period is added to unripe, for at most half of the
+// time that the law allows.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	keep := make([]bool, len(list))
@@ -191,7 +192,7 @@ func groups(list []document, limit int) []*group {
 	return groups
 }
 
-// makeEvent fills, signs and stores an event. Once it is stored, a crash is safe.
+// makeEvent fills, signs and stores an event. After the event is stored, a crash is safe.
 func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	now := c.authorityTime() // MH compares the event with its own clock
 	rule, err := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(now))
@@ -230,7 +231,7 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	if err != nil {
 		return err
 	}
-	if n := len(items) / 2; n > 0 && len(faults) > 0 && faults[0].Path == "detalleDTE" { // above the bundle's limit
+	if n := len(items) / 2; n > 0 && len(faults) > 0 && faults[0].Path == "detalleDTE" { // too many for the bundle
 		first, rest := *g, *g
 		first.documents, rest.documents = g.documents[:n], g.documents[n:]
 		return cmp.Or(c.makeEvent(ctx, &first), c.makeEvent(ctx, &rest))
@@ -306,7 +307,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 }
 
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
-// go into another event: MH names the documents that it already knows.
+// go into another event. If MH already knows some of them, MH's answer names them.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progress bool, err error) {
 	h, err := DecodeEvent(entry)
 	if err == nil && entry.State == record.EventSigned {
@@ -397,7 +398,7 @@ func (c *Contingency) disperse(ctx context.Context, o document, event string, h 
 	next.Known = namesKnownCode(h.Receipt, o.code(), h.Documents)
 	wait := min(correctAfter<<min(next.Refusals-1, 10), time.Hour)
 	if next.Known && !o.head.Known {
-		wait = 0 // query MH at once; at the next refusal the document waits
+		wait = 0 // query MH at once; after another refusal the document waits
 	}
 	return c.move(ctx, o, record.Deferred, record.QueueReport, c.branch.Now().Add(wait), &next)
 }

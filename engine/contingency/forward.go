@@ -99,8 +99,8 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 }
 
 // unsent queries MH about documents that MH may have although it has not answered their sendings. Before the first
-// sending of a contingency form it also queries documents sent in the normal form: MH may have sealed that form hours
-// later. It records the documents that MH has, and returns the others.
+// sending of a contingency form, unsent also queries documents that were sent in the normal form, because MH may have
+// sealed that form hours later. unsent records the documents that MH has, and returns the other documents.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	left := make([]bool, len(list))
 	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
@@ -155,11 +155,12 @@ func (c *Contingency) authorityTime() time.Time {
 	return cmp.Or(c.branch.Sender.Client.Time(), c.branch.Now()).UTC()
 }
 
-// doubt records that MH may or may not hold a document.
+// doubt records that MH may or may not have a document.
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// makeLot did not record this time, because the normal form was never sent: any time in the past is right.
+		// makeLot left Forwarded zero, because the document's normal form was never sent. Therefore any time in the
+		// past is right.
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
@@ -188,7 +189,8 @@ func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	return c.recordAnswer(ctx, o, out)
 }
 
-// sendingNow records, durably, that the contingency form is about to be sent: after a crash the document is in doubt.
+// sendingNow records, durably, that the document's form is about to be sent. Therefore the document is in doubt after a
+// crash.
 func (c *Contingency) sendingNow(ctx context.Context, o document) (document, error) {
 	next := *o.head
 	now := c.branch.Now().UTC()
@@ -213,20 +215,21 @@ func (c *Contingency) noteFirst(h *record.Head) {
 	}
 }
 
-// notSent undoes the record of a sending that certainly did not reach MH: MH may still seal the document's normal form.
+// notSent undoes the record of a sending that certainly did not reach MH. The earlier record matters, because MH may
+// still seal the document's normal form.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
 	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due},
 		before.head)
 	return err
 }
 
-// makeLot records a lot and then sends it. After a crash in between, MH is queried for the lot's documents.
+// makeLot records a lot and then sends it. After a crash between the two steps, MH is queried for the lot's documents.
 func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	code, err := dte.NewCode(c.branch.Rand)
 	if err != nil {
 		return err
 	}
-	// The time of the first sending matters only for documents of which MH may still seal an earlier form.
+	// The time of the first sending matters only for a document if MH may still seal an earlier form of it.
 	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
@@ -306,7 +309,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 	if err != nil {
 		return false, err
 	}
-	record.Earliest(&h.Sent, c.branch.Now()) // the clock may have been set back since
+	record.Earliest(&h.Sent, c.branch.Now()) // the clock may have been set back after the sending
 	var outcomes map[string]authority.Outcome
 	if h.Code != "" {
 		var done, known bool
@@ -321,13 +324,13 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 		case !late && (!known || !done):
 			return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 		}
-		// Documents without a result by now are queried one by one.
+		// Documents that have no result after this time are queried one by one.
 	}
 	list, err := c.documents(entry.Code, record.Reported)
 	if err != nil {
 		return false, err
 	}
-	list = slices.DeleteFunc(list, document.newlyCorrected) // corrected since: the answer is about an earlier form
+	list = slices.DeleteFunc(list, document.newlyCorrected) // the answer is about an earlier form
 	missing := make([]storage.Code, len(list))              // zero: the document is not missing
 	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
 		code := o.code()

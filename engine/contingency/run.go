@@ -34,7 +34,8 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale reads the period and is stored under mu: no document of a period is stored after its end.
+	// A sale reads the period and is stored under mu. Therefore no document of a period is stored after the period's
+	// end.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
 	begun     []time.Time    // when periods began in the last hour
@@ -92,8 +93,9 @@ func (c *Contingency) Run(ctx context.Context) {
 	}
 }
 
-// drain works off the backlog as far as possible: results of lots first, then events, then documents. It stops if MH is
-// away; any other failure of a step does not delay other steps. It returns the time until the next work may be due.
+// drain works off the backlog as far as possible: first results of lots, then events, then documents. It stops if MH
+// cannot be reached. After any other failure of a step, drain continues with the next step. It returns the time until
+// the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){
 		func(ctx context.Context) (bool, error) { return c.eachDue(ctx, record.QueueLot, c.pollLot) },
@@ -145,7 +147,7 @@ func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction 
 // Settled must be called when MH has accepted or refused a document. It clears the document's lot size.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
-// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits: see Contingency.away.
+// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits (see Contingency.away).
 var ErrAway = errors.New("MH did not answer")
 
 // Branch is the part of a branch that its contingency uses. Every field but Reachable is required.
@@ -161,9 +163,10 @@ type Branch struct {
 	Now       func() time.Time
 	Rand      io.Reader    // source of generation codes
 	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
-	// Reachable receives a value when MH is reachable again: in a contingency MH is then probed at once. May be nil.
+	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Every is how often Run looks for work. SettleAfter is how long a request may hold a document that it has signed.
+	// Every is how often Run looks for work. SettleAfter is how long a request may take to settle a document that it
+	// has signed.
 	Every, SettleAfter time.Duration
 }
 
@@ -222,11 +225,11 @@ func (c *Contingency) moveRecord(ctx context.Context, entry storage.Entry, to st
 
 // Times of the contingency. Options.Hurry divides some of them, to shorten a demonstration.
 const (
-	probeEvery   = 2 * time.Second  // first time between two probes of MH; it doubles up to probeMax
-	probeMax     = 30 * time.Second // between two probes of MH
+	probeEvery   = 2 * time.Second  // the first time between two probes of MH; the time doubles up to probeMax
+	probeMax     = 30 * time.Second // the longest time between two probes
 	probeTimeout = 4 * time.Second
 	// stableFor is how long MH must have answered before a period ends. It doubles with each period of the last hour,
-	// up to stableMax: an unstable connection does not cause a period every minute.
+	// up to stableMax. Therefore an unstable connection does not cause a period every minute.
 	stableFor = 2 * time.Second
 	stableMax = 5 * time.Minute
 	// reportAfter is the time from a period's end to its event. If MH is away again within this time, the period
@@ -243,9 +246,9 @@ const (
 type Options struct {
 	// Responsible is the person who answers for the events, with name and identity document (schema of the event).
 	Responsible record.Person
-	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. The
-	// addresses distinguish cause 3 from cause 1 (CAT-005). If the list is empty, only an unknown name or route means
-	// cause 3.
+	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. If no
+	// address answers, the cause of a contingency is 3, no Internet (CAT-005), and not 1. If the list is empty, only an
+	// unknown name or route means cause 3.
 	Internet []string
 	// Hurry, for demonstrations and tests, divides the times of the contingency; default 1.
 	Hurry int
@@ -257,12 +260,12 @@ func (c *Contingency) hurried(d time.Duration) time.Duration {
 	return d / time.Duration(max(1, c.options.Hurry))
 }
 
-// law holds the times and sizes of the bundle of contingency events in force.
+// law has the times and sizes from the bundle of contingency events in force.
 type law struct {
 	event          time.Duration // from the end of a cause to its event
 	documents      time.Duration // from an event's seal to its documents
 	correction     time.Duration // from a refusal to its correction
-	report         time.Duration // a longer contingency needs a technical report before its event
+	report         time.Duration // a contingency longer than this needs a technical report before its event
 	eventDocuments int           // the most documents in one event
 	lotDocuments   int           // the most documents in one lot
 }

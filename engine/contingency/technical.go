@@ -27,7 +27,8 @@ type ReportNote struct {
 	Reference string    `json:"reference"` // MH's or the operator's name of the report
 }
 
-// stretch is one contingency by MH's count: periods with gaps shorter than the law's time for an event.
+// stretch is what MH counts as one contingency: periods between which the gaps are shorter than the law's time for an
+// event.
 type stretch struct {
 	began, ended time.Time // ended is zero while the contingency continues
 	periods      []*Period // sorted by their beginning, at least one period
@@ -70,7 +71,7 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 }
 
 // waitingStretches returns the stretches that continue, or have documents that wait for a sealed event, sorted by their
-// beginning. unreported holds the codes of the periods with waiting documents.
+// beginning. unreported has the codes of the periods with waiting documents.
 func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {
@@ -98,8 +99,8 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	}), c.law().event), nil
 }
 
-// needingReport returns the oldest stretch that needs a technical report and has no report. Otherwise it returns the
-// last stretch that is too long or continues; nil if there is no such stretch.
+// needingReport returns the oldest stretch that needs a technical report and has no report. If there is none, it
+// returns the last stretch that is too long or continues, or nil.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -122,7 +123,7 @@ type ReportCount struct {
 	Last          string `json:"last"`
 }
 
-// TechnicalReport holds the contents of the technical report of a contingency, from the records.
+// TechnicalReport is the contents of the technical report of a contingency, from the records.
 type TechnicalReport struct {
 	Needed     bool            `json:"needed"`      // the contingency exceeds the time allowed without a report
 	NeededFrom time.Time       `json:"needed_from"` // when the need begins or began
@@ -132,7 +133,7 @@ type TechnicalReport struct {
 	Periods    []*Period       `json:"periods"`            // by their beginning
 	Issuer     json.RawMessage `json:"issuer"`             // emisor, as in documents
 	Ambiente   string          `json:"ambiente"`           // CAT-001
-	Who        record.Person   `json:"responsible"`        // the person who answers for the event
+	Who        record.Person   `json:"responsible"`        // the person who is responsible for the event
 	Documents  []ReportCount   `json:"documents"`          // by type and point of sale
 	Noted      *ReportNote     `json:"noted,omitempty"`    // MH has the report
 }
@@ -191,7 +192,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	// The dates of the documents do not prove their period: the clock may have been set meanwhile.
+	// Search all documents, because a document's date does not prove its period: the clock may have been set meanwhile.
 	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head,
 			[]byte(`"period":`)) {
@@ -213,7 +214,8 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 	return counts, nil
 }
 
-// countIn adds a document to the counts. Control numbers of a series have the same length and sort as text.
+// countIn adds a document to the counts. Control numbers of a series have the same length, therefore they can be
+// compared as text.
 func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	establishment, point := record.EstablishmentOf(h, record.Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {

@@ -29,7 +29,8 @@ func (c *Contingency) Hold() (p *Period, release func()) {
 	return c.period, c.mu.RUnlock
 }
 
-// enter puts the branch in contingency, unless it already is. A period that ended a moment ago resumes.
+// enter puts the branch in contingency, unless the branch is in contingency already. A period that ended a moment ago
+// resumes.
 func (c *Contingency) enter(ctx context.Context, p Period) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +77,8 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH unless the branch is in contingency. If MH does not answer, a contingency begins; began is the time
-// that it is dated from.
+// Check probes MH unless the branch is in contingency. If MH does not answer, a contingency begins, with the time began
+// as its beginning.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -121,7 +122,7 @@ func (c *Contingency) leave(ctx context.Context) error {
 		return nil
 	}
 	next := *c.period
-	// rounded up to MH's whole seconds: no document of the period is later
+	// rounded up to MH's whole seconds, therefore no document of the period is later
 	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second)
 	if err := c.movePeriod(ctx, &next, record.PeriodEnded); err != nil {
 		return err
@@ -186,8 +187,9 @@ func (c *Contingency) Lift(ctx context.Context) error {
 	return refusal.Internal(c.change(ctx, func(now *Period) { now.Declared = false }))
 }
 
-// cause returns the contingency type (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3, no
-// Internet, if no name or route is found or if no other address answers; otherwise 1, MH's system.
+// cause returns the contingency type (CAT-005) of an outcome. It is 2, our own system, if MH refuses our credentials.
+// It is 3, no Internet, if MH's name or a route is not found, or if no address of Options.Internet answers. Otherwise
+// it is 1, MH's system.
 func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
@@ -280,7 +282,7 @@ type Period struct {
 	Ended  time.Time `json:"ended,omitzero"`
 	Cause  int64     `json:"cause"`  // CAT-005
 	Motive string    `json:"motive"` // for cause 5 sent to MH; for other causes only for people
-	// Declared means that an operator declared the contingency: only the operator can end the declaration.
+	// Declared means that an operator declared the contingency. Only an operator can end the declaration.
 	Declared bool `json:"declared,omitempty"`
 	// Resumed counts how often the period began again before it was reported.
 	Resumed int `json:"resumed,omitempty"`
@@ -291,7 +293,8 @@ type Period struct {
 	state storage.State
 }
 
-// MotiveOnDocument returns the motive for the documents of the period: MH wants a motive only for cause 5.
+// MotiveOnDocument returns the motive for the documents of the period. It is "" except for cause 5, because MH wants a
+// motive only for cause 5.
 func (p *Period) MotiveOnDocument() string {
 	if p.Cause == 5 {
 		return p.Motive
@@ -354,8 +357,8 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause. A period that began before the report of the cause was due extends the cause,
-// because MH counts both as one.
+// extendCause returns the end of a cause. If another period began before the event of the cause was due, the end is the
+// end of that period, because MH counts both causes as one.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {
