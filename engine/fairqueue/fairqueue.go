@@ -14,15 +14,15 @@ import (
 // Options of New; every field but Allowance is required.
 type Options struct {
 	Slots   int // how many callers may work at once
-	Each    int // the most slots that one caller may hold
+	Each    int // the most slots that one caller may use
 	Waiting int // the most waiting requests of one caller
 	// Allowance limits the work of one caller. Zero: no limit.
 	Allowance Allowance
 	Now       func() time.Time
 }
 
-// Allowance is the work allowed to one caller: Burst at once, and Share of a slot's time in the long run (0.25: a
-// quarter).
+// Allowance is the work allowed to one caller. Burst is the work allowed at once. Share is the part of a slot's time
+// that is allowed in the long run, for example 0.25.
 type Allowance struct {
 	Burst time.Duration
 	Share float64
@@ -86,13 +86,14 @@ func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 		if q.withdraw(c, turn) {
 			return nil, ctx.Err()
 		}
-		<-turn // the turn came at this moment
+		<-turn // the turn came at the same moment
 	}
 	began := q.o.Now()
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy that Enter would return now, or nil, for callers with expensive preparations.
+// Refusal returns the *Busy that Enter would return now, or nil. It is for callers that prepare expensive work before
+// Enter.
 func (q *Queue) Refusal(id int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,8 +165,8 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	q.next()
 }
 
-// forget drops callers without work, waiting requests or used allowance, if there are many callers. The caller holds
-// mu.
+// If there are many callers, forget removes the callers that have no work, no waiting request and no used allowance.
+// The caller holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return
