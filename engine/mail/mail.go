@@ -1,8 +1,8 @@
 // Package mail sends one message once over SMTP and returns the result: [Sent], [Refused] or [Later]. Package outbox
 // decides when a message is due, how often it is tried and when it is given up.
 //
-// All attempts at one message have the same Message-ID. Therefore a server or mailbox can drop a duplicate after an
-// attempt with an unknown result.
+// All attempts at one message have the same Message-ID. Therefore a server or mailbox can recognize and remove a
+// duplicate after an attempt with an unknown result.
 package mail
 
 import (
@@ -32,8 +32,8 @@ type Security string
 const (
 	// Mandatory sends only with encryption: from the first byte on port 465 (RFC 8314), by STARTTLS on any other port.
 	Mandatory Security = "mandatory"
-	// Opportunistic uses STARTTLS if the server offers it. An attacker in between can remove the offer and read the
-	// message; a password is never sent without encryption.
+	// Opportunistic uses STARTTLS if the server offers it. An attacker on the way can remove the offer and read the
+	// message. A password is never sent without encryption.
 	Opportunistic Security = "starttls"
 	// None is for a server on the same machine.
 	None Security = "none"
@@ -131,7 +131,7 @@ type Outcome struct {
 // errSetup marks an error for which Outcome.Setup is set.
 var errSetup = errors.New("the mail server does not accept this sender")
 
-// Send makes one attempt, with a connection of its own, within the timeout.
+// Send makes one attempt, with a new connection, within the timeout.
 func (s *Sender) Send(ctx context.Context, m Message) Outcome {
 	text, err := s.render(m)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 		return refused("offering the message", err)
 	}
 	if _, err := w.Write(raw); err != nil {
-		return failed("handing over the message", 0, err) // the server must drop a message without its last line
+		return failed("handing over the message", 0, err) // the server must discard a message without its last line
 	}
 	// Between the last line and its reply, the server may have accepted the message.
 	if err := w.Close(); err != nil {
@@ -187,8 +187,8 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// failed returns the outcome of an attempt that failed for a reason other than the message. A reply code that is not
-// below the parameter setup sets Outcome.Setup; if setup is 0, no reply code sets it. The server's reply becomes one
+// failed returns the outcome of an attempt that failed for a reason other than the message. Outcome.Setup is set if the
+// reply code is the parameter setup or higher. If setup is 0, no reply code sets it. The server's reply becomes one
 // line of limited length, for a log and a record.
 func failed(doing string, setup int, err error) Outcome {
 	var certificate *tls.CertificateVerificationError

@@ -81,10 +81,10 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach writes both headers of the file itself, as in RFC 2231: the library encodes a non-ASCII name in a form that
-// many readers show undecoded.
+// attach writes both headers of the file, with the name as in RFC 2231. The library would encode a non-ASCII name in a
+// form that many readers show undecoded.
 func attach(msg *mail.Msg, a Attachment) {
-	kind, params, _ := mime.ParseMediaType(a.ContentType) // the program's own text: no error
+	kind, params, _ := mime.ParseMediaType(a.ContentType) // the type is the program's own text, therefore it is valid
 	params["name"] = a.Name
 	msg.AttachReadSeeker(a.Name, bytes.NewReader(a.Data), func(f *mail.File) {
 		f.Header.Set("Content-Type", mime.FormatMediaType(kind, params))
@@ -92,7 +92,7 @@ func attach(msg *mail.Msg, a Attachment) {
 	})
 }
 
-// check refuses unusable fields: they come from a document, and no field may inject a header.
+// check refuses unusable fields. The fields come from a document, and none of them may inject a header.
 func (m *Message) check() error {
 	err := cmp.Or(checkID(m.ID), checkAddress("To", m.To), checkHeader("Subject", m.Subject))
 	if err == nil && !utf8.ValidString(m.Text+m.HTML) {
@@ -114,8 +114,8 @@ func checkHeader(field, text string) error {
 	return nil
 }
 
-// checkAddress accepts only a bare ASCII address: every server can carry it. MH's schemas allow no other; a non-ASCII
-// address would need SMTPUTF8 on every server of its route.
+// checkAddress accepts only a bare ASCII address. MH's schemas allow no other, and every server accepts such an
+// address. A non-ASCII address would need SMTPUTF8 on every server of the message's route.
 func checkAddress(field, address string) error {
 	if err := checkHeader(field, address); err != nil {
 		return err
@@ -128,8 +128,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether a receiver may have an address. Send must accept the address, and its domain must have at
-// least two labels (RFC 5321 §2.3.5): a name of one label reaches no mailbox outside.
+// Mailable reports whether a receiver may have an address. Send must accept the address, and the address's domain must
+// have at least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false
@@ -164,7 +164,7 @@ type State uint8
 const (
 	Processed   State = iota // sealed by MH
 	Contingency              // issued in contingency: signed, not yet sealed
-	Invalidated              // invalidated before MH
+	Invalidated              // invalidated at MH
 )
 
 // Facts are the contents of a message about a document. Characters that are special in HTML are escaped.
@@ -192,7 +192,8 @@ type Look struct {
 	Phone    string // the emisor's telephone, as people write it; may be empty
 	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
 	Greeting string // one line after the salutation; may be empty
-	// Logo is the ContentID of a picture in Inline, shown with these pixels; empty: no logo.
+	// Logo is the ContentID of a picture in Inline; empty: no logo. LogoWidth and LogoHeight are the shown size in
+	// pixels.
 	Logo                  string
 	LogoWidth, LogoHeight int
 }
@@ -208,8 +209,8 @@ var legends = map[State]string{
 const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
 
 // Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
-// package, because the two of the standard library make the appliance 6 MB larger: with them the linker cannot leave
-// out unused methods.
+// package, because with a template package of the standard library the linker cannot leave out unused methods, and the
+// appliance is 6 MB larger.
 func Compose(f Facts) (subject, text, page string) {
 	f.flatten()
 	subject = f.Document + " " + f.Number
@@ -298,7 +299,7 @@ const (
 	closing = "Este mensaje se envió automáticamente."
 )
 
-// consulting returns the text before the link. MH shows a contingency document only after its transmission.
+// consulting returns the text before the link. MH shows a document issued in contingency only after it was sent to MH.
 func (f *Facts) consulting() string {
 	if f.State == Contingency {
 		return "Una vez transmitido, podrá comprobarlo en la consulta pública del Ministerio de Hacienda:"
@@ -326,7 +327,7 @@ func (f *Facts) text() string {
 	return b.String()
 }
 
-// page returns the HTML. The HTML is also well-formed XML: the test reads it as XML.
+// page returns the HTML. The HTML is also well-formed XML, because the test reads it as XML.
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +
@@ -360,7 +361,7 @@ func (f *Facts) page() string {
 	return b.String()
 }
 
-// head returns the emisor's logo, on white, and name above a bar of its colour.
+// head returns the emisor's logo, on white, and the emisor's name, above a bar of the colour Look.Color.
 func (f *Facts) head() string {
 	l := &f.Look
 	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))
