@@ -21,10 +21,10 @@ import (
 const maxCertificate = 1 << 20
 
 var (
-	// ErrCertificate means that a file is not MH's certificate, or lacks a part of it. It is an ErrKey.
+	// ErrCertificate means that a file is not MH's certificate, or lacks a part of it. It wraps ErrKey.
 	ErrCertificate = fmt.Errorf("%w: not a certificate of MH (XML with root CertificadoMH)", ErrKey)
-	// ErrPassword means that a password does not open the key. A certificate's password belongs to its private key: it
-	// is not the password of MH's API or of the portal.
+	// ErrPassword means that a password does not open the key. A certificate's password is that of its private key, not
+	// the password of MH's API or of the portal.
 	ErrPassword = errors.New("the password does not open the private key")
 )
 
@@ -135,7 +135,8 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic compares the file's two keys: if they differ, MH would refuse each signature (802).
+// matchPublic returns an error if the file's public key does not belong to its private key. MH would refuse each
+// signature of such a key (802).
 func matchPublic(text string, want *rsa.PublicKey) error {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -179,12 +180,12 @@ func instant(text string) time.Time {
 	return time.Unix(seconds, nanoseconds).UTC()
 }
 
-// ErrNotDemo means that Generate did not make the key in this process: such a key is not written out.
+// ErrNotDemo means that Generate did not make the key in this process. Only a key of Generate is written to a file.
 var ErrNotDemo = errors.New("only a key made for a demonstration can be written out")
 
-// DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made, so that a
-// demonstration starts as a real installation does: from a .crt and a password. MH knows no such certificate. The
-// private key is in the file in the clear, as in MH's files. Errors: ErrNotDemo.
+// DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made. With it, a
+// demonstration starts like a real installation, from a .crt and a password. MH knows no such certificate. The private
+// key is in the file in the clear, as in MH's files. Errors: ErrNotDemo.
 func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time) ([]byte, error) {
 	if k == nil || k.private == nil || !k.demo {
 		return nil, ErrNotDemo
@@ -215,7 +216,8 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is Seal with few iterations, therefore fast, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
+// DemoSeal is Seal for a key that Generate made. It is fast, because it uses few iterations. Errors: ErrNotDemo, and
+// Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo

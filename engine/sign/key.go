@@ -1,10 +1,10 @@
-// Package sign holds the issuer's RSA key and the right to use it. It reads a key from MH's certificate file
+// Package sign has the issuer's RSA key and the right to use it. It reads a key from MH's certificate file
 // ([ParseCertificate]) or a PKCS#8 PEM ([ParsePEM]), and keeps it on disk only under a passphrase ([Seal], [Open]). In
 // memory a key can only make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
 // 2.0.0, jose4j). A key cannot be printed, logged or encoded.
 //
-// A document is signed with a [Right], a value that its first use spends: repeating a call cannot sign the same form of
-// a document twice.
+// A document is signed with a [Right], a value that can be used only once. Therefore a repeated call cannot sign the
+// same form of a document twice.
 package sign
 
 import (
@@ -54,9 +54,9 @@ type Key struct {
 // NotAfter returns when the key's certificate ends; zero if the end is unknown, as for a PEM.
 func (k *Key) NotAfter() time.Time { return k.until }
 
-// Generate makes a new key of the given size in bits, 1024 to 8192. MH does not know the key: it is for demonstrations
-// and tests. DemoCertificate writes only such keys. A key of less than 2048 bits signs six times as fast, for tests
-// with millions of signatures; ParsePEM, ParseCertificate and Open refuse such a key.
+// Generate makes a new key of the given size in bits, 1024 to 8192. The key is for demonstrations and tests, because MH
+// does not know it. DemoCertificate writes only keys of Generate. A key of less than 2048 bits signs six times as fast,
+// for tests with millions of signatures; ParsePEM, ParseCertificate and Open refuse such a key.
 func Generate(bits int) (*Key, error) {
 	const least = 1024 // the minimum of crypto/rsa
 	if bits < least || bits > maxBits {
@@ -189,19 +189,20 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 // file with more than a million.
 const iterations = 600_000
 
-// minPassphrase is the shortest passphrase of Seal, in bytes: the iterations do not protect a single word.
+// minPassphrase is the shortest passphrase of Seal, in bytes. It excludes a single word, which the iterations would not
+// protect.
 const minPassphrase = 12
 
 // ErrSealed means that a file is not a sealed key.
 var ErrSealed = errors.New("not a sealed key (JWE compact, PBES2-HS512+A256KW, A256GCM)")
 
-// headerUntil is the protected header with Key.NotAfter, in seconds since 1970 (RFC 7519).
+// headerUntil is the name of the protected header that contains Key.NotAfter, in seconds since 1970 (RFC 7519).
 const headerUntil jose.HeaderKey = "exp"
 
 // Seal encrypts a key for the disk in 0.4 s: JWE (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM.
 func Seal(k *Key, passphrase []byte) ([]byte, error) { return seal(k, passphrase, iterations) }
 
-// seal is Seal with a parameter for the iterations, so that tests need not wait.
+// seal is Seal with the number of iterations as a parameter. Tests use few iterations.
 func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	if k == nil || k.private == nil {
 		return nil, fmt.Errorf("%w: empty", ErrKey)
@@ -269,7 +270,7 @@ func openDER(sealed, passphrase []byte) (*jose.JSONWebEncryption, []byte, error)
 // ErrSpent means that a right to sign was used a second time.
 var ErrSpent = errors.New("this right to sign is spent")
 
-// Signer signs documents. It limits the signatures at a time: more than GOMAXPROCS would only wait longer.
+// Signer signs documents. It makes at most GOMAXPROCS signatures at a time, because more would not be faster.
 type Signer struct {
 	key  *Key
 	gate chan struct{}
@@ -291,14 +292,14 @@ func (s *Signer) Right(code [16]byte, form string) *Right {
 	return &Right{signer: s, code: code, form: form}
 }
 
-// Sign spends the right. It returns the JWS compact, RS512, with only the header {"alg":"RS512"}. Its payload is
-// exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent, even if the first
-// failed.
+// Sign signs a payload and spends the right. It returns the JWS compact, RS512, with only the header {"alg":"RS512"}.
+// Its payload is exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent, even
+// if the first failed.
 func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	if r.spent.Swap(true) {
 		return nil, fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
 	}
-	if err := ctx.Err(); err != nil { // if the gate is free too, select chooses at random
+	if err := ctx.Err(); err != nil { // needed because select would choose at random if the gate is free
 		return nil, fmt.Errorf("waiting to sign: %w", err)
 	}
 	select {
@@ -332,7 +333,8 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 // ErrForeign means that a JWS was not made by Sign with this key.
 var ErrForeign = errors.New("not a signature of this key")
 
-// Verify returns nil if the signer's own key made the JWS. A JWS of an earlier key gives ErrForeign too.
+// Verify returns nil if the signer's own key made the JWS. For any other JWS, also of an earlier key, it returns
+// ErrForeign.
 func (s *Signer) Verify(jws []byte) error {
 	dot := bytes.LastIndexByte(jws, '.')
 	if !bytes.HasPrefix(jws, []byte(header)) || dot < len(header) {
