@@ -3,6 +3,7 @@ package engine_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dtegate/engine/dte"
@@ -25,6 +26,7 @@ func TestDeliver_Panic(t *testing.T) {
 		b.Close()
 		b.Delivery.Printer = printer
 		b.Start()
+		synctest.Wait() // the first look for events moves lost records back to their queues
 		card := enginetest.SaleTo("card", "ana@example.com")
 		card.Facts = card.Facts.With(
 			"resumen",
