@@ -203,7 +203,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	return e.Entry, nil
 }
 
-// series reads the row of a series, whose lock is held.
+// series reads the row of a series. The caller holds the lock of the series.
 func (s *Store) series(name string) (Reach, error) {
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {

@@ -120,7 +120,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	}
 	b.Documents, b.Last = report.Documents, report.Last
 
-	// 4. Describe the backup, and name it.
+	// 4. Describe the backup, and give its folder the final name.
 	about, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return nil, err

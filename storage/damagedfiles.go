@@ -41,7 +41,7 @@ func (f *folder) close() error {
 	return f.db.Close()
 }
 
-// openFolder opens a store in any state, to read it. ErrInUse; ErrNoStore when there is no folder.
+// openFolder opens a store in any state, to read it. Errors: ErrInUse; ErrNoStore when there is no folder.
 func openFolder(o *Options, name string, own bool) (*folder, error) {
 	f := &folder{blind: true}
 	names, err := o.FS.List(o.Dir)

@@ -34,7 +34,7 @@ var (
 	// ErrMark: the high-water mark is missing, unreadable, old or another store's. Further issuing could use numbers
 	// twice.
 	ErrMark = errors.New("store and high-water mark do not agree")
-	// ErrForeign: by Options.Ours, the documents of a store or of another medium are another branch's.
+	// ErrForeign: according to Options.Ours, the documents of a store or of another medium are another branch's.
 	ErrForeign = errors.New("another branch's")
 	// ErrInUse: another process has the store open, most likely the appliance.
 	ErrInUse = errors.New("store is in use: the appliance must be stopped first")

@@ -410,7 +410,7 @@ func (c *checker) feedRow(key, value []byte) error {
 	return nil
 }
 
-// lostRow adds a row of given-up numbers to the facts: a link of the journal must have given them up.
+// lostRow adds a row of given-up numbers to the facts: a link of the journal must have given up these numbers.
 func (c *checker) lostRow(key, value []byte) error {
 	if len(key) != 13 {
 		c.problem(key, "has a strange key")

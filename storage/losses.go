@@ -69,7 +69,7 @@ type Next struct {
 	To     uint64 // Settle moves the series to at least To; the next number is To + 1
 	Open   bool   // nothing bounds the last number: a person must name it
 	lost   []Span // numbers whose document is missing everywhere, whole or in part
-	// changes: changes of existing documents are missing everywhere.
+	// changes means that changes of existing documents are missing everywhere.
 	changes bool
 }
 
@@ -273,9 +273,9 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 }
 
 // Settle moves every series past the highest number that any medium knows; then the store gives numbers again. The
-// losses must name every lost number. If nothing bounds the last number of a series, a person must name it in the
-// series' loss; if no number was lost, the loss has no numbers. Settle also moves a series that only a loss names, and
-// no medium.
+// losses must name every lost number. If nothing bounds the last number of a series, a person must name this number in
+// the series' loss; if no number was lost, the loss has no numbers. Settle also moves a series that only a loss names,
+// and no medium.
 //
 // If another medium has another history, the store gets a new identity, and its second copy is set aside and begun
 // again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses that are

@@ -125,7 +125,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// wait returns when the file durably has number or more.
+// wait returns when the file durably has the number or a higher number.
 func (m *mark) wait(series string, number uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +193,8 @@ const proofTries = 3
 
 // ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A running
 // store does not notice that its mark was deleted, or that the medium was unmounted or has become read-only; but the
-// next start refuses such a mark. ErrMark: the next start would refuse. If the medium hangs, ProveMark waits.
+// next start refuses such a mark. ErrMark if the next start would refuse the mark. If the medium hangs, ProveMark
+// waits.
 func (s *Store) ProveMark() error {
 	if s.mark == nil {
 		return fmt.Errorf("proving the mark: %w", ErrReadOnly)

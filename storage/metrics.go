@@ -135,8 +135,8 @@ type Space struct {
 	Store uint64 // used by the store
 }
 
-// Space returns the filesystem's numbers. A full disk ends the process. Therefore stop issuing long before: compaction
-// and the log need room of their own (64 MiB is little).
+// Space returns the filesystem's numbers. A full disk ends the process. Therefore stop issuing long before the disk is
+// full: compaction and the log also need space, and 64 MiB is little for them.
 func (s *Store) Space() (Space, error) {
 	return use(s, "measuring the disk", func() (Space, error) {
 		u, err := s.o.FS.GetDiskUsage(s.o.Dir)

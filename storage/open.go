@@ -133,8 +133,8 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	return db, nil
 }
 
-// openAt opens the Pebble store in another folder. Its damage is not counted as damage of this store. A store that is
-// only read is not locked: nobody else has it open.
+// openAt opens the Pebble store in another folder. Damage there is not counted as damage of this store. If readOnly is
+// set, the other store is not locked, because nobody else has it open.
 func (o *Options) openAt(dir string, readOnly bool) (*pebble.DB, error) {
 	at := *o
 	if at.Dir = dir; readOnly {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Kinds of statements that rows make about a record. A statement is a hash of 8 bytes: comparing two rows needs no
-// look-up. The comments up to saysLost name the two rows that make the same statement.
+// Kinds of statements that rows make about a record. A statement is a hash of 8 bytes. Two rows are compared by their
+// statements, without a look-up. The comments up to saysLost name the two rows that make the same statement.
 const (
 	saysFirst   byte       = iota // an entry and its first link
 	saysLatest                    // an entry and its latest link
@@ -87,7 +87,7 @@ func (f *facts) of(id uint64) *fact {
 	return &chunk[id%4096]
 }
 
-// add adds a statement the given number of times; the sum wraps around.
+// add adds a statement to the sum (times is 1) or subtracts it (times is -1). The sum wraps around.
 func (f *facts) add(times int, what byte, id uint64, rest ...[]byte) {
 	n := uint64(times) * saying(what, id, rest...)
 	if f.looked == nil {
@@ -219,8 +219,8 @@ func (f *facts) link(key []byte, l *link) bool {
 	return l.Op == opAppend && l.Revision == 1 || l.Op == opAdvance && l.Revision > 1
 }
 
-// proof is the set of a journal's statements about the bytes of the rows that its changes made. Memory grows by some 30
-// bytes a change and part.
+// proof has, for each row that a change of a journal wrote, the journal's statement about the row's bytes. Memory grows
+// by some 30 bytes a change and part.
 type proof struct{ said map[uint64]struct{} }
 
 func (p *proof) say(what byte, id uint64, rest ...[]byte) {

@@ -115,7 +115,7 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 }
 
 // Counter returns a counter's value, 0 if it was never set. Only the owner of an Appending that names the origin can
-// rely on the value, from Begin to Append, while the origin is locked.
+// rely on the value, and only from Begin to Append, while the origin is locked.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	return use(s, "reading counter", func() (int64, error) {
 		n, err := s.counter(origin, line)

@@ -184,14 +184,14 @@ func (r *assembly) run(ctx context.Context) error {
 		return err
 	}
 	// 2. The new store is complete. If we crash from here on, the next call finds the new store, or begins again from
-	// the old one.
+	// the old store.
 	if r.gone {
 		return renameSynced(fs, aside, r.o.Dir)
 	}
 	if err := renameSynced(fs, aside, r.o.repairedDir()); err != nil {
 		return err
 	}
-	// 3. Put the new store in the old one's place.
+	// 3. Put the new store in the place of the old store.
 	if err := r.own.close(); err != nil {
 		return err
 	}
@@ -397,7 +397,7 @@ func (a *assembly) finish() error {
 		a.said.Lacking = nil
 		return nil
 	}
-	// A mark that was made after the loss of the former one does not bound the numbers.
+	// A mark that was made after the loss of the former mark does not bound the numbers.
 	a.row.MarkLost = a.row.MarkLost || was != nil && was.MarkLost
 	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
 	for _, s := range a.said.Sources {
@@ -457,7 +457,8 @@ func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead
 	return known
 }
 
-// accepted reports whether everything that is missing was missing in the old store already: a person has accepted it.
+// accepted reports whether everything that is missing was already missing in the old store: a person has accepted that
+// loss.
 func (a *assembly) accepted(now *holes) bool {
 	if now.none() {
 		return true

@@ -141,7 +141,7 @@ func (s *mendedSeries) reach(number uint64) {
 	s.end.Last = number - 1
 }
 
-// entry adds a record to the facts, and the rows that lead to it to the batch.
+// entry adds a record to the facts. It adds to the batch the rows that lead to the record.
 func (m *mender) entry(key, value []byte) error {
 	e, err := decodeEntry(be.Uint64(key[1:]), value)
 	if err != nil {

@@ -301,8 +301,8 @@ func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) e
 }
 
 // readPast calls fn with the rows that scan reads from lower on. When rows cannot be read, it calls tell with their
-// range, and continues after them. scan must stop at its own first error and at fn's error. It must return nil if fn
-// returned errStop.
+// range, and continues after them. scan must stop at its own first error and at an error of fn, and must return nil if
+// fn returned errStop.
 func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lower, upper []byte,
 	fn func(key, value []byte) error, tell func(blindSpot)) error {
 	for at := lower; ; {

@@ -19,7 +19,7 @@ import (
 //	                                                    Restoration · "restorations": []Gap · "behind": []Witness ·
 //	                                                    "scrub": Scrub · "read": Reading · "repairs": []RepairRecord
 //	series    name                                      Reach: sequence, last number, end of its journal
-//	journal   sequence u32, position u64                link: one change, bound to the one before it
+//	journal   sequence u32, position u64                link: one change, bound to the change before it
 //	entry     id u64                                    entryRow: the record's current state
 //	part      id u64, name                              the part's bytes
 //	code      code [16]                                 id u64

@@ -72,7 +72,7 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll takes over each series that is at least as far in other as in s, and the later of the two feeds.
+// noteAll copies from other each series that is at least as far there as in s, and the feed if it is further.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
@@ -117,7 +117,7 @@ type replaced struct {
 	In, Until uint64    // the segments that hold these rows now
 }
 
-// begin returns how far the rows before a segment go.
+// begin returns how far the rows before a segment have copied the store.
 func (h *segmentHead) begin() copyState {
 	if h.Fill != (position{}) {
 		return h.Reached
@@ -363,9 +363,9 @@ type countedSegment struct {
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order, from the number from on. It follows their heads backwards
-// from last, and skips the replaced segments (gone). After an unreadable head it goes on with the previous segment in
-// the folder.
+// chain returns the segments of a copy that count, in order, without the segments before from. It follows their heads
+// backwards from last, and skips the replaced segments (gone). After an unreadable head it goes on with the previous
+// segment in the folder.
 func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
 	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)

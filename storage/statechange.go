@@ -234,7 +234,7 @@ type count struct {
 }
 
 // count adds counters to the batch and returns their new values. The caller holds the locks of the counters' origins.
-// If relative, count adds the values to the stored values.
+// If relative is set, count adds the values to the stored values.
 func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]count, error) {
 	var counts []count
 	for _, c := range counters {

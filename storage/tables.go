@@ -21,9 +21,8 @@ import (
 // ErrTables: several attempts in a row to write Pebble's tables failed. Documents are safe in the log, which grows.
 var ErrTables = errors.New("the disk does not take the store's tables")
 
-// tableWrites paces the writing of tables after a failure. Pebble repeats a failed flush or compaction at once and for
-// ever, some 700 times a second, each with a line in the log: 2.1.7 has no pause between two attempts of a flush or of
-// a compaction in the background.
+// tableWrites paces the writing of tables after a failure. Pebble 2.1.7 repeats a failed flush or compaction in the
+// background for ever, without a pause between two attempts: some 700 times a second, each time with a line in the log.
 type tableWrites struct {
 	o       *Options
 	closing chan struct{} // closed by close
