@@ -42,7 +42,8 @@ func (a *Agent) reconcile(ctx context.Context) {
 	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
-// effective returns why a version has no effect now; nil if it has effect. Orders that were carried out earlier stay.
+// effective returns why a version has no effect now; nil if the version has an effect. Orders that were carried out
+// earlier stay.
 func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
@@ -395,8 +396,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return nil
 }
 
-// inherit restores the notes of take for an enrolled box without state. An earlier box may have filled the rule store:
-// a bundle of the centre may be in force there in place of a bundle of the live state.
+// inherit restores, for an enrolled box without state, the notes that the method take makes. An earlier box may have
+// filled the rule store: a bundle of the centre may be in force there in place of a bundle of the live state.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil || len(s.Told) > 0 {
 		return

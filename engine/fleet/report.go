@@ -103,7 +103,7 @@ func (a *Agent) recall(ctx context.Context) error {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
-			// last is nil if the status cannot be read: then this box overwrites it
+			// last is nil if the status cannot be read: then this box overwrites that status
 			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch)
 		}
 	}

@@ -16,9 +16,9 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// state is the whole memory of the agent, in one file: the SHA-256 of the JSON in hex, a line break, and the JSON. It
-// is written before any effect: a version before the version has an effect, an act before the act is sent, a number
-// before its use, the replaced bundle before the new bundle is admitted.
+// state is the whole memory of the agent, in one file: the SHA-256 of the JSON in hex, a line break, and the JSON. The
+// file is written before any effect: a version before the version has an effect, an act before the act is sent, a
+// number before its use, the replaced bundle before the new bundle is admitted.
 type state struct {
 	Branch string           `json:"branch"`
 	Chain  fleetproto.Chain `json:"chain"`
@@ -196,7 +196,7 @@ func (a *Agent) noteTrouble(about string, err error) {
 	}
 }
 
-// trouble returns the current errors in one line, except those of one part of the work.
+// trouble returns the current errors in one line, except the errors of one part of the work (but).
 func (a *Agent) trouble(but string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -141,8 +141,8 @@ func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
 }
 
-// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It checks neither
-// that the version follows the previous version (see Follows) nor that it has not expired.
+// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
+// whether the version follows the previous version (see Follows), or has expired.
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	signer, err := c.open(data, director, address{kind: "desired", owner: group, number: version}, d)
@@ -220,7 +220,7 @@ func (d *Desired) check() error {
 // numbers.
 //
 // A box that is not enrolled yet writes its status like any other box. The status contains the box's key. The operator
-// compares its Fingerprint with the Fingerprint on the box's screen, and enrols the box.
+// compares the key's Fingerprint with the Fingerprint on the box's screen, and enrols the box.
 type Enrolment struct {
 	Head   Head   `json:"head"`
 	Branch string `json:"branch" is:"name"`
@@ -231,7 +231,7 @@ type Enrolment struct {
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at" is:"set"`
 	By     string    `json:"by" is:"set"`
-	// After is the version of its group's desired state that the box must verify before it issues numbers, because that
+	// After is the version of the group's desired state that the box must verify before it issues numbers, because that
 	// version closes points of sale. 0: no such version.
 	After int64 `json:"after,omitempty"`
 	// Highest is set when the director signs an enrolment again with another key: the branch's highest epoch at that

@@ -56,7 +56,8 @@ type Head struct {
 	Ambiente string `json:"ambiente" is:"ambiente"`
 }
 
-// address identifies an object: its kind, owner, epoch and number. The object's key in the store contains the same.
+// address identifies an object: its kind, owner, epoch and number. The object's key in the store contains the same
+// values.
 type address struct {
 	kind, owner string // kind: "act", …; owner: a branch, or the group of a desired state
 	epoch       int64

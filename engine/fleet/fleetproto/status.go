@@ -169,8 +169,9 @@ func (s *Status) at() (*Head, address) {
 	return &s.Head, address{kind: "status", owner: s.Branch, epoch: s.Epoch}
 }
 
-// check and the tags bound every text, list, number and time, and allow only listed values where a value becomes a
-// label or decides about a roll-out: the status of one box must not spoil the centre's reports about other boxes.
+// check and the tags bound every text, list, number and time. They allow only listed values where a value becomes a
+// label or decides about a roll-out. Otherwise the status of one box could spoil the centre's reports about other
+// boxes.
 func (s *Status) check() error {
 	for i, c := range s.Certificates {
 		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {
@@ -226,9 +227,10 @@ func pattern(expression, what string) func(string) error {
 	}
 }
 
-// bound returns an error for the first member that its tag or the bounds of all values refuse. The tag "is" names the
-// form of a text, or of each text of a list; "set" alone means that the value is not zero. With cut, bound first
-// shortens texts and lists to their bounds. It does not change data that the caller's payload points to.
+// bound returns an error for the first member whose value is refused by the member's tag or by the bounds above. The
+// tag "is" names the form of a text, or of each text of a list; "set" alone means that the value is not zero. If cut is
+// set, bound first shortens texts and lists to their bounds. It does not change data that the caller's payload points
+// to.
 func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
 	form, optional := strings.CutSuffix(tag.Get("is"), "?")
 	if form != "" && !optional && v.IsZero() {

@@ -209,7 +209,8 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	return got, errors.Join(err, to.note())
 }
 
-// unlisted is how many pieces that the store does not list are requested if another object names them.
+// unlisted is the largest number of pieces that are requested although the store does not list them, because another
+// object names them.
 const unlisted = 10_000
 
 // manifest returns in list the parts and pieces that make up the copy, in order, up to the last piece that any object
@@ -328,8 +329,8 @@ const noLink = syscall.O_NOFOLLOW
 
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch of the same box has filled the folder. It empties the folder if that fetch
-// was of another box, or if the folder lacks files of the note.
+// resume returns how far an earlier fetch has filled the folder. It empties the folder if the earlier fetch was of
+// another box, or if the folder lacks files of the note.
 func resume(folder, branch string, epoch int64) (*progress, error) {
 	data, err := os.ReadFile(progressOf(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -104,7 +104,7 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// list passes to take each object whose key begins with prefix and is greater than after.
+// list calls take for each object whose key begins with prefix and is greater than after.
 func (c chest) list(ctx context.Context, prefix, after string, take func(archive.Object)) error {
 	n := 0
 	for e, err := range c.store.ListAfter(ctx, prefix, after) {
@@ -252,9 +252,9 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. Then
-// it replaces an invalid part by other parts and by pieces. previous is the digest of the piece before the first piece;
-// empty: not known.
+// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. After
+// that, bring replaces an invalid part by other parts and by pieces. previous is the digest of the piece before the
+// first piece; empty: not known.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {

@@ -1,6 +1,6 @@
 // Package ship copies a box's second copy into the chain's store, a few seconds after the sales, and fetches it to
-// rebuild a dead box. For this package the copy is a folder of files that grow at their end; it does not read their
-// content.
+// rebuild a dead box. For this package the copy is a folder of files that grow at their end; the package does not read
+// the files' content.
 package ship
 
 import (

@@ -211,8 +211,8 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 }
 
 // heal ships the bytes of lost pieces again from the second copy: all bytes between the piece before the gap (from) and
-// the piece after it (to). If from or to is nil, heal looks it up. Each lost piece had at most maxPiece bytes of one
-// file: therefore there are never more chunks than lost pieces.
+// the piece after it (to). If from or to is nil, heal looks for that piece. Each lost piece had at most maxPiece bytes
+// of one file: therefore there are never more chunks than lost pieces.
 func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	begin := place{r.until.First, 0}
 	var err error
@@ -306,7 +306,7 @@ func (r *rollUp) between(from, to place) (list []load) {
 	return list
 }
 
-// add appends the bytes of l, which are those of the pieces from first to l.number, to the open part.
+// add appends the bytes of l to the open part. They are the bytes of the pieces from first to l.number.
 func (r *rollUp) add(ctx context.Context, first int64, l *load) error {
 	if l.file != r.open.File || l.offset != r.open.Offset+int64(len(r.body)) || first != r.open.Number+1 ||
 		len(r.body)+len(l.body) > fleetproto.MaxPart {
