@@ -234,8 +234,8 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage: after each page, dtectl asks the running appliance for nothing for this many times the time that the
-// page took.
+// restsPerPage is the length of the pause after each page from the running appliance, as a multiple of the time that
+// the page took.
 const restsPerPage = 3
 
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {

@@ -43,7 +43,7 @@ func (f *BranchFlags) Open(top *Options) ([]*Gateway, error) {
 	return ReadBranches(f.Branches)
 }
 
-// ReadBranches reads a list of branches. Files of tokens are relative to the list.
+// ReadBranches reads a list of branches. The paths of token files are relative to the list's folder.
 func ReadBranches(path string) (list []*Gateway, err error) {
 	err = ReadList(path, func(line string) error {
 		fields := strings.Fields(line)
@@ -113,7 +113,7 @@ type ShowFlags struct {
 	BranchFlags
 }
 
-// Show sends one request to every branch, and print writes each answer.
+// Show sends one request to every branch, and calls print with each answer.
 func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path string,
 	print func(out io.Writer, answer *T) error) error {
 	if f.JSON && f.Branches != "" {

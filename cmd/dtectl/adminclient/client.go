@@ -216,7 +216,8 @@ func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body, 
 	return g.Ask(ctx, method, path, nil, body, into)
 }
 
-// OwnListener returns the address of a listener of this box, "api" or "ops", and a client that trusts its certificate.
+// OwnListener returns the address of a listener of this box, "api" or "ops", and a client that trusts the listener's
+// certificate.
 func OwnListener(cfg *config.Config, section string) (address string, client *http.Client, err error) {
 	l := &cfg.Ops.Listener
 	if section == "api" {

@@ -98,8 +98,8 @@ func relative(d time.Duration) string {
 	return "in " + d.Round(time.Second).String()
 }
 
-// SettleDeliveries makes the appliance retry or forget (do) the given-up deliveries of documents. If archive is true, a
-// retry includes files that the archive accepted before and lacks now.
+// SettleDeliveries makes the appliance retry or forget the given-up deliveries of documents; do is "retry" or "forget".
+// If archive is true, a retry includes files that the archive accepted before and lacks now.
 func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []string, archive bool) error {
 	var done struct{ Retried, Forgotten int }
 	body := map[string]any{"codes": codes, "archive": archive}

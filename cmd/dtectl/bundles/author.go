@@ -177,7 +177,7 @@ func dateManifest(path, day string) (version string, err error) {
 	return version, err
 }
 
-// dateCases sets the day of issue of each golden case that was issued before day to day.
+// dateCases sets the day of issue to day in each golden case that has an earlier day of issue.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
 	for _, file := range files {

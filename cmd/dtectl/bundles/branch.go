@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// bundleFile is a bundle to send. Its signatures are not verified here: the branches do that.
+// bundleFile is a bundle to send. Its signatures are not verified here, because the branches verify them.
 type bundleFile struct {
 	bundle *bundle.Bundle
 	data   []byte

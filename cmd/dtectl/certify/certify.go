@@ -1,7 +1,7 @@
 // Package certify sends the tests that MH requires in the test ambiente before it authorises an issuer (Manual
 // Funcional 2.0, XXIV). Like a till, it sends varied and lawful sales, notes and returns that refer to these sales,
 // invalidations, and sales in contingency. It keeps no record of its own: at every step it reads the branch's records,
-// and after a crash the Idempotency-Key finds the sales that it had begun.
+// and after a crash the Idempotency-Key finds the sales that an interrupted run had begun.
 package certify
 
 import (
@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	// types maps the types of documents that MH requires tests of, by their number in CAT-002.
+	// types has, by number in CAT-002, the types of documents for which MH requires tests.
 	types = make(map[string]*bundle.Type)
 	// sales are the types that are sales. Documents of sales[0] are invalidated, and issued in contingency.
 	sales []string
@@ -154,8 +154,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed as many documents as it wants, or until no more can be sent. The report is nil only if
-// the branch does not answer.
+// Run sends until MH has sealed as many documents as MH requires, or until no more can be sent. The report is nil only
+// if the branch does not answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err

@@ -49,7 +49,7 @@ type Stopped struct {
 	Motive string `json:"-"`
 }
 
-// mostRead is the most refused documents of one kind that a report reads.
+// mostRead is the largest number of refused documents of one kind that a report reads.
 const mostRead = 100
 
 // report reads the branch's progress again, and MH's refusals from the branch's records, including refusals of earlier

@@ -79,7 +79,8 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	})
 }
 
-// makeFolder makes a folder completely or not at all: fill fills the temporary folder aside, which is then renamed.
+// makeFolder makes a folder completely or not at all: fill makes the content of a temporary folder (aside), which is
+// then renamed.
 func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {

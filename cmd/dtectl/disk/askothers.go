@@ -33,8 +33,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf makes a function for storage.Sources.Part from archived, which reads one document from the archive. It asks
-// the archive once for each document, and stops asking after the first error.
+// partsOf makes a function for storage.Sources.Part from archived, which reads one document from the archive. The
+// function asks the archive once for each document, and stops asking after the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
@@ -52,7 +52,7 @@ func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func
 	}
 }
 
-// askedOfAuthority is the most documents for which recover asks MH.
+// askedOfAuthority is the largest number of documents for which recover asks MH.
 const askedOfAuthority = 100
 
 // askAuthority asks MH for the documents with a known codigoGeneracion, and stops if MH does not answer. The answers

@@ -162,7 +162,7 @@ func (f *archiveFlags) running(ctx context.Context, cfg *config.Config, r *archi
 	return last.Checked, nil
 }
 
-// repairAtOnce is the most documents for which one request asks the appliance to repair the archive.
+// repairAtOnce is the largest number of documents in one request to repair the archive.
 const repairAtOnce = 100
 
 // archiveReport prints findings as they come.

@@ -414,7 +414,7 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 		Detail: "proven by the walk through the store and by the second copy; before: " + p.Mark.What + why}, nil
 }
 
-// skip leaves numbers out in a sound store, for a branch that changes from another program during the year.
+// skip gives up numbers in a sound store, for a branch that changes from another program during the year.
 func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 	for _, text := range r.AcceptLoss {
 		l, err := storage.ParseLoss(text)

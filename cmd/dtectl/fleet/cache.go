@@ -69,7 +69,7 @@ func (c *Chain) remember(name string, v any) error {
 	return nil
 }
 
-// versionsFolder holds the versions of a group that this centre published or read.
+// versionsFolder returns the folder with the versions of a group that this centre published or read.
 func (c *Chain) versionsFolder(group string) string {
 	return filepath.Join(c.cached("desired"), group)
 }

@@ -137,8 +137,8 @@ func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	return nil
 }
 
-// maxForeign is the most epochs without this director's signature that enrol skips. An earlier director, or somebody
-// with only the store's credentials, wrote them. Boxes skip the same number.
+// maxForeign is the largest number of epochs without this director's signature that enrol skips. An earlier director,
+// or somebody with only the store's credentials, wrote them. Boxes skip the same number.
 const maxForeign = 16
 
 // enrol writes the next free epoch. after is the version that the box must read before it numbers; 0: no version.
@@ -153,8 +153,8 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 		if w.again {
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
-		// A status of that epoch means that the store has lost the epoch's enrolment, unless somebody else wrote the
-		// status. Then write both that epoch and the next: boxes find no enrolment behind a missing enrolment.
+		// If there is a status of that epoch, the store has lost the epoch's enrolment, or somebody else wrote the
+		// status. In both cases write that epoch and the next: boxes find no enrolment behind a missing enrolment.
 		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
 		free := errors.Is(given, archive.ErrNotFound)
 		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {

@@ -76,7 +76,7 @@ func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) 
 	}
 }
 
-// collector collects the chain's metrics; if only names a branch, only the metrics of this branch.
+// collector collects the metrics of the whole chain or, if the field only is set, of the branch with that name.
 type collector struct {
 	site *site
 	only string

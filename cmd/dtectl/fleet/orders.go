@@ -29,10 +29,10 @@ type Version struct {
 }
 
 // maxMends is how many lost versions a version names at most; it leaves out the oldest. A lost version that only a box
-// reports is ignored once maxForeignVersions lost versions are known: each report could invent another version.
+// reports is ignored once maxForeignVersions lost versions are known, because each report could invent another version.
 const maxMends = 500
 
-// maxForeignVersions is how many objects that the director did not sign are skipped under a group's versions.
+// maxForeignVersions is how many objects that the director did not sign are skipped among a group's versions.
 const maxForeignVersions = 50
 
 // Head returns a group's last version that the director signed; nil if there is no such version. A list may lag: like a

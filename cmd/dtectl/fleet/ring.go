@@ -63,8 +63,8 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the bundles in force in a branch whose documents MH refuses there: only bundles of the roll-out,
-// or all bundles if rollout is nil. Rings and concerns use the same criterion.
+// refusedByMH returns the bundles in force in a branch whose documents MH refuses there. It looks only at bundles of
+// the roll-out or, if rollout is nil, at all bundles. Rings and concerns use the same criterion.
 func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
 		mine := rollout == nil || slices.ContainsFunc(rollout.State.Rules,

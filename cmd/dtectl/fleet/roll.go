@@ -81,7 +81,8 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 
 func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
 	now, r := chain.Now(), head.Rollout
-	// Boxes report lost versions without proof: such a report must not delay the hold of a harmful roll-out.
+	// Boxes report lost versions without proof: such a report must not prevent this call from stopping a harmful
+	// roll-out.
 	if len(head.Lost) > 0 && (r == nil || r.Held || !s.Measure(r, head.Group).Harms(r)) {
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
@@ -203,7 +204,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 }
 
 // restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: a replaced box
-// that does not find its successor's enrolment continues to number.
+// continues to number if it does not find its successor's enrolment.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil {

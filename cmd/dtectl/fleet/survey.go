@@ -329,7 +329,7 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers them. It
+// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers the newest. It
 // removes a status that is not the newest from its branch.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
@@ -491,7 +491,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// status reads a written status. If no status was written, it returns the zero known.
+// status reads a written status. If no status was written, it returns a zero known.
 func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64, box ...fleetproto.Key) (k known,
 	err error) {
 	if e.Key == "" {

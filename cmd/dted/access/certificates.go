@@ -145,7 +145,7 @@ func (a *Control) renew() {
 	a.tell("ca", err)
 }
 
-// tell exports whether a certificate has a fault, and logs a fault that differs from the last one.
+// tell exports whether a certificate has a fault, and logs a fault that differs from the last fault.
 func (a *Control) tell(name string, err error) {
 	text, bad := "", 0.0
 	if err != nil {

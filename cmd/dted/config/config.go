@@ -85,7 +85,8 @@ type Access struct {
 	Mailing string `toml:"mailing" default:"permission" one:"permission branch"`
 }
 
-// Types are the documents that the branch issues. A signed bundle alone does not let the branch issue its type.
+// Types are the documents that the branch issues. A signed bundle alone does not let the branch issue the bundle's
+// type.
 type Types struct {
 	Issue []string `toml:"issue" form:"type"` // the chain's settings may add more; default: plugins.Issued
 }

@@ -38,7 +38,7 @@ func (c *Config) Store(log *slog.Logger) storage.Options {
 }
 
 // ours returns an error if all documents in these series are of establishments that no point of sale has. The ambiente
-// tells nothing: the store of a branch that begins production has only test documents.
+// of the documents proves nothing: the store of a branch that begins production has only test documents.
 func (c *Config) ours(series []string) error {
 	var theirs []string
 	for _, name := range series {
@@ -105,8 +105,8 @@ func (a *Archive) open(section string, connections int) (*archive.Archive, error
 		"archive: Prefix", section+".prefix", "archive: Bucket", section+".bucket")
 }
 
-// inSettings replaces the option's name at the beginning of another package's error by the setting's name. names
-// alternates an option's name and its setting's name.
+// inSettings replaces the option's name at the beginning of another package's error by the setting's name. names is a
+// list of pairs: an option's name, and the setting's name.
 func inSettings(err error, names ...string) error {
 	for i := 0; err != nil && i < len(names); i += 2 {
 		if rest, ok := strings.CutPrefix(err.Error(), names[i]); ok {

@@ -103,8 +103,8 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	// The store remembers the path of its high-water mark: the path must not depend on the folder in which a program
-	// starts.
+	// The store remembers the path of its high-water mark. Therefore the path must not depend on the folder in which a
+	// program starts.
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
