@@ -12,8 +12,8 @@ import (
 // on a line (MF2 p.52).
 const Scale = 100_000_000
 
-// MaxAmount is the largest magnitude of an amount in a document: 92,000,000,000. An int64 can hold slightly more, for
-// rounding.
+// MaxAmount is the largest magnitude of an amount in a document: 92,000,000,000. An int64 has room for slightly more,
+// which rounding needs.
 const MaxAmount Amount = 92_000_000_000 * Scale
 
 // Reasons why a number is not an Amount.
@@ -45,7 +45,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	if i == first || (s[first] == '0' && i > first+1) {
 		return 0, ErrNumber
 	}
-	exponent := n.held // exponent of the last significant digit
+	exponent := n.held // exponent of the last digit in n.digits
 	if i < len(s) && s[i] == '.' {
 		i++
 		point := i
@@ -90,7 +90,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 type significant struct {
 	digits uint64 // leading zeros dropped
 	count  int    // number of digits
-	held   int    // zeros after digits; they count if another digit follows
+	held   int    // zeros read after digits; they become digits if another digit follows
 }
 
 func (n *significant) take(c byte) {
@@ -190,8 +190,8 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly, in 128 bits and units of 1e-8: up to 1e19 of the largest Amounts. An Amount cannot even
-// hold the sum of two of the largest documents. The zero Sum is 0.
+// Sum adds up Amounts exactly, in 128 bits and units of 1e-8: up to 1e19 of the largest Amounts. An int64 is too small
+// even for the sum of two of the largest documents. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64
@@ -284,7 +284,7 @@ var (
 )
 
 // appendCardinal writes n in words. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand
-// millions. short means that mil or millones follows, before which UNO becomes UN.
+// millions. short means that mil or millones follows; then UNO becomes UN.
 func appendCardinal(dst []byte, n uint64, short bool) []byte {
 	switch {
 	case n >= 1_000_000:

@@ -12,7 +12,7 @@ var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17
 
 // BusinessDay reports whether a Salvadoran day is neither on a weekend nor a national holiday. Thursday, Friday and
 // Saturday of Holy Week are holidays. Holidays of public offices only (3 and 5 August, 24 and 31 December) count as
-// business days: a deadline that is too early harms nobody.
+// business days, because a deadline that is too early harms nobody.
 func BusinessDay(t time.Time) bool {
 	t = t.In(Zone)
 	if d := t.Weekday(); d == time.Saturday || d == time.Sunday || holidays[[2]int{int(t.Month()), t.Day()}] {

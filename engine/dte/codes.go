@@ -70,10 +70,11 @@ func isPlace(s, letters string) bool {
 	return len(s) == 4 && strings.IndexByte(letters, s[0]) >= 0 && isDigit(s[1]) && isDigit(s[2]) && isDigit(s[3])
 }
 
-// In a document the numbers of people and firms consist of digits only (MT1); for people they are written with hyphens.
-// A number that does not have the digits of its kind stays unchanged, because it may be foreign.
+// In a document, the numbers of people and firms consist of digits only (MT1). For a reader, the functions below write
+// them with hyphens. A number that does not have the digits of its kind stays unchanged, because it may be foreign.
 
-// FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is its bearer's DUI: 01234567-8.
+// FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is the person's DUI, and becomes
+// 01234567-8.
 func FormatNIT(s string) string {
 	d := Digits(s)
 	if len(d) == 14 {

@@ -53,8 +53,8 @@ func Parse(data []byte) (Value, error) {
 
 var errDepth = errors.New("too deep")
 
-// parser builds the tree. Children stay on two stacks until their container closes; therefore each container costs one
-// allocation of the right size. Texts are parts of one copy of the input.
+// parser builds the tree. The children of an object or array stay on two stacks until the object or array ends.
+// Therefore each object or array costs one allocation of the right size. Texts are parts of one copy of the input.
 type parser struct {
 	dec     jsontext.Decoder
 	in      bytes.Buffer
@@ -198,8 +198,8 @@ func (p *parser) explain(err error) error {
 	return e
 }
 
-// factPath turns a JSON pointer into a path like "cuerpoDocumento[3]". A member whose name is a number looks like an
-// index.
+// factPath turns a JSON pointer into a path like "cuerpoDocumento[3]". A member whose name is a number becomes an index
+// too.
 func factPath(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {

@@ -33,7 +33,7 @@ type Value struct {
 	node  *node
 }
 
-// node holds the children outside of the Value: a Value without children stays small.
+// node has the children of a Value. It is separate, therefore a Value without children is small.
 type node struct {
 	items   []Value
 	members []Member
@@ -68,7 +68,7 @@ func Int(n int64) Value {
 // Num returns a number, given in units of 1e-8.
 func Num(a Amount) Value { return Value{kind: KindNumber, exact: true, num: a} }
 
-// Str returns a string Value. Invalid UTF-8 becomes U+FFFD: every Value can be written as valid JSON.
+// Str returns a string Value. Invalid UTF-8 becomes U+FFFD, therefore every Value can be written as valid JSON.
 func Str(s string) Value {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -76,13 +76,14 @@ func Str(s string) Value {
 	return Value{kind: KindString, text: s}
 }
 
-// Arr returns an array of the items. It keeps the slice: do not change it.
+// Arr returns an array of the items. It keeps the slice; the caller must not change the slice.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
-// Obj returns an object with the members in this order. It keeps the slice: do not change it. Names must be distinct.
+// Obj returns an object with the members in this order. It keeps the slice; the caller must not change the slice. Names
+// must be distinct.
 func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
 
-// Kind returns the kind of value that v holds.
+// Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
 
 // Exists returns false for the absent Value only; null exists.
@@ -99,7 +100,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Find returns a pointer to the member that Get would copy, nil if there is no such member. Do not change the result.
+// Find is like Get, but returns a pointer, and nil if there is no such member. The caller must not change the result.
 func (v *Value) Find(name string) *Value {
 	if v.kind != KindObject {
 		return nil
@@ -147,8 +148,8 @@ func (v Value) Items() []Value {
 	return v.node.items
 }
 
-// Scalar returns the content of a Value without children: a number is in num if exact is set, otherwise its literal is
-// in text; a boolean is 0 or 1 in num; a string is in text.
+// Scalar returns the content of a Value without children. A number is in num if exact is set; otherwise its literal is
+// in text. A boolean is 0 or 1 in num. A string is in text.
 func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
 	return v.kind, v.exact, v.num, v.text
 }
@@ -197,8 +198,8 @@ func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
 // With returns a copy of an object in which one member is set, like Set.
 func (v Value) With(name string, x Value) Value { return v.Set(Member{name, x}) }
 
-// Set returns a copy of an object in which members are set: an existing member keeps its place, a new member goes to
-// the end. An absent or null v counts as an empty object; Set returns any other kind unchanged.
+// Set returns a copy of an object in which members are set. An existing member keeps its place; a new member comes
+// last. An absent or null v counts as an empty object; Set returns any other kind unchanged.
 func (v Value) Set(set ...Member) Value {
 	var old []Member
 	switch v.kind {
@@ -283,7 +284,7 @@ func (v Value) append(dst []byte, order *[]int) []byte {
 func AppendQuoted(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			// The only possible error is invalid UTF-8, which is replaced; no Value holds invalid UTF-8.
+			// The only possible error is invalid UTF-8, which is replaced; no Value has invalid UTF-8.
 			dst, _ = jsontext.AppendQuote(dst, s)
 			return dst
 		}
@@ -329,11 +330,11 @@ func (f Fault) Error() string {
 // Outcomes counts MH's decisions about the newest documents or events that one version of a rule made.
 type Outcomes struct {
 	Decided int `json:"decided"`
-	Refused int `json:"refused"`           // how many of Decided
-	ByRule  int `json:"by_rule,omitempty"` // how many of Refused: MH names a value that the rule or the layout made
+	Refused int `json:"refused"`           // of Decided
+	ByRule  int `json:"by_rule,omitempty"` // of Refused: MH names a value that the rule or the layout made
 }
 
-// gravePart: Outcomes are grave if more than one in gravePart decisions is a refusal for a value that the rule made.
+// gravePart: Outcomes are grave if MH refuses more than one in gravePart documents for a value that the rule made.
 const gravePart = 20
 
 // Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason, or
