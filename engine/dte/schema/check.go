@@ -17,8 +17,8 @@ const (
 	fail
 )
 
-// check checks the value in the slot at si, which belongs to the field at fi, by the rule x. It reports every breach as
-// a fault. If r is quiet, it reports nothing and stops at the first breach.
+// check checks the value in the slot with index si by the schema x. The slot belongs to the field with index fi. It
+// reports every breach as a fault. If r is quiet, it reports nothing and stops at the first breach.
 func (r *run) check(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
 	if s.kind == kindPending {
@@ -120,7 +120,7 @@ func (r *run) checkNumber(x *schema, fi int, si int32) verdict {
 
 func (r *run) checkString(x *schema, fi int, si int32) verdict {
 	text := r.slots[si].text
-	// The number of bytes limits the number of characters: count characters only if the bytes do not decide.
+	// A character has one to four bytes. Count the characters only if the number of bytes does not decide.
 	if len(text) > x.maxLength || len(text) < 4*x.minLength {
 		if n := utf8.RuneCountInString(text); n > x.maxLength || n < x.minLength {
 			return r.breach(fi, si, x, dte.FaultLength)
@@ -274,7 +274,8 @@ func (r *run) checkCodes(fi int, si int32) {
 	}
 }
 
-// checkCode looks up one code. siblingSlot and siblingField are the first slot and field of its object.
+// checkCode looks up one code. siblingSlot and siblingField are the first slot and the first field of the object that
+// contains the code.
 func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 	f := &r.filler.fields[fi]
 	var code [64]byte
@@ -316,8 +317,8 @@ func (r *run) report(f dte.Fault, once bool) verdict {
 // unsaid is the cause of a breach whose condition has no description.
 const unsaid = "-"
 
-// breach reports that the slot at si breaks the rule x, unless r is quiet. A fault that depends on another value has
-// the code CONDITION; it is dropped if the place already has a fault.
+// breach reports that the slot with index si breaks the schema x, unless r is quiet. A fault that depends on another
+// value has the code CONDITION. Such a fault is not reported if the place already has a fault.
 func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
@@ -327,7 +328,7 @@ func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	return r.report(f, r.cause != "")
 }
 
-// fault returns the fault for a broken rule x at the field; cause may be "". The caller sets the path.
+// fault returns the fault of a value that breaks the schema x at the field. cause may be "". The caller sets the path.
 func (f *field) fault(x *schema, code string, s *slot, cause string) dte.Fault {
 	told := dte.Fault{Code: code, Message: x.message(f.document, code, s)}
 	if cause != "" {

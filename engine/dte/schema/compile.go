@@ -23,11 +23,11 @@ type field struct {
 	set      bool // the line output is a set
 	fallback dte.Value
 	from     *from
-	fed      bool // from is set for a member at any depth
-	judged   bool // the source is not the fact of the field's own name: see agree
-	moved    bool // the fact of the field's own name also appears in MH's member: codEstable in codEstableMH
+	fed      bool // from is set for the field or for a member at any depth
+	judged   bool // the overlay's source is not the fact of the field's own name: see agree
+	moved    bool // MH's member also shows the fact of the field's own name: codEstableMH shows codEstable
 	signed   bool // the file says that the amount may be below 0
-	at       int  // its index
+	at       int  // index of the field itself
 
 	first    int // index of its first member, or of its item
 	members  int // how many members the layout has
@@ -40,7 +40,7 @@ type field struct {
 	codeList bool // this place, or a place below it, has a list
 }
 
-// source says where a field's value comes from first.
+// source is the output of the module that gives a field its value; sourceFacts: no output.
 type source uint8
 
 const (
@@ -56,7 +56,7 @@ type from struct {
 	words  int       // index of a summary output; -1: not set
 	value  dte.Value // constant; absent: not set
 	form   string    // form of the fact's text; "": unchanged
-	when   []step    // path of a fact: the form applies if its text equals is; nil: always
+	when   []step    // path of a fact; the form applies if the fact's text is the member is; nil: always
 	is     string
 }
 
@@ -155,7 +155,7 @@ func (c *compiler) layout(root *shape) error {
 		f.first = len(c.fields)
 		at, document, arrays := f.path, f.document, f.arrays
 		members, item := s.members, s.item
-		if document == linesName && item == nil { // a body of one line: its facts are the only item of a list
+		if document == linesName && item == nil { // a body of one line, whose facts are the only item of a list
 			at, arrays = at+"[]", arrays+1
 		}
 		if item != nil {
@@ -262,7 +262,8 @@ func (c *compiler) bind(f *field, s *shape) error {
 	return nil
 }
 
-// lineMember returns the name of a member of a line. In a document of one line the body is an object, not a list.
+// lineMember returns the name of a member of a line. In a type of document with one line, the body is an object, not a
+// list.
 func lineMember(document string) (name string, ok bool) {
 	return strings.CutPrefix(strings.Replace(document, linesName+"[].", linesName+".", 1), linesName+".")
 }
@@ -292,7 +293,7 @@ func (c *compiler) connect() error {
 		if c.layoutIndex(e.path) < 0 {
 			return fmt.Errorf("overlay: from: the schema has no %s", e.path)
 		}
-		if slices.ContainsFunc(c.fields, func(x field) bool { // MH repeats codes of its own: codEstable, codEstableMH
+		if slices.ContainsFunc(c.fields, func(x field) bool { // MH repeats codes: codEstable, codEstableMH
 			return e.fact != "" && x.path == e.fact && x.document != e.path && x.document+"MH" != e.path &&
 				(x.from == nil || !x.judged)
 		}) {
@@ -353,8 +354,8 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// position returns the position of a member, even of one that only conditions name, in an object's field; -1: no such
-// member.
+// position returns the position of a member in an object's field, or -1 if there is no such member. It also finds
+// members that only conditions name.
 func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }

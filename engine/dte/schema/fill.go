@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// run is one Fill. Runs are pooled: their slices keep their capacity, and keep the texts of a document in memory until
-// the next document, or until the collector empties the pool.
+// run is one Fill. Runs are pooled, therefore their slices keep their capacity. The texts of a document stay in memory
+// until the run fills the next document, or until the garbage collector empties the pool.
 type run struct {
 	strange  []dte.Sum // see strangeSums
 	filler   *Filler
@@ -27,13 +27,13 @@ type run struct {
 	index         [maxArrays]int32 // current index of each "[]" above the current place
 	leavePayments bool             // see FillOptions
 	quiet         int              // above 0 while a condition is evaluated but not enforced
-	cause         string           // inside then or else: why this schema applies
+	cause         string           // in a then or an else: why the schema applies
 
 	contradiction dte.Fault // fault of the bundle; Code is "" if there is none
 }
 
-// fill determines the value of the field at fi and stores it in the slot at si. fact is the fact under the same path,
-// nil if there is no fact.
+// fill determines the value of the field with index fi and stores it in the slot with index si. fact is the fact under
+// the field's path, or nil.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
@@ -52,7 +52,7 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFact stores a fact, which may be nil, in the slot at si.
+// fillFact stores a fact, which may be nil, in the slot with index si.
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
@@ -75,7 +75,7 @@ func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// leaveEmpty makes a slot null if the schema requires the member and allows null; otherwise absent.
+// leaveEmpty makes a slot null if the schema requires the member and allows null. Otherwise it makes the slot absent.
 func (r *run) leaveEmpty(f *field, si int32) {
 	r.slots[si] = slot{}
 	if f.required && f.types&typeNull != 0 {
@@ -136,8 +136,8 @@ func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFrom applies the overlay's source. It returns a fact for fillFact, or sets the slot; if the source has no value,
-// it does neither.
+// fillFrom applies the overlay's source. It returns a fact for fillFact, or it sets the slot and returns nil. If the
+// source has no value, it only returns nil.
 func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {
@@ -158,14 +158,14 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 		s.amount(r.computed.Summary[f.from.amount])
 	default:
 		b := dte.AppendWords(r.words[:0], dte.Amount(r.computed.Summary[f.from.words]))
-		// The bytes are in r, as the slot is, and nothing overwrites them before the slot is used.
+		// The bytes are in r, like the slot, and nothing overwrites the bytes before the slot is used.
 		s.string(unsafe.String(&b[0], len(b)))
 	}
 	return nil
 }
 
-// fillForm stores a text in the overlay's form. It returns false if the form does not apply or does not fit: then the
-// caller uses the unchanged text, and the schema checks it.
+// fillForm stores a text in the overlay's form. It returns false if the form does not apply or does not fit the text.
+// Then the caller uses the unchanged text, and the schema checks this text.
 func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
 		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {
@@ -212,7 +212,7 @@ func (r *run) fillComputed(f *field, si int32) {
 	}
 }
 
-// fillSet writes a bit mask as the array of its codes, null if it is empty.
+// fillSet writes a bit mask as the array of its codes, or null if no bit is set.
 func (r *run) fillSet(si int32, mask uint64) {
 	if mask == 0 {
 		r.slots[si].kind = dte.KindNull
@@ -261,8 +261,8 @@ func (r *run) fillTaxes(f *field, si int32) {
 // that depend on such a value are skipped.
 const kindPending dte.Kind = 0xff
 
-// slot is one value of the document. Slots are in the order of the fields: the members of an object, also absent
-// members, are consecutive, and a condition finds a member by its position.
+// slot is one value of the document. Slots are in the order of the fields. The members of an object, also absent
+// members, are consecutive. Therefore a condition finds a member by its position.
 type slot struct {
 	kind  dte.Kind
 	exact bool // for a number: num is its exact value
@@ -276,7 +276,7 @@ func (s *slot) amount(a int64) { s.kind, s.exact, s.num = dte.KindNumber, true, 
 
 func (s *slot) string(text string) { s.kind, s.text = dte.KindString, text }
 
-// scalar copies a value without its children. A misplaced list or object keeps its kind, which suffices to refuse it.
+// scalar copies a value without its children. A misplaced list or object keeps its kind, and by its kind it is refused.
 func (s *slot) scalar(v *dte.Value) {
 	s.kind, s.exact, s.num, s.text = v.Scalar()
 }
@@ -341,7 +341,8 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	for i := range count {
 		r.order = append(r.order, i)
 	}
-	// Lines mostly differ in their first member and are in its order: sorting compares each line with its neighbour.
+	// Lines mostly differ in their first member, and are sorted by it already. Then sorting only compares each line
+	// with its neighbour.
 	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(r.compare(fi, first+a, first+b), cmp.Compare(a, b)) })
 	second = -1
 	for n, i := range r.order[1:] {

@@ -118,20 +118,21 @@ func (f *Filler) Total() string { return f.total }
 // Version returns the constant of identificacion.version; 0 if the schema has no constant there.
 func (f *Filler) Version() int { return f.version }
 
-// Numbers returns how many places of a document hold its control number: 1, or 0 if the layout has no place for it.
+// Numbers returns how many places of a document show its control number: 1, or 0 if the layout has no place for the
+// control number.
 func (f *Filler) Numbers() int { return f.numbers }
 
 // Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the
-// schema. If there are faults, it returns these, and nil bytes. A fault with the code Contradiction is a fault of the
-// bundle; then it is the only fault.
+// schema. If there are faults, Fill returns the faults and nil bytes. A fault with the code Contradiction is a fault of
+// the bundle; then it is the only fault.
 //
-// If the overlay names no source for a place and the module has an output of its name, the value is this output.
-// Otherwise the value comes from the first of these that has a value: the overlay's source, the fact under the same
-// path, the schema's constant. Without a value, the member is null if the schema requires it and allows null, otherwise
-// absent. Facts that the schema does not name are for the module only.
+// If the overlay names no source for a place and the module has an output with the place's name, the value is that
+// output. Otherwise the value comes from the first of these three that has a value: the overlay's source, the fact
+// under the same path, the schema's constant. Without a value, the member is null if the schema requires it and allows
+// null, otherwise absent. Facts that the schema does not name are for the module only.
 //
-// Without an answer of the module (c is nil) Fill checks only values that do not depend on the module; ignore the
-// bytes.
+// If c is nil (no answer of the module), Fill checks only the values that do not depend on the module. The caller must
+// ignore the returned bytes.
 func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions) ([]byte, []dte.Fault) {
 	r := f.runs.Get().(*run)
 	defer r.release()
@@ -192,8 +193,8 @@ type Output struct {
 	Kind OutputKind
 }
 
-// Outputs lists the outputs of a rule module. An output that the schema has no member for is not written, because one
-// module serves both generations of its document.
+// Outputs lists the outputs of a rule module. If the schema has no member for an output, the output is not written,
+// because one module serves both generations of its document.
 type Outputs struct {
 	Lines   []Output // members of cuerpoDocumento[]
 	Summary []string // members of resumen, always amounts
@@ -240,9 +241,10 @@ type Maker uint8
 const (
 	// MakerUnknown means that the path does not name a single value of the document.
 	MakerUnknown Maker = iota
-	// MakerRequest means that the value is a fact, also a missing fact: from the till, the configuration or the engine.
+	// MakerRequest means that the value is a fact from the till, the configuration or the engine. The fact may be
+	// missing.
 	MakerRequest
-	// MakerRule means that the module, the schema or the overlay set the value, or that the layout lacks it.
+	// MakerRule means that the module, the schema or the overlay set the value, or that the layout lacks the place.
 	MakerRule
 )
 
@@ -272,7 +274,7 @@ func (f *Filler) Maker(path string, facts dte.Value) Maker {
 		case steps == 0:
 			return MakerUnknown // the path is not in the document
 		default:
-			return MakerRule // MH knows a place there that the layout lacks
+			return MakerRule // MH has a place under this path, and the layout lacks it
 		}
 		steps++
 		if f.fields[at].source != sourceFacts {

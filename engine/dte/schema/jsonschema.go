@@ -66,7 +66,7 @@ type property struct {
 // choice is if/then/else; then and otherwise may be nil.
 type choice struct {
 	when, then, otherwise *schema
-	unless                string // Spanish: when otherwise applies; when.reason says when then applies
+	unless                string // Spanish: the condition for otherwise; when.reason is the condition for then
 }
 
 type bound struct {
@@ -235,7 +235,8 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		s.bounds = append(s.bounds, b)
 		return nil
 	case dte.ErrRange:
-		// The limit is beyond every Amount. Ignore it if every Amount is within the limit; otherwise it is an error.
+		// The limit is beyond every Amount. If every Amount is within the limit, ignore the limit; otherwise the schema
+		// is wrong.
 		if (v.Text()[0] == '-') != b.upper {
 			return nil
 		}
@@ -311,7 +312,7 @@ func (s *schema) find(path []step) *schema {
 }
 
 // pattern is one regular expression of the schema. MH writes patterns for an engine with lookaheads and
-// back-references. Go's engine has neither; in return it runs in linear time. All of MH's lookaheads are negative and
+// back-references. Go's engine has neither, but it runs in linear time. All of MH's lookaheads are negative and
 // directly follow ^; each becomes a separate expression that must not match.
 type pattern struct {
 	source string

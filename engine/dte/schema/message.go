@@ -27,8 +27,8 @@ func lacksCode(c *dte.CodeList, code string) string {
 	return "«" + clip(code) + "» no está en el catálogo de Hacienda: " + name + " (" + c.ID + ")"
 }
 
-// message describes for a cashier, in Spanish, the fault of the value s at a place of the document, and the values that
-// x allows. x may be nil if code is REQUIRED.
+// message describes, in Spanish for a cashier, the fault of the value s at a place of the document, and the values that
+// the schema x allows. x may be nil if code is REQUIRED.
 func (x *schema) message(document, code string, s *slot) string {
 	switch code {
 	case dte.FaultRequired:
@@ -53,7 +53,7 @@ func (x *schema) message(document, code string, s *slot) string {
 		if n.name == "" {
 			return quote(s) + " no se admite aquí: debe ser " + n.named(x.enum)
 		}
-		_, bare, _ := strings.Cut(n.name, " ") // without its article
+		_, bare, _ := strings.Cut(n.name, " ") // the noun without its article
 		return quote(s) + " no se admite como " + bare + ": debe ser " + n.named(x.enum)
 	case dte.FaultLength:
 		n := utf8.RuneCountInString(s.text)
@@ -308,7 +308,7 @@ func (p *pattern) form() (words string, ok bool) {
 type noun struct {
 	name  string // with its article
 	codes map[string]string
-	types bool // the codes are document types: CAT-002 has their words
+	types bool // the codes are document types; their words are in CAT-002
 }
 
 // nouns has the words for fields that are codes, or whose values depend on each other. The key is the last two names of
@@ -378,8 +378,8 @@ func nounOf(path string, types *dte.CodeList) (n noun, ok bool) {
 	return n, ok
 }
 
-// named lists values with their meanings: "13 (DUI) o 36 (NIT)"; if this is too long, without meanings. It omits null,
-// which only means that the value may be missing.
+// named lists values with their meanings: "13 (DUI) o 36 (NIT)". If this text is too long, it leaves the meanings out.
+// named omits null, because null only means that the value may be missing.
 func (n noun) named(values []dte.Value) string {
 	const long = 85
 	if said := n.list(values, true); len(said) <= long {
@@ -400,7 +400,7 @@ func (n noun) list(values []dte.Value, meanings bool) string {
 		s.scalar(v)
 		text := strings.Trim(quote(&s), "«»")
 		if word := n.codes[text]; word != "" && meanings {
-			if n.types { // in the middle of a sentence
+			if n.types { // small letters, in the middle of a sentence
 				word = strings.ToLower(word[:1]) + word[1:]
 			}
 			text += " (" + word + ")"
@@ -458,7 +458,7 @@ func (s *schema) reasons(at string, types *dte.CodeList) (all []string, ok bool)
 	}
 	for _, name := range s.required {
 		if slices.ContainsFunc(s.properties, func(p property) bool { return p.name == name }) {
-			continue // the condition on its value already describes it
+			continue // the condition on the member's value already describes it
 		}
 		n, known := nounOf(join(at, name), types)
 		if !known {

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// overlay supplements a schema file: it has sources of values other than the fact of the same name, and the differences
-// between MH's live validator and its file.
+// overlay supplements a schema file. It has the sources of the values that do not come from the fact of the same name.
+// It also has the differences between MH's live validator and MH's file.
 type overlay struct {
 	total                        string
 	taxes                        *entry
@@ -29,7 +29,7 @@ type entry struct {
 	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
 	schema                           dte.Value
 
-	conditional bool // for a drop: drop the keyword from the conditions, because the layout lacks it at this place
+	conditional bool // for a drop: the layout lacks the keyword at this place, therefore the conditions drop it
 	used        bool // for a drop: the keyword was found
 }
 
@@ -104,8 +104,8 @@ func (f *entry) check() error {
 	return nil
 }
 
-// entries reads a section. If entries of the section need a reason, it refuses an entry without one: nobody could later
-// decide whether such an entry is still needed.
+// entries reads a section. If the section's entries need a reason, entries refuses an entry without a reason, because
+// nobody could decide later whether such an entry is still needed.
 func entries(list dte.Value, section string, members []string) (all []entry, err error) {
 	if list.Exists() && list.Kind() != dte.KindArray {
 		return nil, fmt.Errorf("%s is not a list", section)

@@ -51,8 +51,8 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds up a member's amount, or the law alone determines the amount. The module must
-// not change any other fact.
+// counted reports whether a member is an amount that this file adds up, or that only the law determines. The module
+// must not change any other fact.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }
@@ -65,19 +65,19 @@ var globalDiscounts = map[string]string{
 // informative lists the taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic locates the amounts of the equations in a layout. An int is the position of a member in its object, -1 if
-// there is no such member.
+// arithmetic locates the amounts of the equations in a layout. An int is the position of a member in its object, or -1
+// if there is no such member.
 type arithmetic struct {
 	resumen, lines            int      // in the document
 	line                      int      // index of the field of a line's first member
 	sums                      [][2]int // the pairs of sumOf: in resumen, in a line
-	quantity, price, discount int      // in a line, like charge and kind
+	quantity, price, discount int      // in a line; charge and kind are in a line too
 	charge, kind              int      // noGravado, tipoDonacion
 	said                      []given
 	sold                      []int
-	lineLacks, globalLacks    []string       // facts of lines, amounts of descuentoGlobal, without a place here
+	lineLacks, globalLacks    []string       // facts of lines and of descuentoGlobal without a place in the layout
 	alone                     string         // an amount that the layout shows without its counterparts
-	discounts                 map[int]string // by place in resumen: the member of descuentoGlobal
+	discounts                 map[int]string // by position in resumen: the member of descuentoGlobal
 	totalDiscount             int            // totalDescu
 	carriage                  []given        // amounts of resumen that are not a sum of lines
 	equations, settled        []equation     // of resumen, and of a body of one line
@@ -85,7 +85,7 @@ type arithmetic struct {
 	pagos, paid               int
 	strange                   []int // amounts that occur in no equation
 	unsigned                  []int // amounts that are never below 0
-	total, output             int   // overlay.total: its position, and the index of the module's output
+	total, output             int   // the position of overlay.total, and its index in the module's outputs
 }
 
 // given is a member of a line or of resumen whose amount the till gives, with the name of the till's fact.
@@ -100,7 +100,8 @@ type equation struct {
 	balance     int // saldoFavor, which shows how far the sum is below 0; -1 if the total has no saldoFavor
 	plus, minus []int
 	taxed       bool
-	// otherwise lists amounts that MH has accepted both inside and outside the total: perception and retention.
+	// otherwise lists the amounts of perception and retention. MH has accepted documents whose total includes these
+	// amounts, and documents whose total does not.
 	otherwise [2][]int
 }
 
@@ -367,7 +368,8 @@ func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
 	return 0, false
 }
 
-// addMoney adds the amounts of a donation's lines of money (CAT-026): donated goods and services are not paid.
+// addMoney adds the amounts of a donation's lines of money (CAT-026) to sum. Other lines do not count, because donated
+// goods and services are not paid.
 func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	a := &r.filler.amounts
 	for i := range lines.count {
@@ -429,7 +431,7 @@ func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	return sums
 }
 
-// holds reports whether an equation is true with the given sum of taxes and one of the sums in strange.
+// holds reports whether an equation is true with the given sum of taxes and with one of the sums in strange.
 func (r *run) holds(e *equation, object *slot, taxes dte.Sum, strange []dte.Sum) bool {
 	total, known := r.paid(object, e.total)
 	if !known {
@@ -496,7 +498,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 		all = []slot{*lines} // a body of one line
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
-		var off dte.Sum // sum of the differences: a cent in each line, in the same direction, is not rounding
+		var off dte.Sum // sum of the differences; a cent in each line, always in the same direction, is not rounding
 		for i := range all {
 			r.priceLine(&all[i], i, &off)
 		}
@@ -540,8 +542,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 }
 
 // asGiven compares the module's outputs for a line with the till's facts. A module must not raise a price or a
-// quantity, invent a discount or a charge, or withhold or settle another amount. In a return the amounts may be a part
-// of the origin's amounts, and the discount includes a part of the origin's global discount.
+// quantity, invent a discount or a charge, or withhold or settle an amount that the till did not give. In a return the
+// amounts may be a part of the origin's amounts, and the discount includes a part of the origin's global discount.
 func (r *run) asGiven(line *slot, fact *dte.Value, i int) {
 	a := &r.filler.amounts
 	returned := fact.Find("cantidadOrigen") != nil
@@ -566,8 +568,8 @@ func (r *run) asGiven(line *slot, fact *dte.Value, i int) {
 	}
 }
 
-// isGiven reports whether an amount equals the till's fact. Without a fact the amount must be 0, or a part of the
-// origin's amount.
+// isGiven reports whether an amount equals the till's fact. Without a fact, it reports whether the amount is 0 or a
+// part of the origin's amount.
 func isGiven(n dte.Amount, fact, origin *dte.Value) bool {
 	var most dte.Amount
 	if fact != nil {
