@@ -17,10 +17,10 @@ type Book struct {
 	Columns []string
 	Right   []bool // true for columns of amounts, aligned right
 	Rows    [][]string
-	Total   []string   // the line of totals; nil: a later volume has it
+	Total   []string   // the line of totals; nil: the totals are in a later volume
 	Summary [][]string // lines after the totals: a text, then amounts; one empty text is a gap
 	Folio   int        // number of the first page
-	At      time.Time  // creation date in the PDF; the same book gives the same bytes
+	At      time.Time  // creation date in the PDF; not the present time, therefore the same book gives the same bytes
 }
 
 // Measures of a book in points: legal size, landscape.
@@ -68,7 +68,8 @@ func (p *Printer) book(b *Book) []*sheet.Page {
 	return c.Pages
 }
 
-// table returns the rows of a book. Its longest column of text gets the width that the other columns leave.
+// table returns the rows of a book as a table. The column with the longest text gets the width that the other columns
+// leave.
 func (b *Book) table(fonts *sheet.Fonts) Table {
 	t := Table{Cols: make([]Col, len(b.Columns)), Rows: make([]Row, len(b.Rows))}
 	flex, longest := 0, -1
@@ -87,7 +88,7 @@ func (b *Book) table(fonts *sheet.Fonts) Table {
 	return t
 }
 
-// row returns the drawn texts of a row: amounts with separated thousands.
+// row returns the texts of a row as they are drawn. Amounts get separated thousands.
 func (b *Book) row(fonts *sheet.Fonts, cells []string) Row {
 	r := Row{Cells: make([]string, len(cells))}
 	for i, cell := range cells {
@@ -99,7 +100,7 @@ func (b *Book) row(fonts *sheet.Fonts, cells []string) Row {
 	return r
 }
 
-// reckoning draws the lines after the totals of a book, and the line for the signature.
+// reckoning draws the summary after the totals of a book, and the line for the signature.
 func (l *letterhead) reckoning(summary [][]string) {
 	c := l.c
 	line := bookBody.Size*sheet.Leading + 2
@@ -134,11 +135,11 @@ func (l *letterhead) reckoning(summary [][]string) {
 // Limits of a table's columns, in points.
 const (
 	cellPad   = 3
-	cellSlack = 0.5 // against rounding errors: a measured text fits
+	cellSlack = 0.5 // because of rounding errors, so that a measured text fits
 	numberMax = 76  // a wider amount is drawn in a smaller size
 	textMax   = 180 // a longer text is wrapped
-	flexMin   = 110 // least width of the flexible column
-	flexPart  = 0.4 // the part of the table that the flexible column may claim
+	flexMin   = 110 // the smallest width of the flexible column
+	flexPart  = 0.4 // the largest part of the table's width that the flexible column demands
 	sizeMin   = 4.5 // smallest size of a letter
 )
 
@@ -150,8 +151,9 @@ type grid struct {
 	widths []float64
 }
 
-// measure gives each column the width of its contents, within limits, and the rest to the flexible column. If the rest
-// is too narrow, measure narrows columns of text down to their longest word, and then all columns.
+// measure gives each column the width of its contents, within limits. The flexible column gets the rest of the table's
+// width. If the rest is too narrow, measure narrows columns of text, but not below their longest word. If this is not
+// enough, it narrows all columns.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))
@@ -246,7 +248,7 @@ func (g *grid) row(r Row) []sheet.Line {
 	return out
 }
 
-// merge joins cells side by side into lines, with a space above and below. A page may break between the lines.
+// merge joins cells side by side into lines, with a space of pad above and below. A page may break between the lines.
 func (g *grid) merge(cells [][]sheet.Line, pad float64) []sheet.Line {
 	out := []sheet.Line{sheet.Gap(pad)}
 	for n := 0; ; n++ {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Commands of ESC/POS. All such printers support them; commands of a single maker are not used.
+// Commands of ESC/POS. All printers of this kind support these commands. Commands of a single maker are not used.
 const (
 	posInit    = "\x1b@"         // ESC @: reset the settings of the previous document
 	posNoKanji = "\x1c."         // FS .: bytes above 0x7F are letters, not halves of Chinese characters
@@ -27,7 +27,8 @@ const (
 // posColumns is how many letters of font A and of font B fit on a line.
 var posColumns = [...][2]int{Ticket80: {48, 64}, Ticket58: {32, 42}}
 
-// posModule is the side of a QR module in dots of 1/8 mm: the code for the public consultation is 30 to 40 mm wide.
+// posModule is the side of a QR module in dots of 1/8 mm. With it, the code for the public consultation is 30 to 40 mm
+// wide.
 var posModule = [...]byte{Ticket80: 6, Ticket58: 5}
 
 // escpos turns a ticket into commands. It leaves out the logo, which belongs in the printer's own memory.
@@ -43,7 +44,7 @@ func escpos(parts []part, url string, layout Layout) []byte {
 		case toneBold:
 			on, off = posFontA+posBold, posThin
 			if n := len(p.left); n > width && n <= posColumns[layout][1] && !strings.Contains(p.left, " ") {
-				on, width = posFontB+posBold, posColumns[layout][1] // a code is not broken
+				on, width = posFontB+posBold, posColumns[layout][1] // small letters, so that a code fits on one line
 			}
 		case toneTitle, toneTotal:
 			on, off = posFontA+posBold+posTall, posPlain+posThin
@@ -114,7 +115,7 @@ func posWrap(s []byte, width int) [][]byte {
 	return append(lines, line)
 }
 
-// posPair sets a text at the left, and an amount at the right of the text's last line or below the text.
+// posPair puts a text at the left. It puts an amount at the right end of the text's last line, or below the text.
 func posPair(left, right []byte, width int) [][]byte {
 	if len(right) > width*2/3 {
 		return append(posWrap(left, width), posWrap(right, width)...)
@@ -126,7 +127,7 @@ func posPair(left, right []byte, width int) [][]byte {
 	return lines
 }
 
-// cp850High is code page 850 from 0x80 on. The code of ı is not used: on newer printers it is €.
+// cp850High is code page 850 from 0x80 on. The code of ı is not used, because newer printers print € for it.
 const cp850High = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»░▒▓│┤ÁÂÀ©╣║╗╝¢¥┐" +
 	"└┴┬├─┼ãÃ╚╔╩╦╠═╬¤ðÐÊËÈ\x00ÍÎÏ┘┌█▄¦Ì▀ÓßÔÒõÕµþÞÚÛÙýÝ¯´\u00ad±‗¾¶§÷¸°¨·¹³²■\u00a0"
 

@@ -26,8 +26,8 @@ type spec struct {
 	col   Col
 }
 
-// columns are the columns of all types: each is printed if the lines have it, therefore a type needs no table of its
-// own. A member whose name changed between generations is listed under all its names.
+// columns are the columns of all types of documents. A column is printed if the lines have its member. Therefore a type
+// needs no list of its own. A member whose name changed between generations is listed under all its names.
 var columns = []spec{
 	{head: "N.º", names: []string{"numItem"}, as: plainText, col: Col{Numeric: true}},
 	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: Col{Numeric: true}},
@@ -74,7 +74,7 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the columns of the lines: a column of the type's view replaces a common column of the same member.
+// columns returns the columns of the lines. A column of the type's view replaces a common column of the same member.
 func (b *builder) columns() []spec {
 	if len(b.own.Columns) == 0 {
 		return columns
@@ -116,7 +116,7 @@ func (b *builder) items(pause func()) Table {
 			}
 		}
 	}
-	related := present["montoSujetoGrav"] // the lines are documents: their number is a column, not a note
+	related := present["montoSujetoGrav"] // the lines are documents, whose number is a column and not a note
 	purchase := used["compra"] && !slices.ContainsFunc(sales, func(s string) bool { return used[s] })
 	var t Table
 	var chosen []spec
@@ -197,7 +197,7 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 	return out
 }
 
-// rounded returns a line's amount for a ticket, rounded to a multiple of step; an amount below step keeps its digits.
+// rounded returns a line's amount for a ticket, rounded to a multiple of step. An amount below step keeps its digits.
 func (b *builder) rounded(v dte.Value, step dte.Amount) string {
 	a, err := v.Amount()
 	if err != nil || max(a, -a) < step {
@@ -246,7 +246,8 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 	return s
 }
 
-// label returns the label of a member; without a label, words from its name: totalOtrosCargos is "Total otros cargos".
+// label returns the label of a member. For a member without a label, it makes words of the name: totalOtrosCargos
+// becomes "Total otros cargos".
 func (b *builder) label(name string) string {
 	if l := cmp.Or(b.Clean(b.own.Labels[name]), labels[name]); l != "" {
 		return l

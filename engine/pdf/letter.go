@@ -97,7 +97,8 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	return append(lines, l.fonts.Para(version, w, 1, small)...), w
 }
 
-// brand returns the emisor's name, as large as possible. The emisor's own block has the full name.
+// brand returns the emisor's name in the largest letters that fit. It may be cut, because another block shows the full
+// name.
 func (l *letterhead) brand(w float64) []sheet.Line {
 	name, sub := l.v.Emisor.Trade, l.v.Emisor.Name
 	if name == "" {
@@ -221,7 +222,7 @@ func (l *letterhead) title(s string, width float64) []sheet.Line {
 	return append(append(lines, sheet.Gap(1.5)), rule)
 }
 
-// heading draws a heading and keeps it on the page of the text after it.
+// heading draws a heading on the page of the text that follows the heading.
 func (l *letterhead) heading(s string) {
 	l.c.Need(64)
 	l.c.Flow(l.title(s, l.c.Width), l.c.Left, l.c.Width)
@@ -317,14 +318,14 @@ func (l *letterhead) totals(w float64) []sheet.Line {
 func (l *letterhead) amount(label, value string, w float64, st sheet.Style, least float64) []sheet.Line {
 	const pad = 6
 	vs := st
-	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // smaller letters, then an ellipsis
+	if n := l.fonts.Width(value, st.Size, st.Bold); n > w-2*pad { // use smaller letters, and then an ellipsis
 		vs.Size = max(5, st.Size*(w-2*pad)/n)
 	}
 	value = l.fonts.Ellipsis(value, w-2*pad, vs)
 	vw := l.fonts.Width(value, vs.Size, vs.Bold)
 	room := w - 2*pad - vw - 8
 	var lines []sheet.Line
-	if room < 60 { // an amount as wide as the block has its own line
+	if room < 60 { // a very wide amount gets its own line
 		lines = l.fonts.Para(label, w-2*pad, 0, st)
 		lines = append(lines, sheet.Line{Height: st.Size * sheet.Leading})
 	} else {

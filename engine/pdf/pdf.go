@@ -1,15 +1,15 @@
 // Package pdf makes the printed version (versión legible) of a sealed document from its bytes: a letter-size PDF, a
 // thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options always give the same
-// bytes: the package uses no clock and no random numbers.
+// bytes, because the package uses no clock and no random numbers.
 //
 // The content follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
 // lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
-// words. ivaItem, totalIva and psv are not printed, as in MF2. No code here depends on a schema generation: it looks
-// for a member under all its names, and prints a summary amount with an unknown name under that name. Absent, null and
-// zero values are not printed.
+// words. ivaItem, totalIva and psv are not printed, as in MF2. No code here depends on a schema generation. The package
+// looks for a member under all its names. It prints a summary amount with an unknown name under that name. Absent, null
+// and zero values are not printed.
 //
 // view.go, items.go and summary.go turn a document into texts; letter.go and ticket.go lay out these texts, book.go the
-// accountant's books. Package sheet measures texts, holds the content of each page, and writes the PDF.
+// accountant's books. Package sheet measures texts, keeps the content of each page, and writes the PDF.
 package pdf
 
 import (
@@ -29,7 +29,7 @@ import (
 // Layout is a size of paper.
 type Layout uint8
 
-// The layouts. A ticket's page is as long as its contents, in sheets of at most 3 m.
+// The layouts. A ticket's page is as long as its contents, but at most 3 m; longer contents get more pages.
 const (
 	Letter   Layout = iota // 216 × 279 mm
 	Ticket80               // thermal paper 80 mm wide; 72 mm are printed
@@ -55,8 +55,8 @@ type Style struct {
 
 // Options are the same for all documents of an emisor.
 type Options struct {
-	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"). A code that repeats in each
-	// departamento has the departamento before it: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is
+	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"). A code that is unique only within its
+	// departamento follows the code of the departamento: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is
 	// printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
 	// Type returns the values that are printed only for a type of document, or nil. Type may be nil.
@@ -100,8 +100,8 @@ func New(o Options) (*Printer, error) {
 	return p, nil
 }
 
-// Render writes the document as a PDF. It fails if the bytes are not a document (no JSON object, no codigoGeneracion or
-// fecEmi), if seal and state contradict each other, or if w fails. It writes nothing before the layout is done.
+// Render writes the document as a PDF. It fails if the bytes are not a JSON object with codigoGeneracion and fecEmi, if
+// seal and state contradict each other, or if w fails. It writes nothing before the layout is done.
 func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 	v, code, err := p.prepare(d)
 	if err != nil {
@@ -117,9 +117,9 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 		Pages: pages, Logo: p.logo, Code: code, Pause: v.Pause})
 }
 
-// ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm: text in code page 850 (ESC t 2,
-// which every such printer has), the QR code by GS ( k, a partial cut at the end. A letter that the code page lacks
-// loses its accent; other characters become a question mark. Errors: those of Render. layout is not Letter.
+// ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm; layout must not be Letter.
+// Texts are in code page 850, which every such printer has. A letter that the code page lacks loses its accent; any
+// other character becomes a question mark. The paper is cut partially at the end. Errors are those of Render.
 func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	v, _, err := p.prepare(d)
 	if err != nil {
@@ -129,7 +129,8 @@ func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	return err
 }
 
-// Slip writes a slip as a PDF for thermal paper, or as the commands of a thermal printer. layout is not Letter.
+// Slip writes a slip as a PDF for thermal paper or, if commands is set, as the commands of a thermal printer. layout
+// must not be Letter.
 func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error {
 	parts := p.slip(s)
 	if commands {
@@ -159,5 +160,6 @@ func (p *Printer) prepare(d Document) (*View, *sheet.Code, error) {
 	return v, &sheet.Code{Size: code.Size, Dark: code.Black}, nil
 }
 
-// Logo returns the emisor's logo for a message, an opaque PNG, with its shown size in pixels; nil without a logo.
+// Logo returns the emisor's logo for a message, as an opaque PNG, and the size in pixels at which to show it. picture
+// is nil if there is no logo.
 func (p *Printer) Logo() (picture []byte, width, height int) { return p.logo.Mailed() }

@@ -9,9 +9,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// sums are the amounts below the lines with their labels, in the words of MF2's layouts, and in the order of the
-// arithmetic. Other amounts, such as those of a new generation, are printed after them under their own names, therefore
-// no amount of a document is left out.
+// sums are the amounts below the lines, in the order of the arithmetic, with labels in the words of MF2's layouts.
+// Other amounts, such as those of a new generation, are printed after these amounts under their own names. Therefore no
+// amount of a document is left out.
 var sums = []struct{ name, label string }{
 	{"totalNoSuj", "Suma de ventas no sujetas"},
 	{"totalExenta", "Suma de ventas exentas"},
@@ -58,7 +58,8 @@ var labels = func() map[string]string {
 
 const taxRows = "tributos"
 
-// finals are the possible names of the final amount: the first name that the summary has is the final amount's.
+// finals are the possible names of the final amount. The first of these names that the summary has is the name of the
+// final amount.
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
 	"total"}
 
@@ -74,7 +75,7 @@ func (b *builder) summary(v *View) {
 			final = name
 			v.Total = Field{b.label(name), b.dollars(s.Get(name))}
 			if name == "totalPagar" && b.doc.Get("identificacion").Get("tipoEvento").Exists() {
-				v.Total.Label = "Total devuelto" // nothing is paid: the amount goes back to the customer
+				v.Total.Label = "Total devuelto" // the customer gets the amount back
 			}
 			break
 		}
@@ -98,7 +99,7 @@ func (b *builder) summary(v *View) {
 		row(sum.name)
 	}
 	for _, m := range s.Members() {
-		// the view prints such a member elsewhere, and it may not be an amount
+		// a member that the view prints elsewhere; it may not be an amount
 		named := func(f bundle.ViewField) bool { return f.Path == "resumen."+m.Name }
 		if _, known := labels[m.Name]; !known && !slices.Contains(silent, m.Name) && m.Name != "condicionOperacion" &&
 			!slices.ContainsFunc(b.own.Fields, named) {
@@ -206,7 +207,8 @@ func (b *builder) groups() []Table {
 	return slices.DeleteFunc(append(out, t.trim()), func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// identifier returns a formatted NIT or, without a NIT, the formatted document number from the member named other.
+// identifier returns a person's formatted NIT. If there is no NIT, it returns the formatted document number from the
+// member named other.
 func (b *builder) identifier(v dte.Value, other string) string {
 	if nit := b.text(v, "nit"); nit != "" {
 		return dte.FormatNIT(nit)
@@ -243,11 +245,12 @@ func (t Table) trim() Table {
 	return out
 }
 
-// maxShift bounds how far an exponent moves the point. A number with a larger exponent is printed unchanged.
+// maxShift is the largest number of places by which an exponent moves the point. A number with a larger exponent is
+// printed unchanged.
 const maxShift = 40
 
 // Printed returns a JSON number in the form for people: no exponent, at least the given number of decimals, commas
-// between thousands. It only moves digits and never computes, therefore every digit is the document's.
+// between thousands. It only moves digits and never computes, therefore it changes no digit of the document.
 func Printed(literal string, decimals int) string {
 	digits, negative := strings.CutPrefix(literal, "-")
 	whole, fraction, ok := plain(digits)

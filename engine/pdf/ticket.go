@@ -9,9 +9,9 @@ import (
 	"dtegate/engine/pdf/sheet"
 )
 
-// paper holds the measures of a ticket, in points; 1 mm is 2.835 points.
+// paper has the measures of a ticket, in points; 1 mm is 2.835 points.
 type paper struct {
-	w, side float64 // width of the paper; unprinted width at each side
+	w, side float64 // width of the paper, and unprinted width at each side
 	logo    float64 // greatest height
 	qr      float64
 	sizes   [5]float64 // by tone
@@ -25,7 +25,8 @@ var papers = [...]paper{
 // longest is the greatest length of a ticket's page: 3 m. PDF viewers allow at most 5 m.
 const longest = 8504
 
-// ticket lays out parts on thermal paper: only black, one page as long as its content. It pauses after each part.
+// ticket lays out parts on thermal paper, in black, on one page that is as long as its content. It calls pause after
+// each part.
 func (p *Printer) ticket(parts []part, layout Layout, pause func()) []*sheet.Page {
 	pp := papers[layout]
 	c := &sheet.Canvas{Fonts: p.fonts, W: pp.w, Left: pp.side, Width: pp.w - 2*pp.side, Bottom: longest - 30,
@@ -84,7 +85,7 @@ func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 	return p.fonts.Para(part.left, width, align, st)
 }
 
-// pair returns a text at the left, and an amount at the right of its last line or on lines of its own.
+// pair returns a text at the left, and an amount at the right end of the text's last line or on separate lines.
 func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	f := p.fonts
 	w := f.Width(part.right, st.Size, st.Bold)
@@ -278,7 +279,7 @@ const (
 	isTrial       = "AMBIENTE DE PRUEBAS, SIN VALIDEZ FISCAL"
 )
 
-// marks adds the marks that a reader must not miss; a band at the end repeats them.
+// marks adds the marks that a reader must not miss. A band at the end of the ticket repeats them.
 func (r *receipt) marks(v *View) {
 	switch v.State {
 	case Contingency:

@@ -29,7 +29,7 @@ type View struct {
 	Receptor       Party
 	Groups         []Table // third parties, related and associated documents
 	Items          Table
-	Key            string // meaning of the letters after a ticket's amounts; "" without letters
+	Key            string // meaning of the letters after a ticket's amounts; "" if there are no letters
 	Totals         Fields
 	Total          Field
 	Words          string
@@ -39,7 +39,7 @@ type View struct {
 	Delivery       Fields
 	Appendix       Fields
 	Legend         string
-	Consult        string // what a reader can do with the QR code, and from when
+	Consult        string // what a reader can do with the QR code, and when
 	URL            string
 	Host           string // of URL, for people
 	Issued         time.Time
@@ -88,7 +88,7 @@ type Col struct {
 	Flex    bool
 }
 
-// align returns where the column's texts stand: 0 at the left, 1 at the right.
+// align returns 0 if the column's texts are aligned left, and 1 if they are aligned right.
 func (c Col) align() float64 {
 	if c.Numeric {
 		return 1
@@ -117,7 +117,7 @@ type builder struct {
 	catalogue func(catalogue, code string) (string, bool)
 	own       *bundle.View // values printed only for this type of document
 	doc       dte.Value
-	lone      string // number of the only related document: lines need not repeat it
+	lone      string // number of the only related document, which lines need not repeat
 }
 
 // text returns the cleaned text of the first of these members that is not empty; "" if all are empty.
@@ -125,7 +125,7 @@ func (b *builder) text(v dte.Value, names ...string) string {
 	return b.Clean(pick(v, names...).Text())
 }
 
-// pick returns the first of these members that is not empty: one name for each generation.
+// pick returns the first of these members that is not empty. Each generation may have another name.
 func pick(v dte.Value, names ...string) dte.Value {
 	for _, n := range names {
 		if m := v.Get(n); m.Text() != "" || m.Len() > 0 {
@@ -171,7 +171,7 @@ func placeName(s string) string {
 // date writes MH's 2026-12-01 as 01/12/2026.
 func (b *builder) date(s string) string { return b.Clean(dte.FormatDay(s)) }
 
-// view reads the sealed bytes. Amounts keep every digit of the document, save on the lines of a ticket.
+// view reads the sealed bytes. Amounts keep every digit of the document, except on the lines of a ticket.
 func (p *Printer) view(d Document) (*View, error) {
 	doc, err := dte.Parse(d.JSON)
 	if err != nil {
@@ -219,7 +219,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	b.identity(v, id, d)
 	v.Consult = "Consulte su documento"
 	if d.State == Contingency {
-		v.Consult = "Consúltelo cuando tenga sello" // before the seal, MH does not have the document
+		v.Consult = "Consúltelo cuando tenga sello" // MH may lack the document until the seal
 		v.Legend = "Emitido en contingencia: aún no tiene sello de recepción del Ministerio de Hacienda, " +
 			"al que será transmitido. Cuando Hacienda lo haya recibido podrá consultarlo con el código QR."
 	}
@@ -252,7 +252,7 @@ func (b *builder) identity(v *View, id dte.Value, d Document) {
 	v.Facts.add("Moneda", b.text(id, "tipoMoneda"))
 }
 
-// receptorName finds the receiver: at the path in the type's view, or under a name of MH's layouts.
+// receptorName finds the receiver at the path in the type's view, or under one of the names in MH's layouts.
 func (b *builder) receptorName() (string, dte.Value) {
 	for _, path := range b.own.Party.Paths {
 		if v := b.doc.Get(path); v.Kind() == dte.KindObject {
@@ -355,7 +355,7 @@ func (b *builder) address(v dte.Value) string {
 	return strings.Join(slices.Compact(full(parts)), ", ")
 }
 
-// placed returns the name of a place whose code repeats in each departamento.
+// placed returns the name of a place whose code is unique only within its departamento.
 func (b *builder) placed(list, region, code string) string {
 	if s, ok := b.catalogue(list, region+"/"+code); ok {
 		return b.Clean(placeName(s))
@@ -386,8 +386,8 @@ type Document struct {
 	Seal     string // selloRecibido; "" in the state Contingency, and only then
 	Received string // fhProcesamiento of MH's answer, "01/12/2026 10:15:30"; may be ""
 	State    State
-	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may hold line breaks
-	// Rest, if not nil, is called between two pieces of work, at each line and page, and may sleep: 2,000 lines take a
-	// tenth of a second of processor time or more, which other work may need.
+	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may have line breaks
+	// Rest, if not nil, is called after each line and page, and may sleep. 2,000 lines take a tenth of a second of
+	// processor time or more, and other work may need the processor.
 	Rest func()
 }
