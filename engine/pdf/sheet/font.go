@@ -14,14 +14,14 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// missing replaces a character that the fonts lack. The visible box shows that the text is incomplete.
+// missing is printed for a character that the fonts lack. This visible box shows that the text is incomplete.
 const missing = '□'
 
-// coreSet holds the characters besides ASCII of nearly every document: they are subset, compressed and encoded once.
-// fpdf's own treatment of Unicode parses and subsets the fonts for each document in 20 ms.
+// coreSet has the characters besides ASCII that suffice for nearly every document. The fonts with these characters are
+// subset, compressed and encoded only once. fpdf itself would parse and subset the fonts for each document, in 20 ms.
 const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀÈÌÒÙÂÊÎÔÛÄËÏÖ¡¿°ºª«»·×½¼¾²³§®©´¨£¢€–—‘’“”…•™"
 
-// perFont is how many characters a simple font of a PDF holds: codes 32 to 255.
+// perFont is how many characters a simple font of a PDF can have, with the codes 32 to 255.
 const perFont = 224
 
 // Fonts are Liberation Sans, regular and bold: Latin, Greek, Cyrillic and Hebrew. Read-only once loaded.
@@ -75,7 +75,8 @@ func LoadFonts() (*Fonts, error) {
 	return f, nil
 }
 
-// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding from 0x80 on; ? for a code without a useful character.
+// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding, from 0x80 on. A code without a useful character has a
+// question mark.
 const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
 	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
 
@@ -101,7 +102,8 @@ func weight(bold bool) int {
 	return 0
 }
 
-// parse reads the metrics. The two files are part of the program: a malformed file is an error of the build.
+// parse reads the metrics. The two font files are part of the program, therefore a malformed file is an error of the
+// build.
 func (a *face) parse() (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -56,7 +56,8 @@ func ReadLogo(data []byte) (*Logo, error) {
 // mailWidth and mailHeight are the largest shown size of a logo in a message, in pixels.
 const mailWidth, mailHeight = 240, 80
 
-// Mailed returns the logo for a message, an opaque PNG, and its shown size in pixels; nil without a logo.
+// Mailed returns the logo for a message, as an opaque PNG, and the size in pixels at which to show it. picture is nil
+// if l is nil.
 func (l *Logo) Mailed() (picture []byte, width, height int) {
 	if l == nil {
 		return nil, 0, 0
@@ -65,7 +66,8 @@ func (l *Logo) Mailed() (picture []byte, width, height int) {
 	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
-// shrink makes a picture smaller: each point is the mean of the points that it replaces. Small pictures stay unchanged.
+// shrink makes a picture smaller. Each point of the result is the mean of the points that it replaces. A picture that
+// is small already stays unchanged.
 func shrink(src *image.RGBA, w, h int) image.Image {
 	full := src.Bounds()
 	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {

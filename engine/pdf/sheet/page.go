@@ -52,7 +52,7 @@ type Op struct {
 }
 
 // Page is the content of one sheet, in the order of drawing. All pages are laid out before the first byte of the PDF is
-// written: the number of pages is known, and tests can check the place of each element.
+// written. Therefore the number of pages is known, and tests can check the place of each element.
 type Page struct {
 	W, H float64
 	Ops  []Op
@@ -120,7 +120,7 @@ func (c *Canvas) Fill(x, y, w, h float64, ink RGB) {
 
 func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	if l.Ground != nil {
-		c.Fill(x, y, width, l.Height+0.25, *l.Ground) // overlaps the next line, so that no gap shows
+		c.Fill(x, y, width, l.Height+0.25, *l.Ground) // overlaps the next line, to leave no visible gap
 	}
 	if l.Rule != nil {
 		c.Fill(x, y, width, 0.5, *l.Rule)
@@ -157,7 +157,7 @@ func (c *Canvas) Flow(lines []Line, x, width float64) {
 	}
 }
 
-// Keep draws lines like Flow, but starts a new page instead of breaking lines that fit on one page.
+// Keep draws lines like Flow, but keeps the lines on one page if one page has room for them.
 func (c *Canvas) Keep(lines []Line, x, width float64) {
 	if h := Height(lines); h <= c.Room {
 		c.Need(h)
@@ -238,13 +238,14 @@ func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 	return out
 }
 
-// Clean makes a text of the document printable in one line. It joins letters and marks (some systems store n and a
-// tilde apart), writes whitespace and control characters as one space, drops invisible and direction-changing
-// characters, and writes the visible missing box for characters that the fonts lack.
+// Clean makes a text of the document printable in one line. Clean joins letters and combining marks, because some
+// systems store n and a tilde separately. It writes any run of whitespace and control characters as one space. It
+// removes invisible and direction-changing characters. For a character that the fonts lack, it writes the constant
+// missing.
 func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false
-	last := rune(0) // the last written letter: a combining mark may change it
+	last := rune(0) // the last written letter, which a combining mark may change
 	at := 0         // where last begins in out
 	for _, r := range s {
 		switch {
@@ -313,17 +314,17 @@ type Style struct {
 func Plain(size float64, ink RGB) Style  { return Style{Size: size, Ink: ink} }
 func Strong(size float64, ink RGB) Style { return Style{Size: size, Bold: true, Ink: ink} }
 
-// The font's extent above and below the baseline, and the least distance between lines, as multiples of the size. Boxes
-// of lines at this distance touch and never overlap.
+// The font's extent above and below the baseline, and the least distance between lines, as multiples of the size. At
+// this distance, the boxes of two lines touch and do not overlap.
 const (
 	Ascent  = 0.905
 	Descent = 0.212
 	Leading = 1.2
 )
 
-// Wrap breaks a cleaned text into lines of at most width points, the first line shorter by indent. It breaks at spaces;
-// a word longer than a line is broken after punctuation if possible, otherwise anywhere. Only a single character can
-// exceed the width.
+// Wrap breaks a cleaned text into lines of at most width points; the first line is shorter by indent. It breaks at
+// spaces. A word longer than a line is broken after punctuation if possible, otherwise anywhere. A line exceeds the
+// width only if a single character does.
 func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	var lines []string
 	line, used := "", indent
@@ -357,7 +358,8 @@ func (f *Fonts) Wrap(s string, width, indent float64, st Style) []string {
 	return lines
 }
 
-// cut returns how many bytes of a word fit into width: at least one character, preferably up to a punctuation mark.
+// cut returns how many bytes of a word to write on a line of the given width. It returns at least one character, and
+// prefers to end after a punctuation mark.
 func (f *Fonts) cut(word string, width float64, st Style) int {
 	advance := f.faces[weight(st.Bold)].advance
 	room := int(width * 1000 / st.Size)

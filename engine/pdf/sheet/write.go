@@ -32,7 +32,8 @@ type Code struct {
 // Quiet is the white border of a QR code that scanners need, in modules (ISO/IEC 18004, 9.1).
 const Quiet = 4
 
-// path returns the code as one path, so that no seams show, in a square with its lower left corner at x, y.
+// path returns the code as a single path, to leave no visible seams between the modules. The code fills a square of the
+// given side, whose lower left corner is at x, y.
 func (c *Code) path(x, y, side float64) string {
 	unit := side / float64(c.Size+2*Quiet)
 	out := []byte("q 0 g\n")
@@ -108,8 +109,8 @@ func (f *Fonts) Write(w io.Writer, d File) error {
 	return nil
 }
 
-// addFonts registers the core fonts, and extra fonts for the other characters of these pages. It returns the index of
-// each extra character among the extra characters of its weight.
+// addFonts registers the core fonts, and extra fonts for the other characters of these pages. For each weight, it
+// returns the extra characters with their indexes.
 func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error) {
 	var found [2][]rune
 	var extra [2]map[rune]int
@@ -146,7 +147,7 @@ func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error)
 	return extra, nil
 }
 
-// family returns a font's name within fpdf: n is 0 for the core, then the number of the extra font.
+// family returns a font's name within fpdf. n is 0 for a core font; otherwise it is the number of the extra font.
 func family(weight, n int) string { return string([]byte{"rb"[weight]}) + strconv.Itoa(n) }
 
 // writeText draws one text, and changes the font between characters of different fonts.
