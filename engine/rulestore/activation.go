@@ -29,7 +29,7 @@ type Order struct {
 
 // Steps of an activation after those of rules.Host.Admit.
 const (
-	stepCases  = "cases"  // as many golden cases as in the bundle that it replaces, or more
+	stepCases  = "cases"  // at least as many golden cases as the replaced bundle
 	stepDates  = "dates"  // the bundle would be in force on some day
 	stepLayout = "layout" // the bundle compiles together with the others, and accepts the issuer's own data
 	stepRecord = "record" // the bundle and the decision, in one commit
@@ -39,7 +39,7 @@ const (
 const (
 	Live    = "live"    // in force today
 	Coming  = "coming"  // in force from a later day
-	Spare   = "spare"   // superseded: used again if a later version fails
+	Spare   = "spare"   // superseded; used again if a later version fails
 	Retired = "retired" // taken off
 )
 
@@ -86,7 +86,7 @@ func (a *Activation) step(name string, run func() (string, error)) bool {
 // errAlready ends the admission of a bundle that is live or coming.
 var errAlready = errors.New("it is here already")
 
-// check returns the conditions of an admission. try overwrites Floor, because a trial admits any version.
+// check returns the conditions of an admission. The method try replaces Floor, because a trial admits any version.
 func (s *Store) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter,
@@ -105,7 +105,7 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 
 // cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle these are the catalogues of
 // its first day, because a new law may bring new codes. For any other bundle these are the current catalogues, also for
-// a bundle that ends on its first day: such a bundle serves only earlier documents (see forEarlier).
+// a bundle that ends on its first day, because such a bundle serves only earlier documents (see forEarlier).
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	later := w.From > s.today() && w.Until != w.From
@@ -117,7 +117,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	if n < 0 {
 		return nil, ErrNoCatalogue
 	}
-	i := on[n] // at the first start, or for a future bundle: pick from the stored bundles
+	i := on[n] // the first start, or a future bundle: find the catalogues among the stored bundles
 	if later {
 		i = cmp.Or(inForce(on, i, w.From), i)
 	}
@@ -128,7 +128,8 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor returns the version that a bundle must exceed; "" if the bundle is pushed to replace its own damaged record.
+// floorFor returns the version that a bundle must exceed. It returns "" if the bundle was pushed again to replace its
+// damaged record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -220,7 +221,7 @@ func (s *Store) cancelled(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.Digest == digest && i.off != nil && i.off.Way == wayCancel })
 }
 
-// answerRepeated returns the result of a repeated push, nil if the bundle is neither live nor coming.
+// answerRepeated returns the result of a repeated push, or nil if the bundle is neither live nor coming.
 func (s *Store) answerRepeated(ref record.RuleRef) *Activation {
 	for _, i := range s.computable() {
 		if state := s.stateOf(i); i.Digest == ref.Digest && (state == Live || state == Coming) {
@@ -283,7 +284,8 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live, and the books of the future days on which a bundle begins.
+// layout compiles the book that would go live with the bundle, and the books of the future days on which a bundle
+// begins.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {
@@ -333,7 +335,7 @@ type Described struct {
 	View *bundle.View `json:"view"`
 }
 
-// describe returns a bundle's description of its type, nil if it has none.
+// describe returns a bundle's description of its type, or nil if the bundle has no description.
 func describe(r *rules.Rule) *Described {
 	t, err := bundle.ParseType(r.Bundle.Manifest.Document, r.Bundle.Parts)
 	if t == nil || err != nil || r.Bundle.Manifest.Kind != "document" {
@@ -343,8 +345,8 @@ func describe(r *rules.Rule) *Described {
 }
 
 // keep records a bundle in one commit: its bytes and the decision, after which no lower version is admitted. It stores
-// the bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes as the next start will:
-// a bundle that cannot be opened again never goes live.
+// the bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes in the same way as the
+// next start. Therefore a bundle that could not be opened again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {

@@ -34,7 +34,7 @@ const (
 
 // Kinds of failure.
 const (
-	FailureTrap = "trap" // any failure other than the two below
+	FailureTrap = "trap" // any failure other than FailureFuel and FailureTime
 	FailureFuel = "fuel"
 	FailureTime = "time"
 )
@@ -59,7 +59,7 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
 		"error", cause)
 	policy := cmp.Or(s.o.OnFailure[failureKind(cause)], Valid)
-	if policy != Refuse { // a counted failure could make the branch return to the previous rule
+	if policy != Refuse { // with Refuse, a counted failure could make the branch return to the previous rule
 		s.guard.Failed(failed, point, ShapeOf(facts), cause, s.o.Now())
 	}
 	book := s.Book()
@@ -119,7 +119,7 @@ func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 // recounted is how many of the store's newest records a start reads for MH's decisions.
 const recounted = 5 * Shown
 
-// recount counts MH's decisions again from the stored documents: a restart must not forget refusals.
+// recount counts MH's decisions again from the stored documents, because a restart must not forget refusals.
 func (s *Store) recount() error {
 	last, book := s.o.Store.LastID(), s.book.Load()
 	err := s.o.Store.Records(last-min(last, recounted), func(entry storage.Entry) error {
@@ -174,7 +174,7 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 				err)
 		} else if facts, err := dte.Parse(part); err == nil {
 			v.Shape = ShapeOf(facts)
-			if book := s.book.Load(); book != nil && h.Response != nil { // nil: the store is only inspected
+			if book := s.book.Load(); book != nil && h.Response != nil { // book is nil if the store is only inspected
 				if r := book.Compiled(h.Rule.Digest); r != nil {
 					v.Cause = CauseOf(h.Response, r.Filler, facts)
 				}
@@ -221,7 +221,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Return leaves a bundle for the last good bundle before it, as the guard has requested. It logs its errors.
+// Return makes the branch leave a bundle for the last good bundle before it, as the guard has requested. It logs its
+// errors.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -21,8 +21,8 @@ type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
-	// document is the stored document: its last correction, if any; otherwise its normal form, or its contingency form
-	// if it has no normal form.
+	// document is the stored document in one of its forms: the last correction or, without a correction, the normal
+	// form. If it has neither, this is the contingency form.
 	document []byte
 	// deferred is the contingency form of a document that has both forms; otherwise nil.
 	deferred []byte
@@ -89,7 +89,7 @@ func (d *storedDocument) comparison(result string) *Comparison {
 		Date: d.head.Date, Rule: d.head.Rule, Result: result}
 }
 
-// compare computes a stored document again and compares the result with it.
+// compare computes a stored document again and compares the result with the document.
 func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, error) {
 	c := d.comparison(MadeSame)
 	made, faults, err := r.Remake(ctx, d.facts, schema.FillOptions{})
@@ -123,7 +123,7 @@ func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, err
 // DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
 type DocumentPeriod struct{ From, To string }
 
-// Check returns an error that names the fault of a period, nil if it has no fault.
+// Check returns an error that names the fault of a period, or nil if the period has no fault.
 func (p DocumentPeriod) Check() error {
 	for name, day := range map[string]string{"from": p.From, "to": p.To} {
 		if _, err := time.Parse(time.DateOnly, day); err != nil {
@@ -157,8 +157,9 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest. Differs is called for each document that differs, Progress every
-// thousand documents and every second, with the day of the current document. An error of a callback ends the backtest.
+// BacktestReport has the callbacks of a backtest. Differs is called for each document that differs, Progress is called
+// every thousand documents and every second, with the day of the current document. An error of a callback ends the
+// backtest.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error
@@ -304,15 +305,15 @@ type pacer struct {
 	store *Store
 	times time.Duration // the rest lasts this many times as long as the work
 	used  time.Duration // processor time when the slice began
-	began time.Time     // clock time when the slice began: the clock is cheap to read
+	began time.Time     // clock time when the slice began; the clock is cheaper to read than the processor time
 	sales int64
 	seen  time.Time // when sales last increased
 }
 
-// GiveWay returns a function that background work calls between two of its pieces. While the tills sell, the function
+// GiveWay returns a function that background work calls between two pieces of work. While the tills sell, the function
 // pauses the calling goroutine. The pause is the duration of the work multiplied by times: with 2, the work takes a
-// third of one core. The function measures the processor time of the thread, because on a busy box the clock would also
-// count the time in which the work waits.
+// third of one core. The function measures the processor time of the thread, because on a busy box the clock also
+// counts the time in which the work waits.
 func (s *Store) GiveWay(times int) (rest func()) {
 	p := &pacer{store: s, times: time.Duration(times), used: rules.ThreadTime(), began: time.Now()}
 	return p.rest
@@ -330,7 +331,7 @@ func (p *pacer) rest() {
 	defer func() { p.began, p.used = time.Now(), rules.ThreadTime() }()
 	book := p.store.book.Load()
 	if book == nil {
-		return // the first start: no rules yet, and no sales
+		return // the first start, which has no rules and no sales yet
 	}
 	if sales := book.Picks(); sales != p.sales {
 		p.sales, p.seen = sales, time.Now()

@@ -49,7 +49,7 @@ func (ev *Evaluation) Free() {
 	evaluations.Put(ev)
 }
 
-// Make evaluates and fills a document. An error is the fault of the bundle: the module failed, or its document
+// Make evaluates and fills a document. An error is a fault of the bundle: the module failed, or the document
 // contradicts the box's data. The caller owns the document's bytes, which outlive the evaluation.
 func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) (*Evaluation, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
@@ -86,8 +86,8 @@ func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions
 // because the quotes of a text are escaped.
 func NumberPlace(number string) []byte { return []byte(`"numeroControl":"` + number + `"`) }
 
-// Evaluate computes the amounts of a document. Faults are faults of the till's facts; an error is the fault of the
-// module. Call Free on the evaluation when the document is filled.
+// Evaluate computes the amounts of a document. Returned faults are faults of the till's facts; an error is a fault of
+// the module. Call Free on the evaluation when the document is filled.
 func (r *Rule) Evaluate(ctx context.Context, facts dte.Value) (*Evaluation, []dte.Fault, error) {
 	ev := evaluations.Get().(*Evaluation)
 	if faults := r.bind.input(facts, r.params, &ev.in); len(faults) > 0 {
@@ -144,8 +144,8 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	return faults
 }
 
-// scalar returns the fact at a path. If a name of the path ends in [], it is a list, and scalar returns the sum of the
-// amounts below it. An amount that only some of the items have is a fault.
+// scalar returns the fact at a path. A name that ends in [] is the name of a list; then scalar returns the sum of the
+// amounts in the list's items. If only some of the items have the amount, scalar returns a fault.
 func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	for depth, name := range path {
 		list, ok := strings.CutSuffix(name, "[]")
@@ -243,7 +243,8 @@ next:
 	return bits, nil
 }
 
-// faults converts the module's faults: it names the facts, and separates faults that refuse the sale from warnings.
+// faults converts the module's faults. It adds the names of the facts, and separates the faults that refuse the sale
+// from the warnings.
 func (b *binding) faults(found []abi.Fault) (refused []dte.Fault, warnings []string) {
 	d := b.description
 	for _, f := range found {

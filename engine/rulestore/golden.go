@@ -75,8 +75,8 @@ func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// LayoutCase writes a case for people to read: a line for each part of a document, and for each of its lines. facts and
-// document are valid JSON; faults are shown if there is no document.
+// LayoutCase writes a case for people to read. Each part of a document, and each item of cuerpoDocumento, is on a line
+// of the text. facts and document are valid JSON. If document is nil, the case shows faults instead.
 func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(why).Append(nil))
@@ -128,7 +128,7 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 	}, nil
 }
 
-// compare returns how a result differs from the case, nil if it does not differ.
+// compare returns how a result differs from the case, or nil if it does not differ.
 func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
@@ -168,7 +168,7 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		"writes it"))
 }
 
-// textDiffers returns the first difference between two documents, "" if they are equal.
+// textDiffers returns the first difference between two documents, or "" if they are equal.
 func textDiffers(path string, want, made dte.Value) string {
 	a, b := string(want.Append(nil)), string(made.Append(nil))
 	switch {
@@ -253,8 +253,8 @@ func Differences(old, made dte.Value) (list []Difference) {
 	return list
 }
 
-// compareAmounts compares two values. lone means that the values are in a list item that only one of the documents has,
-// such as an additional tax or line.
+// compareAmounts compares two values. lone means that the value is in an item of a list that only one of the documents
+// has, such as an additional tax or line.
 func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
 	one := old
 	if !old.Exists() {
@@ -291,7 +291,7 @@ func valueText(v dte.Value) string {
 type Layouts []*schema.Filler
 
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
-// the bundles. It skips a bundle that cannot be read: its activation reports the reason.
+// the bundles. It skips a bundle that cannot be read, because the activation of that bundle reports the reason.
 func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {

@@ -82,13 +82,13 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 	f := g.bundle(r.Ref.Digest).failures
 	f.add(point, kind, now)
 	if why := f.leave(g.points, now); why != "" {
-		r.Suspend() // at once, because recording the return may have to wait
+		r.Suspend() // suspend now, because recording the return may have to wait
 		g.want(r.Ref.Digest, fmt.Sprintf("%s, the last: %v", why, cause))
 	}
 }
 
 // Decided counts MH's decision about a document or an event. It requests a Return if MH's refusals show that the bundle
-// does harm, but not if an operator has reinstated the bundle: the operator has looked at the refusals.
+// does harm. It does not if an operator has reinstated the bundle, because the operator has looked at the refusals.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +112,7 @@ func (g *Guard) Outcomes(digest string, now time.Time) dte.Outcomes {
 	return g.bundle(digest).tally.shown(now)
 }
 
-// Forgive resets the counts of a bundle that was put back.
+// Forgive resets the counts of a bundle that was put back in force.
 func (g *Guard) Forgive(digest string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,18 +144,18 @@ func (g *Guard) want(digest, reason string) {
 	select {
 	case g.wanted <- Return{digest, reason}:
 		b.ordered = true
-	default: // the channel is full: the next failure or refusal requests the return again
+	default: // if the channel is full, the next failure or refusal requests the return again
 	}
 }
 
-// The possible causes of a refusal by MH.
+// Causes of a refusal by MH, according to the field that MH names.
 const (
 	CauseRule    = "rule"    // a value that the module computed, or the layout
 	CauseRequest = "request" // a value as it came from the till, or from the branch's own data
 	CauseUnclear = "unclear" // MH names no single field
 )
 
-// Shape distinguishes kinds of sale: it depends on the names of a sale's members, its flags and the number of its
+// Shape distinguishes kinds of sale. It depends on the names of a sale's members, on its flags and on the number of its
 // lines. A sale that a till sends repeatedly always has the same shape, even if its texts and amounts change.
 type Shape [8]byte
 
@@ -231,11 +231,11 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// The requests of a single till must not undo a push for the whole branch. This applies to MH's refusals (tally) and to
-// failed evaluations (failures).
+// The requests of a single till must not make the branch leave a bundle that was pushed for the whole branch. This
+// applies to MH's refusals (tally) and to failed evaluations (failures).
 const (
-	AloneHarms   = 10 // least harmed sales, if only one of the branch's several points of sale has used the bundle
-	shapesHarmed = 2  // least kinds of sale among the harmed sales, if only one point of sale has used the bundle
+	AloneHarms   = 10 // the least number of harmed sales, if only one of several points of sale has used the bundle
+	shapesHarmed = 2  // the least number of shapes of harmed sales, if only one point of sale has used the bundle
 )
 
 // spread records at which points of sale a bundle was used, and at which it did harm.
@@ -265,9 +265,9 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// Failed evaluations that make the branch return to the previous bundle. Until then the previous bundle computes each
-// sale whose rule failed; therefore the branch can wait to see whether the rule is at fault, or only the requests of
-// one till.
+// Limits of failed evaluations, after which the branch returns to the previous bundle. Until then, the previous bundle
+// computes each sale whose rule failed. Therefore the branch can wait to see whether the rule is at fault, or only the
+// requests of one till.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms
@@ -285,8 +285,8 @@ type failure struct {
 	shape Shape
 }
 
-// add counts an evaluation that failed. Each point of sale has its own list: no till displaces the failures of another
-// till.
+// add counts an evaluation that failed. Each point of sale has its own list, therefore no till displaces the failures
+// of another till.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
@@ -311,17 +311,19 @@ func (f *failures) leave(points int, now time.Time) string {
 	return fmt.Sprintf("%d evaluations failed within %v, at %d points of sale", harms, failuresOf, len(where.harmed))
 }
 
-// Refusals by MH that make the branch return to the previous bundle: few refusals must suffice to notice a wrong rule.
+// Limits of MH's refusals, after which the branch returns to the previous bundle. They are low, because few refusals
+// must suffice to notice a wrong rule.
 const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
-	MostRefused  = 5   // least number of refusals, caused by the rule, among the judged decisions
+	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// If fewer decisions about the previous bundle are known, it has no ratio: half of the new decisions must be
-	// refusals.
+	// If fewer decisions about the previous bundle are known, its ratio does not count. Then half of the new decisions
+	// must be refusals.
 	EnoughBefore = 20
 )
 
-// A bundle's dte.Outcomes cover few decisions: refusals soon drop out once MH accepts documents again.
+// A bundle's dte.Outcomes cover few decisions. Therefore refusals soon disappear from them once MH accepts documents
+// again.
 const (
 	Shown    = 100 // newest decisions
 	shownFor = 7 * 24 * time.Hour
@@ -331,8 +333,8 @@ const (
 // result of shown; leave decides whether the branch returns to the previous bundle.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged holds the newest decisions, at most watched, without refusals that no rule can have caused: these neither
-	// count against a bundle nor dilute its harm.
+	// judged has the newest decisions, at most watched. It excludes the refusals that no rule can have caused: they
+	// must neither count against a bundle nor hide the harm that the bundle does.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle
 }
@@ -382,7 +384,8 @@ func (t *tally) refused() (n int) {
 	return n
 }
 
-// leave returns the reason to leave the bundle for its predecessor, whose tally (before) may be nil; "": no reason.
+// leave returns the reason to leave the bundle for its predecessor, or "" if there is no reason. before is the
+// predecessor's tally; it may be nil.
 func (t *tally) leave(before *tally, points int) string {
 	where, refused, decided := newSpread(t.used), t.refused(), len(t.judged)
 	for _, v := range t.judged {

@@ -20,8 +20,9 @@ import (
 )
 
 // floor returns the highest version of a bundle's generation that was ever in force here, or will be in force by the
-// bundle's first day; "" if there is no such version. A new bundle must have a higher version: then no later day
-// silently brings back a lower version. A version that begins later does not block a correction for today.
+// bundle's first day; "" if there is no such version. A new bundle must have a higher version. Therefore no later day
+// silently brings back a lower version. A version that begins after the bundle's first day does not count: it must not
+// block a correction for today.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -58,8 +59,8 @@ func (s *Store) computable() []*shelved {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle in force on a day, of those with the same document as the bundle like; nil if none has
-// begun.
+// inForce returns the bundle in force on a day, of the bundles with the same document as the bundle like. It returns
+// nil if none of these bundles has begun.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -82,8 +83,8 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	return wanted
 }
 
-// longestReturn is how many years after its original a note or return may be issued (MF2 p.27: two for some
-// activities).
+// longestReturn is how many years after its original a note or return may be issued. It is the longest time of all
+// activities (MF2 p.27).
 const longestReturn = 2
 
 // ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
@@ -139,7 +140,8 @@ func namesOn(list []*shelved, i *shelved, today string) string {
 	return last
 }
 
-// lastGoodBefore returns the bundle of the same generation that takes over when i fails, nil if there is none.
+// lastGoodBefore returns the bundle of the same generation that computes the sales when i fails, or nil if there is no
+// such bundle.
 func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 	for _, o := range list {
 		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil ||
@@ -153,8 +155,8 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 // noRules is the generation of a branch that cannot issue.
 var noRules = rules.NewGeneration()
 
-// warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors: assemble loads the same
-// bundles and returns the errors.
+// warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors, because assemble loads
+// the same bundles and returns the errors.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
 	on := s.computable()
@@ -217,8 +219,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns, by bundle digest, the catalogues of those bundles whose taxes have the names of another day than the
-// book's (day). current is the catalogue bundle of the book's day.
+// named returns the catalogues, by bundle digest, for the bundles whose taxes have the names of a day other than the
+// book's day (the parameter day). current is the catalogue bundle of the book's day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)
@@ -242,8 +244,8 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, d
 	return named, nil
 }
 
-// publish makes a book live and drops the rules that the book does not need. A rule that a request still uses is closed
-// after that request.
+// publish makes a book live and removes the rules that the book does not need. A rule that a request still uses is
+// closed after that request.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,8 +289,8 @@ func (s *Store) load(ctx context.Context, i *shelved) (*rules.Rule, error) {
 	return r, nil
 }
 
-// PickPast returns the rule of a document type on a past day, for which the live book, which covers yesterday and
-// later, has no rule. On a nil Store it returns ErrNoRule.
+// PickPast returns the rule of a document type on a past day. The live book has only the rules of yesterday and later.
+// On a nil Store it returns ErrNoRule.
 func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, error) {
 	at, err := time.ParseInLocation(time.DateOnly, day, dte.Zone)
 	if s == nil || err != nil {

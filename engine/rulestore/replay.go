@@ -24,7 +24,7 @@ type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
 	// compiled is indexed by the digests of bundle and catalogues: a document does not record which catalogues named
-	// its taxes, so one bundle may be compiled with several catalogues.
+	// its taxes, therefore one bundle may be compiled with several catalogues.
 	compiled   map[[2]string]*Rule
 	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
 }
@@ -130,7 +130,7 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 	return first, nil
 }
 
-// unmade returns the comparison of a document that cannot be computed again.
+// unmade returns the comparison of a document that cannot be computed again, with the reason.
 func (d *storedDocument) unmade(why error) *Comparison {
 	c := d.comparison(MadeNothing)
 	c.Error = why.Error()
@@ -183,11 +183,12 @@ func (d *storedDocument) marks(c *Comparison) error {
 type Made struct {
 	// Rule is the bundle's version, or at least the first 8 digits of its digest.
 	Rule string
-	// Name is the rule's name, "" for all: rules of several documents may share a version.
+	// Name is the rule's name, or "" for every name. It is needed because rules of several documents may have the same
+	// version.
 	Name string
 	// From and To limit fecEmi (yyyy-mm-dd, inclusive); "" is no limit.
 	From, To string
-	// After is the id at which the previous page ended, 0 for the first page; Limit is 1 to 5000 documents.
+	// After is the Next of the previous page, or 0 for the first page. Limit is 1 to 5000 documents.
 	After uint64
 	Limit int
 }
@@ -211,8 +212,8 @@ type MadeDocument struct {
 // MadePage is a page of documents, in the order of their ids.
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
-	// Next is the After of the next page, 0 on the last page. A page may be empty and not the last, because it ends
-	// after pageLook records.
+	// Next is the After of the next page, or 0 on the last page. A page may be empty although other pages follow,
+	// because a page ends after pageLook records.
 	Next uint64 `json:"next"`
 	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain.
 	Looked int    `json:"looked"`
@@ -222,10 +223,10 @@ type MadePage struct {
 // pageLook limits how many records are read for a page. Reading them takes a second.
 const pageLook = 100_000
 
-// digestLeast is the least number of digits of a digest that may name a bundle.
+// digestLeast is how many digits of a bundle's digest are needed to name the bundle.
 const digestLeast = 8
 
-// Check returns an error that names the fault of a selection, nil if it has no fault.
+// Check returns an error that names the fault of a selection, or nil if the selection has no fault.
 func (m *Made) Check() error {
 	if err := (DocumentPeriod{cmp.Or(m.From, "0001-01-01"), cmp.Or(m.To, "9999-12-31")}).Check(); err != nil {
 		return err
@@ -250,7 +251,8 @@ func (m *Made) computed(r record.RuleRef) bool {
 }
 
 // Documents returns a page of the documents that a bundle computed. It reads every record, and gives way to the tills.
-// There is no index, because an index would cost a row for every sale, and people ask this a few times a year.
+// There is no index, because an index would need a row for every sale, and people need this list only a few times a
+// year.
 func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 	if err := m.Check(); err != nil {
 		return nil, err

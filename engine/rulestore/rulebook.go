@@ -21,10 +21,10 @@ import (
 // without these lists.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
-// LinesName is the name of a sale's member that holds the lines.
+// LinesName is the name of a sale's member with the lines.
 const LinesName = "cuerpoDocumento"
 
-// BundleError is a fault of one bundle of a book; Digest is the bundle's.
+// BundleError is a fault of one bundle of a book. Digest is the digest of that bundle.
 type BundleError struct {
 	Digest string
 	Err    error
@@ -77,7 +77,7 @@ type Rule struct {
 // NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
 // before this bundle. If any rule cannot be compiled, NewBook returns a *BundleError that names the bundle, and no
 // book. It reuses the rules that the old book (may be nil) has compiled with the same catalogues. The name of a tax
-// contains its rate; therefore some bundles need the catalogues of another day than today: named has these catalogues,
+// contains its rate, therefore some bundles need the catalogues of a day other than today. named has these catalogues,
 // by the bundle's digest.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
@@ -140,10 +140,10 @@ func (b *Book) Digests() map[string]bool {
 	return held
 }
 
-// Previous returns the last good rule before the rule with the given digest, nil if there is no such rule.
+// Previous returns the last good rule before the rule with the given digest, or nil if there is no such rule.
 func (b *Book) Previous(digest string) *Rule { return b.previous[digest] }
 
-// Compiled returns the document rule with the given digest, nil if the book does not have this rule.
+// Compiled returns the document rule with the given digest, or nil if the book does not have this rule.
 func (b *Book) Compiled(digest string) *Rule {
 	for _, r := range b.compiled {
 		if r.Ref.Digest == digest {
@@ -153,7 +153,7 @@ func (b *Book) Compiled(digest string) *Rule {
 	return nil
 }
 
-// Resume ends the suspension of the rule with the given digest: sales use the rule again.
+// Resume makes sales use the rule with the given digest again.
 func (b *Book) Resume(digest string) {
 	if r := b.Compiled(digest); r != nil {
 		r.suspended.Store(false)
@@ -172,12 +172,13 @@ func (r *Rule) HoldsOn(ambiente, day string) bool {
 // Description returns the module's description of its inputs and outputs.
 func (r *Rule) Description() *abi.Description { return r.bind.description }
 
-// Begins returns the first day of a document type in an ambiente, "" if there is no rule for it.
+// Begins returns the first day of a document type in an ambiente, or "" if there is no rule for the type.
 func (b *Book) Begins(document, ambiente string) string {
 	return b.generation.Begins("document", document, ambiente)
 }
 
-// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"); false if there is no such code.
+// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), or false if there is no such
+// code.
 func (b *Book) Catalogue(catalogue, code string) (string, bool) {
 	return b.catalogues.Lookup(catalogue, code)
 }
@@ -221,14 +222,14 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 		}
 	default:
 		if c.Type = record.TypeOf(m.Document); c.Type.Document == "" {
-			return c, nil // documents of an unknown type are never signed
+			return c, nil // no further checks, because documents of an unknown type are never signed
 		}
 	}
 	return c, filler.Meets(Required(m, c.Type.Effect))
 }
 
-// Required returns the members for the box's own data that a layout must have. The layout is that of an event, or of a
-// document with the given effect.
+// Required returns what a layout must have, such as the members for the box's own data. The layout is that of an event,
+// or of a document with the given effect.
 func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	q := schema.Requirements{Version: m.Schema, Facts: []string{"identificacion.ambiente",
 		"identificacion.codigoGeneracion", "emisor.nit|emisor.numDocumento", "emisor.nombre"}}
@@ -256,8 +257,8 @@ func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 	return q
 }
 
-// Fill makes a document from a rule's answer, or from an event's facts if there is no answer. Faults are faults of the
-// facts; an error means that the bundle contradicts the box's data.
+// Fill makes a document from a rule's answer, or from an event's facts if there is no answer. Returned faults are
+// faults of the facts. An error means that the bundle contradicts the box's data.
 func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
 	error) {
 	if i := slices.Index(r.Description().Summary, "saldoFavor"); i >= 0 && c != nil && c.Summary[i] < 0 {
@@ -319,11 +320,11 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	return e, filler.Meets(Required(m, bundle.Nothing))
 }
 
-// Whole returns a parameter that is a whole number, 0 if the bundle does not have it.
+// Whole returns a parameter that is a whole number, or 0 if the bundle does not have the parameter.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a flag of the event for a type of document: the flag for that type if the bundle has it, otherwise the
-// flag for all types, otherwise the default in own.
+// Says returns a flag of the event for a type of document. If the bundle has no flag for that type, Says returns the
+// flag for all types. If the bundle lacks this flag too, Says returns own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {
@@ -359,7 +360,8 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 // Original returns the rule for a note or a return that is issued today against an original of the given day. This rule
 // has the schema generation of today's rule, and was in force on that day. Therefore a note gives back the amount that
 // was charged, whatever the rate is today. If no rule had begun by then, Original returns the first rule; if several
-// first rules begin on one day, the rule whose dates end first, because that rule is meant for earlier sales.
+// rules begin on that first day, it returns the rule whose dates end first, because that rule is meant for earlier
+// sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
@@ -409,8 +411,8 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	return active
 }
 
-// Types returns the document types that the book has rules for. The description of a type is from the rule in force on
-// the given day; if no rule is in force, from the first rule that begins later.
+// Types returns the document types for which the book has rules. The description of a type is from the rule in force on
+// the given day. If no rule is in force, the description is from the first rule that begins later.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
 	for _, r := range b.generation.Rules() {
@@ -431,7 +433,7 @@ func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 }
 
 // TypeAt returns the document type that is issued under a path, as described by the rule in force on a day. Without
-// such a rule, it returns the registered type; nil if there is no such type.
+// such a rule, it returns the registered type, or nil if no type has the path.
 func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	if document, there := b.paths[path]; there {
 		if r, err := b.generation.Pick("document", document, ambiente, day); err == nil {
@@ -441,8 +443,8 @@ func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	return record.TypeAt(path)
 }
 
-// CanAddUp reports whether the rule can compute a sale although some of its facts could not be read: the rule must not
-// use any of the unread paths.
+// CanAddUp reports whether the rule can compute a sale although some of the sale's facts could not be read. This is
+// possible if the rule uses none of the unread paths.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {

@@ -32,7 +32,7 @@ type shadow struct {
 	seen ShadowResult
 }
 
-// shadows holds the running shadow and the latest shadow. Only one shadow runs at a time.
+// shadows has the running shadow and the latest shadow. Only one shadow runs at a time.
 type shadows struct {
 	running atomic.Pointer[shadow]
 	changed fairqueue.Bell // rings when a shadow starts or is stopped
@@ -52,12 +52,12 @@ type ShadowResult struct {
 	Results map[string]int `json:"results"` // as in BacktestTotals
 	// Dropped counts sales that came faster than the shadow could compute them.
 	Dropped int `json:"dropped"`
-	// Differing holds the first hundred documents that differ.
+	// Differing has the first hundred documents that differ.
 	Differing []*Comparison `json:"differing"`
 }
 
-// OfferToShadow passes a stored sale to the running shadow, if any. It never waits: if too many sales wait already, the
-// sale is dropped.
+// OfferToShadow passes a stored sale to the running shadow, if any. It never waits. If too many sales wait already, the
+// shadow does not compute this sale.
 func (s *Store) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return
@@ -75,8 +75,8 @@ func (s *Store) OfferToShadow(document string, code storage.Code) {
 	}
 }
 
-// Shadow lets a candidate compute live sales, in addition to the rule in force. It ends after the number of sales given
-// in most, or the time given in long. It replaces any other shadow. The faults of the candidate are in the Activation.
+// Shadow lets a candidate compute live sales, in addition to the rule in force. It ends after most sales or after the
+// time long. It replaces any other shadow. The faults of the candidate are in the Activation.
 func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)
@@ -104,7 +104,7 @@ func (s *Store) StopShadow() {
 	s.shadows.changed.Ring()
 }
 
-// Shadowed returns the findings of the latest shadow, nil if there was no shadow.
+// Shadowed returns the findings of the latest shadow, or nil if there was no shadow.
 func (s *Store) Shadowed() *ShadowResult {
 	s.shadows.latestMu.Lock()
 	sh := s.shadows.latest

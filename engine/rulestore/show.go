@@ -53,7 +53,7 @@ type ShownBundle struct {
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why the bundle may not be used, null if it may be used.
 	Trouble *Trouble `json:"trouble"`
-	// Floor is the highest version of the bundle's generation that was ever admitted: a pushed bundle must have a
+	// Floor is the highest version of the bundle's generation that was ever admitted. A pushed bundle must have a
 	// higher version.
 	Floor string `json:"floor"`
 	// Expires is the last day of a bundle that has no successor. Expired means that this day has passed; the bundle
@@ -65,10 +65,11 @@ type ShownBundle struct {
 	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }
 
-// Inspect opens every bundle of a store and lists the bundles and who vouches for them; it does not change the store.
-// It uses Store, Keys, Box, Ambiente and Now of o. It loads no modules: only a start shows whether a module runs.
+// Inspect opens every bundle of a store, and lists the bundles and who vouches for them. It does not change the store.
+// Of the options it uses Store, Keys, Box, Ambiente and Now. It loads no modules; only a start shows whether a module
+// runs.
 func Inspect(o Options) (*Listing, error) {
-	o.Logger = slog.New(slog.DiscardHandler) // the list holds all findings
+	o.Logger = slog.New(slog.DiscardHandler) // the list has all findings
 	s := New(o)
 	if err := s.restore(); err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (s *Store) List() *Listing {
 			if i.off == nil {
 				shown.State = i.trouble.Why
 			}
-		case i.vouched == "" && i.word == recordmac.Own: // the bundle was not opened since the start
+		case i.vouched == "" && i.word == recordmac.Own: // the bundle has not been opened since the start
 			shown.Vouched, shown.SignedBy = VouchedByBox, i.Signers
 		}
 		if shown.State == Live {
@@ -147,7 +148,8 @@ func place(on []*shelved, i *shelved, day string) string {
 
 func (s *Store) stateOf(i *shelved) string { return place(s.computable(), i, s.today()) }
 
-// expiry returns the last day of a bundle without a successor; "" if it has a successor or no last day.
+// expiry returns the last day of a bundle that has no successor. It returns "" if the bundle has a successor or no last
+// day.
 func expiry(on []*shelved, i *shelved) string {
 	if i.Until == "" {
 		return ""
@@ -198,7 +200,7 @@ func newMetrics() *metrics {
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)
-	// at sends the start of a day: of the day that is the given number of days after the parameter day.
+	// at sends the start of a day as a metric. The day is the given number of days after the parameter day.
 	at := func(name, help, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			record.SendGauge(ch, name, help, begins.AddDate(0, 0, days), labels...)

@@ -143,7 +143,7 @@ func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	return b, nil
 }
 
-// note records a step back and applies it.
+// note records a step back and applies the step back.
 func (s *Store) note(ctx context.Context, b *StepBack) error {
 	b.word = recordmac.Own
 	code, err := dte.NewCode(rand.Reader)
@@ -160,7 +160,7 @@ func (s *Store) note(ctx context.Context, b *StepBack) error {
 	return nil
 }
 
-// ErrReason means that an operator gave no reason, although the record needs a reason.
+// ErrReason means that an operator gave no reason. The record needs a reason.
 var ErrReason = errors.New("a reason is needed")
 
 // Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on the
@@ -224,8 +224,8 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return back, err
 }
 
-// issued reports whether a document of a type was ever numbered here. If not, a bundle may describe the type
-// differently.
+// issued reports whether a document of a type was ever numbered here. If no document was numbered, a new bundle may
+// describe the type differently.
 func (s *Store) issued(document string) bool {
 	series, err := s.o.Store.LastNumbers()
 	maps.DeleteFunc(series, func(name string, _ uint64) bool {
@@ -242,8 +242,8 @@ func (s *Store) broughtType(i *shelved) bool {
 	})
 }
 
-// Acknowledge records that an operator knows of the latest automatic return; until then dtectl doctor reports the
-// return. Errors: ErrReason, ErrNothingToAcknowledge, or the store's.
+// Acknowledge records that an operator knows of the latest automatic return. dtectl doctor reports the return until it
+// is acknowledged. Errors: ErrReason, ErrNothingToAcknowledge, or the store's.
 func (s *Store) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

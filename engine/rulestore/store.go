@@ -1,10 +1,9 @@
-// Package rulestore holds the rules of a branch. Store admits bundles (activation.go), decides which bundles are in
-// force (inforce.go), goes back to earlier bundles (stepback.go, autorollback.go), uses a stored bundle only when a
-// pinned key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go,
-// shadow.go) or with their own rules (replay.go). Book is the rules in force, ready for use: a Rule takes the facts of
-// a sale and returns the amounts and a filled document, or the faults of the sale (rulebook.go, evaluate.go,
-// golden.go). Guard counts the failures of each bundle (guard.go), and decides when the branch returns to the last good
-// bundle by itself.
+// Package rulestore has the rules of a branch. Store admits bundles (activation.go), decides which bundles are in force
+// (inforce.go), goes back to earlier bundles (stepback.go, autorollback.go), uses a stored bundle only when a pinned
+// key or the box vouches for it (vouch.go), and computes stored sales again with a candidate (backtest.go, shadow.go)
+// or with their own rules (replay.go). Book is the rules in force, ready for use: a Rule takes the facts of a sale and
+// returns the amounts and a filled document, or the faults of the sale (rulebook.go, evaluate.go, golden.go). Guard
+// counts the failures of each bundle (guard.go), and decides when the branch returns to the last good bundle by itself.
 package rulestore
 
 import (
@@ -30,7 +29,7 @@ import (
 	"dtegate/storage"
 )
 
-// PartBundle is the name of the part that holds a signed bundle.
+// PartBundle is the name of the part with a signed bundle.
 const PartBundle = "bundle"
 
 // Options of New. Every field without a default is required.
@@ -40,8 +39,8 @@ type Options struct {
 	// Interpreter runs the golden cases of pushed bundles first; nil if Host is an interpreter.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
-	// Box authenticates the records of the bundles that this box admits: these bundles stay usable when the keys that
-	// signed them are no longer pinned. Nil: only bundles that pinned keys have signed are used.
+	// Box authenticates the records of the bundles that this box admits. Therefore these bundles stay usable when the
+	// keys that signed them are no longer pinned. If Box is nil, only bundles that pinned keys have signed are used.
 	Box *recordmac.Key
 	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle for any other type
 	// is admitted with a warning.
@@ -50,8 +49,8 @@ type Options struct {
 	// OnFailure decides, by the kind of failure, what happens to a sale whose rule fails: Valid (default), Any or
 	// Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned is called after each automatic return is
-	// recorded; it may be nil.
+	// Points is how many points of sale the branch has, default 1. Returned, if not nil, is called after an automatic
+	// return is recorded.
 	Points   int
 	Returned func(StepBack)
 	// Accept may refuse a book before it goes live; nil accepts every book.
@@ -60,7 +59,7 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Store holds the rule bundles of a branch: it admits new bundles, gives the engine the bundles in force, and goes back
+// Store has the rule bundles of a branch. It admits new bundles, gives the engine the bundles in force, and goes back
 // to earlier bundles. Call Load first, then Run. A Store is safe for concurrent use.
 type Store struct {
 	o       Options
@@ -93,7 +92,7 @@ type Admitted struct {
 	Who      string       `json:"who"`
 	Reason   string       `json:"reason,omitempty"`
 	At       time.Time    `json:"at"`
-	// Described is kept for ever: documents of the type are still shown and printed after the bundle is gone.
+	// Described is kept for ever, because documents of the type are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
 	// Part names the storage part with the bundle's bytes, if the bundle was pushed again to repair its record;
 	// otherwise "".
@@ -128,8 +127,8 @@ type shelved struct {
 	off      *StepBack // nil: the bundle was not taken off
 }
 
-// rank orders bundles as rules.Generation does: the bundle that begins later is higher; of two that begin together, the
-// later version.
+// rank orders bundles as rules.Generation does. The bundle that begins later ranks higher. If two bundles begin on the
+// same day, the later version ranks higher.
 func (i *shelved) rank(o *shelved) int {
 	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
 }
@@ -165,10 +164,11 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores the bundles from their records. It adds the shipped bundles (by file name) that are new: the store has
-// no bundle of their generation, or never had so high a version. If a shipped bundle is wrong, the first start fails;
-// later starts only log the fault, and the branch continues with the stored bundles. A wrong bundle in the store never
-// makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches for.
+// Load restores the bundles from their records. It adds the new shipped bundles (by file name). A shipped bundle is new
+// if the store has no bundle of its generation, or never had so high a version. If a shipped bundle is wrong, the first
+// start fails; later starts only log the fault, and the branch continues with the stored bundles. A wrong bundle in the
+// store never makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches
+// for.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -177,7 +177,7 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	}
 	s.vet(ctx)
 	first := len(s.items) == 0
-	// The catalogues come first: the golden cases of the other bundles need catalogues.
+	// The catalogues come first, because the golden cases of the other bundles need catalogues.
 	candidates, faults := s.candidates(shipped)
 	for _, c := range candidates {
 		if err := s.ship(ctx, c.data); err != nil {
@@ -238,7 +238,7 @@ func (s *Store) learn() {
 	}
 }
 
-// restore reads the records. An unreadable record is kept as unreadable and does not hide other records.
+// restore reads the records. It keeps an unreadable record as unreadable, and continues with the next record.
 func (s *Store) restore() error {
 	entries, err := s.o.Store.Due(record.QueueRules, record.Whenever, math.MaxInt)
 	if err != nil {
@@ -293,7 +293,8 @@ func (s *Store) unmarkedStepBacks() {
 	}
 }
 
-// apply takes bundles off and puts a bundle back, as a step back says. The caller holds mu, except at a start.
+// apply takes bundles out of use and puts a bundle back, as a step back prescribes. The caller holds mu, except at a
+// start.
 func (s *Store) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
@@ -310,11 +311,12 @@ func (s *Store) apply(b *StepBack) {
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}
-		// Only a record that this box has written switches the guard off: a record from a backup may be forged.
+		// Only a record that this box has written may switch the guard off, because a record from a backup may be
+		// forged.
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}
-	case wayAcknowledge: // readers may hold the old StepBack: it is never changed
+	case wayAcknowledge: // make a new StepBack, because readers may still use the old one
 		if s.last != nil {
 			known := *s.last
 			known.Acknowledged = &Acknowledgement{Who: b.Who, Reason: b.Reason, At: b.At}
@@ -330,7 +332,8 @@ type candidate struct {
 	kind string
 }
 
-// admissionOrder is the order in which kinds of bundles are admitted: all other golden cases need the catalogues.
+// admissionOrder is the order in which kinds of bundles are admitted. Catalogues come first, because all other golden
+// cases need them.
 var admissionOrder = [...]string{"catalogue", "document", "event"}
 
 // candidates returns the shipped files that this store does not have yet, in the order of admission.

@@ -17,8 +17,8 @@ import (
 )
 
 // A record in the store may come from a forged backup; therefore no record is trusted. A bundle may be used only if
-// keys that are pinned today have signed it, or if its record bears this box's authentication code (its mark): then the
-// box admitted the bundle when its keys were pinned.
+// keys that are pinned today have signed it, or if its record has this box's authentication code (the mark). The mark
+// means that the box admitted the bundle while the bundle's keys were pinned.
 
 // Why a stored bundle may not be used.
 const (
@@ -81,7 +81,7 @@ func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// agrees returns an error if a record differs from the signed manifest.
+// agrees returns an error if a record differs from the bundle's signed manifest.
 func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	ambiente, _, _ := strings.Cut(series, "/")
 	w := m.Validity[ambiente]
@@ -96,7 +96,8 @@ func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	return nil
 }
 
-// legible refuses a record with unprintable characters, which could deceive an operator at a terminal.
+// legible refuses a record with unprintable characters, because such characters could deceive an operator at a
+// terminal.
 func (a *Admitted) legible() error {
 	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -117,7 +118,7 @@ func (s *Store) refuse(i *shelved, err error) {
 	delete(s.loaded, i.Digest)
 	s.mu.Unlock()
 	if i.off != nil {
-		return // the bundle was already taken off: nothing is missing
+		return // the bundle was already taken off, therefore the branch loses nothing
 	}
 	goes := "nothing: the branch refuses what this rule is for"
 	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
@@ -128,8 +129,8 @@ func (s *Store) refuse(i *shelved, err error) {
 }
 
 // vet finds out who vouches for each bundle whose record does not bear this box's mark, also for bundles that were
-// taken off. It marks the records of bundles that pinned keys have signed: these bundles stay usable when the keys are
-// no longer pinned.
+// taken off. It marks the records of bundles that pinned keys have signed. Therefore these bundles stay usable when the
+// keys are no longer pinned.
 func (s *Store) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == recordmac.Own {
@@ -181,7 +182,7 @@ func (s *Store) misplacedRecord(digest string) *shelved {
 	return s.find(func(i *shelved) bool { return i.entry.Code == code && i.trouble != nil && i.off == nil })
 }
 
-// assembleSound makes the book of all usable bundles: a bad bundle does not block the others.
+// assembleSound makes the book of all usable bundles. It leaves out a bundle that makes the book fail.
 func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	for {
 		on := s.computable()
@@ -207,8 +208,8 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	}
 }
 
-// twin returns an earlier bundle with i's document, day and version, which makes i invalid; nil if there is no such
-// bundle.
+// twin returns an earlier bundle with the document, first day and version of i, or nil. If there is such a bundle, i is
+// invalid.
 func twin(on []*shelved, i *shelved) *shelved {
 	at := slices.Index(on, i)
 	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })
