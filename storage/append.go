@@ -270,8 +270,8 @@ type turn struct {
 	ended    bool            // over is closed
 }
 
-// take gives out the series' next number: the last number of its line plus 1 or, in a new line, the number that read
-// returns plus 1.
+// take gives out the series' next number: the last number of its line plus 1 or, in a new line, the number that the
+// function read returns, plus 1.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

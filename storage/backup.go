@@ -195,7 +195,7 @@ func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *met
 }
 
 // CheckBackup reads a whole backup: every digest, and then every row. It uses only FS and Logger of o. ErrNoStore if
-// there is no backup, ErrCorrupt if it is damaged.
+// there is no backup; ErrCorrupt if the backup is damaged.
 func CheckBackup(ctx context.Context, dir string, o Options, progress Progress) (_ *Backup, err error) {
 	o.Dir = dir
 	o.setDefaults()

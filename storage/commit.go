@@ -157,7 +157,7 @@ func newSyncer(s *Store) *syncer {
 	return y
 }
 
-// wait returns when the disk has the batch that wrote row. The batch is in the log already.
+// wait returns when the disk has a batch; row is the series' row after the batch. The batch must already be in the log.
 func (y *syncer) wait(row place) {
 	y.mu.Lock()
 	r := y.next
@@ -253,8 +253,8 @@ func (s *Store) Beat(at time.Time) error {
 	})
 }
 
-// LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; zero
-// if there is no change either.
+// LastBeat returns the time of the latest Beat. In a store without a Beat it returns the time of the last change; in an
+// empty store, zero.
 func (s *Store) LastBeat() (time.Time, error) {
 	return use(s, "reading the last beat", func() (time.Time, error) {
 		if at, err := readJSON[time.Time](s.db, keyBeat); err == nil && !at.IsZero() {

@@ -100,8 +100,8 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	p := &pebble.Options{
 		FS:     fs,
 		Logger: &pebbleLogger{o},
-		// Pebble's default for a new store is older: there one flipped bit in the log silently drops all rows after it.
-		// From this version on, Pebble distinguishes a torn end of the log from a damaged middle.
+		// Pebble's default for a new store is an older version, in which one flipped bit in the log silently drops all
+		// rows after it. From this version on, Pebble distinguishes a torn end of the log from a damaged middle.
 		FormatMajorVersion:          pebble.FormatWALSyncChunks,
 		ErrorIfNotExists:            true, // only Create makes a store
 		CacheSize:                   24 << 20,

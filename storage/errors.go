@@ -25,7 +25,7 @@ var (
 	ErrPartExists = errors.New("part exists")
 	// ErrClosed: the store was closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrExists: there is already a file or folder where Create would make the store or its mark, or Backup its folder.
+	// ErrExists: Create or Backup would replace an existing file or folder.
 	ErrExists = errors.New("something is there already")
 	// ErrNoStore: Open found no store. Open never makes a store: a mistyped path would restart numbering at 1.
 	ErrNoStore = errors.New("no store")

@@ -485,8 +485,8 @@ func describeKey(key []byte) string {
 	return fmt.Sprintf("%s %X", name, rest)
 }
 
-// blindSpot reports an unreadable range of a table. If the range is in the journal, the check of its series continues
-// after the range.
+// blindSpot reports an unreadable range of a table. If the range is in the journal, the check of the affected series
+// continues after the range.
 func (c *checker) blindSpot(h blindSpot) {
 	what := "rows cannot be read"
 	switch h.From[0] {

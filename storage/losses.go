@@ -18,8 +18,8 @@ import (
 // This file settles a store that was rebuilt from other media, or that knows less than a medium or a witness. Before
 // that, the store gives no numbers.
 
-// Restoration is the row that prevents a store that was rebuilt from other media from giving numbers; Settle deletes
-// it. It is JSON.
+// Restoration is a row of a store that was rebuilt from other media. While the row exists, the store gives no numbers;
+// Settle deletes the row. It is JSON.
 type Restoration struct {
 	Taken    int64    `json:"taken"` // Unix ns; see TakenAt
 	At       int64    `json:"at"`    // Unix ns, when the store was made
@@ -388,9 +388,9 @@ type Lost struct {
 	Reason   string
 }
 
-// SkipTo moves a series to a number, durably; the numbers up to it have no records. It also works in a store that is
-// not settled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000 bytes. If the series
-// is already at the number, SkipTo succeeds; a series never moves back.
+// SkipTo moves a series to a number, durably; the skipped numbers, this number included, have no records. It also works
+// in a store that is not settled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000
+// bytes. If the series is already at the number, SkipTo succeeds; a series never moves back.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	return s.do("moving series", func() error { return s.skipTo(ctx, series, number, reason) })
 }

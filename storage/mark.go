@@ -104,7 +104,7 @@ func compareMark(here, marked *Head) error {
 	return err
 }
 
-// note passes rows that are durable in the store to the writer.
+// note passes rows to the writer. The rows are durable in the store.
 func (m *mark) note(rows []place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

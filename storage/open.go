@@ -323,7 +323,7 @@ func (s *Store) enter() error {
 
 func (s *Store) leave() { s.users.Done() }
 
-// use calls fn between enter and leave, and puts what, the name of the call, before an error.
+// use calls fn between enter and leave, and puts the name of the call (what) before an error.
 func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 	if err = s.enter(); err == nil {
 		v, err = fn()

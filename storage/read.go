@@ -192,7 +192,7 @@ func (s *Store) LastNumbers() (map[string]uint64, error) {
 	})
 }
 
-// LastNumber returns the last number of a series that was used or given up; 0 for a series that has not begun.
+// LastNumber returns the last number of a series; a number that was given up counts too. 0: the series has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
 	return use(s, "reading last number", func() (uint64, error) {
 		row, err := s.series(series)

@@ -126,7 +126,7 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// takeStoreRow adds a meta row of a medium. If Pebble shows the store's own meta rows, only these are taken.
+// takeStoreRow adds a meta row of a medium. If Pebble shows the store's own meta rows, no other meta rows are taken.
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {

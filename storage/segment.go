@@ -55,7 +55,7 @@ func newCopyState() copyState { return copyState{Series: make(map[uint32]place)}
 
 func (s copyState) clone() copyState { return copyState{maps.Clone(s.Series), s.Feed} }
 
-// covers reports whether s is at least as far as other in every series.
+// covers reports whether s is at least as far as another state (other) in every series.
 func (s copyState) covers(other copyState) bool {
 	for sequence, p := range other.Series {
 		if s.Series[sequence].Position < p.Position {
@@ -72,7 +72,8 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll copies from other each series that is at least as far there as in s, and the feed if it is further.
+// noteAll copies from another state (other) each series that is at least as far there as in s, and the highest
+// announcement if it is higher there.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
@@ -363,9 +364,9 @@ type countedSegment struct {
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order, without the segments before from. It follows their heads
-// backwards from last, and skips the replaced segments (gone). After an unreadable head it goes on with the previous
-// segment in the folder.
+// chain returns the segments of a copy that count, in order. It omits segments whose numbers are below from. It follows
+// the heads backwards from last, and skips the replaced segments (gone). After an unreadable head it goes on with the
+// previous segment in the folder.
 func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
 	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)

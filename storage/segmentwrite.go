@@ -107,7 +107,7 @@ const segmentJump = 1 << 24
 // twice, whatever happens to the medium: a shipped number always means the same segment. A store with a new identity
 // may not know the numbers of its predecessor, which gave fewer than one number a second. Therefore the store's own
 // numbers begin at the clock, in Unix seconds, or, if the known numbers are above the clock, a random step above the
-// known numbers. CopyAfter handles numbers below the shipped ones.
+// known numbers. CopyAfter handles numbers below the shipped numbers.
 func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	if err := c.use(); err != nil {
 		return 0, err
@@ -255,7 +255,7 @@ func (l *copyLog) flush() error {
 // roll ends a segment: the head of the next segment confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
 
-// readBack reads from the medium the segments that this log wrote, beginning with the segment with the number from.
+// readBack reads from the medium the segments that this log wrote; from is the number of the first of these segments.
 func (l *copyLog) readBack(from uint64) error {
 	list, err := chain(l.fs, l.dir, l.store, from, position{l.number, l.size}, l.replaced)
 	for i := range list {
