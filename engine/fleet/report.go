@@ -94,7 +94,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 }
 
 // recall finds the numbers at which the acts and statuses continue, for a box that begins an epoch or lost its state.
-// It reads the branch's last status, and trusts only these numbers in it.
+// It reads the branch's last status, and trusts only these numbers of that status.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {

@@ -82,8 +82,8 @@ func spans(list []Span) string {
 // declared its copy whole; if no box has, the last box that shipped any data. Fetch reads the box's parts, and the
 // pieces that no part contains. The box's enrolled key must have signed all of them. An invalid part is skipped: its
 // pieces have the same bytes. Fetch expects the pieces that the store lists, and the pieces that the box's last status,
-// parts or WholeCopy name. Pieces that the store does not return are Missing; the rest is fetched. After an error, the
-// next Fetch continues in the same folder. Remove removes the folder and the note of the progress.
+// parts or WholeCopy name. Pieces that the store does not return are Missing; the other pieces are fetched. After an
+// error, the next Fetch continues in the same folder. Remove removes the folder and the note of the progress.
 //
 // epoch selects the box of that epoch, even if its copy is not whole; 0 selects the box as above. show receives the
 // progress; it may be nil.
@@ -215,7 +215,7 @@ const unlisted = 10_000
 
 // manifest returns in list the parts and pieces that make up the copy, in order, up to the last piece that any object
 // in the store names. parts has all parts in the store. Of the named pieces after the last listed piece, only the first
-// are requested (see unlisted); unasked is the range of the others.
+// are requested (see unlisted); unasked is the range of the other pieces.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {
@@ -366,8 +366,8 @@ func (p *progress) holds(folder string) bool {
 	return true
 }
 
-// put writes bytes at offset in a file and discards the file's bytes after them. If gap is set, bytes before offset may
-// be missing; these become zeros.
+// put writes bytes at offset in a file and discards the file's bytes after them. If the file ends before offset and gap
+// is set, the missing bytes become zeros; if gap is not set, put returns an error.
 func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	f, err := os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY|noLink, 0o600)
 	if err != nil {
@@ -388,8 +388,8 @@ func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// fetched records that the folder has an object whose last piece is piece. It writes the note after every noteEvery
-// objects.
+// fetched records that the folder has an object; piece is the number of the object's last piece. It writes the note
+// after every noteEvery objects.
 func (p *progress) fetched(piece int64, digest string) error {
 	p.Piece, p.Digest = piece, digest
 	if p.behind++; p.behind < noteEvery {

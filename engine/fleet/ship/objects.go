@@ -104,7 +104,7 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// list calls take for each object whose key begins with prefix and is greater than after.
+// list calls take for each object whose key begins with prefix and is greater than the key after.
 func (c chest) list(ctx context.Context, prefix, after string, take func(archive.Object)) error {
 	n := 0
 	for e, err := range c.store.ListAfter(ctx, prefix, after) {
@@ -119,7 +119,8 @@ func (c chest) list(ctx context.Context, prefix, after string, take func(archive
 	return nil
 }
 
-// parts lists the parts in the store whose last piece has at most the number until. It does not check their content.
+// parts lists the parts in the store for which the number of the last piece is at most until. It does not check their
+// content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
 	folder := fleetproto.PartsFolder(c.branch, c.epoch)
 	err = c.list(ctx, folder, "", func(e archive.Object) {
@@ -181,7 +182,7 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the pieces in the store after the piece with the number behind, ascending, with their sizes.
+// pieceNumbers lists the pieces in the store whose numbers are above behind, ascending, with their sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {

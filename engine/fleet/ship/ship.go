@@ -196,8 +196,8 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 // copyLive reports whether the copy has every change of the box's store.
 func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
 
-// errBefore means that the copy is not the one that was shipped: no file's name is later than that of the last shipped
-// file.
+// errBefore means that the copy is not the one that was shipped: no file's name is later than the name of the last
+// shipped file.
 var errBefore = errors.New("the second copy is gone, or was begun anew under names that were given before")
 
 // Step ships the bytes that the copy already had at the last Step: newer bytes may not be on the medium yet.
