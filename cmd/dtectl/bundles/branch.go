@@ -254,7 +254,7 @@ func (*reinstateCommand) Help() string {
 	return "Its bundle is live again. For a bundle that an operator took off: rollback."
 }
 
-// Run puts a bundle back in force that the branch took out of use by itself.
+// Run puts back in force a bundle that the branch took out of use by itself.
 func (c *reinstateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return c.step(ctx, top, "reinstate", false)
 }

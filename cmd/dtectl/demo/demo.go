@@ -216,8 +216,8 @@ const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"0614020280102
 // freeWithin is how long awaitFree waits for an earlier demonstration to release its addresses.
 const freeWithin = 5 * time.Second
 
-// awaitFree fails if another process keeps listening on an address of the demonstration: the demonstration's programs
-// could not start, and the tills would reach the other process.
+// awaitFree fails if another process keeps listening on an address of the demonstration. Otherwise the demonstration's
+// programs could not start, and the tills would reach the other process.
 func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()

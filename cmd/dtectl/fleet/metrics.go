@@ -12,7 +12,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Metrics of the whole chain, from the last survey. A branch's numbers are those that its box signed.
+// Metrics of the whole chain, from the last survey. A branch's numbers come from the status that its box signed.
 var (
 	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.")
 	storeLost  = describeMetric("dte_chain_lost",
@@ -76,7 +76,8 @@ func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) 
 	}
 }
 
-// collector collects the metrics of the whole chain or, if the field only is set, of the branch with that name.
+// collector collects the metrics of the whole chain. If only is not empty, it is the name of a branch, and collector
+// collects the metrics of this branch alone.
 type collector struct {
 	site *site
 	only string

@@ -179,7 +179,7 @@ type Issuer struct {
 	CreatedAt           time.Time `toml:"created_at"`
 }
 
-// Address holds the codes of CAT-012, CAT-013 and CAT-008, and the rest in words.
+// Address holds the codes of CAT-012, CAT-013 and CAT-008, and the rest of the address in words.
 type Address struct {
 	Departamento string `toml:"departamento"`
 	Municipio    string `toml:"municipio"`

@@ -225,7 +225,7 @@ func prepare(section any, prefix, folder string) error {
 	return errors.Join(faults...)
 }
 
-// set sets a setting to text, the default value in its tag.
+// set gives a setting the default value (text) in the setting's tag.
 func set(v reflect.Value, text string) error {
 	switch into := v.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
