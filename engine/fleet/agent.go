@@ -274,12 +274,10 @@ func named(list []fleetproto.Rule, digest string) bool {
 	return slices.ContainsFunc(list, func(r fleetproto.Rule) bool { return r.Digest == digest })
 }
 
-// admissionOrder is the order in which kinds of bundles are admitted: the golden cases of documents and events need the
-// catalogues.
-var admissionOrder = []string{"catalogue", "document", "event"}
-
+// byKind is the order of admission: the golden cases of documents and events need the catalogues.
 func byKind(a, b fleetproto.Rule) int {
-	return slices.Index(admissionOrder, a.Bundle) - slices.Index(admissionOrder, b.Bundle)
+	kinds := []string{"catalogue", "document", "event"}
+	return slices.Index(kinds, a.Bundle) - slices.Index(kinds, b.Bundle)
 }
 
 // aheadEvery is how often the box reads the versions after a refused version.

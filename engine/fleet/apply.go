@@ -121,10 +121,11 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 	if _, refused := a.state.Refused[r.Digest]; refused || find(shelf, r.Digest) != nil {
 		return list, nil
 	}
-	lived := slices.DeleteFunc(slices.Clone(a.state.Lived), func(l fleetproto.Rule) bool {
-		return !l.SameGeneration(r) || l.Digest == r.Digest
-	})
+	lived := a.state.Lived
 	for i := len(lived) - 1; i >= 0 || a.state.First > 1; i-- {
+		if i >= 0 && (!lived[i].SameGeneration(r) || lived[i].Digest == r.Digest) {
+			continue
+		}
 		if i >= 0 && slices.ContainsFunc(shelf, func(b Bundle) bool {
 			return b.Digest == lived[i].Digest && b.Off != OffCentre || b.Where == Live &&
 				lived[i].SameGeneration(ruleOf(b)) && bundle.Compare(b.Version, lived[i].Version) > 0
@@ -140,8 +141,8 @@ func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetprot
 			break // list[0] has begun: no earlier bundle is needed
 		}
 		if i < 0 {
-			return nil, fmt.Errorf("%s waits for its day: what is in force until then is in versions before %d, which "+
-				"this box cannot read: push both here", r, a.state.First)
+			return nil, fmt.Errorf("%s waits for its day; what precedes it is in versions before %d, which this box "+
+				"cannot read: push both here", r, a.state.First)
 		}
 		list = slices.Insert(list, 0, lived[i])
 	}
@@ -359,19 +360,16 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
-	takenBack := func(r tookRule) bool { // taken back while this box was away, and not in force yet
-		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
-		return b != nil && b.Where == Coming && a.state.First > 0 && !named(a.state.Lived, b.Digest)
-	}
 	for _, r := range a.state.Took {
-		at := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration)
+		at, b := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration), find(a.o.Rules.Bundles(), r.Rule.Digest)
+		waits := b != nil && b.Where == Coming && a.state.First > 0
 		switch {
 		case named(d.Live.Rules, r.Rule.Digest):
 			took = slices.DeleteFunc(took, func(o tookRule) bool { return o.Rule.SameGeneration(r.Rule) })
 		case d.Rollout != nil && named(d.Rollout.State.Rules, r.Rule.Digest) &&
 			(a.state.Taken.of(d.Rollout) || d.Rollout.Takes(a.o.Branch, a.o.Now())):
 		case at < 0 && r.Rollout == "": // the live state brought the bundle, and no longer has a rule for its document
-		case at >= 0 && !takenBack(r) && !slices.ContainsFunc(r.Before,
+		case at >= 0 && (!waits || named(a.state.Lived, b.Digest)) && !slices.ContainsFunc(r.Before,
 			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle
 		default:
 			err := a.stepBack(ctx, d, r)

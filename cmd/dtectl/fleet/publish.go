@@ -110,9 +110,13 @@ func (c *Publish) share() int {
 // load reads and verifies the files like a branch: it refuses a bundle that the pinned keys have not signed.
 func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][]byte, err error) {
 	files = make(map[string][]byte)
-	keys, err := chain.Config.Pinned()
-	if len(chain.Config.Keys) > 0 && err != nil {
-		return state, nil, err
+	read := bundle.Inspect
+	if len(chain.Config.Keys) > 0 {
+		keys, err := chain.Config.Pinned()
+		if err != nil {
+			return state, nil, err
+		}
+		read = keys.Read
 	}
 	for _, file := range c.Files {
 		data, err := os.ReadFile(file)
@@ -133,10 +137,6 @@ func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][
 			state.Settings = fleetproto.Digest(data)
 			files[fleetproto.SettingsKey(state.Settings)] = data
 			continue
-		}
-		read := bundle.Inspect
-		if len(chain.Config.Keys) > 0 {
-			read = keys.Read
 		}
 		b, err := read(data)
 		if err != nil {
@@ -196,6 +196,12 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", r, err)
+		}
+		of := chain.Identity.Ambiente
+		from := before.Manifest.Validity[of].From
+		if from > dte.Date(chain.Now()) && from != b.Manifest.Validity[of].From {
+			changed = append(changed, fmt.Sprintf("WARNING: %s, from %s, stays in the branches that have it: "+
+				"dtectl fleet back takes it off; publish it again after this", l, from))
 		}
 		for _, change := range changed {
 			term.Printf("%s: %s\n", r, change)

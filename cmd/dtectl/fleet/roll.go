@@ -95,12 +95,8 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		}
 	}
 	if r != nil && m.Harms(r) && !r.Held {
-		named := m.Failed[:min(len(m.Failed), 5)]
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+
-			len(m.Failed), r.Name, strings.Join(named, " "))
-		if more := len(m.Failed) - len(named); more > 0 {
-			reason += fmt.Sprintf(" and %d more", more)
-		}
+			len(m.Failed), r.Name, strings.Join(m.Failed[:min(len(m.Failed), 5)], " "))
 		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{},
 			func(d *fleetproto.Desired) { d.Rollout.Held = true }); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"dtegate/cmd/term"
 	"errors"
 	"os"
 	"reflect"
@@ -344,5 +345,36 @@ func TestPublish_FewerCases(t *testing.T) {
 	w.must(w.publish(cut))
 	if r := w.head().Rollout.State.Rules[0]; !r.FewerCases || !r.AmountsChange {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestPublish_BesideLaw: who publishes a correction of today's rule, or puts a law off, while the law waits for its day,
+// reads that the law stays.
+func TestPublish_BesideLaw(t *testing.T) {
+	w := newWorld(t, "a")
+	edition := func(version, from string) string {
+		file := w.at(version + ".dterule")
+		w.must(os.WriteFile(file, bundletest.EditionSigned(t, "dte01/v2", version, bundle.Signer(w.rules),
+			bundletest.In(from, "")), 0o600))
+		return file
+	}
+	whole := Percent(fleetproto.Whole)
+	w.must(w.publish(Publish{Files: []string{edition("3.0.0", "2027-01-01")}, Share: &whole}))
+	w.obey()
+	w.now = w.now.Add(2 * time.Hour)
+	w.obey()
+	w.must(w.roll())
+	out := term.Out
+	defer func() { term.Out = out }()
+	for version, from := range map[string]string{"3.1.0": "2026-01-01", "3.2.0": "2027-03-01", "3.3.0": "2027-01-01"} {
+		printed, err := os.Create(w.at("printed"))
+		w.must(err)
+		term.Out = term.New(&printed)
+		w.must(w.publish(Publish{Files: []string{edition(version, from)}}))
+		text, err := os.ReadFile(w.at("printed"))
+		if w.must(err); strings.Contains(string(text), "3.0.0, from 2027-01-01") != (version != "3.3.0") {
+			t.Errorf("%s: %q", version, text)
+		}
+		w.must((&Back{}).Run(t.Context(), w.chain))
 	}
 }
