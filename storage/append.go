@@ -98,8 +98,8 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 	return nil
 }
 
-// Number takes the next number of the series. Records with later numbers queue behind this record: if it is not
-// appended, they fail too, with ErrTurn. Therefore refuse a record before Number.
+// Number takes the next number of the series. Records with later numbers queue behind this record: if this record is
+// not appended, those records fail too, with ErrTurn. Therefore refuse a record before Number.
 func (a *Appending) Number() (Slot, error) {
 	turn, err := a.s.turns.take(a.keys.Series, a.s.series)
 	if err != nil {

@@ -26,8 +26,8 @@ type Options struct {
 	FS vfs.FS
 	// Logger gets the messages of Pebble and of the store. Default: the messages are dropped.
 	Logger *slog.Logger
-	// SecondCopy is a folder on another medium; every change is written there too before it is acknowledged; see
-	// Assemble. Empty: no copy. SecondPatience is how long a change waits for the second copy, default 2 s; if the
+	// SecondCopy is a folder on another medium; every change is written there too before the change is acknowledged;
+	// see Assemble. Empty: no copy. SecondPatience is how long a change waits for the second copy, default 2 s; if the
 	// medium takes longer, the copy is no longer live.
 	SecondCopy     string
 	SecondPatience time.Duration

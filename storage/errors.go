@@ -47,7 +47,8 @@ var (
 	ErrBehind = errors.New("another medium knows more than the store")
 	// ErrMissing: documents or numbers are lost, and no person has accepted the loss.
 	ErrMissing = errors.New("a loss is not accepted")
-	// ErrDiverged: the second copy holds a history different from the store's; therefore its records cannot be used.
+	// ErrDiverged: the second copy holds a history different from the store's; therefore the copy's records cannot be
+	// used.
 	ErrDiverged = errors.New("the second copy holds another history")
 	// ErrUnreadable: a medium does not return its data, so its content is unknown. A later read may succeed.
 	ErrUnreadable = errors.New("the medium cannot be read")

@@ -16,8 +16,8 @@ var ErrCursor = errors.New("the cursor is not of this store's history")
 // feedJump limits the random step of the sequence numbers when the store gets a new identity.
 const feedJump = 1 << 40
 
-// newIdentity gives a new identity to a store that was restored or that gave up another medium's history. Its next
-// announcement has a sequence number that is higher by a random step, because numbers of the lost history must not be
+// newIdentity gives a new identity to a store that was restored or that gave up another medium's history. The sequence
+// number of the store's next announcement is higher by a random step, because numbers of the lost history must not be
 // used again.
 func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	last, err := lastID(db, tableFeed)

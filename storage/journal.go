@@ -13,9 +13,9 @@ import (
 //	revision u32 · entry [32] · parts u16 × (len u8, name, digest [32]) · counters u16 ×
 //	(origin [16], line u32, value i64, revision u64)
 //
-// Digests are SHA-256. A link's hash covers its key (sequence and position) and its bytes. The next link contains it as
-// previous; the series row contains the hash of the last link. To alter, remove or insert a change, one must rewrite
-// all later links and the series row.
+// Digests are SHA-256. A link's hash covers its key (sequence and position) and its bytes. The next link contains this
+// hash as previous; the series row contains the hash of the last link. To alter, remove or insert a change, one must
+// rewrite all later links and the series row.
 type link struct {
 	Previous    [32]byte
 	Op          byte

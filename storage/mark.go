@@ -13,8 +13,8 @@ import (
 // own. A store that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and gives no
 // number.
 //
-// It is written in the background and never has a higher number than the store. Number n is acknowledged once the mark
-// is at n-1 or more.
+// The mark is written in the background and never has a higher number than the store. Number n is acknowledged once the
+// mark is at n-1 or more.
 //
 // The mark also contains the names of the series. Therefore its numbers belong to the same series in every store of the
 // family, for example to two stores restored one after the other from the same backup.

@@ -14,7 +14,7 @@ import (
 
 // markFile is the mark on the disk: two slots of equal size, written in turn; after a torn write the other slot is
 // intact. The file's length never changes; therefore a sync writes no metadata and is cheap. The slot with the higher
-// generation counts:
+// generation counts. The layout of a slot:
 //
 //	"DTEMARK1" · generation u64 · store [16] · count u32 · count × (sequence u32, number u64, length u8, name) ·
 //	CRC-32C of all before it u32

@@ -131,7 +131,7 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	return p, j.writeNew(&o, generation)
 }
 
-// moveMark brings the store's mark to its configured path.
+// moveMark moves the store's mark to the configured path.
 func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	generation := from.generation + 1
 	err := writeNewMark(o.FS, o.MarkPath, from.said, firstSlot, generation)

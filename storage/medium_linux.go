@@ -11,7 +11,8 @@ import (
 const fadviseDontNeed = 4 // POSIX_FADV_DONTNEED
 
 // readMedium reads at most limit bytes of a file from its medium, not from the kernel's cache: after a failed sync, the
-// cache has data that the medium never got, and it hides rot. Dropping the cache also leaves memory to the store.
+// cache has data that the medium never got, and a cached copy hides damage on the medium. Dropping the cache also
+// leaves memory to the store.
 func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {

@@ -83,8 +83,8 @@ func (a *assembly) assemble(ctx context.Context) error {
 	return a.finish()
 }
 
-// journals adds the journals and the meta rows of a medium. It returns whether the medium's history of some series
-// differs.
+// journals adds the journals and the meta rows of a medium. It returns whether the medium has another history of some
+// series than earlier media.
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	a.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
@@ -294,7 +294,7 @@ func unreadable(err error) bool {
 	return errors.Is(damaged(err), ErrCorrupt) || errors.Is(err, os.ErrNotExist)
 }
 
-// scanPast is scan, but it continues after unreadable rows, and calls tell for each such range.
+// scanPast is like scan, but continues after unreadable rows, and calls tell for each range of such rows.
 func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error, tell func(blindSpot)) error {
 	from := func(from []byte, fn func(key, value []byte) error) error { return scan(r, from, upper, fn) }
 	return readPast(from, lower, upper, fn, tell)
@@ -327,7 +327,7 @@ func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lo
 	}
 }
 
-// keyDigits is how many bytes after a key's table byte behindWith uses for its search.
+// keyDigits is the number of bytes of a key that behindWith uses for its search, without the table byte.
 const keyDigits = 24
 
 // behindWith returns the first key after the damage. reads reports whether rows can be read from a key on. The search

@@ -32,7 +32,8 @@ func (m *assembly) unreadable(name string) func(what string) {
 	}
 }
 
-// joins reports whether a medium belongs to the store. If the store's identity is not known yet, the medium gives it.
+// joins reports whether a medium belongs to the store. If the store's identity is not known yet, the medium's identity
+// becomes the store's.
 func (m *assembly) joins(id [16]byte) bool {
 	if m.id == [16]byte{} {
 		m.id = id

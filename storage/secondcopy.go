@@ -93,9 +93,9 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter makes the second copy begin again if file, which was shipped, has a later name than all files of the copy.
-// A restored store does not know the names that were given after its backup, and its clock may have been set back
-// since.
+// CopyAfter makes the second copy begin again if a shipped file (its name is file) has a later name than all files of
+// the copy. A restored store does not know the names that were given after its backup, and its clock may have been set
+// back since.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64

@@ -138,9 +138,9 @@ type segmentsRow struct {
 	Folder string
 }
 
-// readSegments returns the row for a copy in a folder. ErrNotMounted when the folder was on another device than the
-// store and is on the store's device now: the medium is not mounted, and a copy in the folder would be lost together
-// with the store.
+// readSegments returns the segmentsRow for a copy in a folder. ErrNotMounted when the folder was on another device than
+// the store and is on the store's device now: the medium is not mounted, and a copy in the folder would be lost
+// together with the store.
 func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
 	if row, err = readJSON[segmentsRow](r, keySegments); err != nil {
 		return row, err
