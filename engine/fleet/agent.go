@@ -53,8 +53,8 @@ type Options struct {
 	State    File
 	// Settings is the file that keeps the settings for the next start of the appliance; nil: settings are not kept.
 	Settings File
-	// Describe fills in the branch's part of its status; the agent fills in the rest. If it is nil, the branch's part
-	// stays empty.
+	// Describe fills in the branch's part of the status; the agent fills in the agent's part. If Describe is nil, the
+	// branch's part stays empty.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport

@@ -86,8 +86,8 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 		if replaced(r) {
 			continue
 		}
-		// if an earlier bundle cannot be read, r waits too: once r is on the shelf, withEarlier names no earlier
-		// bundles
+		// if an earlier bundle cannot be read, r waits too: once r is on the shelf, withEarlier would not name that
+		// earlier bundle any more
 		rules, fault := a.withEarlier(ctx, r)
 		for i := 0; i < len(rules) && fault == nil; i++ {
 			r := rules[i]

@@ -11,7 +11,7 @@ import (
 )
 
 // Fence decides whether this box may issue numbers. Its methods never send a request to the store; only Await waits
-// until the agent has sent one.
+// until the agent has sent a request.
 type Fence struct {
 	kicked fairqueue.Bell // wakes the agent, which reads the enrolments
 

@@ -123,8 +123,8 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over returns s with the missing values of another state (below): the bundles of below for whose document and
-// generation s has no bundle, and the settings of below if s has no settings.
+// Over completes s with another state (below), and returns the result. It adds the other state's bundles for whose
+// document and generation s has no bundle, and the other state's settings if s has no settings.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
 	for _, r := range below.Rules {
@@ -153,8 +153,8 @@ func (c Chain) OpenDesired(data []byte, director []Key, group string, version in
 	return d, nil
 }
 
-// ReadDesired reads a version without verifying its signature. The digest in a later version may prove that it is
-// authentic. Errors: ErrFormat, ErrOther.
+// ReadDesired reads a version without verifying its signature. The digest in a later version may prove that this
+// version is authentic. Errors: ErrFormat, ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	if err := c.unproven(data, address{kind: "desired", owner: group, number: version}, d); err != nil {

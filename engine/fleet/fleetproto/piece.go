@@ -61,8 +61,8 @@ func (p *Piece) check() error {
 }
 
 // WholeCopy states that the pieces of an epoch, up to Piece, contain the box's whole store. A box that takes over a
-// branch ships everything again, the oldest data first. Until it has written its WholeCopy, a rebuild should use the
-// copy of the previous box.
+// branch ships everything again, the oldest data first. Until that box has written its WholeCopy, a rebuild should use
+// the copy of the previous box.
 type WholeCopy struct {
 	Head   Head      `json:"head"`
 	Branch string    `json:"branch" is:"name"`

@@ -95,8 +95,9 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads an object (data). One of keys must have signed the object, for the address want. open returns the name of
-// this key. It verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature, ErrOther.
+// open reads an object (data). The object must belong to the address want, and one of keys must have signed it. open
+// returns the name of this key. It verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature,
+// ErrOther.
 func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {

@@ -53,7 +53,7 @@ type Status struct {
 	Copy    *Shipped `json:"copy,omitempty"` // nil: the box does not ship its second copy
 }
 
-// Reached is the version of its group's desired state that a box has reached.
+// Reached is the version of the group's desired state that a box has reached.
 type Reached struct {
 	Version int64     `json:"version"`                       // the latest verified version; 0: no version
 	Digest  string    `json:"digest,omitempty" is:"digest?"` // of the object; the store may have lost it
@@ -150,9 +150,9 @@ type Shipped struct {
 	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
-// OpenStatus reads the status of a branch at an epoch, which one of boxes must have signed. Without boxes it verifies
-// the status with the key in the status itself: this only proves which box asks to be enrolled. Errors: ErrFormat,
-// ErrSignature, ErrOther.
+// OpenStatus reads the status of a branch at an epoch. One of the keys in boxes must have signed the status. Without
+// boxes it verifies the status with the key in the status itself: this only proves which box asks to be enrolled.
+// Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	want := address{kind: "status", owner: branch, epoch: epoch}
 	if len(boxes) == 0 {

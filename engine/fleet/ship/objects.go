@@ -182,7 +182,8 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the pieces in the store whose numbers are above behind, ascending, with their sizes.
+// pieceNumbers lists the pieces in the store that come after a piece (behind is its number), ascending, with their
+// sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {
