@@ -27,7 +27,8 @@ var authoring = []string{"completion", "rules keygen", "rules new", "rules test"
 	"rules sign", "demo"}
 
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
-// for an authoring verb, if root owns the data, or if the configuration is unusable: the verb itself reports that.
+// for an authoring verb, if root owns the data, or if the configuration is unusable: the verb itself reports an
+// unusable configuration.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {

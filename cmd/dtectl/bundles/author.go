@@ -80,8 +80,8 @@ func (c *newCommand) Run() error {
 	return nil
 }
 
-// sibling copies a generation of a rule into a folder next to that generation's, or the catalogues into a folder below
-// the folder of today's catalogues.
+// sibling copies a generation of a rule into a folder beside the folder of that generation, or the catalogues into a
+// folder below the folder of today's catalogues.
 func (c *newCommand) sibling(to string) error {
 	source := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/")
 	rule, generation, isRule := strings.Cut(source, "/")

@@ -38,7 +38,7 @@ type documentLine struct {
 	rulestore.MadeDocument
 }
 
-// Run reads several branches at once, page by page, and keeps at most one page of each in memory. With several
+// Run reads several branches at once, page by page, and keeps at most one page of each branch in memory. With several
 // branches, each line names its branch.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := c.Open(top)

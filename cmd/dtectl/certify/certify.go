@@ -100,7 +100,7 @@ type Options struct {
 	// Receivers are taxpayers that MH knows, in the form of the API's receptor; empty: invented taxpayers.
 	Receivers   []map[string]any
 	Responsible Person // signs the invalidations
-	// Pace is the least time from one sending to the next. Patience is how long MH or the branch may fail to answer.
+	// Pace is the shortest time from one sending to the next. Patience is how long MH or the branch may fail to answer.
 	Pace, Patience time.Duration
 	Now            func() time.Time
 	// Show is called at every step. sealed is how many of the wanted documents MH has sealed; what describes the step.

@@ -25,7 +25,7 @@ type Report struct {
 	Kinds    []documents.Sealed `json:"kinds"`
 	Refusals []Refusal          `json:"refusals"`
 	Stopped  []Stopped          `json:"stopped"`
-	// Event is MH's refusal of the last contingency event, while its documents still wait.
+	// Event is MH's refusal of the last contingency event, while the event's documents still wait.
 	Event string `json:"event,omitempty"`
 }
 

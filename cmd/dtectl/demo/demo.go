@@ -71,7 +71,7 @@ func (c *Command) Run(ctx context.Context) error {
 	return ended(g.Wait())
 }
 
-// ended returns the error of a demonstration; nil if the operator ended it.
+// ended returns the error of a demonstration; nil if the operator ended the demonstration.
 func ended(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -304,8 +304,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	return w.Flush()
 }
 
-// named prints the missing documents, and returns the losses that the operator accepted. The error has an exit status.
-// It means that the operator did not name a loss, or that a dry run has ended.
+// named prints the missing documents, and returns the losses that the operator accepted. The error means that the
+// operator did not name a loss, or that a dry run has ended; it has an exit status.
 func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	losses, err := r.losses(owed)
 	if err != nil {

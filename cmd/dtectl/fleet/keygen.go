@@ -126,7 +126,8 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 }
 
 // enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
-// box must not mistake an earlier epoch for the last. It returns all groups; true marks a group that has a branch.
+// box must not mistake an earlier epoch for the last epoch. It returns all groups; true marks a group that has a
+// branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	ordered, err := chain.Groups(ctx)

@@ -28,7 +28,7 @@ type Version struct {
 	Holes []int64
 }
 
-// maxMends is how many lost versions a version names at most; it leaves out the oldest. A lost version that only a box
+// maxMends is how many lost versions a version names at most; the oldest are left out. A lost version that only a box
 // reports is ignored once maxForeignVersions lost versions are known, because each report could invent another version.
 const maxMends = 500
 
@@ -191,10 +191,10 @@ func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error
 	return nil, fault
 }
 
-// Next publishes the version after the head: the head's desired state, altered by change. The store creates each number
-// once; therefore nobody else can publish the same number. The number is higher than every version that a box reports.
-// Next first writes the head's state in place of each lost version below that number; the new version then mends these
-// lost versions. If expires is zero, the new version is valid for as long as the head was.
+// Next publishes the version after the head: the head's desired state, altered by the function change. The store
+// creates each number once; therefore nobody else can publish the same number. The number is higher than every version
+// that a box reports. Next first writes the head's state in place of each lost version below that number; the new
+// version then mends these lost versions. If expires is zero, the new version is valid for as long as the head was.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
 	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)

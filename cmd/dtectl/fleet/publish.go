@@ -79,8 +79,8 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			return err
 		}
 	}
-	// Write the files first: a branch that reads the order finds them. A key is the digest of its bytes: no other bytes
-	// belong there.
+	// Write the files first: a branch that reads the order finds them. A file's key contains the digest of the file's
+	// bytes: no other bytes belong under this key.
 	for key, data := range files {
 		if err := chain.Store.Overwrite(ctx, key, data); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)

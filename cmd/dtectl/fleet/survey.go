@@ -139,8 +139,8 @@ func NewSurveyor(c *Chain) *Surveyor {
 	return &Surveyor{Chain: c, enrolments: newEnrolments(c), seen: make(map[string]seen)}
 }
 
-// Limits of a survey: its time, because a store's list may never end; and the number of statuses without an enrolment
-// and of groups, because anybody who can write to the store can add objects.
+// Limits of a survey. The time is limited, because a store's list may never end. The number of groups, and of statuses
+// without an enrolment, is limited, because anybody who can write to the store can add objects.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
