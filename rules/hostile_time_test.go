@@ -109,7 +109,8 @@ func TestEvaluate_Time(t *testing.T) {
 
 // TestEvaluate_Collected: a garbage collection does not wait for a guest to end.
 func TestEvaluate_Collected(t *testing.T) {
-	h := host(t, Options{Timeout: 150 * time.Millisecond, Fuel: unending, MaxFuel: unending})
+	// long enough for three collections on one busy processor
+	h := host(t, Options{Timeout: time.Second, Fuel: unending, MaxFuel: unending})
 	m, err := h.Load(context.Background(), w.Guest("", nil, forever, nil).Bytes())
 	if err != nil {
 		t.Fatal(err)

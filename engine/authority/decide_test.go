@@ -143,7 +143,7 @@ func TestSubmitLot_Decides(t *testing.T) {
 		client, _ := mh(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			io.WriteString(w, text)
-		}, nil)
+		}, patient)
 		o, code, _ := client.SubmitLot(t.Context(), "S", []string{"a.b.c"})
 		return o, code
 	}
