@@ -274,8 +274,8 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 
 // Settle moves every series past the highest number that any medium knows; then the store gives numbers again. The
 // losses must name every lost number. If nothing bounds the last number of a series, a person must name this number in
-// the series' loss; if no number was lost, the loss has no numbers. Settle also moves a series that only a loss names,
-// and no medium.
+// the series' loss; if no number was lost, the loss has no numbers. Settle also moves a series that a loss names and no
+// medium knows.
 //
 // If another medium has another history, the store gets a new identity, and its second copy is set aside and begun
 // again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses that are

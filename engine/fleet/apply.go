@@ -160,7 +160,7 @@ func addLived(lived, rules []fleetproto.Rule) []fleetproto.Rule {
 	return lived[max(0, len(lived)-500):]
 }
 
-// queueRefusal queues the act that reports that the branch refuses a bundle. It is the last act about this bundle.
+// queueRefusal queues an act: the branch refuses a bundle. No further act about this bundle follows.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
@@ -420,8 +420,8 @@ func ruleOf(b Bundle) fleetproto.Rule {
 // errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle, and puts in force again the bundle that it replaced (see returnsTo). If the bundle is still
-// coming, or replaced no bundle because its type of document was new, stepBack only takes it off.
+// stepBack leaves a bundle (r), and puts in force again the bundle that r replaced (see returnsTo). If r is still
+// coming, or replaced no bundle because its type of document was new, stepBack only takes r off the shelf.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule) error {
 	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), r.returnsTo(dte.Date(a.o.Now()))
 	switch {

@@ -106,7 +106,8 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 			return err
 		}
 	}
-	// Sign the enrolments first: a box that accepts the new key's order finds its enrolment.
+	// Sign the enrolments first. Then a box that accepts the new key's order finds an enrolment that the new key
+	// signed.
 	groups, err := c.enrolments(ctx, &both, director)
 	if err != nil {
 		return err
