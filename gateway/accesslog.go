@@ -20,7 +20,7 @@ const (
 )
 
 // Limits of the access log: lines a second on average, and lines at once. Further lines are only counted, and the next
-// written line states their number: a flood must not fill the store's disk.
+// written line states their number, because a flood must not fill the store's disk.
 const (
 	requestLines = 50
 	requestBurst = 2000
@@ -29,7 +29,7 @@ const (
 )
 
 // accessLog writes a line for each request of a till that changes or sends something, and for each request that is
-// refused because it has no valid token. A line holds no body, no token, and no text of the request except its path.
+// refused because it has no valid token. A line contains no body, no token, and no text of the request except its path.
 type accessLog struct {
 	log      *slog.Logger
 	now      func() time.Time
@@ -51,8 +51,8 @@ func newAccessLog(o Options) *accessLog {
 	return a
 }
 
-// writeLine writes the line of a finished request. It writes nothing for a request without a good token, or one that
-// only reads.
+// writeLine writes the line of a finished request. It writes nothing for a request that has no good token or only
+// reads, unless loggedAlways is set.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
 	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&

@@ -29,7 +29,7 @@ type Token struct {
 	Until       time.Time // when a rotated token ends; zero: the token does not end
 }
 
-// TokenTable finds tokens by their keyed hash. Therefore neither the table nor the time of a look-up discloses a token.
+// TokenTable finds a token by its keyed hash. Therefore neither the table nor the time of a look-up discloses a token.
 type TokenTable struct {
 	secret []byte
 	byHash map[[32]byte]*Token
@@ -120,8 +120,8 @@ func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	return err
 }
 
-// wrong refuses a caller without a good token. given means that the caller sent a token, but a wrong one; after many
-// wrong tokens, the caller must wait.
+// wrong refuses a caller without a good token. given means that the caller sent a wrong token. After many wrong tokens,
+// the caller must wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
@@ -163,7 +163,7 @@ func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 		MailsOthers: g.o.Access.MailAnywhere || slices.Contains(t.Permissions, record.PermissionMail)}
 }
 
-// Access are the configuration's rights of all tokens besides issuing.
+// Access are the settings of what all tokens may do besides issuing.
 type Access struct {
 	// OwnTypes: a token without the permission CONSULTA reads only the types of documents that it may issue.
 	OwnTypes bool
@@ -171,8 +171,8 @@ type Access struct {
 	MailAnywhere bool
 }
 
-// permit refuses a document type that the token may not issue. A return has no permission of its own: the engine
-// requires the permission for the returned document's type.
+// permit refuses a document type that the token may not issue. A return has no permission of its own, because the
+// engine requires the permission for the returned document's type.
 func (t *Token) permit(kind *bundle.Type) error {
 	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
 		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
@@ -180,11 +180,11 @@ func (t *Token) permit(kind *bundle.Type) error {
 	return nil
 }
 
-// Pages of listed origins may use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2); no page may use the
-// operators' listener. A till sends its token in a header, therefore no answer allows cookies.
+// Pages of listed origins may use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). No page may use the
+// operators' listener. No answer allows cookies, because a till sends its token in a header.
 
-// Methods and headers that a listed page may use in addition to those that browsers allow every page.
-// TestContract_Origins compares the lists of headers with the contract.
+// Methods and headers that a listed page may use. Some of the headers are not among those that browsers allow to every
+// page. TestContract_Origins compares the lists of headers with the contract.
 const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
@@ -228,8 +228,8 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// unreadable adds CORS headers to the answers to requests that fasthttp could not read. It uses Origin if that header
-// is readable.
+// unreadable adds CORS headers to the answers to requests that fasthttp could not read. It adds them only if the header
+// Origin could be read.
 func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
 	if len(o.listed) == 0 {
 		return h
@@ -244,7 +244,7 @@ func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp
 // tellOrigin lets the page of a listed origin read an answer; origin is "" for any other page.
 func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	header := &ctx.Response.Header
-	header.Add("Vary", "Origin") // a cache must not give a page the answer for another page
+	header.Add("Vary", "Origin") // a cache must not give a page the answer that another page received
 	if origin != "" {
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Expose-Headers", exposedHeaders)
@@ -258,8 +258,8 @@ func isPreflight(ctx *fasthttp.RequestCtx) bool {
 		(ctx.RequestBodyStream() == nil || header.ContentLength() == 0) && !ambiguous(header)
 }
 
-// listedOrigin returns the Origin of a request if it is listed, else "". It returns "" for a request with two Origin
-// headers.
+// listedOrigin returns the Origin of a request if that origin is listed, else "". For a request with two Origin headers
+// it returns "".
 func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
@@ -278,7 +278,7 @@ type Limits struct {
 	Rate  int // requests a second on average, default 50
 	Burst int // requests at once, default 200
 	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB. At once it may send eight
-	// times as many. Default 1 MiB: a sale of 2,000 lines each second.
+	// times as many bytes. Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64
@@ -296,7 +296,7 @@ const (
 
 // A token that repeats requests without waiting for Retry-After gets slower refusals, because answering a flood would
 // slow the other tills. A token gets insistBurst 429s at once, and insistRate a second on average, without a pause;
-// each further 429 waits insistPause. This bounds the flood: a connection answers one request at a time, and
+// each further 429 waits insistPause. This limits the flood, because a connection answers one request at a time, and
 // door.Places.PerToken limits a token's connections.
 const (
 	insistRate  = 10 // refusals a second, by token

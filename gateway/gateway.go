@@ -84,13 +84,13 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
-	// Types returns the document type that POST /dte/<path> issues, nil if no type has this path. Default: all known
+	// Types returns the document type that POST /dte/<path> issues, or nil if no type has this path. Default: all known
 	// types.
 	Types func(path string) *bundle.Type
 	// Issued returns the document types (CAT-002) that the branch issues today. The contract shows these types.
 	// Default: all known types.
 	Issued func() []*bundle.Type
-	// deploy/dted.toml explains the settings of these names.
+	// The fields below are settings, which deploy/dted.toml explains.
 	PaymentCodes   map[string]string
 	RequireKey     bool
 	Slug           string // first part of the paths in dteJsonUrl and dtePdfUrl; if empty, these paths are not served
@@ -99,10 +99,10 @@ type Options struct {
 	APITLS, OpsTLS *tls.Config // nil: plain HTTP
 	Limits         Limits
 	Access         Access
-	// Usage returns how many bytes each token stored on a day (yyyy-mm-dd) before the start; nil: the counts begin at
-	// 0.
+	// Usage returns how many bytes each token stored on the given day (yyyy-mm-dd) until the start of the program. nil:
+	// the counts begin at 0.
 	Usage    func(ctx context.Context, day string) (map[int64]int64, error)
-	Deadline time.Duration // of a request, default 60 s: more than all attempts to reach MH take
+	Deadline time.Duration // of a request, default 60 s; all attempts to reach MH take less
 }
 
 // Gateway serves the tills and the operators.
@@ -117,7 +117,7 @@ type Gateway struct {
 	pace       *door.Buckets    // requests by token
 	wrongs     *door.Buckets    // wrong tokens by network
 	strange    *door.Buckets    // requests that need no token, by network
-	allStrange *door.Buckets    // the same requests, of all networks together
+	allStrange *door.Buckets    // requests that need no token, of all networks together
 	large      *door.Buckets    // KiB of large sales, by token
 	daily      daily            // bytes stored, by token
 	insistent  *door.Buckets    // 429s, by token
@@ -133,7 +133,7 @@ type Gateway struct {
 	stop    context.CancelFunc
 }
 
-// New returns a Gateway that listens nowhere yet, see Serve and ServeOps.
+// New returns a Gateway that does not listen yet: see Serve and ServeOps.
 func New(o Options) *Gateway {
 	o.Logger, o.Deadline = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.Deadline, time.Minute)
 	if o.Types == nil {
@@ -243,7 +243,8 @@ func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	}
 }
 
-// fastLogger logs fasthttp's own messages at the debug level. It drops the arguments, which may quote a request.
+// fastLogger logs fasthttp's own messages at the debug level. It does not log the arguments, because they may quote a
+// request.
 type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
@@ -283,7 +284,7 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 	defer cancel()
 	err := s.ShutdownWithContext(finish)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // some requests still wait for MH: the next start continues their documents
+		err = nil // some requests still wait for MH; the next start settles their documents
 	}
 	return err
 }
@@ -319,7 +320,7 @@ func (g *Gateway) routes() reply.Router {
 // call is a request of an authenticated till.
 type call struct {
 	ctx      *fasthttp.RequestCtx
-	deadline context.Context // does not end when the till hangs up: work that has begun is finished
+	deadline context.Context // does not end when the till hangs up, because begun work is finished
 	token    *Token
 	caller   record.Caller
 	code     dte.Code // codigoGeneracion in the path, if the route has one
@@ -332,8 +333,8 @@ func (c *call) answer(body []byte) error {
 	return nil
 }
 
-// handle returns a handler that authenticates the caller, calls h, measures, and turns errors into HTTP answers. names
-// are the query parameters that the route accepts.
+// handle returns a handler that authenticates the caller and calls h. The handler also measures each request, and turns
+// errors into HTTP answers. names are the query parameters that the route accepts.
 func (g *Gateway) handle(route string, h func(*call) error, names ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
@@ -363,7 +364,8 @@ func (g *Gateway) handle(route string, h func(*call) error, names ...string) fas
 	})
 }
 
-// measured returns a handler that measures, and turns errors into HTTP answers. It requires no token.
+// measured returns a handler that calls h, measures each request, and turns errors into HTTP answers. The handler
+// requires no token.
 func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()
@@ -380,7 +382,7 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 	}
 }
 
-// recovered answers 500 when a handler panics: without it, fasthttp would end the process.
+// recovered answers 500 when a handler panics. Otherwise the panic would end the process.
 func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if listener == listenerOps {
@@ -414,7 +416,7 @@ func OpenAPI(issued []*bundle.Type, lang string) ([]byte, error) {
 var contractTexts = sync.OnceValue(func() map[string]map[string]string {
 	var spanish map[string]string
 	if err := json.Unmarshal(contractSpanish, &spanish); err != nil {
-		panic(err) // tests find such a fault: the file is part of the program
+		panic(err) // cannot happen: the file is part of the program, and tests would find a fault
 	}
 	return map[string]map[string]string{"es": spanish}
 })
@@ -426,7 +428,8 @@ type contractPages struct {
 	pages  map[string]fixedPage // by path and language: "/docs es"
 }
 
-// fixedPage is a page that is the same for every caller. tag is its ETag; policy is its Content-Security-Policy.
+// fixedPage is a page that is the same for every caller. tag is the page's ETag, and policy the page's
+// Content-Security-Policy.
 type fixedPage struct {
 	name, kind, tag, policy string
 	body                    []byte
@@ -454,8 +457,8 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 	return made, nil
 }
 
-// publicPage serves a page of the contract to anybody, within the limits of stranger. Without a requested language,
-// /docs is in Spanish, and /openapi.json, which programs read, in English.
+// publicPage serves a page of the contract to anybody, within the limits of stranger. If the caller requests no
+// language, /docs is in Spanish. /openapi.json is in English, because programs read it.
 func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	if err := cmp.Or(g.stranger(ctx), reply.CheckQuery(ctx, []string{"lang"})); err != nil {
 		return err
@@ -501,8 +504,8 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	reply.Fail(ctx, p)
 }
 
-// answerRecord answers with a record. The connection reuses a buffer of up to 32 KiB for its next answer, but not a
-// larger buffer, which would occupy memory for each idle till.
+// answerRecord answers with a record. The connection reuses a buffer of up to 32 KiB for its next answer. It does not
+// keep a larger buffer, because such buffers would occupy memory for idle tills.
 func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) error {
 	const kept = 32 << 10 // bytes
 	ctx.SetUserValue(loggedCode, r.Code)

@@ -28,8 +28,8 @@ type issuing struct {
 	answer fasthttp.RequestHandler
 }
 
-// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. A path of no type is answered like any
-// unknown path.
+// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. If no type has the path, the answer is that
+// for an unknown path.
 func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)
@@ -65,7 +65,7 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	return have.(*issuing)
 }
 
-// undescribed refuses a sale of a type whose bundle was removed: documents of the type are still stored, but no form
+// undescribed refuses a sale of a type whose bundle was removed. Documents of the type are still stored, but no form
 // describes a request for a new document.
 func undescribed(t *bundle.Type) error {
 	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed,
@@ -213,7 +213,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	return d, nil
 }
 
-// preferValidate is the preference of a till that wants the amounts or faults of a sale, and no document.
+// preferValidate is the preference of a till that wants only the amounts or the faults of a sale, and no document.
 const preferValidate = "validate"
 
 // preferences returns the preferences of a request (RFC 7240). Unknown preferences are ignored, as the RFC requires.
@@ -226,7 +226,8 @@ func validates(ctx *fasthttp.RequestCtx) bool {
 		func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), preferValidate) })
 }
 
-// preference returns how long the till wants to wait for MH: N seconds, from Prefer: wait=N; 0 without this preference.
+// preference returns how long the till wants to wait for MH: N seconds if the request has Prefer: wait=N, and 0
+// otherwise.
 func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 	for _, p := range preferences(ctx) {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
@@ -278,8 +279,8 @@ func (g *Gateway) invalidate(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// Limits of resends of one document, and of all documents by one token: resends at once, and resends a minute on
-// average. A till that loops must not fill somebody's inbox.
+// Limits of resends of one document, and of resends by one token. Each number is how many resends are permitted at
+// once, and how many a minute on average. A till that loops must not fill somebody's inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30
@@ -309,7 +310,7 @@ func (g *Gateway) resend(c *call) error {
 			"en un minuto", resendsOfDocument, resendsByToken))
 	}
 	r, err := g.o.Outbox.Resend(c.deadline, c.code, email, c.caller)
-	if err != nil { // nothing was sent: the attempt must not count for the document
+	if err != nil { // nothing was sent, therefore the attempt must not count for the document
 		g.resends.GiveBack(code)
 		return err
 	}

@@ -76,7 +76,8 @@ func (g *Gateway) list(c *call) error {
 	return c.answer(reply.Listing(found))
 }
 
-// reads waits for the token's turn: only a few requests may read many documents at the same time. leave ends the turn.
+// reads waits for the token's turn, because only a few requests may read many documents at the same time. leave ends
+// the turn.
 func (g *Gateway) reads(c *call) (leave func(), err error) {
 	leave, err = g.readers.Enter(c.deadline, c.token.ID)
 	var busy *fairqueue.Busy
@@ -166,8 +167,9 @@ func documentTypes() (list []string) {
 // maxWait is the longest wait that a request may ask for.
 const maxWait = 60 * time.Second
 
-// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS with the late results: MH's decisions after the till had
-// received its answer, in order. The till sends siguiente of the answer as the next desde.
+// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS with the late results, in order. A late result is a
+// decision of MH that came after the till had received its answer. The till sends siguiente of the answer as the next
+// desde.
 func (g *Gateway) changes(c *call) error {
 	q := &c.query
 	after := q.number("desde", 36, 0, math.MaxInt64, 0, dte.FaultFormat,
@@ -228,7 +230,7 @@ type daily struct {
 	used map[int64]int64
 }
 
-// left returns 0 while a token may store more, else the time until midnight.
+// left returns 0 if a token may store more today, else the time until midnight.
 func (d *daily) left(token int64, now time.Time) (wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -265,7 +267,7 @@ func (g *Gateway) overQuota(wait time.Duration) error {
 }
 
 // affordsLarge refuses a large body (n bytes, over 32 KiB) from a token that sends large bodies too fast. It is called
-// before the body is read, so that a flood of large bodies costs the other tokens nothing.
+// before the body is read. Therefore a flood of large bodies does not slow the other tokens.
 func (g *Gateway) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")
@@ -317,7 +319,7 @@ func (q *query) day(name, preset string) (day string, at time.Time) {
 	return day, at
 }
 
-// number reads a whole number from low to high; if the parameter is missing, it returns preset.
+// number reads a whole number from low to high. If the parameter is missing, number returns preset.
 func (q *query) number(name string, base int, low, high, preset int64, code, message string) int64 {
 	v := q.text(name)
 	if v == "" {
@@ -330,7 +332,7 @@ func (q *query) number(name string, base int, low, high, preset int64, code, mes
 	return n
 }
 
-// pick reads one of the allowed words; if the parameter is missing, it returns preset.
+// pick reads one of the allowed words. If the parameter is missing, pick returns preset.
 func (q *query) pick(name, preset string, allowed ...string) string {
 	v := q.text(name)
 	switch {

@@ -41,14 +41,14 @@ var (
 )
 
 // ambiguous reports whether a request states the end of its body in two ways, or in a way that some servers do not know
-// (RFC 9112 §6.1). A proxy and the appliance could then disagree: bytes that the proxy passes as a body would be a
-// second request for the appliance. ambiguous reads the raw headers, because fasthttp's ContentLength changes when the
-// body is read.
+// (RFC 9112 §6.1). A proxy and the appliance could then disagree about the end. The appliance could read as a second
+// request what the proxy has sent as a body. ambiguous reads the raw headers, because fasthttp's ContentLength changes
+// when the body is read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
 		if !bytes.HasSuffix(line, []byte("\r\n")) || line[0] == ' ' || line[0] == '\t' {
-			return true // programs differ about a bare line feed, and about a header on two lines (§2.2, §5.2)
+			return true // programs read a bare line feed, or a header on two lines, differently (§2.2, §5.2)
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch name = bytes.TrimSpace(name); {
@@ -65,8 +65,8 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 }
 
 // received reads the whole body of each request into memory and calls h. If the body was not read to its end, the
-// connection is closed. received reads no body of a request without a good token: admit refuses the request on every
-// path, and the caller learns nothing about routes and sizes.
+// connection is closed. received reads no body of a request without a good token. admit refuses such a request on every
+// path, therefore the caller learns nothing about routes and sizes.
 func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	listener, share := l.name, door.NewBodies(l.pace)
 	return func(ctx *fasthttp.RequestCtx) {
