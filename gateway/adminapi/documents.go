@@ -23,7 +23,7 @@ import (
 )
 
 // recallDocument answers POST /admin/invalidation?code=: it invalidates a document, and answers with the outcome. The
-// body is the same as in the tills' route. With ?again=1 it sends another event if MH has refused the first event.
+// body is that of the tills' route. With ?again=1 it sends another event if MH has refused the first event.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
@@ -115,7 +115,8 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.NoteTechnicalReport(context.Background(), reference))
 }
 
-// maxGivenUp is the most given-up deliveries in one answer, and the most documents in one request to retry or forget.
+// maxGivenUp is the largest number of given-up deliveries in an answer, and of documents in a request to retry or
+// forget.
 const maxGivenUp = 1000
 
 // GivenUp is the answer of GET /admin/delivery.

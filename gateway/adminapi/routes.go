@@ -52,7 +52,7 @@ func (o *Routes) administration() []route {
 		{"GET", "/admin/backup", "", o.showBackup},
 		{"GET", "/admin/books", "", o.monthPage},
 		{"GET", "/admin/tokens", "", o.listTokens},
-		{"POST", "/admin/tokens", "", o.newToken}, // Keeper records these three
+		{"POST", "/admin/tokens", "", o.newToken}, // Keeper records the acts of these three routes
 		{"POST", "/admin/tokens/{id}/rotate", "", o.rotateToken},
 		{"DELETE", "/admin/tokens/{id}", "", o.revokeToken},
 		{"GET", "/admin/rules", "", o.listRules},
@@ -157,8 +157,8 @@ func wrongBody(form, why string) error {
 
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number from least to most. For a missing parameter it returns the
-// value in absent.
+// number returns a parameter of the query, a whole number from least to most. For a missing parameter it returns
+// absent.
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {
@@ -187,8 +187,8 @@ func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 		o.AdminToken[:]) == 1
 }
 
-// Sender returns the same id for all callers with the admin token: together they have one share of the memory for
-// bodies. ok is false for other callers.
+// Sender returns the same id for all callers with the admin token. Therefore these callers together have one share of
+// the memory for bodies. ok is false for other callers.
 func (o *Routes) Sender(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, o.administers(h)
 }

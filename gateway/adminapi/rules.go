@@ -100,7 +100,8 @@ func (o *Routes) shadowRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long))
 }
 
-// showShadow answers GET /admin/rules/shadow, and stopShadow answers DELETE; both return the shadow's results.
+// showShadow answers GET /admin/rules/shadow, and stopShadow answers DELETE /admin/rules/shadow. Both answer with the
+// shadow's results.
 func (o *Routes) showShadow(*fasthttp.RequestCtx) (any, error) {
 	if seen := o.Rules.Shadowed(); seen != nil {
 		return seen, nil
@@ -133,7 +134,8 @@ type Line struct {
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is the number of documents so far, with the day of the latest, or with the number of all documents (Of).
+// Progress is the number of documents so far. It has either the day of the latest document, or the number of all
+// documents (Of).
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`
@@ -217,8 +219,8 @@ func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Rules.Documents(o.front.Serving, m)
 }
 
-// stream answers with the lines that work sends. It ends when the caller reads nothing for a minute, and when the
-// gateway stops.
+// stream answers with the lines that work sends. The stream ends when the caller reads nothing for a minute, or when
+// the gateway stops.
 func (o *Routes) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(Line) error) error) (any, error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")
@@ -243,7 +245,7 @@ func writeLine(conn net.Conn, w *bufio.Writer, l Line) error {
 		return err
 	}
 	if l.Differs != nil {
-		return nil // the writer flushes its full buffer itself: there may be many differences
+		return nil // there may be many differences: the writer flushes its buffer only when it is full
 	}
 	return w.Flush()
 }
