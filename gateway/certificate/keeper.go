@@ -28,15 +28,16 @@ type stamp struct {
 	at   time.Time
 }
 
-// Open reads a certificate with its chain and its key; the two paths may be one file.
+// Open reads a certificate with its chain, and its key, from two paths. Both paths may name the same file.
 func Open(certificate, key string) (*Keeper, error) {
 	k := &Keeper{certificate: certificate, key: key}
 	_, err := k.Check()
 	return k, err
 }
 
-// Check reads the files if they have changed, and returns whether it has replaced the live certificate. If only one of
-// the two files is new, Check fails; it reads both again when the other file changes.
+// Check reads the files if they have changed, and returns whether it has replaced the live certificate. If the new
+// files do not belong together, because only one of them has been replaced, Check fails. It reads both files again when
+// one of them changes.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

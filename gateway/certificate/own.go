@@ -28,9 +28,9 @@ import (
 
 // Files of an authority's folder.
 const (
-	authorityFile = "ca.pem" // public: tills trust or pin it
+	authorityFile = "ca.pem" // the public certificate, which tills trust or pin
 	authorityKey  = "ca.key"
-	serverFile    = "server.pem" // certificate, authority and key in one file: a renewal is one rename
+	serverFile    = "server.pem" // certificate, authority and key in one file, so that a renewal is one rename
 )
 
 const (
@@ -40,7 +40,7 @@ const (
 	backdated     = time.Hour // for a client whose clock is behind
 )
 
-// ErrExists means that the box already has an authority: a new authority would lock out the tills that trust the old
+// ErrExists means that the box already has an authority. A new authority would lock out the tills that trust the old
 // authority.
 var ErrExists = errors.New("there is an authority already")
 
@@ -87,7 +87,8 @@ func (o *Own) Create() error {
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	// The public file is written after the key: if it is missing after a crash, Create makes both again.
+	// The public file is written after the key. If the public file is missing after a crash, Create makes both files
+	// again.
 	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (o *Own) Renew() error {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), key))
 }
 
-// Due returns why the certificate must be renewed, "" if it need not be renewed.
+// Due returns why the certificate must be renewed, or "" if it need not be renewed.
 func (o *Own) Due() (why string, err error) {
 	authority, err := o.Authority()
 	if err != nil {
@@ -229,8 +230,8 @@ func (o *Own) checkServer(authority *x509.Certificate) error {
 	return served.Leaf.CheckSignatureFrom(authority)
 }
 
-// names returns the names that the authority may sign: of the box's own names and of the configured names. A name that
-// was configured later needs a new authority: dtectl tls show reports such a name.
+// names returns those of the box's own and of the configured names for which the authority may sign. A name that was
+// configured after the authority was made needs a new authority; dtectl tls show reports such a name.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }
