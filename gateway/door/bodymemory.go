@@ -20,9 +20,9 @@ const (
 )
 
 // Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the
-// announced bytes. A sender may use as many bytes as are still free: one sender alone gets half of the budget, two
-// senders get a third each. A sender without memory finds some free as long as fewer than 63 other senders use their
-// full shares.
+// announced bytes. A sender may use at most as many bytes as are still free after that. Therefore one sender alone gets
+// half of the budget, and two senders get a third each. A new sender finds free memory as long as fewer than 63 other
+// senders use their full shares.
 type Bodies struct {
 	pace func(id int64, n int) error // nil: no limit of the rate
 
@@ -37,11 +37,12 @@ func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
 
-// Body returns the body of a sender's request; most is its largest size, in bytes. It uses no memory before Read.
+// Body returns the body of a sender's request. most is the largest permitted size of the body, in bytes. A Body uses no
+// memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
-// take reserves n bytes for a sender. Errors: ErrShare if the sender's share is too small, ErrFull if too little is
-// free.
+// take reserves n bytes for a sender. Errors: ErrShare if the sender's share is used up, ErrFull if too little memory
+// is free.
 func (b *Bodies) take(id int64, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

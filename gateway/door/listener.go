@@ -21,9 +21,9 @@ const handshakeTimeout = 5 * time.Second
 // Listener limits the number of its connections: of all connections, of strangers, of one address and of one token. A
 // stranger is a connection on which no good token has arrived yet; each connection begins as a stranger. When a limit
 // is reached, the Listener closes the oldest stranger under this limit and accepts the new connection. Therefore idle
-// connections cannot lock a till out:
+// connections cannot lock a till out. The rules are:
 //
-//   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately: a LAN is one /64.
+//   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately, as a LAN is one /64.
 //   - If all strangers are at their limit, the oldest is closed. Strangers of a friend, an address that recently sent a
 //     good token, are closed last: a caller with many addresses and no token cannot displace a till.
 //   - A token at its limit keeps its connections; further connections with this token remain strangers.
@@ -66,7 +66,7 @@ type callers struct {
 	strangers list.List // of *visitor, the oldest first
 }
 
-// maxFriends is the most friends that a Listener remembers: more than a branch has tills.
+// maxFriends is the largest number of friends that a Listener remembers. A branch has fewer tills.
 const maxFriends = 1024
 
 // Listen limits the connections of a listener. A nil config means plain HTTP. refused is called with the reason for
@@ -138,7 +138,7 @@ func (d *Listener) enter(v *visitor) (refusal string) {
 	}
 	d.open++
 	at.open++
-	d.by[v.address] = at // eviction may have removed it
+	d.by[v.address] = at // an eviction may have removed the entry
 	v.ofAddress = at.strangers.PushBack(v)
 	v.in = &d.unknown
 	if _, ok := d.friends[v.address]; ok {
@@ -148,13 +148,13 @@ func (d *Listener) enter(v *visitor) (refusal string) {
 	return ""
 }
 
-// evict closes a stranger's connection; its worker gets an error from the next read or write.
+// evict closes a stranger's connection. The worker of the connection gets an error from its next read or write.
 func (d *Listener) evict(v *visitor) {
 	d.leave(v)
 	_ = v.Conn.Close()
 }
 
-// leave stops counting a visitor; a second call does nothing.
+// leave makes a visitor no longer count. A second call does nothing.
 func (d *Listener) leave(v *visitor) {
 	if v.gone {
 		return
@@ -215,7 +215,7 @@ func (d *Listener) befriend(a netip.Addr) {
 	delete(d.friends, oldest)
 }
 
-// Close closes the connection, which then no longer counts.
+// Close closes the connection. Then the connection no longer counts.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	v.door.leave(v)
@@ -271,8 +271,8 @@ func Trust(c net.Conn, token int64) {
 	v.door.known(v, token)
 }
 
-// Discard reads the rest of a request, up to 16 MiB, for two seconds or until the client pauses. Closing a connection
-// with unread bytes would reset it, and the client would not receive the answer.
+// Discard reads the rest of a request, up to 16 MiB, for two seconds or until the client pauses. If a connection with
+// unread bytes were closed, it would be reset, and the client would not receive the answer.
 func Discard(c net.Conn) {
 	var b [32 << 10]byte
 	end := time.Now().Add(2 * time.Second)
@@ -308,7 +308,7 @@ func NetworkOf(a net.Addr) string {
 }
 
 // OwnHost reports whether a connection without TLS may have the header Host. On loopback, Host must be an address or
-// localhost: a web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name.
+// localhost: a web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name in Host, and is refused.
 func OwnHost(local net.Addr, host string) bool {
 	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {
 		return true

@@ -13,8 +13,8 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// Limits of the acts about failed logins: one act for each address in the time loginActs, and for at most maxLogins
-// addresses. All further addresses share one act. Therefore nobody can fill the store with such acts.
+// Limits of the acts about failed logins. In each period of loginActs, there is one act for each address, for at most
+// maxLogins addresses. All further addresses share one act. Therefore nobody can fill the store with such acts.
 const (
 	loginActs = time.Minute
 	maxLogins = 8
@@ -74,7 +74,7 @@ func (l *Logins) Run(ctx context.Context) {
 		case <-l.wake:
 		}
 		l.tell()
-		_ = fairqueue.Sleep(ctx, loginActs) // the select above sees the end of ctx
+		_ = fairqueue.Sleep(ctx, loginActs) // if ctx has ended, the select above returns
 	}
 }
 
