@@ -60,8 +60,8 @@ type contract struct {
 	groups  dte.Value
 	schemas []dte.Member
 	made    map[string]string // JSON of each schema, by name
-	// operations are the operation ids in base. If the id of a type's operation is among them, the type's number is
-	// appended.
+	// operations are the operation ids in base. If a type's operation would have one of these ids, the type's number is
+	// appended to the id.
 	operations []string
 }
 
@@ -171,8 +171,8 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 		With("responses", dte.Obj(responses...))
 }
 
-// component adds a named schema, and returns a reference to it. Two types share a name only if their schemas are equal;
-// otherwise the second name gets the number of its type.
+// component adds a named schema, and returns a reference to it. Two types share a name only if their schemas are equal.
+// Otherwise the number of the second type is appended to the second name.
 func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.Value {
 	text := string(schema.Append(nil))
 	for have, there := c.made[name]; there && have != text; have, there = c.made[name] {
@@ -201,8 +201,8 @@ func (c *contract) request(t *bundle.Type) dte.Value {
 	return s
 }
 
-// object returns the schema of an object. Its members are those of the form (members), and others that already have
-// schemas (more). loose permits unknown members.
+// object returns the schema of an object. Its members are the form's members, and the members in more, which already
+// have schemas. loose permits unknown members.
 func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member,
 	loose bool) dte.Value {
 	var due []dte.Value
@@ -252,7 +252,7 @@ func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	return []dte.Member{{Name: "descuentoGlobal", Value: orNull(c.component("DescuentoGlobal", t, s))}}
 }
 
-// orNull returns a schema that also permits null: SPEC permits null for an optional member without a value.
+// orNull returns a schema that also permits null, because SPEC permits null for an optional member without a value.
 func orNull(s dte.Value) dte.Value {
 	if kind := s.Get("type"); kind.Kind() == dte.KindString {
 		return s.With("type", dte.Arr(kind, dte.Str("null")))

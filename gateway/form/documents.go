@@ -32,7 +32,7 @@ var (
 	remarks   = field{name: "observaciones", place: inResumen, blank: true, lines: true}
 	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // every type has this member
 	retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
-	// appendix is apendice. MH permits ten entries; one is reserved for the gateway's own.
+	// appendix is apendice. MH permits ten entries; one of them is reserved for the gateway.
 	appendix = field{name: ownEntries, shape: isList, members: required("campo", "etiqueta", "valor"), limit: 9}
 	// consumer and taxpayer are the members of receptor, which has two kinds (SPEC 2.5).
 	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
@@ -45,8 +45,8 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type; a type without a form gets no members. New cannot fail, because bundle.ParseType has
-// checked the bundle.
+// New compiles the form of a type. If the type has no form, the result has no members. New cannot fail, because
+// bundle.ParseType has checked the bundle.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, bundle: *cmp.Or(t.Form, new(bundle.Form))}
 	for i := range f.bundle.Members {
@@ -111,8 +111,8 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target returns the object of the facts that receives a member's value, and the fact's name in this object; "" means
-// the member's own name.
+// target translates the To of a form's member. It returns the place in the facts where the member's value goes, and the
+// name of the fact there. The name is "" if it is the member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:
@@ -297,8 +297,8 @@ func (d *Filled) readOrigin() {
 	}
 }
 
-// withholdings numbers the lines of a withholding voucher, and adds the members that the client library does not send.
-// If a document's number is a codigoGeneracion, the document is electronic (CAT-007: 2).
+// withholdings numbers the lines of a withholding voucher, and adds the members that the tills' client library does not
+// send. If a document's number is a codigoGeneracion, the document is electronic (CAT-007: 2).
 func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
 	if !hasValue(d.body.Get(name)) {
@@ -344,7 +344,7 @@ func (d *Filled) setLines(lines []dte.Value) {
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {
-		return // some items are not objects: their faults are already reported
+		return // some items are not objects, and their faults are already reported
 	}
 	var changed []dte.Value // nil until a line changes
 	for i, line := range lines {

@@ -1,5 +1,5 @@
-// Package form reads the body of a request, whose members tables describe. The result is the facts for rules and
-// documents, or all faults at once. Package form knows the names in the tills' requests, but no HTTP.
+// Package form reads the body of a request. Tables describe the members of each body. The result is the facts for rules
+// and documents, or all faults at once. Package form knows the names in the tills' requests, but no HTTP.
 package form
 
 import (
@@ -24,7 +24,7 @@ const (
 type Form struct {
 	Type     *bundle.Type // the type of document that the request creates; nil: no document
 	fields   []field
-	receptor []string    // SPEC's requiredFields: without one of them, the refusal has a special code
+	receptor []string    // SPEC's requiredFields; if one of them is missing, the refusal has a special code
 	bundle   bundle.Form // the form in the type's bundle; empty without a type
 }
 
@@ -54,9 +54,9 @@ type Filled struct {
 	Facts           dte.Value
 	Origin          *engine.Origin // the document to which a note or a return refers
 	TestContingency bool
-	Warnings        []string // about accepted values that the till may have meant otherwise
+	Warnings        []string // about accepted values by which the till may have meant something else
 
-	reader  // contains Faults
+	reader  // has the faults
 	form    *Form
 	body    dte.Value
 	entries []string // names of the members that became the first entries of apendice
@@ -105,7 +105,8 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	return d
 }
 
-// payments applies SPEC 2.7: pago or pagos, not both. Without either, a sale with condicionOperacion 1 is paid in cash.
+// payments applies SPEC 2.7: a request has pago or pagos, not both. Without either, a sale with condicionOperacion 1 is
+// paid in cash.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
 	if hasValue(one) && hasValue(list) {
@@ -149,8 +150,8 @@ var ambiguousPayments = map[string][3]string{
 	"04": {"cheque", "transferencia", "05"},
 }
 
-// payment completes one payment. It drops the reference of a cash payment, which MH's layouts do not permit (MF2 p.49).
-// plazo and periodo must come together (pp.50-51).
+// payment completes one payment. It removes the reference of a cash payment, because MH's layouts permit no such
+// reference (MF2 p.49). plazo and periodo must come together (pp.50-51).
 func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {

@@ -13,8 +13,8 @@ import (
 // This file translates paths in the facts into paths in the request, so that a fault of a fact is reported once, at the
 // member from which the fact comes.
 
-// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. It passes to
-// find the paths of the facts that are missing because of the known faults (unread).
+// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. The parameter
+// unread of find gets the paths of the facts that are missing because of the known faults.
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))
@@ -95,7 +95,7 @@ func totalName(field string) string {
 	return "El total calculado (" + field + ")"
 }
 
-// unread returns the paths, without indexes, of the facts that are missing because of faults: a total that depends on
+// unread returns the paths, without indexes, of the facts that are missing because of faults. A total that depends on
 // such a fact cannot be computed. For an unknown member it returns the object around the member, because the member may
 // be a misspelt member of that object.
 func (d *Filled) unread() (paths []string) {
@@ -206,8 +206,8 @@ func (d *Filled) appendixPath(rest string) string {
 	return index("apendice", n-len(d.entries)) + below
 }
 
-// fieldOf returns the member of the request from which a fact comes, nil if there is no such member. If two members can
-// supply the fact, it returns the member that the request contains.
+// fieldOf returns the member of the request from which a fact comes, or nil if there is no such member. If two members
+// can supply the fact, it returns the member that the request contains.
 func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {
@@ -240,7 +240,7 @@ func (f *field) pathBelow(rest string) string {
 			return prefix + "." + m.name + m.pathBelow(rest)
 		}
 	}
-	return prefix // a computed fact: the fault belongs to the whole line
+	return prefix // a fault of a computed fact is reported at the whole line
 }
 
 func segment(path string) (name, rest string) {

@@ -17,7 +17,7 @@ import (
 // in the request.
 type reader struct{ Faults []dte.Fault }
 
-// hasValue reports whether a member exists and is not null: SPEC permits null for an optional member without a value.
+// hasValue reports whether a member exists and is not null. SPEC permits null for an optional member without a value.
 func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
 
 // value checks one member and returns its fact, or an absent value if the member makes no fact. The member's path is
@@ -132,7 +132,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 		}
 		if v.Index(i).Kind() != dte.KindObject {
 			r.wrong(index(path, i), "Debe ser un grupo de datos, no un solo valor")
-			items = append(items, dte.Obj()) // later items must keep their numbers
+			items = append(items, dte.Obj()) // an empty item, because later items must keep their numbers
 			continue
 		}
 		var first []dte.Member
@@ -144,7 +144,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 	return dte.Arr(items...)
 }
 
-// unknown refuses members that are not in the table: a misspelt isRetenIva, if ignored, would change a tax.
+// unknown refuses members that are not in the table. If it ignored them, a misspelt isRetenIva would change a tax.
 func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
 	for _, m := range v.Members() {
 		if r.full() {
@@ -200,14 +200,15 @@ func invisible(r rune) bool {
 	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != joiner
 }
 
-// printed reports whether a character leaves ink. Spaces do not, nor do letters and marks that print nothing (the
-// Hangul fillers, the empty Braille cell, the null notehead, variation selectors).
+// printed reports whether a character is visible in print. Spaces are not visible. Some letters and marks are not
+// visible either: the Hangul fillers, the empty Braille cell, the null notehead, and variation selectors.
 func printed(r rune) bool {
 	return unicode.IsPrint(r) && !strings.ContainsRune(" \u2800\U0001D159", r) &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a codigoGeneracion. If the member is missing or not a text, its fault has already been recorded.
+// code reads a codigoGeneracion. If the member is missing or not a text, code adds no fault, because the fault has
+// already been recorded.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}
@@ -242,7 +243,7 @@ type field struct {
 	above    bool        // min is exclusive
 	preset   dte.Value   // the fact if the member is absent
 	members  []field     // of the object, or of each object in the list
-	loose    bool        // unknown members are dropped, not refused (any receptor)
+	loose    bool        // unknown members are ignored, not refused; set for every receptor
 	limit    int         // the most items in a list
 	numbered bool        // each item gets the member numItem, from 1
 	place    place       // the object of the facts that receives the fact
@@ -313,7 +314,7 @@ var payment = []field{
 	{name: "referencia", blank: true},
 }
 
-// full reports whether MaxFaults faults are known: an answer lists no more.
+// full reports whether MaxFaults faults are known. An answer lists no more faults.
 func (r *reader) full() bool { return len(r.Faults) >= MaxFaults }
 
 func (r *reader) wrong(path, message string) dte.Value {
@@ -342,9 +343,9 @@ const (
 	kindNIT = "36" // 14 digits, or the 9 digits of the DUI, which replaced the NIT of persons
 )
 
-// identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because each generation of MH's
-// layouts writes them in its own way. It refuses tipoDocumento without numDocumento. If tipoDocumento is missing, the
-// length of numDocumento determines it. prefix is the beginning of the paths of the person's members.
+// identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because the generations of MH's
+// layouts write these numbers differently. It refuses tipoDocumento without numDocumento. If tipoDocumento is missing,
+// the length of numDocumento determines it. prefix is the beginning of the paths of the person's members.
 func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	p = r.mailbox(p, prefix)
 	p = r.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
@@ -380,7 +381,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	return p
 }
 
-// mailbox refuses an invalid mail address: now the customer is still present and can correct it.
+// mailbox refuses an invalid mail address, because now the customer is still present and can correct it.
 func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
 	if !hasValue(v) || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
