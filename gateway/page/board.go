@@ -96,8 +96,8 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left, and
-// the level in otherwise if more time is left.
+// urgency returns the level of a deadline. It is bad if the deadline has passed, and warn if less time than pressing is
+// left. If more time is left, urgency returns the parameter otherwise.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:
@@ -119,7 +119,7 @@ func (b *board) deadlines() {
 			continue
 		}
 		level := urgency(d.at.Sub(b.o.At), soon[d.name], "")
-		if d.name == "report" { // a person must write the report before the event: always yellow
+		if d.name == "report" { // always yellow, because a person must write the report before the event
 			level = "warn"
 		}
 		b.Deadlines = append(b.Deadlines, fact{Name: b.t("deadline." + d.name), Note: moment(b.lang, d.at, b.o.At),
@@ -204,7 +204,7 @@ func (b *board) month() {
 	}
 }
 
-// permit returns how many test documents of each type MH has sealed, and how many it requires.
+// permit returns how many test documents of each type MH has sealed, and how many MH requires.
 func (b *board) permit() (lines []fact, note string) {
 	missing := 0
 	a := b.o.Authorisation
@@ -339,7 +339,8 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error in the log is red. A problem that persists has its own line, or is logged again.
+// fresh is how long an error in the log is red. A problem that lasts longer has its own line on the page, or is logged
+// again.
 const fresh = time.Hour
 
 func troubleLevel(x Trouble, now time.Time) string {
@@ -398,7 +399,7 @@ func passwordReason(err error) string {
 	return "password.wrong"
 }
 
-// stopped returns why nothing is issued. It leaves out the underlying cause, which is in the log.
+// stopped returns why nothing is issued. It leaves out the underlying cause, because that is in the log.
 func stopped(lang string, err error) string {
 	var e *refusal.Error
 	switch {
@@ -487,7 +488,7 @@ func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
 // Measures of the chart, in points of its drawing.
 const (
 	chartWide, chartHigh = 360, 150
-	chartLeft, chartFoot = 36, 20 // left of the bars: the scale; below them: the hours
+	chartLeft, chartFoot = 36, 20 // width of the scale left of the bars, height of the hours below
 	chartTop             = 8
 )
 
@@ -542,7 +543,8 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			attr("width", "13.5"), attr("height", "2")), bars)
 }
 
-// part is the number of an hour's documents of one kind. kind is a CSS class and a key of words.json.
+// part is a part of an hour's bar: the number of the documents of one kind. kind is a CSS class and a key of
+// words.json.
 type part struct {
 	kind string
 	n    int
@@ -562,7 +564,7 @@ func tally(lang string, h documents.Hour) string {
 	return strings.Join(said, ", ")
 }
 
-// ceiling returns the top of a scale for n: a round, even number, n or above.
+// ceiling returns the top of a scale for n. It is a round, even number that is not below n.
 func ceiling(n int) int {
 	for _, top := range []int{2, 4, 6, 8} {
 		if top >= n {

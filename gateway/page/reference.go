@@ -21,8 +21,8 @@ var referenceStyle string
 
 // Reference returns the reference page of an OpenAPI contract. spanish maps the page's own texts to Spanish; if it is
 // nil, the page and the contract are in English. x-guide in the contract has the hints for a till that follows the
-// service's specification to the letter. Reference panics if the contract is not JSON: the contract is part of the
-// program, and tests find its faults.
+// service's specification to the letter. Reference panics if the contract is not JSON. This cannot happen, because the
+// contract is part of the program, and tests would find its faults.
 func Reference(contract []byte, spanish map[string]string) []byte {
 	d, err := dte.Parse(contract)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c reference) operation(method, path string, o dte.Value) g.Node {
 		el("div", class("answers"), el("table", txt("caption", c.t("Answers")), answers)))
 }
 
-// answer shows a status with the answer's schema, or else with the media types or the error's codes.
+// answer shows a status with the answer's schema. Without a schema, it shows the media types or the codes of the error.
 func (c reference) answer(status string, v dte.Value) g.Node {
 	answer, _ := c.resolve(v)
 	var types []string
@@ -181,7 +181,8 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 }
 
 // schema shows a schema of the contract. To require one of two members, the contract says "if the first is missing, the
-// second is required" and not anyOf, from which client generators make a type that accepts everything.
+// second is required". It does not say anyOf, because client generators would make of it a type that accepts
+// everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {
@@ -226,7 +227,7 @@ func (c reference) member(s dte.Value) member {
 		return m
 	}
 	t := s.Get("type")
-	if t.Kind() == dte.KindArray { // a type and null: the member is optional
+	if t.Kind() == dte.KindArray { // a type, and null because the member is optional
 		t = t.Index(0)
 	}
 	m.kind = t.Text()

@@ -196,7 +196,7 @@ type Overview struct {
 	Mail, Archive bool
 	// Chain is nil if the branch belongs to no chain.
 	Chain *Chain
-	// Free and Reserve are bytes of the store's disk; below Reserve nothing is issued.
+	// Free is the free space on the store's disk, in bytes. If Free is below Reserve, nothing is issued.
 	Free, Reserve int64
 	// Skew is the box's clock minus MH's, nil before MH's first answer.
 	Skew    *time.Duration
@@ -224,7 +224,7 @@ type Reach struct {
 type Chain struct {
 	Branch string
 	Look   fleet.Look
-	Lacks  string // the parts of the second copy that the chain's store has lost, if any
+	Lacks  string // the parts of the second copy that the chain's store has lost; "": none
 }
 
 // Trouble is a warning or an error in the log. Count is how many times it was logged.
@@ -234,7 +234,7 @@ type Trouble struct {
 	// Message is the constant part of the log line; Text is the whole line with its attributes.
 	Message, Text string
 	Count         int
-	Ended         time.Time // when the trouble ended, see Ends; zero: no end was logged
+	Ended         time.Time // when the trouble ended (see Ends); zero: no end was logged
 }
 
 // ErrNoRules means that no rule of the branch is valid today.

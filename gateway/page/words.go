@@ -26,7 +26,8 @@ var noticesFile []byte
 // page. A test checks that no message in the source code is missing.
 var logged = table[map[string]string](noticesFile)
 
-// table decodes an embedded file. It panics on a fault: the file is part of the program, and tests find its faults.
+// table decodes an embedded file. It panics if the file has a fault. This cannot happen, because the file is part of
+// the program, and tests would find the fault.
 func table[T any](text []byte) (t T) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		panic(err)
@@ -99,7 +100,7 @@ func momentText(lang string, t, now time.Time) string {
 	return moment(lang, t, now) + " (" + ago + " ago)"
 }
 
-// remaining returns the time until a deadline, or the time since then.
+// remaining returns the time until a deadline, or the time since the deadline.
 func remaining(lang string, at, now time.Time) string {
 	if left := at.Sub(now); left > 0 {
 		return say(lang, "left") + " " + dte.Span(left)
