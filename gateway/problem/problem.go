@@ -95,8 +95,9 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with new texts: the text of each code in the list of codes, in the language that in
-// picks, or otherwise(message) for a code that is not in the list.
+// translated returns the problem with other texts. For a code in the list of codes, the new text is the text in the
+// list, in the language that the function in selects. For any other code, it is the result of the function otherwise
+// for the old text.
 func (p *Problem) translated(in func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		c, _ := Find(code)
@@ -150,7 +151,8 @@ func All() []Code {
 // Types returns the codes that an answer to a till can have as its type.
 func Types() []Code { return types }
 
-// Find returns the entry of a code, or false for a code that is not in the list: a rule may define its own codes.
+// Find returns the entry of a code, or false for a code that is not in the list. A rule may define codes that are not
+// in the list.
 func Find(name string) (Code, bool) {
 	c, ok := byName[name]
 	return c, ok
@@ -169,7 +171,7 @@ func Faults() []Code {
 	return slices.DeleteFunc(All(), func(c Code) bool { return !c.Fault })
 }
 
-// Status returns the HTTP status of answers with this type, 0 if the code is no type of answers.
+// Status returns the HTTP status of answers with this type, or 0 if the code is no type of answers.
 func Status(code string) int {
 	if c, ok := Find(code); ok && len(c.Status) > 0 {
 		return c.Status[0]

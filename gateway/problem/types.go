@@ -5,7 +5,7 @@ func answer(name string, status int, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Status: []int{status}, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// operator returns a type of answers to operators: it has no Spanish texts.
+// operator returns a type of answers to operators. Such a type has no Spanish texts.
 func operator(name string, status int, en, actionEN string) Code {
 	c := answer(name, status, "", en, "", actionEN)
 	c.Operator = true
