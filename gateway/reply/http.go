@@ -68,8 +68,8 @@ func syntax(err error, body []byte) *problem.Problem {
 	return p
 }
 
-// SingleHeader returns the value of a header, nil if the header is missing. It refuses two headers of the same name
-// with 400, because a proxy may use the other header.
+// SingleHeader returns the value of a header, or nil if the header is missing. It refuses a request with two headers of
+// this name with 400, because a proxy may read one of them and the appliance the other.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
@@ -79,8 +79,8 @@ func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query that has an unknown parameter or repeats a parameter: a misspelt filter would select
-// everything. names are the parameters of the route. The error is a *problem.Problem with status 400.
+// CheckQuery refuses a query that has an unknown parameter or repeats a parameter. Otherwise a misspelt filter would
+// select everything. names are the parameters of the route. The error is a *problem.Problem with status 400.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {
@@ -142,7 +142,7 @@ func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	if p.Status == fasthttp.StatusUnauthorized {
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 	}
-	Answer(ctx, p.Status, Problem(nil, p)) // a new buffer: the old body may be shared
+	Answer(ctx, p.Status, Problem(nil, p)) // nil: a new buffer, because the old body may be shared
 }
 
 // Answer sends JSON. body must not change until the answer is sent.
@@ -171,8 +171,8 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
-// Language returns the language, "es" or "en", in ?lang=, or else the first of the two in Accept-Language, or else the
-// language in otherwise.
+// Language returns "es" or "en": the language in ?lang=. Without it, Language returns the first of the two languages in
+// Accept-Language. If the request names neither language, it returns otherwise.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {

@@ -28,7 +28,7 @@ func object(b []byte, members ...any) []byte {
 
 // Strings and bytes that value writes in a special way.
 type (
-	optional string // null when empty
+	optional string // written as null if empty
 	verbatim []byte // JSON
 )
 
@@ -100,8 +100,8 @@ func Record(b []byte, r *record.View) []byte {
 	return append(appendRecord(append(b, `{"status":"success","data":`...), r), '}')
 }
 
-// InvalidationRefused returns the answer when MH has refused an invalidation: an error, with the record of the
-// document, which remains valid.
+// InvalidationRefused returns the answer when MH has refused an invalidation: an error with the record of the document.
+// The document remains valid.
 func InvalidationRefused(r *record.View) []byte {
 	message := "Hacienda no aceptó la invalidación y el documento sigue vigente: " +
 		record.RefusalText(r.Invalidation.Response)
@@ -190,7 +190,7 @@ func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 type Information []any
 
 // Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
-// SPEC 2.8 has a closed list of permissions: the appliance's own permissions are left out.
+// The appliance's own permissions are left out, because SPEC 2.8 has a closed list of permissions.
 func Issuer(i Information, point record.Point, permissions []string) []byte {
 	shown := slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
 		return p == record.PermissionRead || p == record.PermissionMail
