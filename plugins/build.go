@@ -28,7 +28,7 @@ var Names = []string{
 	"retorno/v1", "invalidacion/v2", "invalidacion/v3", "contingencia/v3", "contingencia/v4",
 }
 
-// Further are the bundles of types that few taxpayers issue: a branch gets them only if it needs them.
+// Further are the bundles of types that few taxpayers issue. A branch gets such a bundle only if it needs the type.
 var Further = []string{"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3",
 	"dte15/v1", "dte15/v2"}
 
@@ -47,8 +47,8 @@ func Compile(ctx context.Context, root, name, out string) error {
 
 // Source is what a bundle is made from.
 type Source struct {
-	Root  string // the folder that holds plugins/
-	Build string // folder that a module is compiled to
+	Root  string // the folder that contains plugins/
+	Build string // folder for compiled modules
 	// Module is a compiled module, written in any language; "": compile the Go module in the folder above the bundle's.
 	Module string
 }
@@ -80,7 +80,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	if err != nil {
 		return nil, m, fmt.Errorf("reading %s: %w", name, err)
 	}
-	for _, part := range bundle.TypeParts { // the part is shared by all generations, unless this generation has its own
+	for _, part := range bundle.TypeParts { // all generations share such a part, unless this generation has its own
 		shared, err := os.ReadFile(filepath.Join(filepath.Dir(folder), part))
 		if err == nil && parts[part] == nil {
 			parts[part] = shared
@@ -118,7 +118,8 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	return parts, m, nil
 }
 
-// inValidity refuses a case whose day is outside the bundle's validity in every ambiente: such a case proves nothing.
+// inValidity refuses a case whose day is outside the bundle's validity in every ambiente, because such a case proves
+// nothing.
 func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		var c struct {
@@ -128,7 +129,7 @@ func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 		}
 		if !strings.HasPrefix(name, "cases/") || json.Unmarshal(parts[name], &c) != nil ||
 			c.Facts.Identificacion.FecEmi == "" {
-			continue // the steps report a case that cannot be read
+			continue // an unreadable case is reported when the case is run
 		}
 		day, in := c.Facts.Identificacion.FecEmi, false
 		for _, w := range m.Validity {
