@@ -18,7 +18,8 @@ const (
 	cotransRate
 )
 
-// tributos that a line of a consumer invoice may name: the VAT (20) is forbidden (MH refuses it with 096).
+// tributos lists the taxes that a line of a consumer invoice may name. VAT (20) is not among them, because MH refuses a
+// line that names it (096).
 var tributos = []string{"59", "71", "D1", "C8"}
 
 const ivaItem = sdk.OutTributos + 1
@@ -39,7 +40,7 @@ var description = &abi.Description{
 	Faults: sdk.SaleFaults(),
 }
 
-// taxBits are the taxes that tributos name, in its order.
+// taxBits are the indexes of the taxes in tributos, in the same order.
 var taxBits = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
 
 // evaluate computes a consumer invoice (MF2 pp.45-54; ME field 89 for totalIva).
@@ -51,7 +52,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !s.Lines(layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {
 		return
 	}
-	// The VAT inside a price that includes it: price × 13/113, each line to 8 decimals. Never price × 13 %.
+	// Prices include VAT. Therefore the VAT in a price is price × 13/113, to 8 decimals for each line, and never price
+	// × 13 %.
 	iva := sdk.Shares(out.Lines, layout.Outputs, sdk.OutGravada, ivaItem, rate, net)
 	var rete int64
 	if sdk.Flag(in.Scalars[sdk.ScaRetencion]) {
