@@ -18,8 +18,8 @@ const (
 	cotransRate
 )
 
-// description describes the tax credit voucher. Prices are without VAT. operacionBruta is not a member of the document:
-// the overlay of one generation uses its value.
+// description describes the tax credit voucher. Prices are without VAT. operacionBruta is not a member of the document.
+// The overlay of the previous generation uses its value for montoTotalOperacion.
 var description = &abi.Description{
 	Name: "dte03",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
@@ -46,7 +46,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 	base := s.Gravada - s.DescuGravada
 	percent := func(param int) int64 {
-		n, _ := sdk.Cents(base, in.Params[param], sdk.One) // no overflow: rates are below one
+		n, _ := sdk.Cents(base, in.Params[param], sdk.One) // no overflow, because rates are below one
 		return n
 	}
 	s.Taxes[sdk.TaxIVA] = percent(ivaRate)
@@ -68,8 +68,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !ok {
 		return
 	}
-	// montoTotalOperacion: for DTE 2.0 the retention is subtracted (MF2 p.47: 697.50 + 90.68 − 6.98 = 781.20). In the
-	// previous generation it is not: that overlay uses operacionBruta. totalPagar is the same in both generations.
+	// In DTE 2.0, the retention is subtracted from montoTotalOperacion (MF2 p.47: 697.50 + 90.68 − 6.98 = 781.20). In
+	// the previous generation it is not subtracted; the overlay of that generation uses operacionBruta. totalPagar is
+	// the same in both generations.
 	operation := pay - s.NoGravado
 	toPay := max(0, pay)
 	if !sdk.Payments(in, out, toPay) {
