@@ -43,8 +43,8 @@ var description = &abi.Description{
 var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
 	Default: 1 << sdk.TaxIVA, TaxBit: append(slices.Clone(sdk.TaxBits), sdk.TaxExport)}
 
-// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). Goods remitted for export (C3) bear
-// no VAT.
+// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). Goods that are sent for export (C3)
+// bear no VAT.
 func evaluate(in *abi.Input, out *abi.Output) {
 	var s sdk.Sale
 	if !s.Lines(&layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {
@@ -57,9 +57,9 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		}
 	}
 	if s.Named>>sdk.TaxExport&1 == 0 {
-		// No overflow: the rate is below one.
+		// No overflow, because the rate is below one.
 		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One)
-	} else if s.Named>>sdk.TaxIVA&1 != 0 { // a global discount on lines with VAT and with C3 would have two bases
+	} else if s.Named>>sdk.TaxIVA&1 != 0 { // then a global discount would have two bases
 		out.Faults = append(out.Faults, abi.Fault{Code: faultMixed, Line: -1, Column: -1})
 		return
 	}
