@@ -37,7 +37,7 @@ const (
 	faultOverflow
 )
 
-// description describes the withholding voucher. The till sends its amounts: the rule checks them and adds them up.
+// description describes the withholding voucher. The till sends the amounts. The rule checks them and adds them up.
 var description = &abi.Description{
 	Name: "dte07",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "rate22", Unit: "ratio"},
@@ -84,7 +84,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if len(out.Faults) > 0 {
 		return
 	}
-	iva, _ := sdk.Cents(base, in.Params[ivaRate], sdk.One) // no overflow: a rate below one; informative
+	iva, _ := sdk.Cents(base, in.Params[ivaRate], sdk.One) // no overflow, because the rate is below one; informative
 	out.Summary = append(out.Summary, base, iva, withheld)
 }
 
@@ -105,7 +105,7 @@ func check(row, params []int64) (fault, column int) {
 	switch row[colCodigo] {
 	case codeC4:
 		rate, wrong = params[rateC4], faultC4
-	case codeC9: // special cases, whose rates differ: only the upper limit is checked
+	case codeC9: // special cases, whose rates differ; check only the upper limit
 		if withheld > amount {
 			return faultC9, colRetenido
 		}
