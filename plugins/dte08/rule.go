@@ -22,7 +22,7 @@ const (
 	outputs
 )
 
-// others maps the columns from colTax on to their taxes: indexes into sdk.ExportTaxes.
+// others lists the taxes of the columns from colTax on, as indexes into sdk.ExportTaxes.
 var others = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
 
 // Faults: indexes into the description's Faults.
@@ -32,8 +32,8 @@ const (
 	faultOverflow
 )
 
-// description describes the liquidation voucher: somebody who sells for another taxpayer lists the documents of these
-// sales. The amounts of an invalidated document are below zero.
+// description describes the liquidation voucher. With it, a person who sells for another taxpayer lists the documents
+// of these sales. The amounts of an invalidated document are below zero.
 var description = &abi.Description{
 	Name:   "dte08",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}},
@@ -115,7 +115,7 @@ func summary(in *abi.Input, out *abi.Output, sums *[columns]int64, named int64) 
 	}
 	sold := max(0, all)
 	all = sold
-	iva, _ := sdk.Cents(sums[colGravada], in.Params[ivaRate], sdk.One) // no overflow: a rate below one
+	iva, _ := sdk.Cents(sums[colGravada], in.Params[ivaRate], sdk.One) // no overflow, because the rate is below one
 	var taxes [sdk.TaxExport + 1]int64
 	taxes[sdk.TaxIVA] = max(0, iva)
 	for i, tax := range others {
