@@ -27,9 +27,9 @@ const (
 	faultCommission
 )
 
-// description describes the accounting document of a liquidation: a card company pays an affiliated shop its card
-// sales, less the perceived VAT and the commission. The document's body is one object, which is one line here; MH's
-// schema has no summary.
+// description describes the accounting document of a liquidation. By it, a card company pays an affiliated shop the
+// shop's card sales, less the perceived VAT and the commission. The document's body is one object, which is one line
+// here. MH's schema has no summary.
 var description = &abi.Description{
 	Name:   "dte09",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaPercibidoRate", Unit: "ratio"}},
@@ -71,7 +71,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		return
 	}
 	subTotal := value - exempt
-	net, _ := sdk.Cents(subTotal, sdk.One, sdk.One+in.Params[ivaRate]) // no overflow: below the subtotal
+	net, _ := sdk.Cents(subTotal, sdk.One, sdk.One+in.Params[ivaRate]) // no overflow: it is below the subtotal
 	perceived, _ := sdk.Cents(net, in.Params[perciRate], sdk.One)
 	tax, _ := sdk.Cents(commission, in.Params[ivaRate], sdk.One)
 	paid := value - perceived - commission - tax
