@@ -21,7 +21,7 @@ const (
 // faultCarriage comes after the faults of a sale.
 const faultCarriage = sdk.FaultNothing + 1
 
-// description describes the export invoice. Its VAT is 0 % (C3): prices include no VAT.
+// description describes the export invoice. Its VAT is 0 % (C3), therefore prices include no VAT.
 var description = &abi.Description{
 	Name: "dte11",
 	Params: []abi.Param{{Name: "fovialRate", Unit: "USD per gallon"},
@@ -47,7 +47,7 @@ func columns() []abi.Field {
 var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
 	Default: 1 << sdk.TaxExport, TaxBit: []int{sdk.TaxFovial, sdk.TaxCotrans, sdk.TaxExport}}
 
-// evaluate computes an export invoice (MF2 pp.29-36, 45; ME fields 62-70: with insurance and freight).
+// evaluate computes an export invoice, with insurance and freight (MF2 pp.29-36, 45; ME fields 62-70).
 func evaluate(in *abi.Input, out *abi.Output) {
 	seguro, flete := sdk.Optional(in.Scalars[scaSeguro]), sdk.Optional(in.Scalars[scaFlete])
 	for i, n := range [...]int64{seguro, flete} {
