@@ -26,7 +26,7 @@ const (
 	faultPayments
 )
 
-// description describes the excluded-subject invoice: the buyer issues it, and no VAT is charged.
+// description describes the excluded-subject invoice. The buyer issues the invoice, and no VAT is charged.
 var description = &abi.Description{
 	Name:   "dte14",
 	Params: []abi.Param{{Name: "rentaRate", Unit: "ratio"}},
@@ -39,7 +39,7 @@ var description = &abi.Description{
 		{Name: "cantidad", Kind: "amount", Required: true},
 		{Name: "precioUni", Kind: "amount", Required: true},
 		{Name: "montoDescu", Kind: "amount"},
-		// tipoImpuesto changes nothing: every line is a purchase. It is an enum only to refuse a misspelt word.
+		// tipoImpuesto changes nothing, because every line is a purchase. It is an enum only to refuse a misspelt word.
 		{Name: "tipoImpuesto", Kind: "enum", Values: []string{"", "GRAVADO", "SUJETO_EXCLUIDO", "EXENTO", "NO_SUJETO"}},
 	},
 	LineOutputs: sdk.Amounts("montoDescu", "compra"),
@@ -78,8 +78,8 @@ func summary(in *abi.Input, out *abi.Output, total, discounts int64) {
 	}
 	subTotal := total - descu
 	var renta int64
-	if sdk.Flag(in.Scalars[scaRenta]) { // art. 156 of the tax code: on the amount of the operation
-		renta, _ = sdk.Cents(subTotal, in.Params[rentaRate], sdk.One) // no overflow: a rate below one
+	if sdk.Flag(in.Scalars[scaRenta]) { // on the amount of the operation (art. 156 of the tax code)
+		renta, _ = sdk.Cents(subTotal, in.Params[rentaRate], sdk.One) // no overflow, because the rate is below one
 	}
 	pay := subTotal - renta
 	if sum := in.Scalars[scaPagos]; sum != abi.Absent && sum != pay {
