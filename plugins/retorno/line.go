@@ -8,11 +8,11 @@ import (
 // origin is the original document whose goods return, with its amounts in 1e-8.
 type origin struct {
 	params       []int64
-	net          int64        // 1 + the rate of VAT: the divisor that takes VAT off a price
-	total, descu [kinds]int64 // in cents
+	net          int64        // 1 + the rate of VAT; a price divided by net is without VAT
+	total, descu [kinds]int64 // whole cents, in 1e-8
 	devuelto     [kinds]int64
 	iva, renta   withheld
-	vat          withheld // the VAT that the origin's prices include; returns share it like a withheld tax
+	vat          withheld // the VAT in the origin's prices, divided among the returns like a withheld tax
 	invoice      bool     // the origin is a consumer invoice; otherwise an excluded-subject invoice
 }
 
@@ -44,11 +44,11 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 	return o, true
 }
 
-// vatOf returns the VAT of this event's taxed amount, in cents: the origin's VAT on all goods returned so far, less its
-// VAT on the goods returned before this event. Together the returns give back the charged VAT to the cent. MF2 p.54
-// allows the event's VAT to differ by a cent from the sum of the lines' VAT (lines). When the last cent of the base is
-// returned, the difference can be 1.1 cents. vatOf then adds the excess of a tenth of a cent to *most, the VAT of the
-// line with the most VAT: each line has a tolerance too.
+// vatOf returns the VAT of this event's taxed amount, in whole cents: the origin's VAT on all goods returned so far,
+// less the origin's VAT on the goods returned before this event. Together the returns give back the charged VAT to the
+// cent. MF2 p.54 allows the event's VAT to differ by a cent from the sum of the lines' VAT (lines). When the last cent
+// of the base is returned, the difference can be 1.1 cents. vatOf then adds the excess of a tenth of a cent to *most,
+// the VAT of the line with the most VAT: this is permitted, because each line has a tolerance too.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -64,14 +64,14 @@ func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 type withheld struct{ all, end, rate, net int64 }
 
 func withhold(end, rate, net int64) withheld {
-	all, _ := sdk.Cents(end, rate, net) // no overflow: a rate below one
+	all, _ := sdk.Cents(end, rate, net) // no overflow, because the rate is below one
 	return withheld{all, end, rate, net}
 }
 
-// upTo returns the tax, in cents, on the first part of the origin, up to the amount base. The tax on any part is a
+// upTo returns the tax on the first part of the origin, up to the amount base, in whole cents. The tax on any part is a
 // difference of two such values. Therefore all parts together have exactly the withheld tax, in whatever order they
-// return. If less than a cent is missing from the end, upTo returns the whole tax: the origin's total is rounded, its
-// lines are not.
+// return. If base is less than a cent below the end, upTo returns the whole tax, because the origin's total is rounded
+// and its lines are not.
 func (w *withheld) upTo(base int64) int64 {
 	if base >= w.end-cent {
 		return w.all
@@ -80,8 +80,9 @@ func (w *withheld) upTo(base int64) int64 {
 	return min(tax, w.all)
 }
 
-// line computes one returned line. Each value is what was returned of the origin's line up to and including this event,
-// less what was returned before this event. Therefore any sequence of returns adds up to exactly the origin's values.
+// line computes one returned line. Each value is the part of the origin's value returned up to and including this
+// event, less the part returned before this event. Therefore any sequence of returns adds up to exactly the origin's
+// values.
 func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column int) {
 	now, before, all := row[colCantidad], sdk.Optional(row[colDevuelta]), row[colOrigen]
 	if now <= 0 {
@@ -111,7 +112,7 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 
 	start := sdk.Optional(row[colAcumulado])
 	start, end := start-o.share(kind, start), start+amount-o.share(kind, start+amount)
-	paid := end - start // paid for the line, after its share of the global discount
+	paid := end - start // the price of the line after its share of the global discount
 	result[outMonto+kind] = back(paid)
 	result[outDescuento] = back(sdk.Optional(row[colDescuento]) + amount - paid)
 	if row[colCodTributo] != 0 && result[outDescuento] != 0 {
@@ -129,8 +130,8 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	if result[outTributos] = row[colTributos]; row[colTributos] == 0 { // almost every line
 		return kind, -1, -1
 	}
-	// Taxes of CAT-015 section 1 are outside the VAT's base: 59 is a share of the price without VAT, before the global
-	// discount, as on the invoice; the other taxes are amounts for each unit.
+	// Taxes of CAT-015 section 1 are outside the VAT's base. As on the invoice, 59 is a share of the price without VAT,
+	// before the global discount. The other taxes are amounts for each unit.
 	for i, t := range [...]struct{ of, rate, by int64 }{{amount, o.params[turismoRate], o.net},
 		{all, o.params[salidaAmount], sdk.One},
 		{all, o.params[fovialRate], sdk.One}, {all, o.params[cotransRate], sdk.One}} {
@@ -179,14 +180,14 @@ func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0
 	}
-	n, _ := sdk.MulDiv(o.descu[kind], of, o.total[kind]) // no overflow: the discount is at most the total
+	n, _ := sdk.MulDiv(o.descu[kind], of, o.total[kind]) // no overflow, because the discount is at most the total
 	return n
 }
 
-// rounded rounds each sum of the lines to cents, as a difference: the rounded sum of all returns up to this event, less
-// the rounded sum of the earlier returns. If each event rounded its own sums, the events together could return more
-// than the origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of this event's
-// lines. It returns false if more was returned than the origin has.
+// rounded sets each sum of the lines to a difference in whole cents. This is the rounded sum of all returns up to this
+// event, less the rounded sum of the earlier returns. If each event rounded its own sums, the events together could
+// return more than the origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of
+// this event's lines. It returns false if more was returned than the origin has.
 func (o *origin) rounded(sums *[kinds]int64) bool {
 	var off int64
 	for k := range sums {

@@ -83,8 +83,8 @@ const cent = sdk.One / 100
 // tributos of CAT-015 section 1 that a consumer invoice may name.
 var tributos = []string{"59", "71", "D1", "C8"}
 
-// description describes the return event. Every input except cantidad comes from the origin; the amounts of a line do
-// not include the origin's global discount.
+// description describes the return event. Every input except cantidad comes from the origin. The amounts of a line are
+// those before the origin's global discount.
 var description = &abi.Description{
 	Name: "retorno",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},
@@ -107,15 +107,15 @@ var description = &abi.Description{
 		{Name: "ventaNoSujOrigen", Kind: "amount"}, {Name: "ventaExentaOrigen", Kind: "amount"},
 		{Name: "ventaGravadaOrigen", Kind: "amount"}, {Name: "compraOrigen", Kind: "amount"},
 		{Name: "noGravadoOrigen", Kind: "amount"},
-		// The sum of the same amount over the preceding lines of the origin. It serves to divide a tax or discount on
-		// the whole origin among its lines exactly.
+		// acumuladoOrigen is the sum of the origin's preceding lines with the same kind of amount as this line. With
+		// it, a tax or discount on the whole origin is divided exactly among the lines.
 		{Name: "acumuladoOrigen", Kind: "amount"},
 		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},
 	LineOutputs: slices.Concat(
 		sdk.Amounts("ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "montoDescu", "noGravado", "ivaItem",
 			"ivaRete", "reteRenta"),
-		[]abi.Field{{Name: "tributos", Kind: "set"}}, sdk.Amounts("psv", "seguro", "flete")), // psv and so on are 0
+		[]abi.Field{{Name: "tributos", Kind: "set"}}, sdk.Amounts("psv", "seguro", "flete")), // psv to flete are 0
 	Summary: []string{"totalNoSuj", "totalExenta", "totalGravada", "totalCompraExcluidos", "subTotalVentas",
 		"totalSeguro", "totalFlete", "montoTotalOperacion", "ivaRete", "reteRenta", "totalNoGravado", "totalPagar",
 		"totalNoOnerosas", "totalIva", "saldoFavor"},
@@ -147,7 +147,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	var taxes [4]int64
 	var named, noGravado, iva, rete, renta, back int64
 	most := new(int64) // the VAT of the line with the most VAT
-	charges := false   // there is a line outside the tax base
+	charges := false   // a line is outside the tax base
 	columns, outputs := len(description.Columns), len(description.LineOutputs)
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -176,7 +176,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		back |= result[outMonto+kind]
 		charges = charges || result[outNoGravado] != 0
 	}
-	if charges && back == 0 { // MF2 p.29: such a line requires another line above zero
+	if charges && back == 0 { // MF2 p.29 then requires another line with an amount above zero
 		out.Faults = append(out.Faults, abi.Fault{Code: faultNothing, Line: -1, Column: -1})
 	}
 	if len(out.Faults) > 0 {
