@@ -11,7 +11,7 @@ type Layout struct {
 	Columns, Outputs int
 	// TaxBit maps bit i of ColTributos to an index of Taxes.
 	TaxBit []int
-	// Net is One when prices are without VAT, One plus the VAT's rate when they include it.
+	// Net is One if prices are without VAT. If prices include VAT, Net is One plus the rate of VAT.
 	Net int64
 	// Default is the set of taxes that every taxed line bears: 20 on types 03 to 06, C3 on an export; empty on 01.
 	Default int64
@@ -21,14 +21,15 @@ type Layout struct {
 	NoDiscounts bool
 }
 
-// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once per document.
+// Levy is a tax on the lines that name it, outside the VAT's base. It is Of × Rate ÷ By, rounded to cents once per
+// document.
 type Levy struct {
 	Tax      int   // index in the description's Taxes, len(Taxes) or more and below MaxTaxes
-	Of       int   // column of the line: ColCantidad for a levy on each unit; OfAmount: the line's amount
+	Of       int   // column of the line, such as ColCantidad for a levy on each unit; or OfAmount
 	Rate, By int64 // in 1e-8; By is One, or Layout.Net for a share of the price without VAT
 }
 
-// OfAmount, as the Of of a Levy, is the amount of the line, after its discount.
+// OfAmount is the value of Levy.Of for a levy on the line's amount after the line's discount.
 const OfAmount = -1
 
 // Zeroed returns n zeros, in the memory of lines if that is large enough. Rules use it for out.Lines.
@@ -42,9 +43,9 @@ func Zeroed(lines []int64, n int) []int64 {
 // false.
 //
 // The loop determines the cost of a rule, because a guest checks its fuel in each turn and at each taken branch.
-// Therefore the loop itself computes only plain lines, which almost all lines are: taxed, of an ordinary size, with the
-// amount cantidad × precioUni − montoDescu (MF2 p.45: the discount is for the whole line). odd computes every other
-// line.
+// Therefore the loop itself computes only plain lines, and the method odd computes the others. Almost all lines are
+// plain: taxed, of an ordinary size, with the amount cantidad × precioUni − montoDescu (MF2 p.45: the discount is for
+// the whole line).
 func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	out.Lines = Zeroed(out.Lines, in.N*l.Outputs)
 	rows, results := in.Lines, out.Lines
@@ -128,7 +129,8 @@ func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int6
 	return sum, off, len(out.Faults) == 0
 }
 
-// priced returns quantity × price − less, the discount of the whole line (MF2 p.45); or a fault with its column.
+// priced returns quantity × price − less, or a fault with its column. less is the discount of the whole line (MF2
+// p.45).
 func priced(quantity, price, less int64) (amount int64, fault, column int) {
 	switch {
 	case quantity <= 0:
@@ -205,8 +207,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults returns the taxes that a taxed line bears without naming them. An export bears no VAT, and a line that is a
-// tax bears no other tax (MF2 pp.32-34).
+// defaults returns the taxes that a taxed line bears without naming them. An export bears no VAT. A line that is itself
+// a tax bears only VAT (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:
@@ -217,7 +219,7 @@ func (l *Layout) defaults(named int64, isTax bool) int64 {
 	return l.Default
 }
 
-// levy adds a tax if the line names it; it returns false if the sum overflows.
+// levy adds a tax if the line names the tax. It returns false if the sum overflows.
 func (s *Sale) levy(t *Levy, named int64, row *[ColTributos + 1]int64, amount int64) bool {
 	if named>>t.Tax&1 == 0 {
 		return true

@@ -18,7 +18,7 @@ const (
 // beyond Max.
 func MulDiv(a, b, c int64) (result int64, ok bool) {
 	x, y, d := magnitude(a), magnitude(b), uint64(c)
-	if !fits(x, y) && b%Cent == 0 && c%Cent == 0 { // as in most rates: reduce the fraction
+	if !fits(x, y) && b%Cent == 0 && c%Cent == 0 { // reduce the fraction; most rates allow it
 		y, d = y/Cent, d/Cent
 	}
 	var quotient uint64
@@ -39,8 +39,8 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 // fits reports whether x×y is below 2⁶³.
 func fits(x, y uint64) bool { return bits.LeadingZeros64(x)+bits.LeadingZeros64(y) > 64 }
 
-// wide returns x×y÷d, rounded half up. It is not inlined: 128 bits take a hundred instructions in WebAssembly, and
-// their division is a loop.
+// wide returns x×y÷d, rounded half up. It is not inlined, because 128-bit arithmetic takes a hundred instructions in
+// WebAssembly, and its division is a loop.
 //
 //go:noinline
 func wide(x, y, d uint64) (quotient uint64, ok bool) {
@@ -53,9 +53,9 @@ func wide(x, y, d uint64) (quotient uint64, ok bool) {
 	return quotient, true
 }
 
-// Shares sets an output of every line (at the index to) to another output (at the index from) × b÷c, to 8 decimals,
-// rounded half away from zero. It returns the sum. b÷c must be at most one: then no result exceeds Max if the sum of
-// the inputs does not.
+// Shares sets the output with the index to, in every line, to the output with the index from × b÷c. The result has 8
+// decimals, rounded half away from zero. Shares returns the sum. b÷c must be at most one. Then no result exceeds Max if
+// the sum of the inputs does not.
 func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	most := uint64(math.MaxInt64-c) / uint64(b|1) // the most that one machine word can multiply
 	for at := 0; at < len(lines); at += outputs {
@@ -70,8 +70,8 @@ func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	return sum
 }
 
-// Cents returns a×b÷c, rounded once, to cents, half away from zero. Rounding the result of MulDiv would round twice. c
-// must be at most 9e12 (90,000.00).
+// Cents returns a×b÷c, rounded to cents, half away from zero. It rounds once; rounding the result of MulDiv would round
+// twice. c must be at most 9e12 (90,000.00).
 func Cents(a, b, c int64) (int64, bool) {
 	n, ok := MulDiv(a, b, c*Cent)
 	if !ok || n > Max/Cent || n < -Max/Cent {
@@ -80,8 +80,8 @@ func Cents(a, b, c int64) (int64, bool) {
 	return n * Cent, true
 }
 
-// LessPart returns a − b×p÷q, rounded once, to cents, half away from zero. a and b must not be negative, and p must be
-// below q.
+// LessPart returns a − b×p÷q, rounded only once, to cents, half away from zero. a and b must not be negative, and p
+// must be below q.
 func LessPart(a, b, p, q int64) int64 {
 	if b == 0 {
 		return Round2(a)
@@ -90,7 +90,7 @@ func LessPart(a, b, p, q int64) int64 {
 	quotient, rest := bits.Div64(hi, lo, uint64(q))
 	n := a - int64(quotient)
 	if rest > 0 && n%Cent == Cent/2 {
-		n-- // the exact value is a fraction below the half
+		n-- // the exact value is just below the half
 	}
 	return Round2(n)
 }

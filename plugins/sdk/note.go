@@ -62,8 +62,9 @@ func NoteDescription(name string) *abi.Description {
 var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1, TaxBit: TaxBits, Net: One,
 	Default: 1 << TaxIVA, NoDiscounts: true}
 
-// Note computes a credit or debit note (MF2 pp.47-48): the amounts that are given back, or added, at the original
-// document's net prices, with taxes. Both notes have the same arithmetic; the document's type determines who pays.
+// Note computes a credit or debit note (MF2 pp.47-48). These are the amounts that are given back or added, at the
+// original document's net prices, with taxes. Both notes have the same arithmetic; the document's type determines who
+// pays.
 func Note(in *abi.Input, out *abi.Output) {
 	if in.Params[noteOrigin01+in.Scalars[NoteOrigen]] != One {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultOrigin, Line: -1, Column: NoteOrigen})
@@ -76,7 +77,7 @@ func Note(in *abi.Input, out *abi.Output) {
 	if in.Params[noteNoGravado] != One && s.takesNoGravado(in, out) {
 		return
 	}
-	s.Taxes[TaxIVA], _ = Cents(s.Gravada, in.Params[noteIVA], One) // no overflow: rates are below one
+	s.Taxes[TaxIVA], _ = Cents(s.Gravada, in.Params[noteIVA], One) // no overflow, because rates are below one
 	var rete, perci int64
 	retains, perceives := Flag(in.Scalars[NoteRetencion]), Flag(in.Scalars[NotePercepcion])
 	switch {
@@ -84,8 +85,8 @@ func Note(in *abi.Input, out *abi.Output) {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultBothRetentions, Line: -1, Column: NotePercepcion})
 		return
 	case retains:
-		// No warning below 100.00: the original's amount decides about retention, not the note's (art. 162 of the tax
-		// code; MF2 pp.47-48 retains 0.90 of 90.00).
+		// There is no warning below 100.00, because the original's amount decides about retention, not the note's (art.
+		// 162 of the tax code; MF2 pp.47-48 retains 0.90 of 90.00).
 		rete = noteShare(out, s.Gravada, in.Params[noteRete], OutIvaRete)
 	case perceives:
 		perci = noteShare(out, s.Gravada, in.Params[notePerci], OutIvaPerci)
@@ -101,16 +102,16 @@ func Note(in *abi.Input, out *abi.Output) {
 	s.AppendTaxes(out)
 }
 
-// noteShare sets an output of each line to a share of its taxed amount, to 8 decimals. It returns the share of the
-// total, in cents.
+// noteShare sets an output of each line to a share of the line's taxed amount, to 8 decimals. It returns the share of
+// the total, in cents.
 func noteShare(out *abi.Output, total, rate int64, output int) int64 {
 	Shares(out.Lines, noteLayout.Outputs, OutGravada, output, rate, One)
 	share, _ := Cents(total, rate, One)
 	return share
 }
 
-// takesNoGravado refuses charges outside the tax base in a generation whose notes have no member for them: leaving such
-// a charge out would change the amount to pay.
+// takesNoGravado refuses charges outside the tax base in a generation whose notes have no member for such charges.
+// Leaving a charge out would change the amount to pay.
 func (s *Sale) takesNoGravado(in *abi.Input, out *abi.Output) bool {
 	for i := range in.N {
 		if out.Lines[i*noteLayout.Outputs+OutNoGravado] != 0 {

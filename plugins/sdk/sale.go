@@ -6,7 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Columns of every sale with items, in this order; a rule may add other columns after them.
+// Columns of every sale with items, in this order. A rule may add other columns after these columns.
 const (
 	ColCantidad = iota
 	ColPrecio
@@ -35,7 +35,7 @@ func Amounts(names ...string) []abi.Field {
 	return fields
 }
 
-// SaleColumns describes the columns of a sale; tributos are the taxes that a line may name.
+// SaleColumns describes the columns of a sale. tributos are the taxes that a line may name.
 func SaleColumns(tributos []string) []abi.Field {
 	return []abi.Field{
 		{Name: "cantidad", Kind: "amount", Required: true},
@@ -128,7 +128,7 @@ func SaleFaults() []abi.FaultText {
 	}
 }
 
-// Line outputs of a sale, in this order; a rule may add other outputs after them.
+// Line outputs of a sale, in this order. A rule may add other outputs after these outputs.
 const (
 	OutNoSuj = iota
 	OutExenta
@@ -145,13 +145,14 @@ func SaleOutputs() []abi.Field {
 		abi.Field{Name: "tributos", Kind: "set"})
 }
 
-// SaleSummary returns the names of the amounts in a sale's summary, followed by the rule's own; see Sale.Append.
+// SaleSummary returns the names of the amounts in a sale's summary, followed by the names in own (see Sale.Append).
 func SaleSummary(own ...string) []string {
 	return append([]string{"totalNoSuj", "totalExenta", "totalGravada", "subTotalVentas", "descuNoSuj", "descuExenta",
 		"descuGravada", "porcentajeDescuento", "totalDescu", "subTotal"}, own...)
 }
 
-// Taxes of CAT-015 that sales compute, in the order of the summary. TaxBits are their indexes, for a Layout.
+// Taxes are the taxes of CAT-015 that sales compute, in the order of the summary. TaxBits are the indexes of these
+// taxes, for Layout.TaxBit.
 var (
 	Taxes   = []string{"20", "59", "71", "D1", "C8"}
 	TaxBits = []int{TaxIVA, TaxTurismo, TaxSalida, TaxFovial, TaxCotrans}
@@ -169,7 +170,7 @@ const (
 // ExportTaxes are Taxes and C3, the VAT of 0 % that only exports and remission notes may have (MF2 p.32).
 var ExportTaxes = append(slices.Clone(Taxes), "C3")
 
-// MaxTaxes is how many taxes a rule may have, its own levies included.
+// MaxTaxes is how many taxes a rule may have, including the rule's own levies.
 const MaxTaxes = 16
 
 // Rates are the rates of the taxes of CAT-015 section 1, in 1e-8.

@@ -1,4 +1,5 @@
-// Package sdk is the library for authors of rules: the module's entry points, exact money, common parts of sales.
+// Package sdk is the library for authors of rules. It has the module's entry points, exact arithmetic with money, and
+// the parts that sales have in common.
 //
 // A rule is plain Go: a Description of its inputs and outputs, and a function that fills an Output from an Input. init
 // passes both to Register; tests call the function natively. Amounts are int64 in 1e-8 units.
@@ -28,7 +29,7 @@ var (
 	warnings    []bool
 )
 
-// Register sets the rule of this module; call it once, from init.
+// Register sets the rule of this module. Call Register once, from init.
 func Register(d *abi.Description, e Evaluate) {
 	description, width, evaluate = JSON(d), len(d.LineOutputs), e
 	for _, f := range d.Faults {
@@ -45,7 +46,7 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	out.Lines, out.Summary, out.Taxes, out.Faults = out.Lines[:0], out.Summary[:0], out.Taxes[:0], out.Faults[:0]
 	evaluate(in, out)
 	for _, f := range out.Faults {
-		if !warnings[f.Code] { // refused: no amounts
+		if !warnings[f.Code] { // the document is refused: write no amounts
 			out.Lines, out.Summary, out.Taxes = out.Lines[:0], out.Summary[:0], out.Taxes[:0]
 			break
 		}
@@ -53,11 +54,12 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 	return write(message, out, width)
 }
 
-// A message is a header of four words, then integers (ABI.md). The buffer is a slice of integers; the slices of an
-// Input point into it, and nothing is decoded.
+// A message is a header of four words, then integers (ABI.md). The buffer is a slice of integers. The slices of an
+// Input point into the buffer, therefore nothing is decoded.
 const headerWords = 4
 
-// read makes the slices of in point into a message of length bytes. It returns false if the message is malformed.
+// read makes the slices of in point into a message. length is the length of the message in bytes. It returns false if
+// the message is malformed.
 func read(message []int64, length int, in *abi.Input) bool {
 	if length < 8*headerWords || length > 8*len(message) || message[0] != abi.Magic|abi.Version<<32 {
 		return false
@@ -153,7 +155,7 @@ func list(b []byte, name string, n int, item func([]byte, int) []byte) []byte {
 	return append(b, ']')
 }
 
-// text quotes a string; descriptions hold no control characters.
+// text quotes a string. Descriptions have no control characters.
 func text(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {

@@ -6,18 +6,18 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Sale holds the sums of a sale's lines and global discounts, in 1e-8.
+// Sale has the sums of a sale's lines and global discounts, in 1e-8.
 type Sale struct {
-	NoSuj, Exenta, Gravada                int64 // totals of the lines, in cents
+	NoSuj, Exenta, Gravada                int64 // totals of the lines, in whole cents
 	DescuNoSuj, DescuExenta, DescuGravada int64
 	SubTotalVentas, SubTotal              int64
 	Percent, TotalDescu                   int64
 	NoGravado                             int64
-	Taxes                                 [MaxTaxes]int64 // CAT-015 section 1, in cents; the rule sets the IVA
+	Taxes                                 [MaxTaxes]int64 // CAT-015 section 1, in whole cents; the rule sets the IVA
 	Named                                 int64           // set of the taxes that lines name
 
 	sums        [3]int64 // of the lines, by ColImpuesto
-	descu, sold int64    // descu: sum of the lines' discounts; sold: not zero if a line has an amount
+	descu, sold int64    // descu is the sum of the lines' discounts; sold is 0 if no line has an amount
 }
 
 func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
@@ -58,7 +58,7 @@ func (s *Sale) total(l *Layout, in *abi.Input, out *abi.Output) bool {
 	return true
 }
 
-// discounts reads the global discounts and checks them; global is their sum.
+// discounts reads and checks the global discounts. global is the sum of these discounts.
 func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool) {
 	s.DescuGravada, s.DescuExenta = Optional(in.Scalars[ScaDescuGravada]), Optional(in.Scalars[ScaDescuExenta])
 	s.DescuNoSuj = Optional(in.Scalars[ScaDescuNoSuj])
@@ -78,12 +78,12 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 	return s.DescuGravada + s.DescuExenta + s.DescuNoSuj, len(out.Faults) == 0
 }
 
-// small reports whether the sum of any twelve amounts fits an int64. It gets the bitwise or of the amounts, which must
-// not be negative.
+// small reports whether the sum of any twelve of some amounts fits an int64. Its parameter is the bitwise or of the
+// amounts. No amount may be negative.
 func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 
 // Close adds taxes, perception and retention to the subtotal, in cents. pay is totalPagar, except that it may be below
-// zero. A rule may change Taxes before Close, for a levy with a minimum or with a free quantity.
+// zero. A rule may change Taxes before it calls Close, for a levy with a minimum or with a free quantity.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
 	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]
@@ -119,7 +119,7 @@ func Payments(in *abi.Input, out *abi.Output, pay int64) bool {
 	return true
 }
 
-// Append writes the summary of SaleSummary, the rule's own amounts after it, and the taxes.
+// Append writes the amounts of SaleSummary, then the rule's own amounts, and the taxes.
 func (s *Sale) Append(out *abi.Output, own ...int64) {
 	out.Summary = append(out.Summary, s.NoSuj, s.Exenta, s.Gravada, s.SubTotalVentas, s.DescuNoSuj, s.DescuExenta,
 		s.DescuGravada, s.Percent, s.TotalDescu, s.SubTotal)
