@@ -13,20 +13,20 @@ import (
 // ErrVersion means that a bundle's version is not higher than each version that was in force here before.
 var ErrVersion = errors.New("the version is not newer than one that was in force here")
 
-// Check holds the conditions that a bundle must meet before it may be activated.
+// Check has the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
 	// Named requires that the signatures call their keys by the names in Keys. This finds a misspelt name when the
 	// bundle is pushed.
 	Named bool
-	// Floor returns the highest version of the bundle's name and generation that was ever in force here, "" if no
-	// version was. The bundle's version must be higher. An error of Floor ends the admission.
+	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "" if no
+	// version was ever in force. The bundle's version must be higher. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
 	// Interpreter, if not nil, runs the golden cases first: only a module that has passed them is run as compiled code.
 	// This Host may have a Timeout.
 	Interpreter *Host
-	// Case runs one golden case and compares the output byte by byte; the bundle of a document or an event must carry a
-	// golden case. Nil skips the golden cases.
+	// Case runs one golden case and compares the output byte by byte. If Case is not nil, the bundle of a document or
+	// an event must have a golden case. Nil skips the golden cases.
 	Case func(ctx context.Context, r *Rule, golden []byte) error
 	// Pace is called between two pieces of work and may pause, to give way to other work. Nil: no pauses.
 	Pace func()
@@ -36,14 +36,15 @@ type Check struct {
 const (
 	StepSignature   = "signature"   // enough pinned keys signed, no part was altered, the manifest is well-formed
 	StepVersion     = "version"     // the version is above Check.Floor
-	StepModule      = "module"      // metered, compiled, imports, exports, description, parameters
+	StepModule      = "module"      // metering and compiling; imports, exports, description and parameters are right
 	StepInterpreter = "interpreter" // the golden cases, interpreted
 	StepCompiler    = "compiler"    // the golden cases in the host's own engine
 	StepFuel        = "fuel"        // the budget exceeds the fuel of the cases by a margin
 )
 
 // FuelMargin is the smallest permitted ratio of a bundle's budget to the most fuel that one of its golden cases used. A
-// ratio of ten is good: the fuel of a call depends a little on the instance's earlier calls.
+// ratio of ten is good. The margin is needed because the fuel of a call depends a little on the instance's earlier
+// calls.
 const FuelMargin = 2
 
 // Step is a step that a bundle passed or failed.
@@ -65,9 +66,9 @@ func (s *Step) Run(run func() (detail string, err error)) error {
 	return s.Err
 }
 
-// Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that ran;
-// the error is the last step's. It does not change the rules in force. It takes seconds: never call it while a request
-// waits.
+// Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that ran.
+// The error is that of the last step. Admit does not change the rules in force. Admit takes seconds, therefore never
+// call it while a request waits.
 func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, error) {
 	a := &admission{host: h, check: c, data: data}
 	for _, s := range []struct {

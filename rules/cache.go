@@ -15,8 +15,9 @@ import (
 )
 
 // cache keeps compiled modules from start to start. Each metered module has a folder, named by the module's SHA-256,
-// with the engine's files and a seal over them. The engine's own checksum covers only the machine code: a flipped bit
-// outside the code could make the code jump anywhere. A folder gets its name only when it is complete.
+// with the engine's files and a seal over them. The seal is needed because the engine's own checksum covers only the
+// machine code. A flipped bit outside the code could make the code jump anywhere. A folder gets its name only when it
+// is complete.
 type cache struct{ dir string }
 
 const (
@@ -65,7 +66,7 @@ type kept struct {
 	digest string
 	folder string // the engine may read and write here
 	sealed bool   // the folder was complete when it was found
-	files  string // checksum of a sealed folder, over its files' sizes and times
+	files  string // checksum over the sizes and times of a sealed folder's files
 	damage error  // why an earlier folder was removed
 }
 
@@ -136,7 +137,7 @@ func (k *kept) keep() error {
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
 // sumOf returns a checksum over all files of a folder except its seal: over their names and, if contents is set, their
-// contents. Otherwise it covers sizes and times instead of contents, which is quick.
+// contents. Otherwise the checksum is over names, sizes and times, which is quick to compute.
 func sumOf(folder string, contents bool) (string, error) {
 	all, root := sha256.New(), os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -161,7 +162,7 @@ func sumOf(folder string, contents bool) (string, error) {
 }
 
 // private makes sure that a folder belongs to this user and that nobody else can write it, because the content of a
-// compilation cache is executed. A seal shows damage; it does not protect from an attacker.
+// compilation cache is executed. A seal shows only damage, and does not protect from an attacker.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

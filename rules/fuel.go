@@ -13,7 +13,7 @@ import (
 
 // sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
 // next slice of the budget. Between two slices the garbage collector can stop the guest, and the host can end a guest
-// that has worked too long. The compiled rules that we ship take 16 µs for a slice; a guest that waits for memory at
+// that has worked too long. The compiled rules that we ship take 16 µs for a slice. A guest that waits for memory at
 // each step takes 70 ms.
 const sliceFuel = 20_000
 
@@ -21,7 +21,7 @@ const sliceFuel = 20_000
 type meter struct {
 	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice, and the rest of the stack
 	limit       time.Duration     // limit of a call's processor time
-	reserve     int64             // fuel of the budget not yet granted; negative if a call needed more
+	reserve     int64             // the part of the budget that is not granted yet; negative if the call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
 	since       time.Time         // when the first slice was spent
 	worked      time.Duration     // the processor time of the thread at that moment
@@ -69,9 +69,9 @@ func (m *meter) spent() {
 	m.grant()
 }
 
-// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts:
-// no call may fail because the box is busy. The clock is read first because that is cheaper, and processor time never
-// exceeds the time that has passed.
+// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts,
+// because no call may fail only because the box is busy. overdue reads the clock first, because that is cheaper, and
+// processor time never exceeds the time that has passed.
 func (m *meter) overdue() bool {
 	if !m.sliced {
 		runtime.LockOSThread() // otherwise the processor time of other threads would count
@@ -81,8 +81,8 @@ func (m *meter) overdue() bool {
 	return time.Since(m.since) > m.limit && ThreadTime()-m.worked > m.limit
 }
 
-// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux; elsewhere only
-// the clock counts.
+// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux. On other systems it
+// returns the time that has passed by the clock.
 func ThreadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage

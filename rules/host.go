@@ -23,14 +23,14 @@ import (
 type Options struct {
 	// Engine is "compiler" (default) or "interpreter". The interpreter is slower and needs no executable memory.
 	Engine string
-	// CacheDir is the folder of compiled modules, which later starts reuse; "": every start compiles. It must belong to
-	// the user: see private. An unusable folder or damaged content costs time, but never prevents a start.
+	// CacheDir is the folder of compiled modules, which later starts reuse; "": every start compiles. The folder must
+	// belong to the user (see private). An unusable folder or damaged content costs time, but never prevents a start.
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
 	// Fuel limits each call of a module whose bundle gives no limit, in units of package fuel; default 20,000,000, over
 	// ten times the use of a plain Go guest for 2,000 lines. An endless loop uses up the default in 0.07 s compiled and
-	// 4 s interpreted. A guest that waits for memory at each step would take 70 s; Timeout ends it earlier.
+	// 4 s interpreted. A guest that waits for memory at each step would take 70 s. Timeout ends such a guest earlier.
 	Fuel int64
 	// MaxFuel is the highest Fuel that a bundle may declare, default 200,000,000.
 	MaxFuel int64
@@ -59,7 +59,7 @@ type Host struct {
 	// compiling holds a value while a module is compiled. Modules are compiled one at a time, which leaves the other
 	// cores to the tills. Calls and modules that are already compiled do not wait.
 	compiling chan struct{}
-	starting  atomic.Bool // at a start nobody sells: modules may be compiled in parallel
+	starting  atomic.Bool // set during a start: nobody sells, and modules may be compiled in parallel
 
 	mu      sync.Mutex
 	modules map[digest]*code // the modules in use
@@ -70,9 +70,9 @@ var (
 	ErrModule = errors.New("not a rule module")
 	// ErrTrap means that a call failed: a trap, a limit reached, or a malformed answer.
 	ErrTrap = errors.New("the rule module failed")
-	// ErrFuel is the ErrTrap of a call that used more fuel than its bundle declares.
+	// ErrFuel is an ErrTrap: the call used more fuel than its bundle declares.
 	ErrFuel = fmt.Errorf("%w: out of fuel", ErrTrap)
-	// ErrTimeout is the ErrTrap of a call that worked longer than Options.Timeout.
+	// ErrTimeout is an ErrTrap: the call worked longer than Options.Timeout.
 	ErrTimeout = fmt.Errorf("%w: out of time", ErrTrap)
 	// ErrRefused means that a module rejected a message as malformed. Evaluate sends only well-formed messages.
 	ErrRefused = errors.New("it refused the message")
@@ -143,9 +143,9 @@ type room struct {
 	compiled wazero.CompiledModule
 }
 
-// openRoom makes a room with the host functions for guests, which keeps compiled code in a folder ("": it keeps no
-// code). wazero panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The panic becomes an
-// error, and no other engine is tried, because the operator chose this engine.
+// openRoom makes a room with the host functions for guests. The room keeps compiled code in a folder; if folder is "",
+// it keeps no code. wazero panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The panic
+// becomes an error, and no other engine is tried, because the operator chose this engine.
 func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
 	r = new(room)
 	defer func() {
@@ -198,8 +198,8 @@ func (r *room) close(ctx context.Context) error {
 }
 
 // furnish opens a room and compiles a metered module in it, from the cache if the cache has an intact folder. A fault
-// of the cache costs only time: an unreadable folder is removed and its module is compiled again; a module that cannot
-// be written to the cache is used without it.
+// of the cache costs only time. An unreadable folder is removed, and its module is compiled again. A module that cannot
+// be written to the cache is used without the cache.
 func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	if h.cache != nil {
 		k, err := h.cache.find(metered)
@@ -220,7 +220,7 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 }
 
 // furnishFrom does furnish's work with a folder of the cache. It returns nil if the caller must use a room without a
-// folder, which reports the module's own faults.
+// folder; that room then reports the module's own faults.
 func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
@@ -228,13 +228,13 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	r, err := h.openRoom(ctx, k.folder)
 	if err == nil {
 		if err = r.compile(ctx, metered); err != nil {
-			// If only the writing failed, the runtime already has the module.
+			// If only writing to the folder failed, the runtime already has the module.
 			if again := r.compile(ctx, metered); again == nil {
 				h.cacheFailed("unusable", err)
 				h.cacheDrop(k)
 				return r
 			}
-			_ = r.close(ctx) // the error is reported below, or is the module's own and will occur again
+			_ = r.close(ctx) // the error is reported below, or comes from the module and will occur again
 		}
 	}
 	if err != nil {

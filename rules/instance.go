@@ -18,14 +18,15 @@ import (
 // leastBuffer is the smallest buffer that the host requests from dte_buffer, in bytes.
 const leastBuffer = 64 << 10
 
-// instance is one running copy of a module. It belongs to one call at a time and is closed after the first error.
+// instance is one running copy of a module. An instance belongs to one call at a time, and is closed after the first
+// error.
 type instance struct {
 	code     *code
 	module   api.Module
 	memory   api.Memory
 	meter    meter
 	evaluate api.Function
-	context  context.Context // carries the surroundings to the host's functions
+	context  context.Context // has the surroundings for the host's functions
 	around   *surroundings
 	buffer   uint32 // address of the message buffer
 	size     uint32 // length of the message buffer
@@ -64,8 +65,8 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 
 func (i *instance) close() error { return i.module.Close(i.context) }
 
-// leave ends a call that began with budget and returned err; what names the called function. It returns the fuel that
-// was used, or why the call failed. Calls that share a budget begin once and leave once.
+// leave ends a call that began with budget and returned err. what is the name of the called function. It returns the
+// used fuel, or why the call failed. If several calls share a budget, begin and leave are called once for all of them.
 func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
 	left := i.meter.end()
 	switch {
@@ -82,7 +83,8 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
-// firstLine drops the engine's stack trace, which has numbers instead of names.
+// firstLine returns the first line of an error. The other lines are the engine's stack trace, which has numbers instead
+// of names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -122,7 +124,7 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 }
 
 // exchange writes the message into the guest, lets the guest evaluate the first length bytes and returns the answer.
-// The answer may have up to room bytes; it is a view of the guest's memory, valid until the next call.
+// The answer may have up to room bytes. It is a view of the guest's memory, and valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)
@@ -199,7 +201,7 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 }
 
 // decode reads an answer into out, reusing its slices. An error names the rule of rules/abi/README.md, section Answer,
-// that the answer breaks: authors of modules find the rule there.
+// that the answer breaks, because authors of modules find the rule there.
 func decode(answer []byte, out *abi.Output) error {
 	if len(answer) < abi.Header {
 		return fmt.Errorf("%d bytes, and the header alone has %d", len(answer), abi.Header)

@@ -81,7 +81,8 @@ const (
 )
 
 // surroundings is what an instance perceives of the outside: a clock that advances by a millisecond each time it is
-// read, and random numbers that are always the same. It keeps the text that the guest writes before it fails.
+// read, and random numbers that are always the same. surroundings also keeps the text that the guest writes before it
+// fails.
 type surroundings struct {
 	looks  uint64
 	chance *rand.PCG
@@ -97,7 +98,7 @@ func surround(ctx context.Context) (context.Context, *surroundings) {
 	return context.WithValue(ctx, surroundingsKey{}, s), s
 }
 
-// text returns the guest's output for an error message: a Go guest writes its panic there.
+// text returns the guest's output for an error message. A Go guest writes its panic to this output.
 func (s *surroundings) text() string {
 	if len(s.said) == 0 {
 		return ""
@@ -180,7 +181,7 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 
 func nothing(*surroundings, api.Memory, []uint64) uint64 { return errnoSuccess }
 
-// none returns to a guest that it has no arguments, or no environment.
+// none answers a guest that asks for its arguments or its environment: there are none.
 func none(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[0]), 0) && m.WriteUint32Le(uint32(p[1]), 0))
 }
@@ -203,7 +204,7 @@ func random(s *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(ok)
 }
 
-// write keeps the beginning of a guest's standard output and error, and drops the rest.
+// write keeps the beginning of a guest's standard output and error, and discards the rest.
 func write(s *surroundings, m api.Memory, p []uint64) uint64 {
 	if fd := uint32(p[0]); fd != 1 && fd != 2 {
 		return errnoBadf
@@ -225,7 +226,7 @@ func write(s *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[3]), written))
 }
 
-// poll returns that the awaited event has happened: a guest that sleeps wakes at once.
+// poll answers that the awaited event has happened. Therefore a guest that sleeps wakes at once.
 func poll(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	if uint32(p[2]) != 1 {
 		return errnoInval
@@ -251,8 +252,8 @@ func check(ok bool) uint64 {
 
 const maxDescription = 1 << 20
 
-// parseDescription reads a module's description and compares it with the interface's limits. The error has a sentence
-// for each fault.
+// parseDescription reads a module's description, and compares the description with the interface's limits. The error
+// has a sentence for each fault.
 func parseDescription(text []byte) (*abi.Description, error) {
 	d := new(abi.Description)
 	decoder := json.NewDecoder(bytes.NewReader(text))

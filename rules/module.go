@@ -18,8 +18,9 @@ import (
 )
 
 // Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules made from the same
-// bytes share the compiled code and the instances. The garbage collector closes an unreferenced Module: new rules can
-// replace old rules without waiting for the requests that still use the old rules. Close closes a Module at once.
+// bytes share the compiled code and the instances. The garbage collector closes an unreferenced Module. Therefore new
+// rules can replace old rules without waiting for the requests that still use the old rules. Close closes a Module at
+// once.
 type Module struct {
 	code    *code
 	fuel    int64 // budget of a call
@@ -28,8 +29,8 @@ type Module struct {
 	cleanup runtime.Cleanup
 }
 
-// Load compiles a module, checks it and reads its description. It may take a second: never call it while a request
-// waits. Error: ErrModule if the module is not a rule module.
+// Load compiles a module, checks it and reads its description. It may take a second, therefore never call it while a
+// request waits. Error: ErrModule if the module is not a rule module.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return h.load(ctx, wasm, h.options.Fuel)
 }
@@ -48,7 +49,7 @@ func (h *Host) load(ctx context.Context, wasm []byte, budget int64) (*Module, er
 	return m, nil
 }
 
-// Description returns the module's description of itself; do not change it.
+// Description returns the module's description of itself. The caller must not change it.
 func (m *Module) Description() *abi.Description { return m.code.description }
 
 // Fuel returns the most fuel that a call may use, in units of package fuel.
@@ -67,8 +68,8 @@ func (m *Module) Close(ctx context.Context) error {
 }
 
 // Evaluate computes one document. After an error the instance is closed, and the content of out is meaningless. ctx
-// ends only the wait for an instance: a call ends when its fuel is used up, or after Options.Timeout. Errors: ErrTrap,
-// ErrFuel, ErrTimeout, ErrClosed, or ctx's error.
+// ends only the wait for an instance. A call that does not end by itself ends when its fuel is used up, or after
+// Options.Timeout. Errors: ErrTrap, ErrFuel, ErrTimeout, ErrClosed, or ctx's error.
 func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -116,7 +117,7 @@ type code struct {
 	mu     sync.Mutex
 	room   *room // nil: the module is unloaded
 	idle   []*instance
-	out    int  // instances that are not idle
+	out    int  // number of the instances that are not idle
 	called bool // since unloadIfIdle last ran
 	closed bool
 }
@@ -165,8 +166,8 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting permits parallel compilation of modules until the caller calls end: during a start nobody sells, and every
-// core is free. end unloads the modules; their first call loads them again.
+// Starting permits parallel compilation of modules until the caller calls end. It is for a start, when nobody sells and
+// every core is free. end unloads the modules; their first call loads them again.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
 	return func() {
@@ -225,13 +226,13 @@ func (c *code) describe(ctx context.Context) error {
 	if err == nil {
 		c.description, err = parseDescription(text)
 	}
-	// The instance is not kept: a branch has rules for types that it rarely sells, and an instance takes some 4 MiB.
-	// The first call makes another instance.
+	// The instance is not kept, because a branch has rules for types that it rarely sells, and an instance takes some 4
+	// MiB. The first call makes another instance.
 	c.put(ctx, i, false)
 	return err
 }
 
-// release ends the use by one Module; the last release closes the code.
+// release must be called when a Module no longer uses the code. The last release closes the code.
 func (c *code) release(ctx context.Context) error {
 	c.host.mu.Lock()
 	c.users--
@@ -344,8 +345,8 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put returns an instance to the pool after its call. It closes an instance that failed (not good), because a guest
-// that panicked would still answer, and an instance whose memory has grown beyond half of its limit.
+// put returns an instance to the pool after its call. If good is false, put closes the instance, because a guest that
+// panicked would still answer. put also closes an instance whose memory has grown beyond half of its limit.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
 	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2

@@ -113,8 +113,8 @@ func NewGeneration(rules ...*Rule) *Generation {
 func (g *Generation) Rules() []*Rule { return g.rules }
 
 // Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun, it returns the
-// rule that began last; if several began on the same day, the latest version. A rule past its last day stays in force
-// until another rule begins. Error: ErrNoRule.
+// rule that began last; if several began on that day, it returns the rule with the latest version. A rule past its last
+// day stays in force until another rule begins. Error: ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string
@@ -138,7 +138,7 @@ func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 }
 
 // Begins returns the first day (yyyy-mm-dd in El Salvador) on which a rule of a kind and document is in force in an
-// ambiente; "" if no rule is.
+// ambiente; "" if there is no such rule.
 func (g *Generation) Begins(kind, document, ambiente string) (day string) {
 	for _, r := range g.rules {
 		m := &r.Bundle.Manifest
