@@ -18,11 +18,11 @@ const (
 	Absent = math.MinInt64
 	// MaxLines is the most lines of a document (SC8: cuerpoDocumento maxItems 2000).
 	MaxLines = 2000
-	// MaxFaults is the most faults of one answer; further faults are dropped.
+	// MaxFaults is the most faults of one answer. Further faults are left out.
 	MaxFaults = 50
 	// MaxWide is the most params, scalars, columns, line outputs, summary fields or taxes.
 	MaxWide = 256
-	// MaxSet is the most values of a set: each value is a bit of a mask that stays positive.
+	// MaxSet is the most values of a set. Each value is a bit of a mask that must stay positive.
 	MaxSet = 62
 
 	// Header is the length of a message's header, in bytes.
@@ -32,10 +32,10 @@ const (
 // Field is a named input, or a named value of each line.
 //
 // The name of a scalar is the path of a fact ("resumen.condicionOperacion"); the name of a column is a member of a line
-// ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values; absent
-// is 0, so the first value is the default), "set" (bit i is Values[i], at most 62), "present" (1 if the fact exists). A
-// scalar whose path contains "[]" is a sum over a list. Kinds of line outputs: "amount", and "set" (bit i is Taxes[i]
-// of the Description).
+// ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values), "set"
+// (bit i is Values[i], at most 62), "present" (1 if the fact exists). An absent enum is 0, therefore its first value is
+// the default. A scalar whose path contains "[]" is a sum over a list. Kinds of line outputs: "amount", and "set" (bit
+// i is Taxes[i] of the Description).
 type Field struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`
@@ -49,8 +49,8 @@ type Param struct {
 	Unit string `json:"unit"` // for people: "ratio", "USD", "USD per gallon"
 }
 
-// FaultText is a fault's stable code, never reused, and its message for people. A document with only warnings is
-// accepted.
+// FaultText is a fault's code and its message for people. A code never changes, and is never reused. A document with
+// only warnings is accepted.
 type FaultText struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -70,7 +70,7 @@ type Description struct {
 	Faults      []FaultText `json:"faults"`
 }
 
-// Input is one document in the form that a module reads. Lines is row-major, N rows.
+// Input is one document in the form that a module reads. Lines has N rows, one after the other.
 type Input struct {
 	Params, Scalars, Lines []int64
 	N                      int
@@ -86,7 +86,7 @@ type Tax struct {
 // otherwise Scalars. A Line or Column of -1 means that the fault has none.
 type Fault struct{ Code, Line, Column int }
 
-// Output is the module's answer: Lines is row-major, with one row for each line of the input.
+// Output is the module's answer. Lines has one row for each line of the input, one after the other.
 type Output struct {
 	Lines, Summary []int64
 	Taxes          []Tax
