@@ -31,7 +31,7 @@ const (
 // Bundle is a bundle in the one permitted form, with verified digests.
 type Bundle struct {
 	Manifest Manifest
-	Digest   string // SHA-256 of the signed manifest, in hex: names the bundle, regardless of its signers
+	Digest   string // SHA-256 of the signed manifest, in hex: identifies the bundle, regardless of its signers
 	Parts    map[string][]byte
 	// Signers are the IDs of the pinned keys that signed the bundle; empty after Reopen and Inspect.
 	Signers []string
@@ -50,7 +50,7 @@ func (k Keys) Read(data []byte) (*Bundle, error) {
 }
 
 // Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. It does not check
-// whether the bundle's keys are still pinned: see Keys.Vouch.
+// whether the bundle's keys are still pinned (see Keys.Vouch).
 func Reopen(data []byte, digest string) (*Bundle, error) {
 	return read(data, func(b *Bundle) error {
 		if b.Digest != digest {
@@ -65,8 +65,9 @@ func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }
 
-// Pack writes a bundle in the form in which it is stored: with the signed manifest, and the parts compressed as they
-// were read, because compressing again would take most of the time. It fails after Forget.
+// Pack writes a bundle in the form in which it is stored: with the signed manifest and the compressed parts. Pack uses
+// the compressed parts that were read, because compressing them again would take most of the time. It fails after
+// Forget.
 func (b *Bundle) Pack() ([]byte, error) {
 	if b.packed == nil {
 		return nil, errors.New("packing a bundle after Forget")
@@ -77,7 +78,7 @@ func (b *Bundle) Pack() ([]byte, error) {
 // Forget releases the compressed parts.
 func (b *Bundle) Forget() { b.packed = nil }
 
-// read opens a bundle. It calls trust when payload, digest and signatures are known, and the parts are not read yet.
+// read opens a bundle. It calls trust before it reads the parts; then payload, digest and signatures are known.
 func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	files, err := unpack(data)
 	if err != nil {
@@ -152,7 +153,7 @@ func (b *Bundle) Different() int {
 }
 
 // CompareCases compares the number of different golden cases of a bundle (cases) with that of the bundle that it
-// replaces (before). A lower number is an error: removed cases no longer prove anything.
+// replaces (before). A lower number is an error, because removed cases no longer prove anything.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {

@@ -38,7 +38,8 @@ type Manifest struct {
 	Parts map[string]string `json:"parts,omitempty"`
 }
 
-// Window is a time in whole days of El Salvador, yyyy-mm-dd, both inclusive; an empty Until has no end.
+// Window is a time in whole days of El Salvador, yyyy-mm-dd, both inclusive; an empty Until means that there is no last
+// day.
 type Window struct {
 	From  string `json:"from"`
 	Until string `json:"until"`
@@ -68,13 +69,13 @@ func Compare(a, b string) int {
 	return 0
 }
 
-// The fields of a manifest that hold the first and the last day of a rule.
+// The fields of a manifest with the first and the last day of a rule.
 const (
 	dateFrom  = `validity."00".from (tests) and validity."01".from (production)`
 	dateUntil = `validity."00".until (tests) and validity."01".until (production)`
 )
 
-// manifestForm permits null for params: a manifest without parameters is written so.
+// manifestForm permits null for params, because a manifest without parameters is written with null.
 var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Null: "params",
 	Meant: map[string]string{"from": dateFrom, "valid_from": dateFrom, "date": dateFrom, "ambiente": dateFrom,
 		"until": dateUntil, "valid_until": dateUntil}}

@@ -51,7 +51,7 @@ func unpack(data []byte) ([]file, error) {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
 		files[i] = file{name: f.Name, crc: f.CRC32, size: f.UncompressedSize64}
-		// The declared sizes of an entry may be false: read at most the size of the archive.
+		// The declared sizes of an entry may be false, therefore read at most the size of the archive.
 		if files[i].raw, err = io.ReadAll(io.LimitReader(r, int64(len(data)))); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
@@ -125,7 +125,7 @@ func assemble(files []file) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, f := range files {
-		// Already compressed entries get the same flags and date as zip itself would write.
+		// The entries are compressed already. Give them the flags and the date that zip itself would write.
 		h := zip.FileHeader{Name: f.name, Modified: written}
 		if _, err := zip.NewWriter(io.Discard).CreateHeader(&h); err != nil {
 			return nil, err

@@ -30,8 +30,8 @@ type Keys struct {
 	Threshold int
 }
 
-// Check returns the faults of a set of pinned keys. Call it at the start: otherwise a slip in the configuration stays
-// unnoticed until the keys cannot verify a bundle.
+// Check returns the faults of a set of pinned keys. Call it when the program starts. Otherwise a mistake in the
+// configuration stays unnoticed until the keys cannot verify a bundle.
 func (k Keys) Check() error {
 	var faults []error
 	different := 0
@@ -54,7 +54,8 @@ func (k Keys) Check() error {
 	return errors.Join(faults...)
 }
 
-// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if they are too few.
+// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if too few of these keys have
+// signed.
 func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	found, err := k.try(b)
 	if err != nil {
@@ -72,7 +73,7 @@ func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 }
 
 // Misnamed returns a warning if a signature of a bundle names its key differently than this set does, otherwise "". A
-// wrong name is only a slip: a name proves nothing.
+// wrong name does no harm, because a name proves nothing.
 func (k Keys) Misnamed(b *Bundle) string {
 	found, _ := k.try(b) // Vouch reports this error
 	for _, f := range found {
@@ -84,7 +85,7 @@ func (k Keys) Misnamed(b *Bundle) string {
 	return ""
 }
 
-// try tries the pinned keys on the signatures of a bundle. The same key under two names is one signer.
+// try finds which pinned keys have made the signatures of a bundle. The same key under two names is one signer.
 func (k Keys) try(b *Bundle) ([]signed.Found, error) {
 	var different []Key
 	for _, key := range k.Pinned {
@@ -125,8 +126,8 @@ func sign(payload []byte, signers []Signer) (string, error) {
 	return text, nil
 }
 
-// Cosign adds a signature to a bundle that one of the known keys has signed, so that the signers of a threshold need
-// not share a machine. The bundle keeps its digest.
+// Cosign adds a signature to a bundle that one of the known keys has signed. Therefore the signers need not all use one
+// machine. The bundle keeps its digest.
 func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	b, err := Keys{Pinned: known}.Read(data)
 	if err != nil {
@@ -157,7 +158,7 @@ func merge(first, second string) (string, error) {
 	return a.Text()
 }
 
-// MarshalPrivate encodes a signing key as PKCS#8 PEM. It is a secret.
+// MarshalPrivate encodes a signing key as PKCS#8 PEM. The result is secret.
 func MarshalPrivate(k ed25519.PrivateKey) ([]byte, error) {
 	b, err := x509.MarshalPKCS8PrivateKey(k)
 	if err != nil {

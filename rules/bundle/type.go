@@ -17,8 +17,8 @@ import (
 	"dtegate/rules/signed"
 )
 
-// The parts of a document bundle that describe its type. They are parts, not members of the manifest: an older
-// appliance ignores parts that it does not know, but would refuse unknown members.
+// The parts of a document bundle that describe its type. They are parts, and not members of the manifest, because an
+// older appliance ignores parts that it does not know, but would refuse unknown members.
 const (
 	typePart = "type.json"
 	formPart = "form.json"
@@ -45,9 +45,9 @@ type Type struct {
 	// CreditableNames, the members of resumen that add up to it, with "-" before a subtracted member.
 	Creditable   map[string][]string `json:"creditable,omitempty"`
 	Invalidation Invalidation        `json:"invalidation"`
-	// members of a line that are dates, not later than the date of issue
+	// members of a line that are dates and must not be later than the date of issue
 	NotLater []string `json:"notLater,omitempty"`
-	// how many documents MH must seal before it authorises an issuer
+	// how many test documents MH must seal before it authorises an issuer
 	Tests int `json:"tests,omitempty"`
 	// Closing is how a day's closing counts a document without an effect: as a sale (default if a payment is due), a
 	// purchase or a withholding; "": the closing does not count it.
@@ -69,11 +69,11 @@ const (
 // Deferrable reports whether a document of the type may be issued in contingency.
 func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
 
-// OwnPaths are the routes below /dte/ that the API itself uses: no type may have such a path.
+// OwnPaths are the routes below /dte/ that the API itself uses. No type may have such a path.
 var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos",
 	"information", "invalidacion", "json", "pdf", "resend"}
 
-// OwnPermissions are permissions of the API itself: no type may have them.
+// OwnPermissions are permissions of the API itself. No type may have such a permission.
 var OwnPermissions = []string{"ANULACION", "CONSULTA", "REENVIO"}
 
 // Effect is the effect of a document on its origin.
@@ -110,7 +110,8 @@ type Form struct {
 	// Origin is the member that names the origin by its code. Related is an object that may name the origin instead.
 	Origin  string `json:"origin"`
 	Related string `json:"related"`
-	// ReceptorError gives a missing required member of the receptor its own error code (SPEC section 7).
+	// ReceptorError means that the error has a special code if a required member of the receptor is missing (SPEC
+	// section 7).
 	ReceptorError bool                       `json:"receptorError"`
 	Does          []string                   `json:"does"` // names from Behaviours
 	Members       []Member                   `json:"members"`
@@ -134,8 +135,8 @@ type Member struct {
 	Members   []Member        `json:"members"`
 	Limit     int             `json:"limit"` // most items of a list
 	Numbered  bool            `json:"numbered"`
-	Person    bool            `json:"person"` // an object that holds a person's identity numbers
-	Blank     bool            `json:"blank"`  // a blank text counts as no text
+	Person    bool            `json:"person"` // an object with a person's identity numbers
+	Blank     bool            `json:"blank"`  // a blank text counts as absent
 	Lines     bool            `json:"lines"`  // a text that may have several lines
 	Equals    string          `json:"equals"` // the member's only permitted value
 	Catalogue string          `json:"catalogue"`
@@ -170,7 +171,7 @@ const (
 	ToAppendix = "apendice" // an entry of the appendix, under Label
 	ToPayments = "resumen.pagos"
 	ToSummary  = "resumen."
-	ToLine     = "line." // member of the only line, in types with one object as body
+	ToLine     = "line." // prefix: a member of the only line, in types with one object as body
 )
 
 // View lists what the printed version of a type shows in addition to the fields that all types have.
@@ -241,7 +242,7 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 
 type add func(path, format string, args ...any)
 
-// mostOfLabel is the length of a label or a name, in letters: it fits on a printed line.
+// mostOfLabel is the greatest length of a label or a name, in letters. Such a text fits on a printed line.
 const mostOfLabel = 60
 
 // text notes a fault if people cannot read a label or name.
@@ -488,7 +489,7 @@ func (t *Type) changes(before *Type) (list []change) {
 	is, was := reflect.ValueOf(*t), reflect.ValueOf(*before)
 	for i := range is.NumField() {
 		name, _, _ := strings.Cut(is.Type().Field(i).Tag.Get("json"), ",")
-		a, _ := json.Marshal(is.Field(i).Interface()) // of texts and numbers
+		a, _ := json.Marshal(is.Field(i).Interface()) // cannot fail: texts and numbers
 		b, _ := json.Marshal(was.Field(i).Interface())
 		if name != "-" && string(a) != string(b) {
 			list = append(list, change{name, string(a), string(b)})
