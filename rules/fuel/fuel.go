@@ -3,29 +3,31 @@
 //
 // Fuel. A mutable global holds the remaining fuel. Every function entry and every loop header subtracts the price of
 // its region, and calls the host if the result is below zero. The host ends the call, or sets the global and lets the
-// module continue. Therefore a budget may be granted in slices, which do not change the module's result or its use of
-// fuel, and no module runs long without calling its host. A region is the code between one header and the headers
-// inside it. Control only flows forward through a region, so each of its instructions runs at most once per passage.
-// The price is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as
-// several (see instruction.price): calls by their parameters and results, a merge of control flow by the locals that a
-// compiler must move there, divisions, calls that leave the module. The price of copying or filling memory depends on
-// the length, the price of growing it on the new size. The price covers a region's whole length, not the path taken, so
-// a guest with long loops uses more units than it executes: declare a budget from measured use (see bundle.Manifest),
-// never from a guess.
+// module continue. Therefore a budget may be granted in slices, which change neither the module's result nor its use of
+// fuel. No module runs long without calling its host. A region is the code between one header and the headers inside
+// it. Control only flows forward through a region, so each of its instructions runs at most once per passage. The price
+// is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as several (see
+// instruction.price). Such instructions are divisions, calls that leave the module, and calls with many parameters or
+// results. A merge of control flow counts by the locals that a compiler must move there. The price of copying or
+// filling memory depends on the length, and the price of growing it on the new size. The price is that of a region's
+// whole length, not of the path taken. Therefore a guest with long loops pays for more instructions than it executes.
+// Declare a budget from measured use (see bundle.Manifest), never from a guess.
 //
 // Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an
 // upper bound of its frame from the global at its entry, calls the host if the result is below zero, and writes the
 // rest back before each of its calls. A function without calls is not charged, because its frame is at most maxFrame.
-// Engines limit the stack too, but at different depths: here the same recursion ends at the same call in every engine.
+// Engines limit the stack too, but at different depths. With this limit, the same recursion ends at the same call in
+// every engine.
 //
-// Limits. Engines reserve memory for as many items as a module declares, and the time to compile depends on how tangled
-// its functions are. Therefore every count is compared with the module's bytes and with a limit (limits below), and the
-// work of compiling is estimated, and refused if it is too much, before it begins (work).
+// Limits. Engines reserve memory for as many items as a module declares. Therefore every count is compared with the
+// module's bytes and with a limit (see the limits below). The time to compile depends on how tangled the functions are.
+// Therefore the work of compiling is estimated before it begins, and a module that needs too much is refused (see
+// work).
 //
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple
 // values, reference types and copies of memory. It refuses all others (vectors, threads, tail calls, exceptions,
 // passive segments, tables that grow). The engine that runs the result checks whether the module is valid. Custom
-// sections, which are for debuggers, are dropped. The host's function is imported after the module's own imports,
+// sections, which are for debuggers, are left out. The host's function is imported after the module's own imports,
 // therefore the index of each of the module's own functions rises by one.
 package fuel
 
@@ -35,9 +37,9 @@ import (
 )
 
 const (
-	// ImportModule and ImportName name the function that the host gives to every metered module. It has no parameters
-	// and no results. The module calls it when the fuel or the stack is negative: the host makes the fuel zero or more,
-	// or ends the call.
+	// ImportModule and ImportName name the function that the host gives to every metered module. The function has no
+	// parameters and no results. The module calls it when the fuel or the stack is negative. Then the host makes the
+	// fuel zero or more, or ends the call.
 	ImportModule, ImportName = "dte_host", "dte_spent"
 	// Export is the name of the global that holds the remaining fuel, an i64. It is negative if the module calls the
 	// host.
@@ -45,8 +47,8 @@ const (
 	// StackExport is the name of the global that holds the remaining bytes of stack, an i64. If it is negative when the
 	// module calls the host, the host must end the call. The host sets it to Stack before each call.
 	StackExport = "dte_stack"
-	// StartExport is the name of the module's start function, if the module has one. The engine no longer starts the
-	// function by itself: the host must call it first.
+	// StartExport is the name of the module's start function, if the module has one. The engine no longer calls this
+	// function by itself, therefore the host must call it first.
 	StartExport = "dte_start"
 	// Grain is how many instructions, or bytes of a copy, one unit of fuel covers at most.
 	Grain = 64
@@ -73,17 +75,17 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 	return out, nil
 }
 
-// Prices in instructions. They are measured: if the guest's memory is in the processor's caches, no instruction takes
-// longer than 1.5 ns times its price. Therefore a unit takes at most 100 ns (see TestMeter_Worst). A guest that waits
-// at each step for memory outside the caches takes up to 3.5 µs a unit. Such a price would make honest loops fifty
-// times as expensive; instead the host ends such a guest by time.
+// Prices in instructions. They come from measurements. If the guest's memory is in the processor's caches, no
+// instruction takes longer than 1.5 ns times its price. Therefore a unit takes at most 100 ns (see TestMeter_Worst). A
+// guest that waits at each step for memory outside the caches takes up to 3.5 µs a unit. Prices for such a guest would
+// make ordinary loops fifty times as expensive. Instead, the host ends such a guest by time.
 const (
-	crossing   = 512 // a call that leaves the module, ref.func, a growth of memory apart from its size
+	crossing   = 512 // a call that leaves the module; ref.func; a growth of memory, without the part for the size
 	indirect   = 16  // a call through a table
 	passing    = 2   // each parameter or result of a call beyond freeValues
 	freeValues = 4   // parameters and results that a call's own price covers
-	copying    = 8   // memory.copy, apart from its length
-	filling    = 20  // memory.fill, apart from its length
+	copying    = 8   // memory.copy, without the part for the length
+	filling    = 20  // memory.fill, without the part for the length
 	moving     = 2   // each local or result beyond freeMoves that may have to be moved where control flow merges
 	freeMoves  = 16  // moves at a merge that the prices of its branches cover
 	forking    = 1   // added to the price 1 of a branch, for moves between registers
@@ -92,8 +94,8 @@ const (
 // shape describes an instruction without an index: how many operands it pops and pushes, and its price.
 type shape struct{ pop, push, price int8 }
 
-// plain lists the instructions without an index: they have at most the two numbers of a memory access. All other
-// instructions have price 0 in this table.
+// plain lists the instructions without an index. Their only immediates are the two numbers of a memory access. All
+// other instructions have price 0 in this table.
 var plain = plainInstructions()
 
 func plainInstructions() (all [256]shape) {
@@ -126,9 +128,10 @@ func plainInstructions() (all [256]shape) {
 // (wazero 1.12's compiler on an EPYC of 2.x GHz).
 type work int
 
-// Costs of compiling that grow faster than the number of bytes. A compiler's phases walk over each live value at each
-// piece of straight code, over each pair of values that are selected where control flow merges, and over loops again
-// until nothing changes. After each call it reads every global again. A plain Go guest is estimated at 3.6 s.
+// Costs of compiling that grow faster than the number of bytes. The phases of a compiler walk over each live value at
+// each piece of straight code, and over each pair of values that are selected where control flow merges. They walk over
+// loops again until nothing changes. After each call, the compiled code reads every global again. A plain Go guest is
+// estimated at 3.6 s.
 const (
 	maxWork = 15_000_000_000
 
@@ -141,10 +144,10 @@ const (
 	alongWork    = 4      // for each selected value for each piece of code
 	pieceWork    = 3      // for each pair of pieces of straight code
 	loopWork     = 60     // for each loop for each piece
-	reloadWork   = 300    // for each global for each call: a compiler reads all globals again after a call
+	reloadWork   = 300    // for each global for each call, because all globals are read again after a call
 	localWork    = 10     // for each local for each piece
 	heightWork   = 5      // for each value on the operand stack for each piece
-	accessWork   = 80     // for each memory access for each piece: a compiler remembers the checked bounds
+	accessWork   = 80     // for each memory access for each piece, because a compiler remembers the checked bounds
 )
 
 // function adds the work of one function, and refuses the module if the sum exceeds the limit. The sum for a module of

@@ -61,11 +61,11 @@ type instruction struct {
 	price     int   // in instructions
 	pop, push int   // values on the operand stack; of a block, its parameters and results
 	index     int   // of a local, global, function or type
-	labels    []int // blocks that it may branch to, counted from the innermost; good until the next instruction
+	labels    []int // blocks to which it may branch, counted from the innermost; valid until the next instruction
 }
 
-// next reads one instruction with its immediates. An unknown instruction is a fault: its length, and therefore
-// everything after it, would be a guess. The function is long because it has a case for each instruction, in the order
+// next reads one instruction with its immediates. An unknown instruction is a fault, because its length is unknown, and
+// everything after it would be a guess. The function is long because it has a case for each instruction, in the order
 // of the specification.
 func (m *module) next(r *reader, locals int) (i instruction) {
 	i.op, i.price = int(r.byte()), 1
@@ -176,7 +176,8 @@ func (m *module) typeOf(r *reader, f int) int {
 	return m.functions[f]
 }
 
-// calls completes the instruction for a call of a function of type t. Each value passed beyond freeValues costs moves.
+// calls completes the instruction for a call of a function of type t. Each value that is passed beyond freeValues adds
+// to the price.
 func (m *module) calls(r *reader, i *instruction, t int) {
 	if t >= len(m.types) {
 		r.fail("it calls a function of the type %d of %d", t, len(m.types))
@@ -240,8 +241,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at an offset (at). It replaces a number of bytes there
-// (instead).
+// insertion is code that metering puts into a function at the offset at. It replaces the next bytes there; their number
+// is instead.
 type insertion struct {
 	at, instead int
 	kind        int
@@ -253,7 +254,7 @@ const (
 	charge    = iota // the price of a region; at the function's beginning, also its frame
 	length           // the price of a copy or fill
 	growth           // the price of the present size of the memory
-	call             // a call of a function of the module, with the stack that the caller leaves
+	call             // a call of a function of the module, after setting the stack that is left
 	reference        // ref.func
 )
 
@@ -309,8 +310,8 @@ func (m *module) write(f *scan) []byte {
 type writer struct {
 	f    *scan
 	out  []byte
-	bulk int // local that holds the length of a copy
-	left int // local that holds the stack left for the called functions
+	bulk int // local with the length of a copy
+	left int // local with the stack left for the called functions
 }
 
 func (w *writer) locals() {
@@ -386,7 +387,7 @@ func (w *writer) check(frame bool) {
 		w.out = append(w.out, opI64Or)
 	}
 	w.out = append(w.out, opI64Const, 0, opI64LtS, opIf, 0x40)
-	if frame { // the host reads the global; the function no longer reads it
+	if frame { // for the host; the function itself no longer reads the global
 		w.op(opLocalGet, w.left)
 		w.op(opGlobalSet, w.stack())
 	}

@@ -67,7 +67,7 @@ func parse(wasm []byte) (*module, error) {
 			return nil, fmt.Errorf("it has a section %d, which rules do not use", id)
 		}
 		if id == custom {
-			continue // for debuggers; an engine that reads a custom section trusts its counts
+			continue // leave it out: it is for debuggers, and an engine that reads it trusts its counts
 		}
 		if at <= last {
 			return nil, fmt.Errorf("section %d stands twice or out of order", id)
@@ -212,7 +212,7 @@ func (m *module) section(id int, r *reader) error {
 	}
 	err := read(r)
 	switch {
-	case r.err != nil: // report the first fault; values read after it are meaningless
+	case r.err != nil: // report the first fault, because values read after it are meaningless
 		return r.err
 	case err == nil && r.left() > 0:
 		return errors.New("something follows its last item")
@@ -381,7 +381,7 @@ func (r *reader) constant() {
 	}
 }
 
-// literal reads the immediate of an instruction that pushes a constant; false: the instruction does something else.
+// literal reads the immediate of an instruction that pushes a constant. It returns false for any other instruction.
 func (r *reader) literal(op int) bool {
 	switch op {
 	case opI32Const:

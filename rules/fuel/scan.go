@@ -7,7 +7,7 @@ import (
 	"math/bits"
 )
 
-// scan walks the code of one function and finds its cost to run and to compile.
+// scan walks the code of one function, and finds the cost of running and of compiling the function.
 type scan struct {
 	m          *module
 	r          *reader
@@ -18,7 +18,7 @@ type scan struct {
 	words      int      // of each set
 	prices     []int    // of each region, in instructions
 	insertions []insertion
-	calls      bool // it calls functions of the module
+	calls      bool // the function calls functions of the module
 
 	groups, declared, begin int // groups of its locals; offsets of the locals and of its first instruction
 
@@ -200,9 +200,10 @@ func (f *scan) branch(i instruction) {
 	}
 }
 
-// end closes the innermost block. Where ways into a label meet, a compiler selects each value that differs between the
-// ways: the block's results and the locals that are set in it; at the head of a loop, that loop's parameters and the
-// locals that are set in it. The price of these moves belongs to the region that runs after them.
+// end closes the innermost block. Where several ways lead to a label, a compiler selects each value that differs
+// between the ways. At the end of a block these values are the block's results and the locals that are set in it. At
+// the head of a loop they are the loop's parameters and the locals that are set in it. The price of these moves belongs
+// to the region that runs after them.
 func (f *scan) end() {
 	b := f.inner()
 	written, touched := count(f.written(0)), count(f.touched(0))
@@ -228,7 +229,7 @@ func (f *scan) end() {
 
 func (f *scan) parent() *block { return &f.blocks[max(0, len(f.blocks)-2)] }
 
-// merge adds the cost of a label with several ways into it: moved and considered count the values at each way.
+// merge adds the cost of a label to which several ways lead. moved and considered count the values at each way.
 func (f *scan) merge(region, ways, moved, considered int) {
 	f.prices[region] += moving * max(0, moved-freeMoves)
 	f.merged += moved
@@ -244,14 +245,15 @@ func count(set []uint64) (n int) {
 }
 
 // frame returns an upper bound of the stack, in bytes, that a call of the function takes. A compiler has at most one
-// place for each value, and after each call two more for the address of the memory; an interpreter has a place for each
-// local and each value on the operand stack.
+// place for each value, and after each call two more for the address of the memory. An interpreter has a place for each
+// local and for each value on the operand stack.
 func (f *scan) frame() int {
 	return max(minFrame, 256+8*(f.locals+f.values+2*f.called+f.merged+f.widest+f.results))
 }
 
 // reloads returns how many values a compiler reads again after the function's calls: the globals, including those of
-// metering, and the address of the memory. Most are never used, but need room until the function is compiled.
+// metering, and the address of the memory. Most of these values are never used, but need room until the function is
+// compiled.
 func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }
 
 // reader walks a part of a module. It keeps its first fault; after a fault it reads zeros.
@@ -304,7 +306,7 @@ func (r *reader) u32() int {
 	return 0
 }
 
-// signed reads a signed LEB128 number; bits limits its size.
+// signed reads a signed LEB128 number of at most the given number of bits.
 func (r *reader) signed(bits int) (n int64) {
 	for shift := 0; ; shift += 7 {
 		if shift >= bits {
@@ -340,7 +342,7 @@ func (r *reader) count() int {
 	return n
 }
 
-// items reads a count, and fails if the count exceeds most. The error calls the items by the text of what.
+// items reads a count, and fails if the count exceeds most. what is the name of the items in the error.
 func (r *reader) items(what string, most int) int {
 	n := r.count()
 	if n > most {
