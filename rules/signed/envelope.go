@@ -13,7 +13,8 @@ import (
 
 const (
 	maxEnvelope = 1 << 20 // bytes
-	// MaxSignatures limits the signatures of one envelope: each signature costs a verification for each tried key.
+	// MaxSignatures limits the signatures of one envelope, because each signature costs a verification for each tried
+	// key.
 	MaxSignatures = 16
 )
 
@@ -49,7 +50,7 @@ type Signer struct {
 type Faults struct {
 	Format    error // the envelope is malformed
 	TooLarge  error
-	Signature error // the envelope has the right form, but none of its signatures can count
+	Signature error // the envelope has the right form, but no usable signature
 }
 
 // protected is the header that a signature covers.
@@ -58,10 +59,10 @@ type protected struct {
 	KeyID     string `json:"kid"`
 }
 
-// ParseEnvelope reads a signed document and returns it with its payload. It does not verify signatures. No other code
-// reads envelopes: every reader of a document sees the same content. It refuses what Form.Parse refuses, and
-// non-canonical base64url. It accepts any white space and member order, although Text writes one form only. name is the
-// file's name in error messages.
+// ParseEnvelope reads a signed document and returns it with its payload. It does not verify signatures. Only
+// ParseEnvelope reads envelopes, therefore every reader of a document sees the same content. It refuses what Form.Parse
+// refuses, and non-canonical base64url. It accepts any white space and member order, although Text writes one form
+// only. name is the file's name in error messages.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
@@ -125,7 +126,7 @@ func (e *Envelope) Text() (string, error) {
 	return string(b), nil
 }
 
-// Found is a signature of an envelope. Its name proves nothing: the signer chose it.
+// Found is a signature of an envelope. The name proves nothing, because the signer has chosen it.
 type Found struct {
 	Named string // the name that the signature gives its key
 	Fits  bool   // one of the given keys made the signature: its ID is Key

@@ -20,15 +20,15 @@ import (
 
 // Form is the form of a JSON document: exactly the members of the struct into which it is parsed.
 type Form struct {
-	Name  string // of the file: errors begin with this name
+	Name  string // the name of the file; errors begin with it
 	Wrong error  // every fault wraps this error
-	// Null is the one path whose value may be null; empty: no value may be null.
+	// Null is the only path whose value may be null; empty: no value may be null.
 	Null string
-	// Meant maps member names that people try, and that the document does not have, to the right place of the value.
+	// Meant maps a wrong member name that people try to the right place of the value.
 	Meant map[string]string
 }
 
-// Places are the byte offsets of a JSON document's values by their path, "params[2].value".
+// Places maps the path of each value of a JSON document ("params[2].value") to the value's byte offset.
 type Places map[string]int
 
 // Parse reads a document into a struct. It refuses members that the form does not have (the case of letters counts),
@@ -122,7 +122,8 @@ func (w *walker) object(path string, t reflect.Type) error {
 			return err
 		}
 		name, _ := token.(string)
-		// Two members must not have the same path: a member's name may contain a dot only if its value is a text.
+		// Two members must not have the same path. Therefore a member's name may contain a dot only if its value is a
+		// text.
 		free := t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
 		if name == "" || !free && strings.ContainsAny(name, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, name))
