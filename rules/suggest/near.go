@@ -3,8 +3,8 @@ package suggest
 
 import "strings"
 
-// Of returns the index of the name that is nearest to the text written, and the distance. It uses Levenshtein's
-// distance and ignores the case of letters. Without names the index is -1.
+// Of returns the index of the name that is nearest to written, and the distance. It uses Levenshtein's distance and
+// ignores the case of letters. Without names the index is -1.
 func Of(written string, names []string) (index, distance int) {
 	index = -1
 	for i, name := range names {
@@ -15,7 +15,7 @@ func Of(written string, names []string) (index, distance int) {
 	return index, distance
 }
 
-// longest is the length up to which names are compared, in bytes: a longer name is similar to no other name.
+// longest is the length up to which names are compared, in bytes. A longer name counts as similar to no other name.
 const longest = 40
 
 // letterChanges returns the number of letters to change, add or remove.
