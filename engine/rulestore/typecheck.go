@@ -17,7 +17,7 @@ import (
 // This file compares a bundle's description of its type with its layout and its module. Otherwise a misspelt path would
 // go unnoticed: a member of a request would be lost, or a field would not be printed.
 
-// checkType returns a fault for every path of form.json and view.json that leads nowhere.
+// checkType returns a fault for every path of form.json and view.json that names neither a place nor a fact.
 func (r *Rule) checkType() error {
 	var faults []error
 	wrong := func(part, path, fact string) {
@@ -77,7 +77,7 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))
 	}
 	v := r.Type.View
-	// check reports whether the layout has one of the paths, and refuses a catalogue other than the layout's.
+	// check reports whether the layout has one of the paths. It adds a fault if the catalogue is not the layout's.
 	check := func(at, prefix, catalogue string, paths []string) {
 		has := false
 		for _, path := range paths {
@@ -145,7 +145,7 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 			own = append(own, bundle.ToSummary+m.Name, LinesName+"[]."+m.Name)
 		}
 		switch {
-		case m.Use != "" && m.Name == "": // extra members belong to the items
+		case m.Use != "" && m.Name == "": // a group; its extra members belong to the items
 			f = append(f, r.checkMembers(m.Extra, path+".extra", LinesName+"[].", wrong)...)
 			continue
 		case base == "" && (to == bundle.ToNone || to == bundle.ToAppendix):
@@ -204,8 +204,8 @@ func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	return nil
 }
 
-// takes reports whether the layout has a place for a fact, the overlay reads it, or it is an input of the module. What
-// identifies a document or a person of a line must have a place.
+// takes reports whether a fact is used: the layout has a place for it, the overlay reads it, or it is an input of the
+// module. A fact that identifies a document or a person of a line must have a place in the layout.
 func (r *Rule) takes(fact string) bool {
 	under := func(name string) bool {
 		return name == fact || strings.HasPrefix(name, fact+".") || strings.HasPrefix(name, fact+"[]")

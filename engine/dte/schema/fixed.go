@@ -10,26 +10,28 @@ import (
 
 // A signed bundle may still be wrong, or forged with a stolen key. This file defines what no bundle may change:
 //
-//   - At load: a fact stands only at the place of its own name, or at a place of the closed list renamed. A bundle
-//     gives no constant but 0. What identifies, and every place outside lines and totals, takes no amount either.
-//   - At every fill: where the facts have a value for such a place, or for a member of a line that the module does not
-//     compute, the document has that value.
-//   - At every fill of a rule's answer: the till's amounts of a line and its global discounts have a place and
-//     keep their values. Lines add up to totals, and totals to the amount to be paid, by the box's own sums (sums.go).
+//   - At load: a fact may go only to the place of its own name, or to its place in the closed list renamed. A bundle
+//     may give no constant but 0. A member that identifies, and a place outside lines and totals, may not get an amount
+//     of the module either.
+//   - At every fill: if the facts have a value for such a place, or for a member of a line that the module does not
+//     compute, the document must have that value.
+//   - At every fill of a rule's answer: the document must show the till's amounts of each line and the till's global
+//     discounts unchanged. The box itself checks that lines add up to totals, and totals to the amount to be paid
+//     (sums.go).
 //
 // A breach is a fault of the bundle, never of the till: Fill returns it as the only fault, with the code Contradiction.
 
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// heldRoots lists the parts of a document that a generation may rename to a name that does not occur in facts: the
-// receptor of type 14 was sujetoExcluido, the emisor of type 15 donatario. The first part, identificacion, cannot be
-// renamed.
+// heldRoots lists the parts of a document outside lines and totals, by their names in facts. A generation may give any
+// of these parts, except identificacion, a name that is not in the list. For example, an earlier generation calls the
+// receptor of type 14 sujetoExcluido, and the emisor of type 15 donatario.
 var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
 	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
 
-// renamed maps each place whose name in one of MH's generations is not the name of its fact to this fact. The list is
-// closed: only the box knows which fact a place means.
+// renamed maps a place to its fact, if the place has another name than the fact in one of MH's generations. The list is
+// closed, because only the box knows which fact a place means.
 var renamed = map[string]string{
 	"cuerpoDocumento[].fechaGeneracion":  "cuerpoDocumento[].fechaEmision",
 	"cuerpoDocumento[].numDocumento":     "cuerpoDocumento[].numeroDocumento",
@@ -107,7 +109,7 @@ var fixed = []string{"identificacion.version", "identificacion.ambiente", "ident
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
 	"identificacion.tipoOperacion", "emisor.tipoDocumento", "donatario.tipoDocumento"}
 
-// held reports whether a path of the document is outside the parts that rules compute.
+// held reports whether a path of the document is outside lines and totals, the parts that rules compute.
 func held(document string) bool {
 	root, _, _ := strings.Cut(document, ".")
 	return document != "" && strings.TrimSuffix(root, "[]") != linesName && root != summaryName
@@ -118,7 +120,8 @@ func factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
-// checkSource refuses an overlay's source for a place that must have its own fact; own is the path of this fact.
+// checkSource returns an error if a place must have its own fact and the overlay gives it another source. own is the
+// path of the place's own fact.
 func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	constant := e.value.Exists() && !e.value.IsNull()
@@ -138,13 +141,14 @@ func (e *entry) checkSource(own string, moved bool) error {
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
 	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) && held(own) {
-		return nil // the same member of a part that this generation renames: see heldRoots
+		return nil // the same member of a renamed part: see heldRoots
 	}
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether the entry's value must be compared with the place's own fact; name is the place's name. Exempt
-// are words (see checkAnswers), and an amount that sums.go adds up if it is an output of the module or a constant 0.
+// judged reports whether the entry's value must be compared with the place's own fact. name is the place's name. Words
+// need no comparison (see checkAnswers). An amount that sums.go adds up needs none if it is an output of the module or
+// a constant 0.
 func (e *entry) judged(own, name string) bool {
 	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && !zero(e.value))
 }
@@ -154,8 +158,8 @@ func zero(v dte.Value) bool {
 	return err == nil && n == 0
 }
 
-// checkFixed refuses a constant, or an enum of one value, at a place that is not fixed. s applies to the place at path
-// without a condition.
+// checkFixed returns an error if the schema s gives a constant, or an enum of one value, to a place that is not in
+// fixed. s is the schema of the place at path, and no condition.
 func (s *schema) checkFixed(path string) error {
 	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (factual(path) ||
 		!zero(s.enum[0])) {
@@ -227,9 +231,10 @@ func (f *Filler) Meets(q Requirements) error {
 	return f.checkAnswers()
 }
 
-// checkAnswers refuses a layout whose amounts differ from the module's outputs of the same names, because the box keeps
-// its accounts by the outputs: the total, and the amounts that a document deducts from another document. It also
-// refuses a layout that the box could check only in part (see sums.go).
+// checkAnswers refuses a layout in which certain amounts are not the module's outputs of the same names. These are the
+// total and the amounts that a document deducts from another document. The box does its accounts by the module's
+// outputs, therefore the document must show the same amounts. checkAnswers also refuses a layout that the box could
+// check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
 	a := &f.amounts
 	makes := func(e equation) bool { return e.total == a.total }
@@ -266,12 +271,13 @@ func (r *run) contradict(path, message string) {
 	}
 }
 
-// agree compares the value that a place got from the overlay's source with the place's own fact.
+// agree compares a place's own fact with the value that the place got from the overlay's source. A difference is a
+// contradiction.
 func (r *run) agree(f *field, si int32, own *dte.Value) {
 	s := &r.slots[si]
 	switch kind, exact, num, text := own.Scalar(); {
 	case kind == dte.KindAbsent, s.kind == kindPending, s.kind <= dte.KindNull && (f.moved || kind == dte.KindNull):
-	case kind == dte.KindNull && !held(f.document): // if a fact of a line is null, the bundle may give the value
+	case kind == dte.KindNull && !held(f.document): // the bundle may give a value in place of a line's null
 	case s.kind != kind, kind >= dte.KindArray, exact != s.exact, num != s.num, !exact && text != s.text:
 		given := string(r.write(nil, f.at, si))
 		r.contradict(r.path(f), "the bundle gives "+given+", and the fact is "+string(own.Append(nil)))
