@@ -241,7 +241,8 @@ type Request struct {
 	TestContingency bool
 }
 
-// Kinds of acts that are passed to Options.Acted. A sale is not an act: its record names the token itself.
+// Kinds of acts that are passed to Options.Acted. A sale is not an act, because the sale's record names the token
+// itself.
 const (
 	ActInvalidate = "document.invalidate"
 	ActCorrect    = "document.correct"
@@ -265,7 +266,7 @@ type Backlog struct {
 }
 
 // CountBacklog counts the pending work. It returns the last count again for two seconds. If counting fails, it returns
-// the last count and sets Lost to at least 1: a failure must never look like an empty backlog.
+// the last count and sets Lost to at least 1, because a failure must never look like an empty backlog.
 func (e *Engine) CountBacklog() *Backlog {
 	e.counting.Lock()
 	defer e.counting.Unlock()
@@ -338,8 +339,8 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 		return nil, fmt.Errorf("reading origin: %w", err)
 	}
 	how, from := record.TypeOf(h.Document).Effect, entry.State
-	// A document with a pending invalidation counts as not accepted: no credit note may use the amount of a debit note
-	// that MH may have invalidated.
+	// A document with a pending invalidation counts as not accepted, because no credit note may use the amount of a
+	// debit note that MH may have invalidated.
 	if was, err := record.DecodeHead(entry); err != nil {
 		return nil, err
 	} else if was.Invalidation.Pending() {

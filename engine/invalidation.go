@@ -110,8 +110,8 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 // errNothingSent means that MH did not receive the event, and that the event was deleted.
 var errNothingSent = errors.New("nothing was sent")
 
-// beginInvalidation checks, signs and stores the event, and returns its bytes. Once it is stored, a crash is safe: the
-// event is due.
+// beginInvalidation checks, signs and stores the event, and returns its bytes. Once the event is stored, a crash is
+// safe, because the event is due.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
 	now := e.dated(e.now())
@@ -354,7 +354,8 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 requires a customer's name and number: if they are missing, the applicant's are sent.
+	// The layout before DTE 2.0 requires a customer's name and number. If they are missing, the applicant's name and
+	// number are sent.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
 			receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento",
@@ -364,7 +365,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 			receptor = receptor.With("nombre", text(req.Applicant.Name))
 		}
 	}
-	// The layout decides about values that the receptor lacks: it writes null, or omits the member.
+	// If the receptor lacks a value, the layout writes null or omits the member.
 	var said []dte.Member
 	for _, name := range [...]string{"tipoDocumento", "numDocumento", "nombre", "telefono", "correo"} {
 		if v := receptor.Get(name); v.Exists() && !v.IsNull() {
@@ -500,7 +501,8 @@ type Recall struct {
 // NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
-// giveWayFor limits how long one invalidation waits for sales: a list must end even if the branch sells without pause.
+// giveWayFor limits how long one invalidation waits for sales, because a list must end even if the branch sells without
+// pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.

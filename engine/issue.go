@@ -24,7 +24,7 @@ import (
 )
 
 // Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. After an error
-// in steps 1 to 4, no number was spent. After an error in a later step, the document is stored: the caller must ask
+// in steps 1 to 4, no number was spent. After an error in a later step, the document is stored, and the caller must ask
 // again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
@@ -127,8 +127,8 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	if err != nil {
 		return now, nil, nil, err
 	}
-	// Once numbered, a sale has later numbers queued behind it: it can no longer be refused or cancelled. Its document
-	// is locked before it is stored, so that no other goroutine settles it.
+	// From now on the sale has a number, and later numbers follow. Therefore the sale can no longer be refused or
+	// cancelled. Its document is locked before it is stored, so that no other goroutine settles it.
 	ctx = context.WithoutCancel(ctx)
 	unlock, err := e.documents.Hold(ctx, d.code)
 	if err != nil {
@@ -212,7 +212,7 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	return d, err
 }
 
-// closed returns the refusal of a document type that is not issued here: repeating the request is useless.
+// closed returns the refusal of a document type that is not issued here. Repeating the request is useless.
 func closed(document, why string) *refusal.Error {
 	return &refusal.Error{Code: refusal.CodeTypeClosed,
 		Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,

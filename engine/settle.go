@@ -27,7 +27,8 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su envío no ha concluido. Repita con la misma Idempotency-Key"
 
-// settleDocument settles a Signed document, even after a crash or a loss: it queries MH first.
+// settleDocument settles a Signed document. It queries MH first, therefore it also works after a crash or a loss of
+// records.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {
@@ -80,7 +81,8 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
-// errPutOff means that a document is settled later: MH does not answer, or may still decide on an earlier sending.
+// errPutOff means that a document is settled later, because MH does not answer, or may still decide on an earlier
+// sending.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
 // putOff makes Recover settle a signed document later.
@@ -111,7 +113,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {
-		// The program is stopping: the document stays Signed and due, and the next start queries MH.
+		// The program is stopping. The document stays Signed and due, and the next start queries MH.
 		return d, refusal.Unavailable(ctx.Err(), pending)
 	}
 	next := *d.head
@@ -175,7 +177,8 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	return standing{entry: entry, head: h, jws: form}, err
 }
 
-// contingencyForm signs the contingency form of a normal document: same code, same number, contingency marks.
+// contingencyForm signs the contingency form of a normal document. The form has the document's code and number, and the
+// marks of contingency.
 func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte,
 	error) {
 	normal, err := record.Payload(jws)
@@ -193,8 +196,8 @@ func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []b
 	return signed, nil
 }
 
-// settleAfter is how long a request may hold a document before the recovery takes over: longer than the sender's
-// three transmissions and three queries of 8 s.
+// settleAfter is how long a request may take to settle a document before the recovery does it. This is longer than the
+// sender's three transmissions and three queries of 8 s.
 const settleAfter = 2 * time.Minute
 
 const settleAgain = time.Minute

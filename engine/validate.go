@@ -64,8 +64,8 @@ type Validation struct {
 	Warnings []string
 }
 
-// Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. Another till may use the
-// amount that is left on the origin before the sale is made.
+// Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. Issue may still refuse
+// the sale later, for example because another till has used the amount that was left on the origin.
 func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error) {
 	end, err := e.turn(ctx, req)
 	if err != nil {
