@@ -1,7 +1,7 @@
 // Package audit records the acts of people on the branch: who, when, what, and the outcome. Each act is a record of the
 // store in its own series. Therefore the hash chain, checks, backups and second copy of the documents also cover the
-// acts. The chain proves only integrity: whoever writes a whole store, in a backup, can rebuild the chain. The box's
-// mark on each act (package recordmac) proves authenticity.
+// acts. The chain proves only integrity, because a person who can write a whole store, in a backup, can rebuild the
+// chain. The box's mark on each act (package recordmac) proves authenticity.
 package audit
 
 import (
