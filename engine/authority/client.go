@@ -37,8 +37,8 @@ type Options struct {
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
-	// Transport of the requests. Default: a connpool.Link to BaseURL whose Run is not called: it connects when there is
-	// a request.
+	// Transport of the requests. Default: a connpool.Link to BaseURL whose Run is not called. Such a Link connects when
+	// there is a request.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
@@ -158,8 +158,8 @@ func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 
-// send posts a document or event that MH accepts or rejects. Only a query can have the result NotFound: send returns
-// Unknown instead.
+// send posts a document or event that MH accepts or rejects. Only a query may have the result NotFound, therefore send
+// returns Unknown instead.
 func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
 	o := c.ask(ctx, path, body, code)
 	if o.Kind == NotFound {
@@ -201,8 +201,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// answer is an answer of MH: its members by their names in small letters. No type of a member is an error: whatever
-// type codigoMsg has, the outcome of a sealed document is known.
+// answer is an answer of MH, as a map from the names of its members, in small letters, to their values. No type of a
+// member is an error. Therefore the outcome of a sealed document is known, whatever type codigoMsg has.
 type answer map[string]json.RawMessage
 
 func readAnswer(b []byte) (answer, error) {
@@ -233,7 +233,8 @@ func (a answer) number(name string) int {
 	return n
 }
 
-// Limits of MH's texts: every record keeps these texts, and tills and operators' terminals show them.
+// Limits of MH's texts. They are needed because every record keeps these texts, and tills and operators' terminals show
+// them.
 const (
 	maxText  = 2000 // characters of one text; the longest text so far has some 300
 	maxTexts = 100  // texts of one list

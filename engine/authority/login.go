@@ -136,7 +136,7 @@ func readLogin(status int, answer []byte) (token string, err error) {
 	return "", fmt.Errorf("%w: HTTP %d: %s", refusal(said, refused), status, said)
 }
 
-// authCode finds a code of MT2 anywhere in the answer: the manuals do not show which member has the code.
+// authCode finds a code of MT2 anywhere in the answer, because the manuals do not show which member has the code.
 var authCode = regexp.MustCompile(`\b1(?:0[0-9]|1[01])\b`)
 
 func refusal(said string, refused bool) error {

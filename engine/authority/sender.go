@@ -174,8 +174,8 @@ func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	return until
 }
 
-// InLostTime reports whether the store has lost what happened at a time. It adds a margin: the clocks of MH and the box
-// may differ by two minutes, and MH may work on a lot for 15 minutes.
+// InLostTime reports whether the store has lost what happened at a time. It adds a margin, because the clocks of MH and
+// the box may differ by two minutes, and MH may work on a lot for 15 minutes.
 func (s *Sender) InLostTime(at time.Time) bool {
 	const differ = 2 * time.Minute
 	return slices.ContainsFunc(s.Lost, func(g Span) bool {
