@@ -129,7 +129,8 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context for requests that do not delay a sale: they wait for a connection until the context ends.
+// Patient returns a context for requests that do not delay a sale. Such requests wait for a connection until the
+// context ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.

@@ -162,7 +162,8 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 	return nil, err
 }
 
-// mayComeFree reports whether a connection may become free: other requests use connections, and the server answers.
+// mayComeFree reports whether a connection may become free. This is so if other requests use connections, and the
+// server answers.
 func (l *Link) mayComeFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
