@@ -14,12 +14,12 @@
 //	                                         (p. 37) and f930 too
 //	05, 06 sealed, of a withholding voucher  none: no rule bundle computes such a note; named in resumen.json
 //	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each
-//	                                         code; other cases (C9) in f930 alone
+//	                                         code; other cases (C9) in f930 alone; extracto_compras (art. 86) too
 //	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; goods and services
 //	                                         together: the book alone
 //	04, 08, 09, 15 sealed                    none; named in resumen.json with the steps to do by hand
-//	14 sealed                                anexo05 (p. 22); with 13 % withheld f930 too; extracto_compras
-//	                                         (art. 86), as 07; with income tax withheld renta_retenida
+//	14 sealed                                anexo05 (p. 22); extracto_compras; with 13 % withheld f930 too;
+//	                                         with income tax withheld renta_retenida too
 //	01, 03, 05, 06 sealed, VAT withheld      retenciones_por_recibir too
 //	18 sealed, of an invoice 01              libro_consumidores, subtracted (art. 87); anexo02 if Settings.Returns
 //	18 sealed, of a document 14              none: anexo05 accepts no negative amounts; named in resumen.json

@@ -19,8 +19,8 @@ type Settings struct {
 	Returns string `toml:"returns" json:"returns" one:"summary annex2"`
 	// DayHyphens (false) writes the codes of annex 2 with hyphens. Other annexes of sales omit the hyphens.
 	DayHyphens bool `toml:"day_hyphens" json:"day_hyphens"`
-	// CancelledHyphens (true) writes the control number and the code of invalidated documents with hyphens: column A
-	// says "incluyendo guiones" and column J "36 caracteres" (pp. 55, 57).
+	// CancelledHyphens (true) writes the control number and the code of invalidated documents with hyphens. For column
+	// A the manual says "incluyendo guiones", and for column J "36 caracteres" (pp. 55, 57).
 	CancelledHyphens *bool `toml:"cancelled_hyphens" json:"cancelled_hyphens"`
 	// Encoding of the annexes is "utf-8", or "windows-1252" as Excel saves "CSV (delimitado por comas)" (p. 2).
 	Encoding string         `toml:"encoding" json:"encoding" one:"utf-8 windows-1252"`
