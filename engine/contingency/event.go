@@ -280,8 +280,8 @@ func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults [
 	return nil
 }
 
-// eventFacts returns the event's facts. MH's times are whole seconds: the beginning is rounded down, and the end is
-// rounded up, but never to a time after now.
+// eventFacts returns the event's facts. MH's times are whole seconds. Therefore the beginning is rounded down. The end
+// is rounded up, but never to a time after now.
 func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	text := func(name, s string) dte.Member {
 		if s == "" {

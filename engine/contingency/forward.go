@@ -116,8 +116,8 @@ func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, 
 	return picked(list, left), err
 }
 
-// recordAnswer records MH's answer to the form that the document's record names. A refusal is not final at once: MH may
-// have accepted another sending that had no answer. Therefore MH is queried.
+// recordAnswer records MH's answer to the form that the document's record names. After a refusal, recordAnswer queries
+// MH, because MH may have accepted another sending that had no answer.
 func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
@@ -265,7 +265,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		c.metrics.lots.WithLabelValues("received").Inc()
 		return c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 	case out.Kind == authority.Rejected:
-		// One document may be the cause: halving the lot finds it.
+		// One document may be the cause. Halving the lot again and again finds this document.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
 		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
 		codes := make([]storage.Code, len(list))

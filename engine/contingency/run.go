@@ -83,7 +83,7 @@ func (c *Contingency) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-c.work:
-			// More documents may follow: in contingency every sale wakes this loop.
+			// Wait for more documents, because in contingency every sale wakes this loop.
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
