@@ -30,7 +30,7 @@ const TestDays = 62
 type Progress struct {
 	Since string   `json:"since"` // yyyy-mm-dd: older records do not count
 	Kinds []Sealed `json:"kinds"` // in the order of Requirements
-	// Partial: the count is incomplete; the next call continues it.
+	// Partial: the count is incomplete. The next call continues the count.
 	Partial bool `json:"partial"`
 }
 
@@ -167,7 +167,8 @@ func (t *Tally) countEvents() (more bool, err error) {
 	return false, err
 }
 
-// mostEvents is the largest number of records that one call reads: about a tenth of a second on a small box.
+// mostEvents is the largest number of records that one call reads. A small box needs about a tenth of a second for
+// them.
 const mostEvents = 10_000
 
 func (t *Tally) countEvent(entry storage.Entry) error {

@@ -21,7 +21,7 @@ import (
 )
 
 // Closing sums up what one point of sale issued on one day. An X shows the day so far and is not stored. A Z closes the
-// day: it is a record of the store and never changes. Amounts are USD with two decimals. The API and the store share
+// day. It is a record of the store, and never changes. Amounts are USD with two decimals. The API and the store share
 // the names in JSON.
 type Closing struct {
 	Kind          string           `json:"clase"`            // X or Z
@@ -93,8 +93,8 @@ func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
 	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.issuer.Ambiente, point, date))}
 }
 
-// CloseDay closes a day of the caller's point of sale. A day is closed once: later calls return the stored Z, with made
-// false. Errors: *refusal.Error.
+// CloseDay closes a day of the caller's point of sale. A day is closed once. Later calls return the stored Z, and made
+// is false. Errors: *refusal.Error.
 func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, now time.Time) (z *Closing, made bool,
 	err error) {
 	key := r.closingKey(c.Point.ID, date)
@@ -136,7 +136,8 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	return z, true, nil
 }
 
-// Closing returns the Z of a day of a point of sale of the caller's branch; an X if the day is open or asX is set.
+// Closing returns the Z of a day, for a point of sale of the caller's branch. If the day is open, or if asX is set, it
+// returns an X.
 func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 	now time.Time) (*Closing, error) {
 	if !asX {
@@ -181,7 +182,7 @@ func (r *Register) kept(ctx context.Context, point int64, date string, c record.
 	return &z, nil
 }
 
-// tallyOf adds up one group, payment or kind of a day.
+// tallyOf adds up the day's documents of one group, method of payment or kind.
 type tallyOf struct {
 	count    int
 	sum, vat dte.Sum // for a payment: sum is the amount received, vat is the amount paid

@@ -190,7 +190,8 @@ func (r *Register) byKey(f Filter, c record.Caller, match func(group) bool) (*Li
 	return l, err
 }
 
-// publicTotals merges groups for the API: it sums across points of sale, and across states with one public name.
+// publicTotals merges groups for the API. It sums across points of sale, and across states that have the same public
+// name.
 func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]total)
@@ -250,7 +251,7 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that this store announced no result with the cursor: the cursor is from another box, or the store was
+// ErrCursor means that this store announced no result with the cursor. The cursor is from another box, or the store was
 // restored from an older backup.
 var ErrCursor = storage.ErrCursor
 

@@ -35,7 +35,8 @@ type NumberGuard struct {
 	series  prometheus.Gauge
 }
 
-// NewNumberGuard returns a guard. The store keeps the stopped series: a restart does not resume the numbering.
+// NewNumberGuard returns a guard. The store keeps the stopped series, therefore a restart does not resume the
+// numbering.
 func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
 	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
@@ -66,7 +67,8 @@ var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"
 // behindRetry is how long a till waits before it retries, because a person must decide first.
 const behindRetry = time.Minute
 
-// stopNumbering refuses every new document, also after restarts: the next number may belong to another document.
+// stopNumbering makes the guard refuse every new document, also after restarts, because the next number may belong to
+// another document.
 func (g *NumberGuard) stopNumbering(list []storage.Witness) {
 	held := list
 	err := g.store.Hold(list)
