@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Scale is the number of Amount units in one dollar, or in one counted piece: eight decimals, the most that MH accepts
-// on a line (MF2 p.52).
+// Scale is the number of Amount units in one dollar, or in one counted piece. An Amount has eight decimals, because MH
+// accepts up to eight on a line (MF2 p.52).
 const Scale = 100_000_000
 
 // MaxAmount is the largest magnitude of an amount in a document: 92,000,000,000. An int64 has room for slightly more,
@@ -190,8 +190,8 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly, in 128 bits and units of 1e-8: up to 1e19 of the largest Amounts. An int64 is too small
-// even for the sum of two of the largest documents. The zero Sum is 0.
+// Sum adds up Amounts exactly, in 128 bits and units of 1e-8. It has room for 1e19 of the largest Amounts. An int64 is
+// too small even for the sum of two of the largest documents. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64

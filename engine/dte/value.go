@@ -23,8 +23,8 @@ const (
 	KindObject
 )
 
-// Value is an immutable, ordered JSON tree. The zero Value is absent: there is no such member. Absent differs from
-// null. Several Values may share children.
+// Value is an immutable, ordered JSON tree. The zero Value is absent, that is, there is no such member. Absent differs
+// from null. Several Values may share children.
 type Value struct {
 	kind  Kind
 	exact bool   // for a number: num is its exact value
@@ -339,7 +339,7 @@ const gravePart = 20
 
 // Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason, or
 // more than one in gravePart for values that the rule made. There is no minimum of decisions, points of sale or kinds
-// of sale: one till is enough for an alarm. A branch returns to an earlier rule by stricter criteria.
+// of sale, because one till is enough for an alarm. A branch returns to an earlier rule by stricter criteria.
 func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
 
 // Sound returns an error if the counts, which came from outside, contradict each other.
