@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// field is one place of the document. All fields are in one slice, breadth first: the members of an object are
-// consecutive, and a position identifies a member.
+// field is one place of the document. All fields are in one slice, breadth first. Therefore the members of an object
+// are consecutive, and a position in the object identifies a member.
 type field struct {
 	name     string
 	key      []byte // `"name":`
@@ -337,7 +337,7 @@ func (c *compiler) connect() error {
 		}
 		f.parent = p
 	}
-	// Children follow their parents: going backwards, each field's children are finished before the field.
+	// Children follow their parents. Therefore, going backwards, each field's children are finished before the field.
 	for i := len(c.fields) - 1; i >= 0; i-- {
 		f := &c.fields[i]
 		f.fed = f.from != nil

@@ -99,7 +99,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	for i := range f.members {
 		var member *dte.Value
 		if x := &r.filler.fields[f.first+i]; fact != nil && (x.source == sourceFacts || x.judged) {
-			// Facts mostly come in the schema's order: continue after the member found last.
+			// Facts mostly come in the schema's order, therefore continue after the member that was found last.
 			members := fact.Members()
 			for range members {
 				m := &members[next%len(members)]

@@ -63,7 +63,7 @@ var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "recept
 // Issuer reports whether a part of a document describes the issuer, under one of MH's names.
 func Issuer(root string) bool { return roles[root] == "emisor" }
 
-// Said reports whether a fact of this name must not be set by a form: it is an amount, a quantity or an identity.
+// Said reports whether no form may set a fact of this name, because the fact is an amount, a quantity or an identity.
 func Said(name string) bool { return Priced(name) || slices.Contains(identity, name) }
 
 // Priced reports whether a fact of this name determines the amount of a line.

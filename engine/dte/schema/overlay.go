@@ -238,7 +238,8 @@ func place(path string) string {
 	return path
 }
 
-// follow returns the fact at a path, with an index for each "[]", outermost first; nil if there is no fact.
+// follow returns the fact at a path, or nil if there is no fact. index has one index for each "[]" in the path, the
+// outermost first.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {

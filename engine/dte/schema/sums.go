@@ -29,8 +29,8 @@ var sumOf = [][2]string{
 		"ivaRetenido"},
 }
 
-// soldAs lists the members for a line's amount: price times quantity, less the discount. At most one of them is not 0.
-// If the line has no price, the till gives the amount.
+// soldAs lists the members for a line's amount, which is price times quantity, less the discount. At most one of them
+// is not 0. If the line has no price, the till gives the amount.
 var soldAs = []string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "valor"}
 
 // Amounts of resumen, by their effect on the amount to be paid.
