@@ -134,8 +134,8 @@ type deliveries struct {
 
 func (d *deliveries) init(now func() time.Time) {
 	d.bell = fairqueue.NewBell()
-	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds: printing
-	// tickets never uses up the allowance.
+	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds,
+	// therefore printing tickets never uses up the allowance.
 	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
 		Now: now, Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
@@ -382,7 +382,7 @@ func (b *breaker) reset() {
 	b.until, b.pause, b.why = time.Time{}, 0, nil
 }
 
-// resume ends the pause: all records that wait for the server may be tried now.
+// resume ends the pause. All records that wait for the server may be tried now.
 func (b *breaker) resume() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"dtegate/storage"
 )
 
-// legal returns a stored document, or a refusal if MH refused the document: a refused document has no legal existence.
+// legal returns a stored document. It returns a refusal if MH refused the document, because a refused document has no
+// legal existence.
 func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	r, err := box.o.Documents.Document(ctx, code, c)
 	if err != nil {
@@ -36,7 +37,7 @@ func (box *Outbox) Printed(ctx context.Context, code dte.Code, c record.Caller, 
 		return nil, refusal.Of([]dte.Fault{{Path: "layout", Code: dte.FaultEnum,
 			Message: "Debe ser letter, ticket80 o ticket58; con format=escpos, ticket80 o ticket58"}})
 	}
-	// Refuse before reading: reading a document of 2,000 lines is expensive.
+	// Refuse before reading, because reading a document of 2,000 lines is expensive.
 	if err := box.delivery.printing.Refusal(c.TokenID); err != nil {
 		return nil, notPrinted(err, "")
 	}
@@ -147,7 +148,8 @@ func archivo(r *record.View) []byte {
 }
 
 // Link returns a link to a document's PDF in the archive. validity is how long the link works. Link returns "" if the
-// archive lacks the requested version: the archive has only the letter-size version of documents that MH sealed.
+// archive lacks the requested version. The archive has only the letter-size version, and only of documents that MH
+// sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string,
 	validity time.Duration) (string, error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {

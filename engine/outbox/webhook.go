@@ -38,8 +38,9 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each result at least once, signed with an HMAC. Its place in the
-// feed is a record of the store: after a restart it continues after the last accepted post.
+// Hook posts late results to an address: in order, each result at least once, signed with an HMAC. The store has a
+// record with the hook's place in the feed. Therefore the hook continues after the last accepted post when the program
+// starts again.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
@@ -131,7 +132,7 @@ func (h *Hook) step(ctx context.Context) error {
 	if err := h.post(ctx, body); err != nil {
 		return err
 	}
-	// If we crash here, the results are posted again: each is posted at least once.
+	// If we crash here, the results are posted again. Therefore each result is posted at least once.
 	return h.keepPlace(ctx, next)
 }
 
@@ -218,7 +219,8 @@ func (h *Hook) findPlace(ctx context.Context) error {
 	return err
 }
 
-// keepPlace stores the cursor of the last accepted result, even if ctx has ended: otherwise results are posted again.
+// keepPlace stores the cursor of the last accepted result. It does so even if ctx has ended, because otherwise results
+// would be posted again.
 func (h *Hook) keepPlace(ctx context.Context, next uint64) error {
 	head, err := json.Marshal(place{next})
 	if err == nil {
