@@ -207,7 +207,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	if !id.Get("tipoDte").Exists() {
 		v.Kind = "EVENTO DE DTE"
 	}
-	// The fonts may lack some capital letters: clean again.
+	// Clean again, because the fonts may lack some capital letters.
 	v.Title = b.Clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
 	v.Issued = time.Unix(0, 0).UTC() // fpdf reads the zero time as the present time
 	if t, err := time.Parse(time.DateTime, fecEmi+" "+id.Get("horEmi").Text()); err == nil && !t.IsZero() {
