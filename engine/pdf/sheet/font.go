@@ -172,7 +172,8 @@ func characters(cmap []byte, yield func(r rune, glyph int)) {
 	}
 }
 
-// program subsets the face to an encoding: code 32+i draws encoding[i]; 0 marks an unused code.
+// program subsets the face to the characters in encoding. Code 32+i draws encoding[i]; an encoding[i] of 0 is an unused
+// code.
 func (a *face) program(tag string, encoding []rune, differences string) (program, error) {
 	widths := make([]int, 256)
 	set := make([]rune, 0, len(encoding))
