@@ -12,8 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// FormArchived is the JWS, read from the archive, of a form that this store never had: the branch was restored from a
-// backup that is older than the form.
+// FormArchived is the JWS, read from the archive, of a form that this store lacks, because the branch was restored from
+// a backup that is older than the form.
 const FormArchived = "archived"
 
 // CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. The result is zero if

@@ -149,7 +149,7 @@ func AmbienteName(ambiente string) string {
 	return "TEST"
 }
 
-// RefusalText returns MH's text of a refusal, or "" without an answer.
+// RefusalText returns MH's text of a refusal, or "" if r is nil.
 func RefusalText(r *authority.Response) string {
 	if r == nil {
 		return ""
@@ -200,8 +200,8 @@ func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPen
 // invalidation.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
-// Doubted returns a pending event with Doubtful set: a crash may have lost MH's answer. A pending event that is read
-// from the store must be used in this form.
+// Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. A pending event that is
+// read from the store must be used in this form.
 func (i *Invalidation) Doubted() *Invalidation {
 	event := *i
 	event.Doubtful = true

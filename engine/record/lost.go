@@ -159,8 +159,8 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 	return nil
 }
 
-// Forget removes a record from QueueLost for good: people have settled it in another way. It reports whether QueueLost
-// had the record.
+// Forget removes a record from QueueLost for good, because people have settled the record in another way. It reports
+// whether QueueLost had the record.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {

@@ -164,7 +164,8 @@ func Fold(name string) string {
 // Compact returns an identity number without hyphens and spaces, in capitals.
 func Compact(number string) string { return strings.ToUpper(compacted.Replace(number)) }
 
-// IdempotencyKey returns the stored form of a till's key: each point of sale has its own keys.
+// IdempotencyKey returns the stored form of a till's key. It depends on the point of sale, because each point of sale
+// has its own keys.
 func IdempotencyKey(point int64, key string) (stored [32]byte) {
 	h := sha256.New()
 	_ = binary.Write(h, binary.BigEndian, point)

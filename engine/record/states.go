@@ -10,7 +10,7 @@ import (
 	"dtegate/storage"
 )
 
-// States of a document. Numbers are stored: a number is never changed and never used again.
+// States of a document. The numbers are stored. Therefore a state's number never changes, and is never used again.
 const (
 	// numbered, signed and durable, without an outcome yet. A running request or the recovery settles the document.
 	Signed      storage.State = 1
