@@ -75,7 +75,7 @@ func Of(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "La solicitud no cumple lo que exige el documento", Faults: faults}
 }
 
-// OfOperator is like Of, for operators: the texts are English.
+// OfOperator is like Of, but for operators; the texts are English.
 func OfOperator(faults []dte.Fault) *Error {
 	return &Error{Code: CodeValidation, Message: "The request is not valid", Faults: faults, Operator: true}
 }
