@@ -344,9 +344,9 @@ func describe(r *rules.Rule) *Described {
 	return &Described{t, t.View}
 }
 
-// keep records a bundle in one commit: its bytes and the decision, after which no lower version is admitted. It stores
-// the bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes in the same way as the
-// next start. Therefore a bundle that could not be opened again never goes live.
+// keep records a bundle's bytes and the decision in one commit. After that, no lower version is admitted. It stores the
+// bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes in the same way as the next
+// start. Therefore a bundle that could not be opened again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {

@@ -311,9 +311,9 @@ type pacer struct {
 }
 
 // GiveWay returns a function that background work calls between two pieces of work. While the tills sell, the function
-// pauses the calling goroutine. The pause is the duration of the work multiplied by times: with 2, the work takes a
-// third of one core. The function measures the processor time of the thread, because on a busy box the clock also
-// counts the time in which the work waits.
+// pauses the calling goroutine. The pause is the duration of the work multiplied by times. If times is 2, the work
+// takes a third of one core. The function measures the processor time of the thread, because on a busy box the clock
+// also counts the time in which the work waits.
 func (s *Store) GiveWay(times int) (rest func()) {
 	p := &pacer{store: s, times: time.Duration(times), used: rules.ThreadTime(), began: time.Now()}
 	return p.rest

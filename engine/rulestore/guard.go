@@ -46,7 +46,7 @@ type Verdict struct {
 	Cause    string // of a sale's refusal: CauseRule, CauseRequest or CauseUnclear; "" if nothing is known of it
 	Shape    Shape  // for a refused sale
 	At       time.Time
-	// Past means that MH decided before the appliance started: the decision is counted, but causes no Return.
+	// Past means that MH decided before the appliance started. The decision is counted, but causes no Return.
 	Past bool
 }
 

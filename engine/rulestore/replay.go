@@ -23,8 +23,8 @@ const replayKeeps = 16
 type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
-	// compiled is indexed by the digests of bundle and catalogues: a document does not record which catalogues named
-	// its taxes, therefore one bundle may be compiled with several catalogues.
+	// compiled is indexed by the digests of bundle and catalogues. One bundle may be compiled with several catalogues,
+	// because a document does not record which catalogues named its taxes.
 	compiled   map[[2]string]*Rule
 	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
 }
