@@ -29,7 +29,7 @@ var (
 )
 
 // Certificate is the information in MH's file about its key. Like MH's signer, this package checks neither the validity
-// nor activo: the caller decides.
+// nor activo. The caller decides about them.
 type Certificate struct {
 	NIT       string    // without hyphens, as in the file
 	NotBefore time.Time // zero if missing or unreadable

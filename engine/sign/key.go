@@ -185,8 +185,8 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 	return k, nil
 }
 
-// iterations of PBKDF2-HMAC-SHA512 between the passphrase and the key: about 0.4 s to open. go-jose refuses to open a
-// file with more than a million.
+// iterations is the number of iterations of PBKDF2-HMAC-SHA512 from the passphrase to the key. With it, opening takes
+// about 0.4 s. go-jose refuses to open a file with more than a million.
 const iterations = 600_000
 
 // minPassphrase is the shortest passphrase of Seal, in bytes. It excludes a single word, which the iterations would not
