@@ -236,7 +236,8 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// alternatives checks pairs of members: one member is required, and if the request has both, they must be equal.
+// alternatives checks pairs of members. One member of a pair is required. If the request has both, the two must be
+// equal.
 func (d *Filled) alternatives() {
 	for _, pair := range d.form.bundle.Either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
