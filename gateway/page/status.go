@@ -26,7 +26,7 @@ import (
 //go:embed status.css
 var statusStyle string
 
-// Content-Security-Policies of the pages: a page may use its own style, and load nothing.
+// Content-Security-Policies of the pages. A page may use its own style, and may load nothing.
 var (
 	StatusPolicy    = policy(statusStyle)
 	ReferencePolicy = policy(referenceStyle)
