@@ -49,7 +49,8 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate computes the liquidation (ME fields 45-56): sales include VAT; the perception is a share of the net sales.
+// evaluate computes the liquidation (ME fields 45-56). Sales include VAT, and the perception is a share of the sales
+// without VAT.
 func evaluate(in *abi.Input, out *abi.Output) {
 	refuse := func(code, column int) {
 		out.Faults = append(out.Faults, abi.Fault{Code: code, Line: 0, Column: column})
