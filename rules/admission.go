@@ -22,8 +22,8 @@ type Check struct {
 	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "" if no
 	// version was ever in force. The bundle's version must be higher. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
-	// Interpreter, if not nil, runs the golden cases first: only a module that has passed them is run as compiled code.
-	// This Host may have a Timeout.
+	// Interpreter, if not nil, runs the golden cases first. Therefore only a module that has passed the cases is run as
+	// compiled code. This Host may have a Timeout.
 	Interpreter *Host
 	// Case runs one golden case and compares the output byte by byte. If Case is not nil, the bundle of a document or
 	// an event must have a golden case. Nil skips the golden cases.

@@ -116,7 +116,7 @@ func (k *kept) keep() error {
 	if err != nil {
 		return err
 	}
-	// No sync is needed: after a crash, an incomplete folder does not match its seal.
+	// No sync is needed, because an incomplete folder does not match its seal after a crash.
 	if err := os.WriteFile(filepath.Join(k.folder, sealName), []byte(sum), 0o600); err != nil {
 		return err
 	}
