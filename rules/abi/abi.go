@@ -115,7 +115,8 @@ func OutputSize(n, lineOutputs, summary, taxes int) int {
 	return Header + 8*(n*lineOutputs+summary+2*taxes) + 16*MaxFaults
 }
 
-// Bytes returns the memory of integers: the interface is little endian, and so is every machine that runs the gateway.
+// Bytes returns the memory of integers as bytes. This is right because the interface is little endian, like every
+// machine that runs the gateway.
 func Bytes(ints []int64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ints))), 8*len(ints))
 }
