@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// Form is the form of a JSON document: exactly the members of the struct into which it is parsed.
+// Form is the form of a JSON document. The document may have exactly the members of the struct into which it is parsed.
 type Form struct {
 	Name  string // the name of the file; errors begin with it
 	Wrong error  // every fault wraps this error
