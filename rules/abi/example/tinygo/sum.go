@@ -4,8 +4,7 @@
 //
 //	tinygo build -target wasm-unknown -opt 2 -panic trap -o sum.wasm sum.go
 //
-// The module has a few KiB; a plain Go guest has 1.9 MiB. A panic is a trap, after which the host discards the
-// instance.
+// It has a few KiB; a plain Go guest has 1.9 MiB. A panic is a trap, after which the host discards the instance.
 package main
 
 import "unsafe"
@@ -29,7 +28,7 @@ func describe() int64 {
 	return int64(uintptr(unsafe.Pointer(unsafe.StringData(description))))<<32 | int64(len(description))
 }
 
-// grow returns the address of the buffer. It returns 0, which is not an address, if the buffer is smaller than size.
+// grow answers 0, which is not an address, if the buffer is smaller than size.
 //
 //go:wasmexport dte_buffer
 func grow(size int32) int32 {
