@@ -300,7 +300,7 @@ func (e *Engine) countOwed() (*Backlog, error) {
 // sendID returns the next idEnvio: a number for the envelope, which the sender chooses (MT1 §4.2).
 func (e *Engine) sendID() int64 { return e.sends.Add(1) }
 
-// move changes a document's state and, in the same batch, its place in a queue and the counters of its origin.
+// move changes a document's state and, in the same batch, the document's queue and the counters of its origin.
 func (e *Engine) move(ctx context.Context, entry storage.Entry, change storage.Change, h *record.Head) (storage.Entry,
 	error) {
 	if change.Due == nil {
