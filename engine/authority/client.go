@@ -64,8 +64,9 @@ type Client struct {
 	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: the time of its latest answer plus the time since then. A change of the box's clock does not
-// affect the result. The result may be a second late, but never early. It is zero before the first answer.
+// Time returns MH's time: the time in MH's latest answer, plus the time that has passed since that answer came. A
+// change of the box's clock does not affect the result. The result may be a second late, but never early. It is zero
+// before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	// refusalPause is the wait after refused credentials. It is needed because MH locks accounts, and only a person can
 	// unlock an account.
 	refusalPause = time.Minute
-	// tokenMargin is how long before its end a token is renewed.
+	// tokenMargin is the time between the renewal of a token and the token's end.
 	tokenMargin = time.Hour
 )
 
