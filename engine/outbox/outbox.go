@@ -139,7 +139,7 @@ func (d *deliveries) init(now func() time.Time) {
 	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
 		Now: now, Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
-	// Try deliveries that waited for a server before the restart at once.
+	// Some deliveries waited for a server before the restart. Try them at once.
 	for i := range d.servers {
 		d.servers[i].resume()
 	}
