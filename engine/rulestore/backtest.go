@@ -157,7 +157,7 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest. Differs is called for each document that differs, Progress is called
+// BacktestReport has the callbacks of a backtest. Differs is called for each document that differs. Progress is called
 // every thousand documents and every second, with the day of the current document. An error of a callback ends the
 // backtest.
 type BacktestReport struct {
