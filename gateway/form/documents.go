@@ -111,8 +111,8 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target translates the To of a form's member. It returns the place in the facts where the member's value goes, and the
-// name of the fact there. The name is "" if it is the member's own name.
+// target translates the field To of a form's member. It returns the place in the facts where the member's value goes,
+// and the name of the fact there. The name is "" if it is the member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:
