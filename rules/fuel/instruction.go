@@ -241,8 +241,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at the offset at. It replaces the next bytes there; their number
-// is instead.
+// insertion is code that metering puts into a function at the offset at. It replaces the bytes that follow; the field
+// instead is the number of these bytes.
 type insertion struct {
 	at, instead int
 	kind        int
