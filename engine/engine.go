@@ -369,7 +369,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	return record.Effect(how, from, to, draws, storage.Code(code)), nil
 }
 
-// changeDelivery changes the delivery in a document's record. A pending invalidation stays due at the same time.
+// changeDelivery changes the delivery in a document's record. A pending invalidation keeps its due time.
 func (e *Engine) changeDelivery(ctx context.Context, code storage.Code, change func(*record.Delivery)) error {
 	ctx = context.WithoutCancel(ctx) // an unrecorded delivery would be sent twice
 	entry, h, release, err := e.documents.Lock(ctx, code)
