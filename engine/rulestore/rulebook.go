@@ -324,7 +324,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
 // Says returns a flag of the event for a type of document. If the bundle has no flag for that type, Says returns the
-// flag for all types. If the bundle lacks this flag too, Says returns own.
+// flag for all types. If the bundle lacks this flag too, Says returns the parameter own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {
