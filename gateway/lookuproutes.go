@@ -319,7 +319,7 @@ func (q *query) day(name, preset string) (day string, at time.Time) {
 	return day, at
 }
 
-// number reads a whole number from low to high. If the parameter is missing, number returns preset.
+// number reads a whole number from low to high. If the parameter is missing, number returns the value preset.
 func (q *query) number(name string, base int, low, high, preset int64, code, message string) int64 {
 	v := q.text(name)
 	if v == "" {
@@ -332,7 +332,7 @@ func (q *query) number(name string, base int, low, high, preset int64, code, mes
 	return n
 }
 
-// pick reads one of the allowed words. If the parameter is missing, pick returns preset.
+// pick reads one of the allowed words. If the parameter is missing, pick returns the value preset.
 func (q *query) pick(name, preset string, allowed ...string) string {
 	v := q.text(name)
 	switch {
