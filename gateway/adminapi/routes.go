@@ -157,8 +157,8 @@ func wrongBody(form, why string) error {
 
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number from least to most. For a missing parameter it returns
-// absent.
+// number returns a parameter of the query, a whole number from least to most. If the query lacks the parameter, number
+// returns its own parameter absent.
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {
