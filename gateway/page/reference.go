@@ -181,7 +181,7 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 }
 
 // schema shows a schema of the contract. To require one of two members, the contract says "if the first is missing, the
-// second is required". It does not say anyOf, because client generators would make of it a type that accepts
+// second is required". It does not say anyOf, because client generators turn an anyOf into a type that accepts
 // everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
