@@ -172,7 +172,7 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 }
 
 // Language returns "es" or "en": the language in ?lang=. Without it, Language returns the first of the two languages in
-// Accept-Language. If the request names neither language, it returns otherwise.
+// Accept-Language. If the request names neither language, it returns the parameter otherwise.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {
