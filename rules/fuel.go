@@ -69,9 +69,9 @@ func (m *meter) spent() {
 	m.grant()
 }
 
-// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts,
-// because no call may fail only because the box is busy. overdue reads the clock first, because that is cheaper, and
-// processor time never exceeds the time that has passed.
+// overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts:
+// a busy box must not make a call fail. overdue reads the clock first, which is cheaper. If too little time has passed
+// by the clock, too little processor time has passed as well.
 func (m *meter) overdue() bool {
 	if !m.sliced {
 		runtime.LockOSThread() // otherwise the processor time of other threads would count
