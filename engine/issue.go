@@ -64,7 +64,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	defer d.free()
 
 	// 3. Rules. Compute the amounts, or refuse with all faults. A note or return is computed in step 4, under the lock
-	// of its origin. In contingency, hold the period open until the document is stored.
+	// of its origin. In contingency, keep the period from ending until the document is stored.
 	if req.Origin != nil {
 		if _, err := e.findOrigin(ctx, d); err != nil {
 			return nil, pathRefused, err
