@@ -75,7 +75,7 @@ func (c *Client) Refused() error {
 	return c.refusal
 }
 
-// forget drops a token that MH refused, unless another request has replaced it already.
+// forget discards a token that MH refused, unless another request has already replaced the token.
 func (c *Client) forget(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
