@@ -227,7 +227,8 @@ func (l *Link) pop() *conn {
 	return nil
 }
 
-// put gives a connection to the first waiting request. If no request waits, put keeps it for the next request.
+// put gives a connection to the first waiting request. If no request waits, put keeps the connection for the next
+// request.
 func (l *Link) put(c *conn) {
 	l.mu.Lock()
 	switch {
