@@ -193,7 +193,7 @@ func digits(s string) string {
 }
 
 // text returns a name for a cell: without characters that end a cell or a line or need quotes, and without a start that
-// a spreadsheet reads as a formula. Double quotes are dropped: “"La Ceiba", S.A.” becomes La Ceiba, S.A.
+// a spreadsheet reads as a formula. Double quotes are left out: “"La Ceiba", S.A.” becomes La Ceiba, S.A.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
