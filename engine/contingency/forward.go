@@ -215,8 +215,8 @@ func (c *Contingency) noteFirst(h *record.Head) {
 	}
 }
 
-// notSent undoes the record of a sending that certainly did not reach MH. The earlier record matters, because MH may
-// still seal the document's normal form.
+// notSent undoes the record of a sending that certainly did not reach MH. The earlier times must be restored, because
+// MH may still seal the document's normal form.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
 	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due},
 		before.head)
