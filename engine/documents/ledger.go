@@ -34,7 +34,7 @@ type ledger struct {
 
 	changes sync.Mutex
 	touched map[uint64]struct{} // records that changed since they were read
-	lost    bool                // touched was full: some changes were dropped
+	lost    bool                // touched was full, and some changes are not in it
 	builder map[uint64]struct{} // records that changed while build reads a day; nil: build is not reading
 }
 
