@@ -268,7 +268,7 @@ func (f *Fonts) Clean(s string) string {
 	return string(out)
 }
 
-// Paragraphs returns the cleaned lines of a text. It keeps the text's line breaks and drops empty lines.
+// Paragraphs returns the cleaned lines of a text. It keeps the text's line breaks, and leaves out empty lines.
 func (f *Fonts) Paragraphs(s string) []string {
 	var out []string
 	for _, l := range strings.FieldsFunc(s, func(r rune) bool {
