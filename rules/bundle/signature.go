@@ -126,8 +126,8 @@ func sign(payload []byte, signers []Signer) (string, error) {
 	return text, nil
 }
 
-// Cosign adds a signature to a bundle that one of the known keys has signed. Therefore the signers need not all use one
-// machine. The bundle keeps its digest.
+// Cosign adds a signature to a bundle that one of the known keys has signed. Therefore the signers can work on
+// different machines. The bundle keeps its digest.
 func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	b, err := Keys{Pinned: known}.Read(data)
 	if err != nil {
