@@ -223,8 +223,8 @@ type Request struct {
 	// Facts are the till's values, under the names of the document: receptor, cuerpoDocumento, resumen and the rule's
 	// own inputs (isRetenIva, descuentoGlobal). The engine adds identificacion and emisor.
 	Facts dte.Value
-	// Origin is the document that a note or return is issued against. Each line of a return's cuerpoDocumento has
-	// numItem, a line of the origin, and cantidad, the quantity given back.
+	// Origin is the document that a note or return is issued against. In each line of a return's cuerpoDocumento,
+	// numItem is a line of the origin, and cantidad is the quantity given back.
 	Origin *Origin
 	// IdempotencyKey, if not empty, makes the request repeatable: the same key gets the first request's document.
 	IdempotencyKey string
