@@ -17,8 +17,8 @@ const (
 	fail
 )
 
-// check checks the value in the slot with index si by the schema x. The slot belongs to the field with index fi. It
-// reports every breach as a fault. If r is quiet, it reports nothing and stops at the first breach.
+// check checks the value in the slot with index si by the schema x. The slot belongs to the field with index fi. check
+// reports every breach as a fault. If r is quiet, check reports nothing and stops at the first breach.
 func (r *run) check(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
 	if s.kind == kindPending {
