@@ -305,8 +305,8 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 	return c.Found(f)
 }
 
-// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. It sets the other fields of c, except
-// Read, Shared, Progress and Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
+// CheckArchive makes an ArchiveCheck of this branch while the appliance runs. It sets all fields of c except Read,
+// Shared, Progress and Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
 func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.o.Delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}
