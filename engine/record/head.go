@@ -131,9 +131,9 @@ func (h *Head) FactsPart() string {
 
 // CorrectableUntil returns until when a refused document may be corrected under its own code. within is the permitted
 // time after the refusal. CorrectableUntil returns zero if the document may not be corrected. There are three such
-// cases: MH refused the document at once, and the customer has no document yet. MH already has the document's code or
-// number. The document was issued against an origin, and another document may have used the rest of the origin
-// meanwhile. Such a sale is issued again as a new document.
+// cases. First, MH refused the document at once, and the customer has no document yet. Second, MH already has the
+// document's code or number. Third, the document was issued against an origin, and another document may have used the
+// rest of the origin meanwhile. In these cases the sale is issued again as a new document.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}
