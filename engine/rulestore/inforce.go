@@ -104,8 +104,8 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 }
 
 // forEarlier reports whether a bundle serves only originals from before its generation. Such a bundle begins on the
-// generation's first day, a higher version begins on the same day, and its last day is before the last day of that
-// version. It is never in force.
+// generation's first day. A bundle with a higher version begins on the same day, and has a later last day. Therefore a
+// bundle for earlier originals is never in force.
 func forEarlier(list []*shelved, i *shelved) bool {
 	replaced := false
 	for _, o := range list {
