@@ -58,7 +58,7 @@ func answer(message []int64, length int, in *abi.Input, out *abi.Output) int {
 // Input point into the buffer, therefore nothing is decoded.
 const headerWords = 4
 
-// read makes the slices of in point into a message. length is the length of the message in bytes. It returns false if
+// read makes the slices of in point into a message. length is the length of the message in bytes. read returns false if
 // the message is malformed.
 func read(message []int64, length int, in *abi.Input) bool {
 	if length < 8*headerWords || length > 8*len(message) || message[0] != abi.Magic|abi.Version<<32 {
