@@ -17,8 +17,8 @@ import (
 	"dtegate/storage"
 )
 
-// parallel is how many documents are queried or moved at once. It is fast, because their commits share the disk's
-// syncs.
+// parallel is how many documents are queried or moved at once. Many at once are fast, because their commits share the
+// disk's syncs.
 const parallel = 32
 
 // document is a document that MH must still receive.
