@@ -65,7 +65,7 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 
 func (i *instance) close() error { return i.module.Close(i.context) }
 
-// leave ends a call that began with budget and returned err. what is the name of the called function. It returns the
+// leave ends a call that began with budget and returned err. what is the name of the called function. leave returns the
 // used fuel, or why the call failed. If several calls share a budget, begin and leave are called once for all of them.
 func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
 	left := i.meter.end()
@@ -263,7 +263,7 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 }
 
 // Send writes a message into the guest's buffer and calls the guest with length as the message's length, which may be
-// wrong on purpose. The buffer gets at least room bytes, for the answer. It returns the answer, valid until the next
+// wrong on purpose. The buffer gets at least room bytes, for the answer. Send returns the answer, valid until the next
 // call, and the fuel that the call used of the budget. If the guest refuses the message, the error is ErrRefused. After
 // any other error do not use the instance again.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
