@@ -3,11 +3,15 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 // insist appends as callers do: again, when an earlier record of the series was not made.
@@ -278,4 +282,56 @@ func TestAppend_OriginsDoNotDeadlock(t *testing.T) {
 		}
 	}
 	sound(t, s)
+}
+
+// TestQueueStarts: whatever joins and leaves queues between the steps of several readers, a queue is idle only while no
+// record of it is due, and an idle queue is recognised.
+func TestQueueStarts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type reading struct {
+			queue  string
+			joined uint64
+			first  int64
+		}
+		q, table := queueStarts{known: make(map[string]queueStart)}, make(map[string][]int64)
+		var readings []reading // begun, not noted yet
+		for range 60 {
+			queue, at := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue"), rapid.Int64Range(0, 9).Draw(t, "at")
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0:
+				table[queue] = append(table[queue], at)
+				q.join(&Due{Queue: queue, At: time.Unix(0, at)})
+			case 1:
+				if n := len(table[queue]); n > 0 {
+					table[queue] = table[queue][:n-1]
+				}
+			case 2:
+				joined, idle := q.idle(queue, at)
+				first, due := int64(math.MaxInt64), false
+				for _, other := range table[queue] {
+					if due = due || other <= at; other > at {
+						first = min(first, other)
+					}
+				}
+				if idle && due {
+					t.Fatalf("%s is idle at %d, and its records are due at %v", queue, at, table[queue])
+				}
+				if !idle && !due {
+					readings = append(readings, reading{queue, joined, first})
+				}
+			case 3:
+				if n := len(readings); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "reading")
+					r := readings[i]
+					readings = slices.Delete(readings, i, i+1)
+					q.noteFirst(r.queue, r.joined, r.first)
+				}
+			}
+		}
+		joined, _ := q.idle("a", 9)
+		q.noteFirst("a", joined, 20)
+		if _, idle := q.idle("a", 19); !idle {
+			t.Fatal("a queue whose first record is due later is read again")
+		}
+	})
 }
