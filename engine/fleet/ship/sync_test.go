@@ -252,6 +252,49 @@ func TestCarry_Silent(t *testing.T) {
 	})
 }
 
+// TestCarry_NotLive: while the copy does not hold everything, no sale waits for the chain's store, and what it lacks is
+// counted, however much of the copy is shipped; from when it holds everything, sales wait.
+func TestCarry_NotLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, live := newWorld(t), atomic.Bool{}
+		w.grow("0000000001.copy", "head")
+		shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
+			Epoch: func() int64 { return 1 }, State: w.disk, Sync: true, Cloned: func() {}, Live: live.Load,
+			Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+			Count: func(context.Context, string, int64) (int64, error) { return 3, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- shipper.Run(ctx) }()
+		for n, c := range []struct {
+			live   bool
+			behind int64
+			waits  time.Duration
+		}{{false, 3, 0}, {true, 1, ship.Patience}} { // 1: the first sale below
+			live.Store(c.live)
+			time.Sleep(3 * ship.DefaultEvery)
+			synctest.Wait()
+			if status := shipper.Shipped(); status.Segment != 1 || status.Behind != c.behind || (status.Why == "") != c.live {
+				t.Errorf("live %v: %+v", c.live, status)
+			}
+			w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+			began := time.Now()
+			shipper.Carry("0000000001.copy", 1000+int64(n)) // never shipped
+			if took := time.Since(began); took != c.waits {
+				t.Errorf("live %v: a sale waits %v, want %v", c.live, took, c.waits)
+			}
+			synctest.Wait()
+			w.store.Fault = nil
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Changes that were not shipped before a start count.
 func TestCarry_Recount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
