@@ -339,8 +339,8 @@ func TestRoll_Follow(t *testing.T) {
 			w.box("norte").stage = stage
 			done := make(chan error)
 			go func() { done <- (&Roll{Follow: true}).Run(t.Context(), w.chain) }()
-			for range 20 {
-				time.Sleep(followEvery - time.Second)
+			for range 20 { // the boxes are slower than the roll looks
+				time.Sleep(2*followEvery - time.Second)
 				synctest.Wait()
 				w.obey()
 				time.Sleep(time.Second)
