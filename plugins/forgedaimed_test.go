@@ -187,6 +187,25 @@ func (a *rogueAnswer) say(line int, name string, n dte.Amount) {
 	a.facts = a.facts.With("cuerpoDocumento", dte.Arr(lines...))
 }
 
+// sayText makes the till state a text in a line.
+func (a *rogueAnswer) sayText(line int, name, text string) {
+	lines := slices.Clone(a.facts.Get("cuerpoDocumento").Items())
+	lines[line] = lines[line].With(name, dte.Str(text))
+	a.facts = a.facts.With("cuerpoDocumento", dte.Arr(lines...))
+}
+
+// total names another amount as the total, and puts that amount into words.
+func (a *rogueAnswer) total(name string) {
+	a.edit(func(_, overlay map[string]any) { overlay["total"] = name })
+	a.from("resumen.totalLetras", `"words":"`+name+`"`)
+}
+
+// fix gives a member of the layout a constant.
+func fix(layout map[string]any, path, constant string) {
+	at, name := place(layout, path)
+	at[name] = map[string]any{"type": "string", "const": constant}
+}
+
 // TestForged_Aimed: forgeries that add up, or that no comparison of one value finds, each by an otherwise honest rule.
 func TestForged_Aimed(t *testing.T) {
 	const one = dte.Amount(dte.Scale)
@@ -486,6 +505,58 @@ func TestForged_Aimed(t *testing.T) {
 				columns["tipoDoc"].(map[string]any)["enum"] = []any{1}
 			})
 		}},
+		"words of an amount that the layout does not show": {"dte07/v2", func(a *rogueAnswer) {
+			a.summary["montoTotalOperacion"] = 9 * one
+			a.from("resumen.totalLetras", `"words":"montoTotalOperacion"`)
+		}},
+		"words of an amount that the layout shows by another answer": {"dte01/v2", func(a *rogueAnswer) {
+			a.summary["x"], a.summary["montoTotalOperacion"] = a.summary["montoTotalOperacion"], 9*one
+			a.from("resumen.montoTotalOperacion", `"amount":"x"`)
+			a.from("resumen.totalLetras", `"words":"montoTotalOperacion"`)
+		}},
+		"a remission's total before taxes":       {"dte04/v4", func(a *rogueAnswer) { a.total("totalGravada") }},
+		"a withholding's total of what was sold": {"dte07/v2", func(a *rogueAnswer) { a.total("totalSujetoRetencion") }},
+		"a liquidation's total that nothing makes": {"dte08/v2", func(a *rogueAnswer) {
+			a.total("montoTotalOperacion")
+			raise(a, 900*one, "total")
+		}},
+		"a percentage of a discount that nobody asked for": {"dte01/v2", func(a *rogueAnswer) { a.summary["porcentajeDescuento"] = 50 * one }},
+		"a suggested price that nobody said":               {"dte01/v2", func(a *rogueAnswer) { a.column("psv")[0] = int64(one) }},
+		"another currency": {"dte01/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) { fix(layout, "identificacion.tipoMoneda", "EUR") })
+		}},
+		"the issuer's number as one of another kind": {"dte15/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) { fix(layout, "emisor.tipoDocumento", "13") })
+		}},
+		"a line's remark that nobody made": {"dte08/v1", func(a *rogueAnswer) {
+			a.from("cuerpoDocumento[].obsItem", `"fact":"cuerpoDocumento[].observaciones","value":"PAGADO"`)
+		}},
+		"a line's remark hidden": {"dte08/v1", func(a *rogueAnswer) {
+			a.sayText(0, "observaciones", "No pagado")
+			a.edit(func(layout, _ map[string]any) {
+				lines, _ := place(layout, "cuerpoDocumento[].obsItem")
+				lines["obsItem"].(map[string]any)["type"] = []any{"string", "null"}
+			})
+			a.from("cuerpoDocumento[].obsItem", `"value":null`)
+		}},
+		"the parties under new names": {"dte01/v2", func(a *rogueAnswer) {
+			a.buyer("", "")
+			a.edit(func(layout, _ map[string]any) {
+				all := layout["properties"].(map[string]any)
+				all["vendedor"], all["comprador"] = all["receptor"], all["emisor"]
+			})
+			a.from("vendedor", `"fact":"receptor"`)
+			a.from("comprador", `"fact":"emisor"`)
+		}},
+		"a line's code with other characters": {"dte01/v2", func(a *rogueAnswer) {
+			a.sayText(0, "codigo", "123")
+			a.from("cuerpoDocumento[].codigo", `"fact":"cuerpoDocumento[].codigo","form":"#.##"`)
+		}},
+		"another total in other letters": {"dte01/v2", func(a *rogueAnswer) {
+			a.amount("TotalPagar")
+			a.summary["TotalPagar"] = one
+		}},
+		"a unit that the return hides": {"retorno/v1", func(a *rogueAnswer) { a.hide("cuerpoDocumento[].uniMedida") }},
 		"a member that is called like the lines": {"dte01/v2", func(a *rogueAnswer) {
 			a.edit(func(layout, _ map[string]any) { // the sums would be those of its members, in their order
 				columns, _ := place(layout, "cuerpoDocumento[].ventaGravada")
@@ -508,6 +579,36 @@ func TestForged_Aimed(t *testing.T) {
 		} else if testing.Verbose() {
 			t.Logf("%s: %v", what, err)
 		}
+	}
+	recall := newForge(t, "invalidacion/v2")
+	for what, from := range map[string]string{"the issuer's address as the buyer's": `{"path":"documento.correo","fact":"emisor.correo","reason":"forged"},`,
+		"the issuer as the buyer": `{"path":"documento.nombre","fact":"emisor.nombre","reason":"forged"},`} {
+		parts := maps.Clone(recall.parts)
+		parts["overlay.json"] = []byte(strings.Replace(string(parts["overlay.json"]), `"from": [`, `"from": [`+from, 1))
+		facts := recall.facts[0]
+		var known []dte.Member
+		for _, m := range facts.Get("documento").Members() {
+			if m.Name != "correo" && m.Name != "nombre" {
+				known = append(known, m)
+			}
+		}
+		document, faults, err := recall.make(parts, facts.With("documento", dte.Obj(known...)), nil)
+		if err == nil && len(faults) == 0 {
+			t.Errorf("%s: %s", what, document)
+		} else if testing.Verbose() {
+			t.Logf("%s: %v %v", what, faults, err)
+		}
+	}
+	credit := newForge(t, "dte01/v2") // cash becomes another payment where the buyer has a credit
+	hidden := &rogueAnswer{layout: string(credit.parts["schema.json"]), overlay: string(credit.parts["overlay.json"])}
+	hidden.hide("resumen.saldoFavor")
+	parts := maps.Clone(credit.parts)
+	parts["schema.json"], parts["overlay.json"] = []byte(hidden.layout), []byte(hidden.overlay)
+	document, faults, err := credit.make(parts, credit.facts[0], func(c *schema.Computed) {
+		c.Summary[slices.Index(credit.module.Module.Description().Summary, "saldoFavor")] = -1
+	})
+	if v, _ := dte.Parse(document); err != nil || len(faults) > 0 || v.Get("resumen").Get("pagos").Index(0).Get("codigo").Text() != "01" {
+		t.Errorf("a sale paid in cash, by a credit that is not shown: %v %v %s", err, faults, document)
 	}
 	law := newForge(t, "contingencia/v4")
 	for i := range law.manifest.Params {

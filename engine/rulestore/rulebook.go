@@ -261,7 +261,8 @@ func Required(m bundle.Manifest, effect bundle.Effect) schema.Requirements {
 // faults of the facts. An error means that the bundle contradicts the box's data.
 func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.FillOptions) ([]byte, []dte.Fault,
 	error) {
-	if i := slices.Index(r.Description().Summary, "saldoFavor"); i >= 0 && c != nil && c.Summary[i] < 0 {
+	if i := slices.Index(r.Description().Summary, "saldoFavor"); i >= 0 && c != nil && c.Summary[i] < 0 &&
+		c.Summary[r.Total] == 0 {
 		facts = credited(facts)
 	}
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)

@@ -119,7 +119,7 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 		root, _, _ := strings.Cut(x.Path, ".")
 		name := x.Path[strings.LastIndexByte(x.Path, '.')+1:]
 		switch {
-		case schema.Identifies(name) || schema.Counted(name):
+		case schema.Identifies(name) || schema.Counted(name) && root != LinesName:
 			wrong(at+".path", "%q has MH's label", x.Path)
 		case schema.Issuer(root) != (x.In == "emisor"), party[root] != (x.In == "party"):
 			wrong(at+".in", "%q does not belong into the block %s", x.Path, x.In)
@@ -149,13 +149,13 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 			f = append(f, r.checkMembers(m.Extra, path+".extra", LinesName+"[].", wrong)...)
 			continue
 		case base == "" && (to == bundle.ToNone || to == bundle.ToAppendix):
-			f = append(f, r.misplaces(m, path, to, own))
+			f = append(f, r.givesOtherwise(m, path, to), r.misplaces(m, path, to, own))
 			continue
 		case base == "" && strings.HasPrefix(to, bundle.ToLine):
 			to = LinesName + "[]." + to[len(bundle.ToLine):]
 		}
 		to = base + to
-		f = append(f, givesOtherwise(m, path, to), r.misplaces(m, path, to, own))
+		f = append(f, r.givesOtherwise(m, path, to), r.misplaces(m, path, to, own))
 		if !r.takes(to) {
 			wrong("form.json", path+".to", to)
 			continue
@@ -169,15 +169,18 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 	return f
 }
 
-// givesOtherwise refuses a member with which a form would set a value that only the till or the box may set. A number
-// may have a default only if it is a code of a catalogue.
-func givesOtherwise(m *bundle.Member, at, fact string) error {
+// givesOtherwise refuses a member with which a form would set a value that only the till or the box may set. A default
+// stands under the member's own name. A number, and a fact that the box knows, may have a default only if it is a code
+// of a catalogue, and a sale's condition only if it is paid at once.
+func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")
-	why := ""
+	why, preset := "", strings.Trim(string(m.Default), `"`)
+	_, code := r.catalogues.Lookup(m.Catalogue, preset)
 	switch {
-	case len(m.Default) > 0 && (m.Shape == "number" || m.Shape == "integer" && m.Catalogue == "" || schema.Said(name) ||
-		root == "descuentoGlobal"):
+	case preset != "" && (m.Shape == "number" || !code && (m.Shape == "integer" || schema.Factual(fact)) ||
+		schema.Priced(name) || schema.Identifies(name) || root == "descuentoGlobal" || name != m.Name ||
+		name == "condicionOperacion" && preset != "1"):
 		why = "must not have a default: only the till gives it"
 	case name != m.Name && (schema.Priced(m.Name) || below && root == "descuentoGlobal"):
 		why = "must not be filled from what the till calls " + m.Name

@@ -226,7 +226,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	case f.source == sourceLine && f.set && f.types&typeArray == 0, f.source != sourceFacts && !f.set &&
 		f.types&typeNumber == 0:
 		return fmt.Errorf("schema of %s: the module's output has another type", f.document)
-	case f.source != sourceFacts && (factual(f.document) || renamed[f.path] != ""):
+	case f.source != sourceFacts && (Factual(f.document) || renamed[f.path] != ""):
 		return fmt.Errorf("schema of %s: only its own fact may stand here, no output of the module", f.document)
 	case c.overlay.taxes != nil && c.overlay.taxes.path == f.document:
 		f.source = sourceTaxes
@@ -292,12 +292,6 @@ func (c *compiler) connect() error {
 	for _, e := range o.from {
 		if c.layoutIndex(e.path) < 0 {
 			return fmt.Errorf("overlay: from: the schema has no %s", e.path)
-		}
-		if slices.ContainsFunc(c.fields, func(x field) bool { // MH repeats codes: codEstable, codEstableMH
-			return e.fact != "" && x.path == e.fact && x.document != e.path && x.document+"MH" != e.path &&
-				(x.from == nil || !x.judged)
-		}) {
-			return fmt.Errorf("overlay: from: %s: %s has a place of its own", e.path, e.fact)
 		}
 	}
 	if o.total != "" && !slices.Contains(c.out.Summary, o.total) && c.layoutIndex(join(summaryName, o.total)) < 0 {

@@ -16,7 +16,7 @@ func derive(f *Filler, document dte.Value) (Outputs, Computed, dte.Value) {
 	var out Outputs
 	var c Computed
 	for _, x := range f.fields {
-		number := x.types&typeNumber != 0 && !factual(x.document)
+		number := x.types&typeNumber != 0 && !Factual(x.document)
 		if name, ok := strings.CutPrefix(x.document, "cuerpoDocumento[]."); ok && number &&
 			!strings.Contains(name, ".") &&
 			name != "cantidad" && name != "precioUni" && name != "montoDescu" &&

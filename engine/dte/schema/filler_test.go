@@ -19,7 +19,7 @@ const small = `{"$schema":"http://json-schema.org/draft-07/schema#","title":"t",
    "additionalProperties":false,"required":["version","tipoMoneda","codigoGeneracion","fecEmi","tipoOperacion","motivoContin"],
    "allOf":[{"if":{"properties":{"tipoOperacion":{"const":1}}},"then":{"properties":{"motivoContin":{"type":"null"}}},
      "else":{"properties":{"motivoContin":{"type":"string"}}}}]},
- "sujeto":{"type":["object","null"],"properties":{
+ "sujetoExcluido":{"type":["object","null"],"properties":{
    "nombre":{"type":"string","minLength":2,"maxLength":5},"correo":{"type":["string","null"],"format":"email"},
    "direccion":{"type":["object","null"],"properties":{"departamento":{"type":"string"},"municipio":{"type":"string"}},
      "additionalProperties":false,"required":["departamento","municipio"]}},
@@ -37,16 +37,16 @@ const small = `{"$schema":"http://json-schema.org/draft-07/schema#","title":"t",
      "additionalProperties":false,"required":["codigo","montoPago"]}},
    "nota":{"type":["string","null"]}},
    "additionalProperties":false,"required":["totalPagar","totalLetras","tributos","pagos"]}},
- "additionalProperties":false,"required":["identificacion","sujeto","cuerpoDocumento","resumen"]}`
+ "additionalProperties":false,"required":["identificacion","sujetoExcluido","cuerpoDocumento","resumen"]}`
 
 const smallOverlay = `{"total":"totalPagar","taxes":{"path":"resumen.tributos","catalogue":"CAT-015"},
  "from":[{"path":"resumen.totalLetras","words":"totalPagar","reason":"r"},
   {"path":"resumen.pagos[].montoPago","fact":"resumen.pagos[].montoPago","amount":"totalPagar","reason":"r"},
-  {"path":"sujeto","fact":"receptor","reason":"r"}],
+  {"path":"sujetoExcluido","fact":"receptor","reason":"r"}],
  "add":[{"path":"cuerpoDocumento[]","schema":{"if":{"properties":{"uniMedida":{"const":99}},"required":["uniMedida"]},"then":{"properties":{"cantidad":{"const":1}}}},"reason":"r"},
   {"path":"resumen","schema":{"oneOf":[{"properties":{"totalPagar":{"maximum":1000}}},{"properties":{"nota":{"type":"string"}},"required":["nota"]}]},"reason":"r"}],
- "catalogue":[{"path":"cuerpoDocumento[].uniMedida","catalogue":"CAT-014"},{"path":"sujeto.direccion.departamento","catalogue":"CAT-012"},
-  {"path":"sujeto.direccion.municipio","catalogue":"CAT-013","parent":"departamento"},{"path":"cuerpoDocumento[].tributos[]","catalogue":"CAT-015"}]}`
+ "catalogue":[{"path":"cuerpoDocumento[].uniMedida","catalogue":"CAT-014"},{"path":"sujetoExcluido.direccion.departamento","catalogue":"CAT-012"},
+  {"path":"sujetoExcluido.direccion.municipio","catalogue":"CAT-013","parent":"departamento"},{"path":"cuerpoDocumento[].tributos[]","catalogue":"CAT-015"}]}`
 
 const smallCatalogues = `{"version":"1","source":"s","catalogues":{
  "CAT-012":{"name":"Departamento","values":{"06":"San Salvador","05":"La Libertad"}},
@@ -98,7 +98,7 @@ func TestFill_TakesEachValueFromItsSource(t *testing.T) {
 		t.Fatal(faults)
 	}
 	const want = `> {"identificacion":{"version":2,"tipoMoneda":"USD","codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1,"motivoContin":null},` +
-		`"sujeto":{"nombre":"Ñandú","correo":null,"direccion":{"departamento":"06","municipio":"23"}},` +
+		`"sujetoExcluido":{"nombre":"Ñandú","correo":null,"direccion":{"departamento":"06","municipio":"23"}},` +
 		`"cuerpoDocumento":[{"numItem":1,"cantidad":2.5,"uniMedida":59,"codigo":null,"ventaGravada":10,"tributos":["20"]},` +
 		`{"numItem":2,"cantidad":1,"uniMedida":99,"codigo":"A\"1","ventaGravada":2.5,"tributos":["20","D1"]}],` +
 		`"resumen":{"totalPagar":14.13,"totalLetras":"CATORCE 13/100 USD","tributos":[{"codigo":"D1","descripcion":"FOVIAL","valor":0.2}],"pagos":[{"codigo":"01","montoPago":14.13}]}}`
@@ -120,8 +120,8 @@ func TestFill_OtherSources(t *testing.T) {
 		computed       func(*Computed)
 		want           string
 	}{
-		"no receptor, null": {`"receptor"`, `"nadie"`, nil, `"sujeto":null`},
-		"null receptor":     {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujeto":null`},
+		"no receptor, null": {`"receptor"`, `"nadie"`, nil, `"sujetoExcluido":null`},
+		"null receptor":     {`"receptor":{"nombre":"Ñandú","direccion":{"municipio":"23","departamento":"06"}}`, `"receptor":null`, nil, `"sujetoExcluido":null`},
 		"fact before amount": {`{"codigo":"01"}`, `{"codigo":"01","montoPago":14.12}`, nil,
 			`"montoPago":14.12}`},
 		"no payments, null": {`"pagos":[{"codigo":"01"}]`, ``, nil, `"pagos":null}`},

@@ -24,12 +24,6 @@ import (
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
-// heldRoots lists the parts of a document outside lines and totals, by their names in facts. A generation may give any
-// of these parts, except identificacion, a name that is not in the list. For example, an earlier generation calls the
-// receptor of type 14 sujetoExcluido, and the emisor of type 15 donatario.
-var heldRoots = []string{"identificacion", "emisor", "receptor", "documentoRelacionado", "otrosDocumentos",
-	"ventaTercero", "compraTercero", "apendice", "motivo", "detalleDTE"}
-
 // renamed maps a place to its fact, if the place has another name than the fact in one of MH's generations. The list is
 // closed, because only the box knows which fact a place means.
 var renamed = map[string]string{
@@ -63,9 +57,6 @@ var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "recept
 // Issuer reports whether a part of a document describes the issuer, under one of MH's names.
 func Issuer(root string) bool { return roles[root] == "emisor" }
 
-// Said reports whether no form may set a fact of this name, because the fact is an amount, a quantity or an identity.
-func Said(name string) bool { return Priced(name) || slices.Contains(identity, name) }
-
 // Priced reports whether a fact of this name determines the amount of a line.
 func Priced(name string) bool {
 	return slices.Contains(saidOfLine, name) || slices.Contains(soldAs, name)
@@ -74,19 +65,19 @@ func Priced(name string) bool {
 // Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether name is an amount of a line or of the summary that is always shown with MH's label: no bundle
-// may give it another label.
+// Counted reports whether name is an amount of a line or of the summary, or another value, that is always shown with
+// MH's label: no bundle may give it another label.
 func Counted(name string) bool {
-	return slices.Contains(slices.Concat(totalsSold, discounts, perceived, withheld), name) ||
+	free := slices.Concat(exported, carriage, []string{"totalNoOnerosas", "valorTotal"})
+	return slices.Contains(known, name) && !slices.Contains(free, name) ||
 		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
-			"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "montoTotalOperacion", "totalPagar", "reteRenta",
-			"totalIvaRetenido", "totalIVAretenido"}, name)
+			"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "telefono", "correo", "descActividad"}, name)
 }
 
 // saidOfLine lists the amounts that the till gives for a line of a sale, a withholding, a donation or a liquidation.
 var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
 	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro",
-	"flete"}
+	"flete", "psv"}
 
 // identity lists the members that accept only the fact of their own name.
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
@@ -115,8 +106,8 @@ func held(document string) bool {
 	return document != "" && strings.TrimSuffix(root, "[]") != linesName && root != summaryName
 }
 
-// factual reports whether only facts may give the place at a path of the document a value.
-func factual(document string) bool {
+// Factual reports whether only facts may give the place at a path of the document a value.
+func Factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
 
@@ -125,23 +116,23 @@ func factual(document string) bool {
 func (e *entry) checkSource(own string, moved bool) error {
 	last := own[strings.LastIndexByte(own, '.')+1:]
 	constant := e.value.Exists() && !e.value.IsNull()
-	remark := strings.HasSuffix(e.fact, ".observaciones")
+	remark := strings.HasSuffix(e.fact, ".observaciones") && e.value.Text() == "Sin observaciones" // MH requires one
 	switch {
-	case e.form != "" && slices.Contains(identity, last) && !slices.Contains(hyphenated, last):
+	case e.form != "" && !slices.Contains(hyphenated, last):
 		return fmt.Errorf("overlay: from: %s: a form would change it", e.path)
-	case factual(e.path) && (e.amount != "" || e.words != "" || constant):
+	case Factual(e.path) && (e.amount != "" || e.words != "" || constant):
 		return fmt.Errorf("overlay: from: %s: only its own fact may stand here, no amount, no constant", e.path)
 	case constant && !zero(e.value) && !remark:
 		return fmt.Errorf("overlay: from: %s: no constant but 0 may stand here", e.path)
-	case factual(e.path) && e.fact == "" && !moved:
+	case Factual(e.path) && e.fact == "" && !moved:
 		return fmt.Errorf("overlay: from: %s: null would hide the fact, which stands nowhere else", e.path)
 	case e.fact == "" || e.fact == own || e.fact == renamed[own]:
 		return nil
 	}
 	root, below, _ := strings.Cut(own, ".")
 	from, under, _ := strings.Cut(e.fact, ".")
-	if below == under && slices.Contains(heldRoots[1:], from) && !slices.Contains(heldRoots, root) && held(own) {
-		return nil // the same member of a renamed part: see heldRoots
+	if below == under && (roles[root] == from || root == "documento" && from == "receptor") {
+		return nil // the same member of a party that this generation renames; a return's receptor is documento
 	}
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
@@ -161,7 +152,7 @@ func zero(v dte.Value) bool {
 // checkFixed returns an error if the schema s gives a constant, or an enum of one value, to a place that is not in
 // fixed. s is the schema of the place at path, and no condition.
 func (s *schema) checkFixed(path string) error {
-	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (factual(path) ||
+	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (Factual(path) ||
 		!zero(s.enum[0])) {
 		return fmt.Errorf("schema of %s: fixes a value that only the facts may give: %s", path, s.enum[0].Append(nil))
 	}
@@ -236,7 +227,7 @@ func (f *Filler) Meets(q Requirements) error {
 // outputs, therefore the document must show the same amounts. checkAnswers also refuses a layout that the box could
 // check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
-	a := &f.amounts
+	a, shown := &f.amounts, "montoTotalOperacion" // where the layout does not show the total
 	makes := func(e equation) bool { return e.total == a.total }
 	switch {
 	case a.alone != "":
@@ -251,13 +242,15 @@ func (f *Filler) checkAnswers() error {
 		column, ofLine := lineMember(x.document)
 		switch {
 		case x.types == 0:
-		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount)) ||
+		case x.source == sourceFacts && (ofResumen && (amount == f.total || slices.Contains(totalsSold, amount) ||
+			amount == shown && a.total < 0) ||
 			ofLine && slices.Contains(soldAs, column)):
 			return fmt.Errorf("schema of %s: is not the module's output of that name", x.document)
 		case !strings.HasSuffix(x.name, inWords) || !ofResumen && !ofLine:
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
-		case f.out.Summary[x.from.words] != f.total && f.out.Summary[x.from.words] != "montoTotalOperacion":
+		case f.out.Summary[x.from.words] != f.total && (a.total >= 0 || f.out.Summary[x.from.words] != shown ||
+			f.Place(summaryName+"."+shown) == nil):
 			return fmt.Errorf("overlay: from: %s: must be the words of %s", x.document, f.total)
 		}
 	}

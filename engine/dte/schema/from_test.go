@@ -8,15 +8,15 @@ import (
 )
 
 const formSchema = `{"type":"object","additionalProperties":false,"properties":{
- "sujeto":{"type":["object","null"],"additionalProperties":false,"properties":{
+ "sujetoExcluido":{"type":["object","null"],"additionalProperties":false,"properties":{
    "tipoDocumento":{"type":["string","null"]},"numDocumento":{"type":["string","null"],"pattern":"^([0-9]{8}-[0-9]|[0-9]{14}|[0-9]{9})$"}},
    "required":["tipoDocumento","numDocumento"]},
  "resumen":{"type":"object","additionalProperties":false,"properties":{"reteRenta":{"type":"number"},"nota":{"type":["number","null"]}},
-   "required":["reteRenta","nota"]}},"required":["sujeto","resumen"]}`
+   "required":["reteRenta","nota"]}},"required":["sujetoExcluido","resumen"]}`
 
 const formOverlay = `{"from":[
- {"path":"sujeto.numDocumento","fact":"receptor.numDocumento","form":"########-#","when":{"fact":"receptor.tipoDocumento","is":"13"},"reason":"r"},
- {"path":"sujeto.tipoDocumento","fact":"receptor.tipoDocumento","reason":"r"},
+ {"path":"sujetoExcluido.numDocumento","fact":"receptor.numDocumento","form":"########-#","when":{"fact":"receptor.tipoDocumento","is":"13"},"reason":"r"},
+ {"path":"sujetoExcluido.tipoDocumento","fact":"receptor.tipoDocumento","reason":"r"},
  {"path":"resumen.reteRenta","value":0,"reason":"r"},
  {"path":"resumen.nota","fact":"resumen.nota","value":0,"reason":"r"}]}`
 
@@ -27,16 +27,16 @@ func TestFill_FormsAndConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	for facts, want := range map[string]string{
-		`{"receptor":{"tipoDocumento":"13","numDocumento":"012345678"}}`:               `{"sujeto":{"tipoDocumento":"13","numDocumento":"01234567-8"},"resumen":{"reteRenta":0,"nota":0}}`,
-		`{"receptor":{"tipoDocumento":"36","numDocumento":"012345678"}}`:               `{"sujeto":{"tipoDocumento":"36","numDocumento":"012345678"},"resumen":{"reteRenta":0,"nota":0}}`,
-		`{"receptor":{"tipoDocumento":"13","numDocumento":"01234567-8"}}`:              `{"sujeto":{"tipoDocumento":"13","numDocumento":"01234567-8"},"resumen":{"reteRenta":0,"nota":0}}`,
-		`{"receptor":{"tipoDocumento":null,"numDocumento":null},"resumen":{"nota":5}}`: `{"sujeto":null,"resumen":{"reteRenta":0,"nota":5}}`,
-		`{"resumen":{"reteRenta":7,"nota":null}}`:                                      `{"sujeto":null,"resumen":{"reteRenta":0,"nota":null}}`,
+		`{"receptor":{"tipoDocumento":"13","numDocumento":"012345678"}}`:               `{"sujetoExcluido":{"tipoDocumento":"13","numDocumento":"01234567-8"},"resumen":{"reteRenta":0,"nota":0}}`,
+		`{"receptor":{"tipoDocumento":"36","numDocumento":"012345678"}}`:               `{"sujetoExcluido":{"tipoDocumento":"36","numDocumento":"012345678"},"resumen":{"reteRenta":0,"nota":0}}`,
+		`{"receptor":{"tipoDocumento":"13","numDocumento":"01234567-8"}}`:              `{"sujetoExcluido":{"tipoDocumento":"13","numDocumento":"01234567-8"},"resumen":{"reteRenta":0,"nota":0}}`,
+		`{"receptor":{"tipoDocumento":null,"numDocumento":null},"resumen":{"nota":5}}`: `{"sujetoExcluido":null,"resumen":{"reteRenta":0,"nota":5}}`,
+		`{"resumen":{"reteRenta":7,"nota":null}}`:                                      `{"sujetoExcluido":null,"resumen":{"reteRenta":0,"nota":null}}`,
 		`{"receptor":{"tipoDocumento":"13","numDocumento":"0123456789"}}`:              "receptor.numDocumento: PATTERN",
 		`{"receptor":{"tipoDocumento":"13","numDocumento":"0123456ñ"}}`:                "receptor.numDocumento: PATTERN",
 		`{"receptor":{"tipoDocumento":"13","numDocumento":12345678}}`:                  "receptor.numDocumento: TYPE",
 		`{"receptor":{"tipoDocumento":"13","numDocumento":"abcdefghi"}}`:               "receptor.numDocumento: PATTERN",
-		`{"receptor":{"numDocumento":"012345678"}}`:                                    `{"sujeto":{"tipoDocumento":null,"numDocumento":"012345678"},"resumen":{"reteRenta":0,"nota":0}}`,
+		`{"receptor":{"numDocumento":"012345678"}}`:                                    `{"sujetoExcluido":{"tipoDocumento":null,"numDocumento":"012345678"},"resumen":{"reteRenta":0,"nota":0}}`,
 		`{"receptor":{"tipoDocumento":["13"],"numDocumento":"012345678"}}`:             "receptor.tipoDocumento: TYPE",
 		`{"receptor":{"tipoDocumento":"13","numDocumento":["012345678"]}}`:             "receptor.numDocumento: TYPE",
 		`{"receptor":{"tipoDocumento":"13","numDocumento":{"a":"01234567"}}}`:          "receptor.numDocumento: TYPE",
@@ -58,8 +58,8 @@ func TestFill_FormsAndConstants(t *testing.T) {
 func TestFill_OverlayBeforeTheModulesName(t *testing.T) {
 	out := Outputs{Summary: []string{"reteRenta", "otra"}}
 	for overlay, want := range map[string]string{
-		`{}`: `{"sujeto":null,"resumen":{"reteRenta":1,"nota":null}}`,
-		`{"from":[{"path":"resumen.reteRenta","amount":"otra","reason":"r"}]}`: `{"sujeto":null,"resumen":{"reteRenta":2,"nota":null}}`,
+		`{}`: `{"sujetoExcluido":null,"resumen":{"reteRenta":1,"nota":null}}`,
+		`{"from":[{"path":"resumen.reteRenta","amount":"otra","reason":"r"}]}`: `{"sujetoExcluido":null,"resumen":{"reteRenta":2,"nota":null}}`,
 	} {
 		f, err := Compile([]byte(formSchema), []byte(overlay), out, nil)
 		if err != nil {

@@ -185,8 +185,9 @@ func (r *reader) properties(s *schema, v dte.Value, at string, conditional bool)
 		return fmt.Errorf("schema of %s: properties is not an object", place(at))
 	}
 	for _, m := range v.Members() {
-		if m.Name == "" || strings.ContainsAny(m.Name, ".[]") {
-			return fmt.Errorf("schema of %s: %q is not the name of a member", place(at), m.Name)
+		like := func(p property) bool { return strings.EqualFold(p.name, m.Name) }
+		if m.Name == "" || strings.ContainsAny(m.Name, ".[]") || slices.ContainsFunc(s.properties, like) {
+			return fmt.Errorf("schema of %s: %q is not a name of its own", place(at), m.Name)
 		}
 		p, err := r.read(m.Value, join(at, m.Name), conditional)
 		if err != nil {

@@ -16,13 +16,13 @@ func TestCompileSchema_Refuses(t *testing.T) {
 	}
 	for name, x := range map[string]struct{ old, replacement, want string }{
 		"unknown keyword": {`"format":"email"`, `"contentEncoding":"x"`,
-			`schema of sujeto.correo: contentEncoding: keyword is not understood; drop in overlay.json can leave out a keyword of MH's file`},
+			`schema of sujetoExcluido.correo: contentEncoding: keyword is not understood; drop in overlay.json can leave out a keyword of MH's file`},
 		"unknown keyword in a list": {`"maxLength":25`, `"maxLenght":25`,
 			`schema of cuerpoDocumento[].codigo: maxLenght: keyword is not understood; drop in overlay.json can leave out a keyword of MH's file`},
 		"unknown keyword in a then": {`{"motivoContin":{"type":"null"}}`, `{"motivoContin":{"trype":"null"}}`,
 			`schema of identificacion.motivoContin: trype`},
 		"unknown format": {`"format":"email"`, `"format":"uri"`,
-			`schema of sujeto.correo: format: format "uri" is not understood`},
+			`schema of sujetoExcluido.correo: format: format "uri" is not understood`},
 		"unknown type": {`"type":"integer","const":2`, `"type":"int","const":2`, `unknown type "int"`},
 		"no type": {`{"type":"integer","const":2}`, `{"const":2}`,
 			`schema of identificacion.version: needs a type`},
@@ -38,8 +38,8 @@ func TestCompileSchema_Refuses(t *testing.T) {
 			`schema of resumen.totalPagar: multipleOf: not above zero`},
 		"list without items": {`"items":{"type":"string","maxLength":2},`, ``,
 			`schema of cuerpoDocumento[].tributos: a list needs items`},
-		"object or text": {`"sujeto":{"type":["object","null"]`, `"sujeto":{"type":["object","string"]`,
-			`schema of sujeto: an object or a list may allow no other type than null`},
+		"object or text": {`"sujetoExcluido":{"type":["object","null"]`, `"sujetoExcluido":{"type":["object","string"]`,
+			`schema of sujetoExcluido: an object or a list may allow no other type than null`},
 		"enum of objects": {`"enum":["USD"]`, `"enum":[{}]`,
 			`schema of identificacion.tipoMoneda: enum: only texts`},
 		"then without if": {`"if":{"properties":{"tipoOperacion":{"const":1}}},`, ``,
@@ -91,7 +91,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 		`{"taxes":{"path":"resumen.tributos","catalogue":"CAT-012"}}`:                                                 `overlay: taxes: CAT-012 has no code "20"`,
 		`{"catalogue":[{"path":"resumen.nada","catalogue":"CAT-014"}]}`:                                               `overlay: catalogue: the schema has no resumen.nada`,
 		`{"catalogue":[{"path":"resumen.nota","catalogue":"CAT-099"}]}`:                                               `there is no "CAT-099"`,
-		`{"catalogue":[{"path":"sujeto.direccion.municipio","catalogue":"CAT-013","parent":"region"}]}`:               `has no neighbour "region"`,
+		`{"catalogue":[{"path":"sujetoExcluido.direccion.municipio","catalogue":"CAT-013","parent":"region"}]}`:       `has no neighbour "region"`,
 	} {
 		if _, err := Compile([]byte(small), []byte(overlay), smallOutputs, cat); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -102,7 +102,7 @@ func TestCompileSchema_Refuses(t *testing.T) {
 
 // The layout's keyword is dropped and those of conditions stay; if only conditions have it, those are dropped.
 func TestCompileSchema_Drop(t *testing.T) {
-	const identification = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},"sujeto":null}`
+	const identification = `{"identificacion":{"codigoGeneracion":"AB12","fecEmi":"2026-11-21","tipoOperacion":1},"sujetoExcluido":null}`
 	for name, x := range map[string]struct{ path, keyword, old, replacement string }{
 		"layout":      {"identificacion.codigoGeneracion", "pattern", `"AB12"`, `"other"`},
 		"all at once": {"identificacion", "allOf", `"tipoOperacion":1`, `"tipoOperacion":2`},

@@ -114,20 +114,20 @@ func TestFill_FedObjects(t *testing.T) {
 	const schema = `{"type":"object","properties":{
 	 "extension":{"type":["object","null"],"properties":{"nombEntrega":{"type":["string","null"]},"observaciones":{"type":["string","null"]}},
 	  "additionalProperties":false,"required":["nombEntrega","observaciones"]},
-	 "extra":{"type":"object","properties":{"nota":{"type":"string"}},"additionalProperties":false,"required":["nota"]}},
+	 "documento":{"type":"object","properties":{"nota":{"type":"string"}},"additionalProperties":false,"required":["nota"]}},
 	 "additionalProperties":false,"required":["extension"]}`
-	const overlay = `{"from":[{"path":"extension.observaciones","fact":"resumen.observaciones","reason":"r"},{"path":"extra.nota","fact":"motivo.nota","reason":"r"}]}`
+	const overlay = `{"from":[{"path":"extension.observaciones","fact":"resumen.observaciones","reason":"r"},{"path":"documento.nota","fact":"receptor.nota","reason":"r"}]}`
 	f, err := Compile([]byte(schema), []byte(overlay), Outputs{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for facts, want := range map[string]string{
-		`{}`:                                       `{"extension":null}`,
-		`{"resumen":{"observaciones":"o"}}`:        `{"extension":{"nombEntrega":null,"observaciones":"o"}}`,
-		`{"resumen":{"observaciones":null}}`:       `{"extension":null}`,
-		`{"extension":{"nombEntrega":"n"}}`:        `{"extension":{"nombEntrega":"n","observaciones":null}}`,
-		`{"extension":{"observaciones":"own"}}`:    `{"extension":{"nombEntrega":null,"observaciones":"own"}}`,
-		`{"extension":null,"motivo":{"nota":"x"}}`: `{"extension":null,"extra":{"nota":"x"}}`,
+		`{}`:                                         `{"extension":null}`,
+		`{"resumen":{"observaciones":"o"}}`:          `{"extension":{"nombEntrega":null,"observaciones":"o"}}`,
+		`{"resumen":{"observaciones":null}}`:         `{"extension":null}`,
+		`{"extension":{"nombEntrega":"n"}}`:          `{"extension":{"nombEntrega":"n","observaciones":null}}`,
+		`{"extension":{"observaciones":"own"}}`:      `{"extension":{"nombEntrega":null,"observaciones":"own"}}`,
+		`{"extension":null,"receptor":{"nota":"x"}}`: `{"extension":null,"documento":{"nota":"x"}}`,
 	} {
 		got, faults := f.Fill(nil, parse(t, facts), nil, FillOptions{})
 		if string(got) != want || faults != nil {

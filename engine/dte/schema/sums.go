@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"dtegate/engine/dte"
 )
@@ -47,6 +48,9 @@ var (
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
 	// known lists all amounts of resumen that occur in an equation, or that only inform.
 	known = slices.Concat(totalsSold, exported, discounts, carriage, perceived, withheld, besides)
+	// finals lists the amounts that may be a document's total: the first of them that a layout has is its total.
+	finals = []string{"totalPagar", "total", "montoTotalOperacion", "totalIvaRetenido", "totalIVAretenido",
+		"valorTotal"}
 	// signed lists the amounts that may be below 0.
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
@@ -78,7 +82,7 @@ type arithmetic struct {
 	lineLacks, globalLacks    []string       // facts of lines and of descuentoGlobal without a place in the layout
 	alone                     string         // an amount that the layout shows without its counterparts
 	discounts                 map[int]string // by position in resumen: the member of descuentoGlobal
-	totalDiscount             int            // totalDescu
+	totalDiscount, percent    int            // totalDescu, porcentajeDescuento
 	carriage                  []given        // amounts of resumen that are not a sum of lines
 	equations, settled        []equation     // of resumen, and of a body of one line
 	taxes, taxCode, taxValue  int
@@ -134,6 +138,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		discount: position(line, "montoDescu"),
 		charge:   position(line, "noGravado"), kind: position(line, "tipoDonacion"), sold: find(line, soldAs...),
 		discounts: make(map[int]string), totalDiscount: position(resumen, "totalDescu"),
+		percent: position(resumen, "porcentajeDescuento"),
 		taxes:   position(resumen, "tributos"),
 		taxCode: position(tax, "codigo"), taxValue: position(tax, "valor"), pagos: position(resumen, "pagos"),
 		paid: position(payment, "montoPago"), total: position(resumen, c.overlay.total),
@@ -177,7 +182,8 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		}
 	}
 	// A layout may show these facts under another name.
-	for _, name := range []string{"codigo", "descripcion", "numeroDocumento", "fechaEmision"} {
+	for _, name := range []string{"codigo", "descripcion", "numeroDocumento", "fechaEmision", "uniMedida",
+		"observaciones"} {
 		if !slices.ContainsFunc(c.fields, func(x field) bool { return x.path == linesName+"[]."+name }) {
 			a.lineLacks = append(a.lineLacks, name)
 		}
@@ -209,13 +215,11 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			})
 		}
 		for i, x := range members {
-			if x.types&(typeNumber|typeInteger) == 0 {
-				continue
-			}
-			if !slices.Contains(known, x.name) && x.name != c.overlay.total {
+			amount := x.types&(typeNumber|typeInteger) != 0
+			if amount && !slices.Contains(known, x.name) && x.name != c.overlay.total {
 				a.strange = append(a.strange, i)
 			}
-			if !x.signed && !slices.Contains(signed, x.name) {
+			if amount && !x.signed && !slices.Contains(signed, x.name) {
 				a.unsigned = append(a.unsigned, i)
 			}
 		}
@@ -230,9 +234,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.equations = append(a.equations, e)
 		}
 	}
-	if position(resumen, "subTotalVentas") >= 0 {
-		equate("subTotalVentas", equation{balance: -1, plus: find(resumen, slices.Concat(totalsSold, exported)...)})
-	}
+	equate("subTotalVentas", equation{balance: -1, plus: find(resumen, slices.Concat(totalsSold, exported)...)})
 	equate("subTotal", equation{balance: -1, plus: gross, minus: off})
 	if net := find(resumen, "subTotal"); net != nil {
 		gross, off = net, nil
@@ -241,8 +243,10 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	equate("montoTotalOperacion", equation{balance: -1, plus: net, minus: off, taxed: true,
 		otherwise: [2][]int{find(resumen, perceived...), find(resumen, withheld...)}})
 	paid := "totalPagar"
-	if c.overlay.total != "" && c.overlay.total != paid && position(resumen, paid) >= 0 {
-		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.totalPagar", c.overlay.total)
+	if i := slices.IndexFunc(finals, func(name string) bool { return position(resumen, name) >= 0 }); i >= 0 &&
+		c.overlay.total != "" && !strings.EqualFold(c.overlay.total, finals[i]) && (i < 2 ||
+		c.overlay.total != paid && slices.Contains(known, c.overlay.total)) {
+		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.%s", c.overlay.total, finals[i])
 	}
 	summed := a.total >= 0 && slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == a.total })
 	if !summed && c.overlay.total != "montoTotalOperacion" {
@@ -317,9 +321,13 @@ func (r *run) addUp() {
 			r.contradict(name(i), "is "+n.String()+", which the sale does not say")
 		}
 	}
-	discount, summary := r.facts.Get("descuentoGlobal"), r.facts.Get(summaryName)
+	discount, summary, off := r.facts.Get("descuentoGlobal"), r.facts.Get(summaryName), dte.Amount(0)
 	for i, fact := range a.discounts {
 		asGiven(i, discount.Find(fact))
+		off |= r.number(resumen, i)
+	}
+	if r.computed != nil && off == 0 && r.number(resumen, a.percent) != 0 {
+		r.contradict(name(a.percent), "is of a discount that the sale does not say")
 	}
 	for _, g := range a.carriage {
 		asGiven(g.position, summary.Find(g.fact))
