@@ -206,7 +206,6 @@ func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 // NumberGuard returns the guard that stops numbering if MH or the archive knows numbers that the store lacks.
 func (e *Engine) NumberGuard() *documents.NumberGuard { return e.numberGuard }
 
-// sweep settles documents that no request settles any more, and sends pending invalidations.
 func (e *Engine) sweep(ctx context.Context, before time.Time) {
 	if err := e.Recover(ctx, before); err != nil && ctx.Err() == nil {
 		e.log.Error("recovering documents", "error", err)
@@ -431,7 +430,6 @@ type standing struct {
 	document []byte
 }
 
-// show returns the public view of a document that is no longer Signed.
 func (e *Engine) show(now standing) (r *record.View, err error) {
 	if now.jws == nil {
 		return e.public(now.entry)

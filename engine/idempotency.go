@@ -29,7 +29,6 @@ func (e *Engine) Repeated(ctx context.Context, req Request) (*record.View, error
 	return nil, nil
 }
 
-// answerRepeated returns the document that was issued under a key, or nil if the key is new.
 func (e *Engine) answerRepeated(ctx context.Context, key *storage.Idempotency, req Request) (*record.View, error) {
 	code, first, err := e.store.Lookup(key.Key)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -88,7 +88,6 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	return shown, err
 }
 
-// away returns the refusal of an invalidation that MH did not receive.
 func away(why error) error {
 	return &refusal.Error{Code: refusal.CodeUnavailable,
 		Message:    "Hacienda no está disponible, y no recibe invalidaciones en contingencia: repita más tarde",
@@ -162,7 +161,6 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	return entry, &next, int64(len(jws)), nil
 }
 
-// abandonInvalidation removes an event that MH has not received from the record.
 func (e *Engine) abandonInvalidation(ctx context.Context, entry storage.Entry, h *record.Head) (storage.Entry, error) {
 	next := *h
 	next.Invalidation = nil
@@ -208,7 +206,6 @@ func (e *Engine) sendInvalidation(ctx context.Context, entry storage.Entry, h *r
 		Err: o.Err}
 }
 
-// resumeInvalidations sends the invalidation events that are due before a time.
 func (e *Engine) resumeInvalidations(ctx context.Context, before time.Time) error {
 	open, err := record.Due(e.store, record.QueueInvalidate, before, 100)
 	if err != nil {
@@ -261,7 +258,6 @@ func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) er
 	return nil
 }
 
-// unburdened returns a refusal while a document has a note or a return in force.
 func (e *Engine) unburdened(entry storage.Entry) error {
 	n, err := e.store.Counter(entry.Code, record.LineActive)
 	if err != nil || n == 0 {
@@ -608,7 +604,6 @@ func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again 
 	return r.Appraise(ctx, req) // if refused: a note was issued meanwhile
 }
 
-// traffic counts the documents that are on their way to MH.
 type traffic struct{ n atomic.Int64 }
 
 func (s *traffic) begin() (end func()) {
@@ -616,7 +611,6 @@ func (s *traffic) begin() (end func()) {
 	return func() { s.n.Add(-1) }
 }
 
-// rest waits until no document is being sent, but no longer than limit.
 func (s *traffic) rest(ctx context.Context, limit time.Duration) error {
 	const look = 10 * time.Millisecond
 	for waited := time.Duration(0); s.n.Load() > 0 && waited < limit; waited += look {

@@ -159,7 +159,6 @@ func notStored(err error) error {
 	return refusal.Unavailable(err, "El documento no pudo guardarse")
 }
 
-// openDraft makes the draft of a sale if the box may issue.
 func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	if err := cmp.Or(e.o.Gate(req.Caller.Point), e.numberGuard.Behind()); err != nil {
 		return nil, err
@@ -219,7 +218,6 @@ func closed(document, why string) *refusal.Error {
 			record.TypeOf(document).Name, why)}
 }
 
-// draft is a sale before it has a number.
 type draft struct {
 	request Request
 	now     time.Time
@@ -243,7 +241,6 @@ type draft struct {
 	from     *origin               // the document against which the sale is issued, or nil
 }
 
-// keys returns the keys to lock while the draft is stored.
 func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	k := storage.Keys{Series: d.series, Idempotency: key}
 	if o := d.request.Origin; o != nil {
@@ -320,7 +317,6 @@ func (e *Engine) deferrable(document, day string) error {
 	return nil
 }
 
-// mark changes the draft to the contingency form.
 func (d *draft) mark(cause int64, motive string) {
 	d.cause, d.motive = cause, motive
 	id := d.facts.Get("identificacion").Set(record.ContingencyMarks(cause, motive)...)

@@ -88,7 +88,6 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 	return nil
 }
 
-// misnamed returns a fault for each wrong claim of a request about its origin.
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	if said.Document != "" && said.Document != o.head.Document {
 		faults = append(faults, dte.Fault{Path: "documentoRelacionado.tipoDte", Code: dte.FaultCondition,
@@ -120,7 +119,6 @@ func (e *Engine) readOrigin(o *origin) error {
 	return refusal.Internal(err)
 }
 
-// amount returns a member of v as an amount, or 0 if v lacks the member.
 func amount(v dte.Value, name string) dte.Amount {
 	a, _ := v.Get(name).Amount()
 	return a
@@ -359,7 +357,6 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	return e.completeReturn(d, o, lines)
 }
 
-// completeReturn makes the facts of a return from its lines and its origin.
 func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	if receptor := o.facts.Get("receptor"); receptor.Exists() {
@@ -398,7 +395,6 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 	return dte.Obj(members...), nil
 }
 
-// givenBack adds the sum of a return's lines to d.draws, by kind of amount.
 func (d *draft) givenBack(r *rulestore.Rule, ev *rulestore.Evaluation) {
 	outputs := r.Description().LineOutputs
 	for k, name := range amountsOfLine {

@@ -17,7 +17,6 @@ import (
 	"dtegate/storage"
 )
 
-// sending holds the options of conclude for a signed document.
 type sending struct {
 	doubtful bool          // the document may have been sent before
 	sent     time.Time     // if doubtful: the latest time of that sending
@@ -85,7 +84,6 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 // sending.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
-// putOff makes Recover settle a signed document later.
 func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry,
 	error) {
 	if entry.Due == nil || entry.Due.At.Before(until) {
@@ -314,7 +312,6 @@ func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time
 	return false
 }
 
-// archivedForm returns the JWS of a document from the archive, if it has MH's seal.
 func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) ([]byte, error) {
 	if e.outbox.Archive() == nil {
 		return nil, errors.New("no archive is configured")
@@ -342,7 +339,6 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 	return jws, nil
 }
 
-// archived returns the legal file of a document from the archive.
 func archived(ctx context.Context, a *archive.Archive, slug string, h *record.Head, code string) (dte.Value, error) {
 	held, err := a.Fetch(ctx, outbox.ArchivePath(slug, h, "json", code), archive.MaxObject)
 	if err != nil {

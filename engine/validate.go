@@ -139,7 +139,6 @@ func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) []dte.Fault
 	})
 }
 
-// breaches returns the layout's faults of a draft, except at the paths of known faults.
 func (e *Engine) breaches(r *rulestore.Rule, d *draft, known []dte.Fault) []dte.Fault {
 	_, found, _ := r.Fill(nil, d.facts, nil, d.filling())
 	return slices.DeleteFunc(found, func(f dte.Fault) bool {
