@@ -114,7 +114,6 @@ func New(o Options) (*Archive, error) {
 	return a, nil
 }
 
-// credentials returns the given keys, or a source that fetches keys when they are needed.
 func (o *Options) credentials() (*credentials.Credentials, error) {
 	if o.Credentials == "" {
 		if o.AccessKey == "" || o.Secret == "" {
