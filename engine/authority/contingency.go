@@ -128,7 +128,6 @@ func (c *Client) QueryLot(ctx context.Context, code string) (outcomes map[string
 	return outcomes, true, true, nil
 }
 
-// nobody is a code that no document has.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
 // Probe queries MH for a document that does not exist. Kind is Unknown if the service did not answer.
