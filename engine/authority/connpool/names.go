@@ -100,7 +100,6 @@ func (n *names) keep(found []netip.Addr) {
 	n.addresses = found
 }
 
-// prefer moves the address that accepted our connection to the front.
 func (n *names) prefer(address netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

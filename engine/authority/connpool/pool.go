@@ -250,7 +250,6 @@ func (l *Link) put(c *conn) {
 	l.kick.Ring()
 }
 
-// forget removes a closed connection from the counts.
 func (l *Link) forget(c *conn) {
 	l.mu.Lock()
 	if !c.gone {
