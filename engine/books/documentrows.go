@@ -69,7 +69,6 @@ func (p *placement) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// place returns the placement of a document in the books of a month, "2026-11".
 func place(d *sealed, month string, s *Settings) *placement {
 	p := new(placement)
 	own := strings.HasPrefix(d.Date, month)
@@ -122,7 +121,6 @@ var elsewhere = map[string]string{
 	"15": "comprobante de donación: no es una venta, y los anexos de ventas (pp. 2 y 8) no lo llevan",
 }
 
-// file places a document as it was sealed, without its invalidation.
 func (p *placement) file(d *sealed, s *Settings) {
 	switch d.Type {
 	case "01":
@@ -213,7 +211,6 @@ func (p *placement) export(d *sealed, s *Settings) {
 	}
 }
 
-// taxpayer places a tax credit voucher (03), a credit note (05) or a debit note (06).
 func (p *placement) taxpayer(d *sealed, s *Settings) {
 	for _, r := range d.Relacionados {
 		if r.Type == "07" {
@@ -356,7 +353,6 @@ func (p *placement) adjust(by *share, s *Settings) {
 	p.addFile(consumers)
 }
 
-// cancel places a document that an event of this month invalidated.
 func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	switch d.Type {
 	case "18":

@@ -53,7 +53,6 @@ func annex(name, why, columns string) *layout {
 	return l
 }
 
-// book returns the layout of a file for people.
 func book(name, title, why, columns string) *layout {
 	l := annex(name, why, columns)
 	l.header, l.title = true, title

@@ -29,7 +29,6 @@ type Addressee struct {
 	Test     bool
 }
 
-// elsewhereReceived gives, by type, why suppliers' documents are in no file.
 var elsewhereReceived = map[string]string{
 	"01": "factura de consumidor final: no da crédito fiscal; el gasto se anota a mano",
 	"04": "nota de remisión: acompaña bienes; la compra se declara con su comprobante",
@@ -86,7 +85,6 @@ type ReceivedFile struct {
 // Received returns the files of suppliers, in the order in which Receive got them; nil without such files.
 func (b *Book) Received() []ReceivedFile { return b.received }
 
-// placeReceived reads a file and returns its document and its placement.
 func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	d, p := new(sealed), new(placement)
 	no := func(format string, args ...any) (*sealed, *placement) {
@@ -179,7 +177,6 @@ func supplier(d *sealed) (nit, dui string) {
 	return number, ""
 }
 
-// bought places a tax credit voucher or a note of a supplier.
 func (p *placement) bought(d *sealed, s *Settings) {
 	nit, dui := supplier(d)
 	codes := s.purchase(d)

@@ -75,7 +75,6 @@ type dayKey struct {
 
 type seriesKey struct{ date, series, kind string }
 
-// line holds the sums of the documents that share a row.
 type line struct {
 	sales
 	first, last             order

@@ -206,7 +206,6 @@ func (b *Book) Files() []FileSum {
 	return list
 }
 
-// forSummary returns the settings in the form of resumen.json.
 func (s *Settings) forSummary() any {
 	return struct {
 		*Settings

@@ -37,7 +37,6 @@ func (b *Book) heading(l *layout, put func([]string) error) error {
 	return nil
 }
 
-// totals returns the line of totals of a book.
 func (b *Book) totals(l *layout) []string {
 	cells := make([]string, len(l.Columns))
 	cells[0] = "Totales"

@@ -18,14 +18,12 @@ import (
 	"dtegate/engine/dte"
 )
 
-// tally counts and sums the content of a file.
 type tally struct {
 	rows, documents int
 	sums            []decimal.Decimal // of layout.sums
 	net             []decimal.Decimal // the same sums after subtracting credit notes
 }
 
-// put adds a row to a file in memory, and adds the row's amounts to the file's sums.
 func (b *Book) put(l *layout, o order, cells []string) error {
 	t := b.files[l]
 	t.rows++
@@ -138,7 +136,6 @@ func orderOf(d *sealed, date string) (order, error) {
 	return o, nil
 }
 
-// rows are the lines of a file in memory.
 type rows []placed
 
 type placed struct {
@@ -151,7 +148,6 @@ const unit = "\x1f"
 
 func (r *rows) add(o order, cells ...string) { *r = append(*r, placed{o, strings.Join(cells, unit)}) }
 
-// each calls fn with the rows in their order.
 func (r rows) each(fn func(cells []string) error) error {
 	slices.SortStableFunc(r, func(a, b placed) int { return a.compare(b.order) })
 	for _, p := range r {
@@ -179,7 +175,6 @@ func money(d decimal.Decimal) string {
 // day writes yyyy-mm-dd as DD/MM/AAAA (p. 1).
 func day(date string) string { return dte.FormatDay(date) }
 
-// plain returns a number without hyphens.
 func plain(s string) string { return strings.ReplaceAll(s, "-", "") }
 
 // digits returns only the digits and letters of a person's number, without hyphens and spaces.
