@@ -41,7 +41,6 @@ type Backlog struct {
 
 const maxLost = 100
 
-// owedQueues are the queues that Waiting counts.
 var owedQueues = []string{record.QueueSettle, record.QueueReport, record.QueueEvent, record.QueueForward,
 	record.QueueLot, record.QueueInvalidate, record.QueueCorrect}
 

@@ -121,7 +121,6 @@ func (c *Contingency) eachDue(ctx context.Context, queue string,
 	return progress, err
 }
 
-// picked returns the documents of a list for which keep is true.
 func picked(list []document, keep []bool) (kept []document) {
 	for i, o := range list {
 		if keep[i] {

@@ -249,7 +249,6 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	return err
 }
 
-// codesPart returns the codes of an event's or a lot's documents, as a part of its record.
 func codesPart(list []document) storage.Part {
 	codes := make([]string, len(list))
 	for i, o := range list {
@@ -379,7 +378,6 @@ func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	return strings.Contains(text, "YA EXISTE") && (documents == 1 || strings.Contains(text, code))
 }
 
-// spread moves a document of a sealed event to the queue of forwarding.
 func (c *Contingency) spread(ctx context.Context, o document, event string, h *Event) error {
 	next := *o.head
 	// If MH already had the event, an earlier process may have sent its documents too.

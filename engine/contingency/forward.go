@@ -303,7 +303,6 @@ func (c *Contingency) askLotIn(ctx context.Context, entry storage.Entry, h *lotH
 	return err
 }
 
-// pollLot asks MH for the results of a lot.
 func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bool, err error) {
 	h, err := decode[lotHead](entry)
 	if err != nil {

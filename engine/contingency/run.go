@@ -186,7 +186,6 @@ type Documents struct {
 	ExpireCorrections func(context.Context) (progress bool, err error)
 }
 
-// appendRecord stores a new record: a period, an event or a lot.
 func (c *Contingency) appendRecord(ctx context.Context, kind string, code dte.Code, state storage.State, h any,
 	due storage.Due, parts ...storage.Part) (storage.Entry, error) {
 	head, err := json.Marshal(h)
@@ -201,7 +200,6 @@ func (c *Contingency) appendRecord(ctx context.Context, kind string, code dte.Co
 	return entry, nil
 }
 
-// finish removes a record from its queue and sets its last state.
 func (c *Contingency) finish(ctx context.Context, entry storage.Entry, to storage.State) error {
 	if _, err := record.Move(ctx, c.branch.Store, entry.Code, entry.State, storage.Change{To: to}); err != nil {
 		return fmt.Errorf("closing record: %w", err)

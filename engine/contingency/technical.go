@@ -37,7 +37,6 @@ type stretch struct {
 // needsReportFrom returns the time from which the stretch is longer than the law allows without a technical report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
-// tooLong reports whether the stretch needs a technical report at a moment.
 func (s *stretch) tooLong(l law, now time.Time) bool {
 	end := s.ended
 	if end.IsZero() {
@@ -46,7 +45,6 @@ func (s *stretch) tooLong(l law, now time.Time) bool {
 	return end.After(s.needsReportFrom(l))
 }
 
-// reportNote returns the operator's statement that MH has the report, or nil.
 func (s *stretch) reportNote() *ReportNote {
 	for _, p := range s.periods {
 		if p.Report != nil {
@@ -185,7 +183,6 @@ func (c *Contingency) reportable(ctx context.Context) (*stretch, error) {
 	return list[0], nil // no stretch is long, and no stretch continues
 }
 
-// countPeriods counts the documents that were issued in a stretch, by type and point of sale.
 func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCount, error) {
 	in := make(map[string]bool, len(s.periods))
 	for _, p := range s.periods {

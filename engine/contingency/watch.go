@@ -94,7 +94,6 @@ func (c *Contingency) away(ctx context.Context) bool {
 	return c.Check(ctx, c.branch.Now()) != nil || c.Current() != nil || ctx.Err() != nil
 }
 
-// change changes the open period. The caller holds mu.
 func (c *Contingency) change(ctx context.Context, fn func(*Period)) error {
 	next := *c.period
 	fn(&next)
@@ -305,7 +304,6 @@ func (p *Period) MotiveOnDocument() string {
 // Code returns the code of the period's record. The heads of the period's documents name this code as Period.
 func (p *Period) Code() string { return p.code.String() }
 
-// entry returns the period's record with its code and state only.
 func (p *Period) entry() storage.Entry {
 	return storage.Entry{Code: storage.Code(p.code), State: p.state}
 }
