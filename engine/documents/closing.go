@@ -188,7 +188,6 @@ type tallyOf struct {
 	sum, vat dte.Sum // for a payment: sum is the amount received, vat is the amount paid
 }
 
-// dayCount holds the sums of a day while its documents are read.
 type dayCount struct {
 	groups   map[[2]string]*tallyOf // by type and public state
 	payments map[string]*tallyOf
@@ -234,7 +233,6 @@ func (r *Register) count(ctx context.Context, date string, at record.Point, now 
 	return x, nil
 }
 
-// countIn counts a document if it belongs to the closing's day and point of sale.
 func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc record.Stored, at record.Point) error {
 	entry, h := doc.Entry, doc.Head
 	if h.Date != x.Date || h.PointID != at.ID || h.BranchID != at.BranchID {

@@ -57,7 +57,6 @@ type group struct {
 	state         storage.State
 }
 
-// total is the count and the amount of one group.
 type total struct {
 	count  int
 	amount dte.Sum
@@ -110,7 +109,6 @@ func (d *day) put(entry storage.Entry, h *record.Head, amount dte.Amount) error 
 	return nil
 }
 
-// firstAbove returns the index of the first row whose id is above after.
 func (d *day) firstAbove(after uint64) int {
 	i, _ := slices.BinarySearchFunc(d.rows, after+1, func(r row, id uint64) int { return cmp.Compare(r.id, id) })
 	return i
@@ -280,7 +278,6 @@ func (l *ledger) build(ctx context.Context, name string) error {
 	return err
 }
 
-// chunk is how many records are read at once.
 const chunk = 256
 
 // catchUp puts the records with ids above tip, up to upTo, into days, and sets tip to the last id that it read.

@@ -157,7 +157,6 @@ const (
 	searchMost  = 20_000
 )
 
-// finds reports whether a document matches the filter's search.
 func (f *Filter) finds(h *record.Head) bool {
 	if f.Amount != nil {
 		if total, err := dte.ParseAmount(h.Total); err != nil || total != *f.Amount {
@@ -213,7 +212,6 @@ func publicTotals(groups map[group]total) []Total {
 	return list
 }
 
-// days returns the days of a filter, in order.
 func (f *Filter) days() ([]string, error) {
 	from, err := time.Parse(time.DateOnly, f.From)
 	if err != nil {
@@ -255,7 +253,6 @@ type Late struct {
 // restored from an older backup.
 var ErrCursor = storage.ErrCursor
 
-// maxChanges is the largest number of changes in one answer.
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch after a cursor, each once and in order, and the next cursor.

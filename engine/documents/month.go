@@ -126,7 +126,6 @@ func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*boo
 	return d, nil
 }
 
-// invalidatedOn returns the day of a document's invalidation, El Salvador time.
 func invalidatedOn(h *record.Head) string {
 	if h.Invalidation == nil {
 		return h.Date

@@ -82,7 +82,6 @@ func (g *NumberGuard) stopNumbering(list []storage.Witness) {
 	g.refuseFor(held)
 }
 
-// refuseFor refuses new documents if the list of stopped series is not empty.
 func (g *NumberGuard) refuseFor(list []storage.Witness) {
 	if len(list) == 0 {
 		return
