@@ -224,7 +224,6 @@ func (v Value) Digest() [32]byte {
 	return sha256.Sum256(c.text)
 }
 
-// canonicalForm is reusable memory for Digest.
 type canonicalForm struct {
 	text  []byte
 	order []int // order of the members of each object being written, the innermost last
