@@ -192,7 +192,6 @@ func (r *run) checkObject(x *schema, fi int, si int32) verdict {
 	return v
 }
 
-// checkCompound judges allOf, oneOf and if/then/else.
 func (r *run) checkCompound(x *schema, fi int, si int32) verdict {
 	v := pass
 	for _, y := range x.all {

@@ -200,7 +200,6 @@ func (c *compiler) layout(root *shape) error {
 	return nil
 }
 
-// bind decides the source of the field's value.
 func (c *compiler) bind(f *field, s *shape) error {
 	switch {
 	case s.base == nil:
@@ -281,7 +280,6 @@ func (c *compiler) compileFrom(e *entry) (*from, error) {
 	return x, err
 }
 
-// layoutIndex returns the index of a layout field by its path in the document, or -1.
 func (c *compiler) layoutIndex(document string) int {
 	return slices.IndexFunc(c.fields, func(f field) bool { return f.document == document && f.types != 0 })
 }

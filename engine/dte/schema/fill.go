@@ -281,7 +281,6 @@ func (s *slot) scalar(v *dte.Value) {
 	s.kind, s.exact, s.num, s.text = v.Scalar()
 }
 
-// grow adds n absent slots and returns the first.
 func (r *run) grow(n int) int32 {
 	first := len(r.slots)
 	if first+n <= cap(r.slots) {

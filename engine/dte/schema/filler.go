@@ -163,7 +163,6 @@ func (f *Filler) Fill(dst []byte, facts dte.Value, c *Computed, opt FillOptions)
 	return r.write(dst, 0, 0), nil
 }
 
-// fits reports whether the module's answer has the shape that Outputs declares.
 func (f *Filler) fits(facts dte.Value, c *Computed) bool {
 	return len(c.Summary) == len(f.out.Summary) && len(c.Lines) == c.N*len(f.out.Lines) &&
 		(f.lines < 0 || facts.Get(linesName).Len() == c.N) &&

@@ -114,7 +114,6 @@ func (r *reader) read(v dte.Value, at string, conditional bool) (*schema, error)
 	return s, nil
 }
 
-// keyword reads one keyword other than if, then and else into s.
 func (r *reader) keyword(s *schema, name string, v dte.Value, at string, conditional bool) error {
 	var err error
 	switch name {

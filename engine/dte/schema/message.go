@@ -205,7 +205,6 @@ func quote(s *slot) string {
 	return strconv.FormatBool(s.num != 0)
 }
 
-// clip shortens a value for a message.
 func clip(s string) string {
 	const most = 40
 	if utf8.RuneCountInString(s) <= most {

@@ -142,7 +142,6 @@ func onlyMembers(v dte.Value, names ...string) error {
 	return nil
 }
 
-// readSchema reads the schema file with the overlay's drops and adds applied.
 func (o *overlay) readSchema(data []byte) (*schema, error) {
 	file, err := dte.Parse(data)
 	if err != nil {
@@ -258,7 +257,6 @@ func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	return v
 }
 
-// expandPath returns a path with the indexes in its "[]", outermost first.
 func expandPath(template string, index []int32) string {
 	b := make([]byte, 0, len(template)+8)
 	level := 0

@@ -274,7 +274,6 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	return a, nil
 }
 
-// number returns the amount of a member of an object, 0 if there is no amount.
 func (r *run) number(object *slot, position int) dte.Amount {
 	if position < 0 || object.kind != dte.KindObject {
 		return 0
@@ -478,7 +477,6 @@ func (r *run) holds(e *equation, object *slot, taxes dte.Sum, strange []dte.Sum)
 	return near()
 }
 
-// taxSums returns the sum of all taxes of resumen, and the sum without the informative taxes.
 func (r *run) taxSums(resumen *slot) (all, counted dte.Sum) {
 	a := &r.filler.amounts
 	if a.taxes < 0 || a.taxCode < 0 || a.taxValue < 0 {
