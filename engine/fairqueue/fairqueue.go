@@ -48,7 +48,6 @@ type Queue struct {
 	round []*claim // claims with waiting requests, the next claim first
 }
 
-// claim is the state of one caller.
 type claim struct {
 	id      int64
 	working int
