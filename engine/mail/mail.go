@@ -128,7 +128,6 @@ type Outcome struct {
 	Err  error // for Later and Refused: the cause
 }
 
-// errSetup marks an error for which Outcome.Setup is set.
 var errSetup = errors.New("the mail server does not accept this sender")
 
 // Send makes one attempt, with a new connection, within the timeout.
@@ -231,7 +230,6 @@ func cut(text string, limit int) string {
 // portTLS is the port on which a server speaks TLS from the first byte (RFC 8314 §3.3).
 const portTLS = 465
 
-// maxReplies limits the server's replies in one conversation, in bytes.
 const maxReplies = 1 << 20
 
 // conn is a connection that limits what the other side may send.

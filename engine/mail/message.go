@@ -253,7 +253,6 @@ func (f *Facts) salutation() string {
 	return "Estimado cliente, " + f.Receptor + ":"
 }
 
-// sender returns the emisor's name, NIT and telephone, for the receiver's questions.
 func (f *Facts) sender() string {
 	s := f.Emisor
 	if f.Look.Tax != "" {
@@ -265,7 +264,6 @@ func (f *Facts) sender() string {
 	return s
 }
 
-// notices returns the legends that apply to the document.
 func (f *Facts) notices() []string {
 	var n []string
 	if f.Test {
@@ -277,7 +275,6 @@ func (f *Facts) notices() []string {
 	return n
 }
 
-// rows returns labels and values, without empty values.
 func (f *Facts) rows() [][2]string {
 	all := [][2]string{
 		{"Documento", f.Document},
