@@ -138,7 +138,6 @@ type ArchiveTotals struct {
 	Findings  map[string]int `json:"findings,omitempty"`
 }
 
-// checkAtOnce is the number of objects that are queried at once.
 const checkAtOnce = 8
 
 var ArchiveFiles = [2]string{"json", "pdf"}
@@ -261,7 +260,6 @@ func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, f
 	return entry, h, file, err
 }
 
-// compare queries an object by its key and compares it with the store's record.
 func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *record.Head, file int) error {
 	key, want := c.key(entry, h, file), h.Delivery.Archive.Held[file]
 	look := c.Archive.Stat

@@ -136,7 +136,6 @@ func (box *Outbox) Archivo(ctx context.Context, code dte.Code, c record.Caller) 
 	return archivo(r), nil
 }
 
-// archivo adds signature and seal to the signed bytes without changing these bytes.
 func archivo(r *record.View) []byte {
 	b := make([]byte, 0, len(r.JSON)+len(r.JWS)+100)
 	b = append(b, bytes.TrimSuffix(bytes.TrimSpace(r.JSON), []byte("}"))...)

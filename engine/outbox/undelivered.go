@@ -73,7 +73,6 @@ func (box *Outbox) CountUndelivered(u *Undelivered) error {
 	return err
 }
 
-// failures counts the deliveries that were given up, and returns at most limit of them.
 func (box *Outbox) failures(limit int) (total int, list []Failure, err error) {
 	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, record.MaxCounted)
 	if err != nil {

@@ -73,7 +73,6 @@ func NewHook(o HookOptions) *Hook {
 	return h
 }
 
-// late returns how long posts have failed, in seconds.
 func (h *Hook) late() float64 {
 	since := h.failing.Load()
 	if since == 0 {
@@ -117,7 +116,6 @@ func (h *Hook) Run(ctx context.Context) error {
 	return nil
 }
 
-// step waits for results, posts them, and stores the cursor after them.
 func (h *Hook) step(ctx context.Context) error {
 	body, next, err := h.o.Next(ctx, h.after)
 	if errors.Is(err, storage.ErrCursor) {
