@@ -95,7 +95,6 @@ func posQR(b *bytes.Buffer, content string, module byte) {
 	command(81, "0")
 }
 
-// posWrap breaks a text into lines of at most width letters.
 func posWrap(s []byte, width int) [][]byte {
 	var lines [][]byte
 	var line []byte
@@ -139,7 +138,6 @@ var cp850Codes = func() map[rune]byte {
 	return m
 }()
 
-// cp850Near replaces characters that the code page lacks.
 var cp850Near = strings.NewReplacer("–", "-", "—", "-", "‘", "'", "’", "'", "“", `"`, "”", `"`, "…", "...", "€", "EUR",
 	"™", "TM", "•", "·", "Š", "S", "š", "s", "Ž", "Z", "ž", "z", "Œ", "OE", "œ", "oe", "Ÿ", "Y", "Ł", "L", "ł", "l",
 	"Č", "C", "č", "c", "Ć", "C", "ć", "c", "Ń", "N", "ń", "n", "Ő", "O", "ő", "o", "Ű", "U", "ű", "u", "Ś", "S",

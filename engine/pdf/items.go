@@ -66,7 +66,6 @@ func listed(catalogue string) func(*builder, dte.Value) string {
 	return func(b *builder, v dte.Value) string { return b.word(catalogue, v.Text()) }
 }
 
-// number returns the printed form of a number, or the text of any other value.
 func (b *builder) number(v dte.Value, decimals int) string {
 	if v.Kind() != dte.KindNumber {
 		return b.Clean(v.Text())
@@ -165,7 +164,6 @@ func (b *builder) item(v dte.Value, chosen []spec, related bool) Row {
 	return r
 }
 
-// notes returns the values of a line that have no column.
 func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []string {
 	var out []string
 	add := func(label, value string) {

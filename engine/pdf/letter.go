@@ -57,7 +57,6 @@ type letterhead struct {
 	c *sheet.Canvas
 }
 
-// first draws the head of the first page: the emisor and the type of document.
 func (l *letterhead) first() {
 	c := l.c
 	right := c.Left + c.Width
@@ -81,7 +80,6 @@ func (l *letterhead) first() {
 	c.Y += 10
 }
 
-// headline returns the type of the document, aligned right, and its width.
 func (l *letterhead) headline() ([]sheet.Line, float64) {
 	const most = 232
 	kind := sheet.Strong(7.5, sheet.Grey)
@@ -146,7 +144,6 @@ func (l *letterhead) identification() {
 	c.Y += 4
 }
 
-// drawLaterHead draws the head of every page except the first.
 func (l *letterhead) drawLaterHead() {
 	c, v := l.c, l.v
 	half := c.Width/2 - gutter/2
@@ -345,7 +342,6 @@ func (l *letterhead) amount(label, value string, w float64, st sheet.Style, leas
 	return lines
 }
 
-// foot draws the foot of page n of total.
 func (l *letterhead) foot(pg *sheet.Page, n, total int) {
 	c := *l.c
 	c.Pages = []*sheet.Page{pg}

@@ -141,7 +141,6 @@ func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error 
 	return p.fonts.Write(w, sheet.File{Title: s.Title, Author: s.Issuer, Made: s.Made, Pages: pages, Pause: func() {}})
 }
 
-// prepare checks the document and makes its view and QR code.
 func (p *Printer) prepare(d Document) (*View, *sheet.Code, error) {
 	switch {
 	case d.State == Contingency && d.Seal != "":

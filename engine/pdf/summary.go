@@ -130,7 +130,6 @@ func (b *builder) summary(v *View) {
 	}
 }
 
-// dollars returns an amount with its sign before the currency.
 func (b *builder) dollars(v dte.Value) string {
 	s, negative := strings.CutPrefix(b.number(v, 2), "-")
 	if negative {
@@ -171,7 +170,6 @@ func (b *builder) settlement(v *View, s dte.Value) {
 	v.Payments = t.trim()
 }
 
-// groups returns the blocks between the parties and the lines.
 func (b *builder) groups() []Table {
 	var out []Table
 	for _, third := range []struct{ name, title string }{
@@ -224,7 +222,6 @@ func list(v dte.Value) []dte.Value {
 	return v.Items()
 }
 
-// trim returns the table without the columns that are empty in all rows.
 func (t Table) trim() Table {
 	out := Table{Title: t.Title}
 	for i, c := range t.Cols {
@@ -302,7 +299,6 @@ func plain(s string) (whole, fraction string, ok bool) {
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// isZero reports whether a literal is zero in any form.
 func isZero(literal string) bool {
 	mantissa, _, _ := strings.Cut(strings.ToLower(literal), "e")
 	return strings.Trim(mantissa, "-0.") == ""

@@ -183,7 +183,6 @@ func (r *receipt) head(v *View) {
 	r.rule()
 }
 
-// lines adds the lines of the document.
 func (r *receipt) lines(v *View) {
 	for i, row := range v.Items.Rows {
 		if i > 0 {
@@ -196,7 +195,6 @@ func (r *receipt) lines(v *View) {
 	r.rule()
 }
 
-// sums adds the totals, the payments, and the QR code for the public consultation.
 func (r *receipt) sums(v *View) {
 	for _, t := range v.Totals {
 		r.pair(toneNormal, t.Label, t.Value)
@@ -230,7 +228,6 @@ type receipt struct{ parts []part }
 
 func (r *receipt) add(p part) { r.parts = append(r.parts, p) }
 
-// rule adds a horizontal line unless the last part is such a line.
 func (r *receipt) rule() {
 	if n := len(r.parts); n > 0 && r.parts[n-1].kind != partRule {
 		r.add(part{kind: partRule})
@@ -294,7 +291,6 @@ func (r *receipt) marks(v *View) {
 	}
 }
 
-// sale adds a line of the document: its text, quantity and amount, and its other amounts.
 func (r *receipt) sale(row Row) {
 	s := row.Sale
 	r.text(toneNormal, s.Text)
@@ -307,7 +303,6 @@ func (r *receipt) sale(row Row) {
 	}
 }
 
-// full returns the texts that are not empty.
 func full(texts []string) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(s string) bool { return s == "" })
 }

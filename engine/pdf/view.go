@@ -60,7 +60,6 @@ type Field struct{ Label, Value string }
 // Fields are in print order.
 type Fields []Field
 
-// add adds a value unless it is empty.
 func (f *Fields) add(label, value string) {
 	if value != "" {
 		*f = append(*f, Field{label, value})
@@ -88,7 +87,6 @@ type Col struct {
 	Flex    bool
 }
 
-// align returns 0 if the column's texts are aligned left, and 1 if they are aligned right.
 func (c Col) align() float64 {
 	if c.Numeric {
 		return 1
@@ -146,7 +144,6 @@ func (b *builder) word(catalogue, code string) string {
 	return b.Clean(code)
 }
 
-// coded returns the catalogue's text of the first of these members that is not empty.
 func (b *builder) coded(v dte.Value, catalogue string, names ...string) string {
 	return b.word(catalogue, pick(v, names...).Text())
 }
@@ -168,7 +165,6 @@ func placeName(s string) string {
 	return strings.Join(words, " ")
 }
 
-// date writes MH's 2026-12-01 as 01/12/2026.
 func (b *builder) date(s string) string { return b.Clean(dte.FormatDay(s)) }
 
 // view reads the sealed bytes. Amounts keep every digit of the document, except on the lines of a ticket.
