@@ -80,7 +80,6 @@ func LoadFonts() (*Fonts, error) {
 const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
 	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
 
-// covers reports whether the fonts can draw r.
 func (f *Fonts) covers(r rune) bool {
 	return r >= ' ' && r < 1<<16 && f.faces[0].advance[r] != absent && f.faces[1].advance[r] != absent
 }
