@@ -390,7 +390,6 @@ func (s *Store) add(ctx context.Context, i *shelved, packed []byte) error {
 	return nil
 }
 
-// write appends a record with this box's authentication code (see recordmac).
 func (s *Store) write(ctx context.Context, code storage.Code, state storage.State, head any, at time.Time,
 	parts []storage.Part) (storage.Entry, error) {
 	b, err := encodeHead(head)

@@ -165,7 +165,6 @@ func (s *Store) recount() error {
 	return nil
 }
 
-// verdict returns MH's decision about a document, with the present time.
 func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) Verdict {
 	v := Verdict{Rule: h.Rule, Point: h.PointID, Accepted: to == record.Accepted, At: s.o.Now()}
 	if !v.Accepted {

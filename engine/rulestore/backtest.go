@@ -89,7 +89,6 @@ func (d *storedDocument) comparison(result string) *Comparison {
 		Date: d.head.Date, Rule: d.head.Rule, Result: result}
 }
 
-// compare computes a stored document again and compares the result with the document.
 func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, error) {
 	c := d.comparison(MadeSame)
 	made, faults, err := r.Remake(ctx, d.facts, schema.FillOptions{})

@@ -179,7 +179,6 @@ func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	return number(f, v)
 }
 
-// number returns a fact as the integer that the module gets.
 func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
 	if !v.Exists() || v.IsNull() {
 		switch {

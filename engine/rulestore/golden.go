@@ -128,7 +128,6 @@ func filling(r *rules.Rule, catalogues *dte.Catalogues) (func(context.Context, d
 	}, nil
 }
 
-// compare returns how a result differs from the case, or nil if it does not differ.
 func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 	if g.Document == nil {
 		want, got := fmt.Sprint(g.Faults), fmt.Sprint(goldenFaults(faults))
@@ -168,7 +167,6 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		"writes it"))
 }
 
-// textDiffers returns the first difference between two documents, or "" if they are equal.
 func textDiffers(path string, want, made dte.Value) string {
 	a, b := string(want.Append(nil)), string(made.Append(nil))
 	switch {

@@ -27,7 +27,6 @@ type Guard struct {
 	bundles map[string]*watchedBundle // by digest
 }
 
-// watchedBundle counts the failures and the refusals of one bundle.
 type watchedBundle struct {
 	failures *failures
 	tally    *tally
@@ -50,7 +49,6 @@ type Verdict struct {
 	Past bool
 }
 
-// newGuard returns a guard for a branch; points is the number of its points of sale.
 func newGuard(points int) *Guard {
 	return &Guard{points: points, wanted: make(chan Return, 64), bundles: make(map[string]*watchedBundle)}
 }
@@ -274,7 +272,6 @@ const (
 	mostFailures = 3
 )
 
-// failures counts a bundle's evaluations since the start of the appliance.
 type failures struct {
 	used   map[int64]bool      // points of sale that the bundle has answered
 	recent map[int64][]failure // by point of sale: the newest failures within failuresOf, at most AloneHarms
@@ -357,7 +354,6 @@ func appendNewest(list []Verdict, v Verdict, most int) []Verdict {
 	return list[max(0, len(list)-most):]
 }
 
-// shown returns the counts that people see.
 func (t *tally) shown(now time.Time) (o dte.Outcomes) {
 	for _, v := range t.newest {
 		if now.Sub(v.At) > shownFor {
@@ -374,7 +370,6 @@ func (t *tally) shown(now time.Time) (o dte.Outcomes) {
 	return o
 }
 
-// refused counts the refusals among the judged decisions.
 func (t *tally) refused() (n int) {
 	for _, v := range t.judged {
 		if !v.Accepted {

@@ -43,7 +43,6 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 	return s.find(func(i *shelved) bool { return i.counts() && i.ofGeneration(m) && i.Version == m.Version }) != nil
 }
 
-// expired reports whether a bundle's own dates have ended before a day.
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
 // counts reports whether a record is authentic. Without this check, a forged record in a backup could block every later

@@ -130,7 +130,6 @@ func (r *replayer) replay(ctx context.Context, d *storedDocument) (*Comparison, 
 	return first, nil
 }
 
-// unmade returns the comparison of a document that cannot be computed again, with the reason.
 func (d *storedDocument) unmade(why error) *Comparison {
 	c := d.comparison(MadeNothing)
 	c.Error = why.Error()

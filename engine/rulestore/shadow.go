@@ -32,7 +32,6 @@ type shadow struct {
 	seen ShadowResult
 }
 
-// shadows has the running shadow and the latest shadow. Only one shadow runs at a time.
 type shadows struct {
 	running atomic.Pointer[shadow]
 	changed fairqueue.Bell // rings when a shadow starts or is stopped

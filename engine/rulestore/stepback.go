@@ -143,7 +143,6 @@ func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *St
 	return b, nil
 }
 
-// note records a step back and applies the step back.
 func (s *Store) note(ctx context.Context, b *StepBack) error {
 	b.word = recordmac.Own
 	code, err := dte.NewCode(rand.Reader)

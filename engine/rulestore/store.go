@@ -135,7 +135,6 @@ func (i *shelved) rank(o *shelved) int {
 
 func (i *shelved) sameDocument(o *shelved) bool { return i.Kind == o.Kind && i.Document == o.Document }
 
-// ofGeneration reports whether a manifest belongs to the bundle's generation.
 func (i *shelved) ofGeneration(m *bundle.Manifest) bool {
 	return i.Kind == m.Kind && i.Document == m.Document && i.Schema == m.Schema
 }
@@ -325,7 +324,6 @@ func (s *Store) apply(b *StepBack) {
 	}
 }
 
-// candidate is a shipped file.
 type candidate struct {
 	file string
 	data []byte

@@ -38,7 +38,6 @@ const (
 	VouchedByBox  = "box"  // this box, which admitted the bundle when other keys were pinned
 )
 
-// errUnvouched means that nobody vouches for a stored bundle.
 var errUnvouched = errors.New("nobody vouches for it")
 
 func placeOf(e *storage.Entry) recordmac.Place {
@@ -81,7 +80,6 @@ func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// agrees returns an error if a record differs from the bundle's signed manifest.
 func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	ambiente, _, _ := strings.Cut(series, "/")
 	w := m.Validity[ambiente]
