@@ -225,5 +225,4 @@ func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	return seal(k, passphrase, 1000)
 }
 
-// epoch formats an instant as Jackson's JavaTimeModule does.
 func epoch(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
