@@ -37,7 +37,6 @@ type accessLog struct {
 	refusals lines
 }
 
-// lines limits the log lines of one kind.
 type lines struct {
 	kind    string
 	pace    *door.Buckets

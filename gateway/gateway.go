@@ -289,7 +289,6 @@ func serve(ctx context.Context, s *fasthttp.Server, ln net.Listener) error {
 	return err
 }
 
-// routes returns the router with all routes of the tills.
 func (g *Gateway) routes() reply.Router {
 	r := reply.NewRouter()
 	g.issuingRoute(r)
@@ -327,7 +326,6 @@ type call struct {
 	query    query
 }
 
-// answer sends JSON with the status 200.
 func (c *call) answer(body []byte) error {
 	reply.Answer(c.ctx, fasthttp.StatusOK, body)
 	return nil

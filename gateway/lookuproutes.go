@@ -156,7 +156,6 @@ func searched(f *documents.Filter, q *query) {
 	f.Key = q.text("clave")
 }
 
-// documentTypes returns the CAT-002 codes of all known types.
 func documentTypes() (list []string) {
 	for _, t := range record.Known() {
 		list = append(list, t.Document)
@@ -193,7 +192,6 @@ func (g *Gateway) changes(c *call) error {
 	return c.answer(reply.Changes(list, next))
 }
 
-// document answers GET /dte/documento/:codigoGeneracion with the stored record.
 func (g *Gateway) document(c *call) error {
 	r, err := g.o.Documents.Document(c.deadline, c.code, c.caller)
 	if err != nil {
@@ -202,7 +200,6 @@ func (g *Gateway) document(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// pathCode returns the codigoGeneracion in a path.
 func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
@@ -259,7 +256,6 @@ func (d *daily) turn(now time.Time) {
 	}
 }
 
-// overQuota refuses a sale of a token that has used up its share of the disk.
 func (g *Gateway) overQuota(wait time.Duration) error {
 	g.metrics.refused(listenerAPI, "daily")
 	return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
@@ -293,7 +289,6 @@ func (g *Gateway) recall(ctx context.Context) {
 	}
 }
 
-// query reads the parameters of a request's query, and collects their faults.
 type query struct {
 	args   *fasthttp.Args
 	faults []dte.Fault
@@ -303,7 +298,6 @@ func (q *query) fault(name, code, message string) {
 	q.faults = append(q.faults, dte.Fault{Path: name, Code: code, Message: message})
 }
 
-// err returns a problem 400 with all faults, or nil if there are no faults.
 func (q *query) err() error { return problem.WrongParameters(q.faults) }
 
 func (q *query) text(name string) string { return string(q.args.Peek(name)) }

@@ -15,7 +15,6 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// strangersBody is how much fasthttp may read of the body of a request without a good token.
 const strangersBody = 1 // bytes; with 0, fasthttp would use its default
 
 // announced returns how many bytes of a request's body fasthttp may read, and how long the reading may take. fasthttp
@@ -137,7 +136,6 @@ func refusalOf(err error) (reason string, p *problem.Problem) {
 	return "malformed", errMalformed
 }
 
-// unreadable answers a request that fasthttp could not read, and closes the connection.
 func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 	return func(ctx *fasthttp.RequestCtx, err error) {
 		reason, p := refusalOf(err)
