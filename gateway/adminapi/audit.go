@@ -27,7 +27,6 @@ const (
 	actIdle   = "act.idle" // true: the request changed nothing
 )
 
-// concerns sets the target and the detail of a request's act.
 func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actTarget, target)
 	ctx.SetUserValue(actDetail, detail)
@@ -98,10 +97,8 @@ func callerText(ctx *fasthttp.RequestCtx, key string) string {
 	return reply.TerminalText(s)
 }
 
-// maxActs is the largest number of acts in one answer.
 const maxActs = 10_000
 
-// listActs answers GET /admin/audit?limit=100 with the newest acts, the newest first.
 func (o *Routes) listActs(ctx *fasthttp.RequestCtx) (any, error) {
 	limit, err := number(ctx, "limit", 100, 1, maxActs)
 	if err != nil {

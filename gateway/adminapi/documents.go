@@ -87,7 +87,6 @@ func (o *Routes) lift(*fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.Lift(context.Background()))
 }
 
-// statusAfter returns the status after an act about a contingency, or the act's error.
 func (o *Routes) statusAfter(err error) (any, error) {
 	if err != nil {
 		return nil, err
@@ -124,7 +123,6 @@ type GivenUp struct {
 	Failures []outbox.Failure `json:"failures"`
 }
 
-// showGivenUp answers GET /admin/delivery with the deliveries that were given up.
 func (o *Routes) showGivenUp(*fasthttp.RequestCtx) (any, error) {
 	list, err := o.Deliveries.GivenUp(maxGivenUp)
 	return GivenUp{list}, err

@@ -32,7 +32,6 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// route is one endpoint under /admin.
 type route struct {
 	method, path string
 	// act is the name of the act in the audit trail. "": the route changes nothing, or its handler records the change.
@@ -179,7 +178,6 @@ func code(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	return c, nil
 }
 
-// administers reports whether a request's headers contain the admin token.
 func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 	scheme, token, _ := strings.Cut(string(h.Peek("Authorization")), " ")
 	given := sha256.Sum256([]byte(strings.TrimSpace(token)))

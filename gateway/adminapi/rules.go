@@ -57,7 +57,6 @@ func activated(ctx *fasthttp.RequestCtx) func(*rulestore.Activation, error) (any
 	}
 }
 
-// listRules answers GET /admin/rules with every bundle and its state.
 func (o *Routes) listRules(*fasthttp.RequestCtx) (any, error) { return o.Rules.List(), nil }
 
 // stepRule returns the handler of POST /admin/rules/rollback, reinstate and cancel
