@@ -109,7 +109,6 @@ func (d *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter counts a visitor, or returns the limit that refuses it.
 func (d *Listener) enter(v *visitor) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

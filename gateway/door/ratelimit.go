@@ -78,7 +78,6 @@ func (l *Logins) Run(ctx context.Context) {
 	}
 }
 
-// tell records one act for each address in wait.
 func (l *Logins) tell() {
 	l.mu.Lock()
 	list := l.wait
