@@ -96,7 +96,6 @@ func (c *contract) translated(v dte.Value) dte.Value {
 	return v
 }
 
-// textsOf are the members of the contract that people read.
 var textsOf = []string{"title", "summary", "description"}
 
 // js parses JSON. Each %s in format stands for one of texts, as a JSON string.
@@ -108,7 +107,6 @@ func js(format string, texts ...string) dte.Value {
 	return raw(fmt.Appendf(nil, format, quoted...))
 }
 
-// raw parses JSON that bundle.ParseType or base has already parsed.
 func raw(text []byte) dte.Value {
 	v, err := dte.Parse(text)
 	if err != nil {
@@ -119,7 +117,6 @@ func raw(text []byte) dte.Value {
 
 func schemaRef(name string) dte.Value { return js(`{"$ref":%s}`, "#/components/schemas/"+name) }
 
-// operation returns the operation that issues a document of a type.
 func (c *contract) operation(t *bundle.Type) dte.Value {
 	body := dte.Obj(dte.Member{Name: "schema", Value: c.component("Solicitud"+t.Document, t, c.request(t))})
 	if only, one := t.Form.Examples["example"]; one && len(t.Form.Examples) == 1 {
@@ -230,7 +227,6 @@ func (c *contract) object(t *bundle.Type, about string, members []bundle.Member,
 	return s.With("properties", dte.Obj(append(properties, more...)...)).With("additionalProperties", dte.Bool(loose))
 }
 
-// group returns the members of a group that a form names.
 func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	if m.Use != "discounts" {
 		group := slices.Clone(c.groups.Get(m.Use).Members())
@@ -358,7 +354,6 @@ func texts(list []string) dte.Value {
 	return dte.Arr(all...)
 }
 
-// titled returns a name with a capital first letter.
 func titled(name string) string {
 	r := []rune(name)
 	return string(unicode.ToUpper(r[0])) + string(r[1:])

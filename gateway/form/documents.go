@@ -253,7 +253,6 @@ func (d *Filled) alternatives() {
 // maxEntry is the longest value of an entry of the appendix, in characters.
 const maxEntry = 150
 
-// entry turns a member of the request into an entry of apendice.
 func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 	s := v.Text()
 	if n := utf8.RuneCountInString(s); n == 0 || n > maxEntry {
@@ -272,7 +271,6 @@ func (d *Filled) append(entries []dte.Value) {
 	d.Facts = d.Facts.With("apendice", dte.Arr(append(entries, d.Facts.Get("apendice").Items()...)...))
 }
 
-// finish completes and checks the parts that the tables cannot express.
 func (d *Filled) finish() {
 	d.specialUnits()
 	if slices.Contains(d.form.bundle.Does, "withholding") {

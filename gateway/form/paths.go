@@ -82,7 +82,6 @@ func Sentence(message string) string {
 	return string(unicode.ToUpper(first)) + message[size:]
 }
 
-// totalName returns the Spanish name of a total that the rule computes.
 func totalName(field string) string {
 	switch field {
 	case "montoTotalOperacion":
@@ -157,7 +156,6 @@ func position(text string) int {
 	return n
 }
 
-// requestPath translates the path of a fact into a path in the request.
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
 		if d.form.bundle.Related != "" && !hasValue(d.body.Get(d.form.bundle.Origin)) {
