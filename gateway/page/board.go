@@ -49,10 +49,8 @@ type board struct {
 // original message of a program or a server, mostly in English.
 type fact struct{ Name, Value, Note, Level, Raw string }
 
-// t returns a text of the page in the board's language.
 func (b *board) t(key string) string { return say(b.lang, key) }
 
-// ago returns a moment, and how long ago it was.
 func (b *board) ago(at time.Time) string { return momentText(b.lang, at, b.o.At) }
 
 func (b *board) since(at time.Time) string { return b.t("since") + " " + b.ago(at) }
@@ -227,7 +225,6 @@ func (b *board) permit() (lines []fact, note string) {
 	return lines, note + " " + b.t("authorisation.since") + " " + day(b.lang, a.Since) + "."
 }
 
-// rules adds one line for each rule: in force, coming, or refused.
 func (b *board) rules() {
 	if b.o.Rules == nil {
 		return
@@ -388,7 +385,6 @@ func (b *board) verdict() {
 const PasswordOrder = "systemd-ask-password -n 'MH API password' | " +
 	"systemd-creds encrypt --name=authority.password - /etc/dted/authority.password.cred\nsystemctl restart dted"
 
-// passwordReason returns the key of the text that explains why MH refuses the password.
 func passwordReason(err error) string {
 	switch {
 	case errors.Is(err, authority.ErrPasswordExpired):
@@ -457,14 +453,12 @@ func txt(name, text string) g.Node { return el(name, g.Text(text)) }
 
 func attr(name, value string) g.Node { return g.Attr(name, value) }
 
-// class returns a class attribute, or nothing if name is empty.
 func class(name string) g.Node { return g.If(name != "", g.Attr("class", name)) }
 
 func small(text string) g.Node { return g.If(text != "", txt("small", text)) }
 
 func link(to, text string) g.Node { return el("a", attr("href", to), g.Text(text)) }
 
-// listed returns an element around one node for each item, or nothing if there are no items.
 func listed[T any](name string, items []T, node func(T) g.Node, before ...g.Node) g.Node {
 	if len(items) == 0 {
 		return nil

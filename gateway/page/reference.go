@@ -94,7 +94,6 @@ func Reference(contract []byte, spanish map[string]string) []byte {
 
 func textOf(v dte.Value, name string) string { return v.Get(name).Text() }
 
-// reference reads the contract.
 type reference struct {
 	doc     dte.Value
 	spanish map[string]string
@@ -104,7 +103,6 @@ type reference struct {
 // t returns a text of the page in the page's language. The contract's texts are already in this language.
 func (c reference) t(en string) string { return cmp.Or(c.spanish[en], en) }
 
-// resolve follows a $ref, and returns the target and the last part of the reference.
 func (c reference) resolve(v dte.Value) (dte.Value, string) {
 	ref := textOf(v, "$ref")
 	if ref == "" {
@@ -118,7 +116,6 @@ func (c reference) resolve(v dte.Value) (dte.Value, string) {
 	return at, parts[len(parts)-1]
 }
 
-// operation shows one operation that a till may request.
 func (c reference) operation(method, path string, o dte.Value) g.Node {
 	description := textOf(o, "description")
 	if o.Get("security").Exists() {
@@ -290,7 +287,6 @@ func (c reference) in(t problem.Text) string {
 	return t.ES
 }
 
-// referenceExample is a complete request of a till.
 const referenceExample = `curl --cacert ca.pem https://dte.tienda.lan:8080{path} \
      -H "x-api-token: $(cat caja-1.token)" -H 'Idempotency-Key: caja1-000123' \
      -H 'Content-Type: application/json' --data-binary @venta-000123.json`

@@ -97,7 +97,6 @@ func renderStatus(lang string, o *Overview) []byte {
 		el("footer", txt("p", b.t("updated")+", "+b.t("refresh")+". "+b.t("more")+".")))
 }
 
-// note returns a paragraph of a class, or nothing if text is empty.
 func note(kind, text string) g.Node { return g.If(text != "", el("p", class(kind), g.Text(text))) }
 
 func (b *board) factsHTML(list []fact) g.Node {
@@ -108,7 +107,6 @@ func (b *board) factsHTML(list []fact) g.Node {
 	}))
 }
 
-// detail returns a folded original message, which the reader can open.
 func detail(lang, raw string) g.Node {
 	if raw == "" {
 		return nil

@@ -46,7 +46,6 @@ func say(lang, key string) string {
 	return key[strings.LastIndexByte(key, '.')+1:]
 }
 
-// documentName returns the name of a type of document, of an event or of the catalogues.
 func documentName(lang, document string) string {
 	t := record.TypeOf(document)
 	switch {
@@ -58,7 +57,6 @@ func documentName(lang, document string) string {
 	return t.En + " (" + document + ")"
 }
 
-// unanswered returns a text for the reason why MH did not answer.
 func unanswered(lang, why string) string {
 	kind := "link"
 	switch {
@@ -80,7 +78,6 @@ var months = map[string][]string{
 	"en": strings.Fields("January February March April May June July August September October November December"),
 }
 
-// moment returns a time of day, with its date unless the date is today.
 func moment(lang string, t, now time.Time) string {
 	t = t.In(dte.Zone)
 	if dte.Date(t) == dte.Date(now) {
@@ -100,7 +97,6 @@ func momentText(lang string, t, now time.Time) string {
 	return moment(lang, t, now) + " (" + ago + " ago)"
 }
 
-// remaining returns the time until a deadline, or the time since the deadline.
 func remaining(lang string, at, now time.Time) string {
 	if left := at.Sub(now); left > 0 {
 		return say(lang, "left") + " " + dte.Span(left)
@@ -108,7 +104,6 @@ func remaining(lang string, at, now time.Time) string {
 	return say(lang, "overdue") + " " + dte.Span(now.Sub(at))
 }
 
-// day returns a date, yyyy-mm-dd, as people write it.
 func day(lang, date string) string {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
