@@ -1,6 +1,5 @@
 package problem
 
-// answer returns a type of answers to tills, with its status.
 func answer(name string, status int, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Status: []int{status}, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
@@ -24,7 +23,6 @@ func element(name, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Fault: true, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// types are the codes of the member type in answers to tills.
 var types = []Code{
 	answer("VALIDATION_ERROR", 400,
 		"La solicitud tiene datos que faltan o no son válidos; errors los nombra uno por uno",
@@ -149,7 +147,6 @@ var types = []Code{
 		"Tell the operator at once: the centre must enrol it"),
 }
 
-// operators are the types of answers to operators.
 var operators = []Code{
 	operator("BACKUP_UNDER_WAY", 409, "Another backup is under way", "Wait until it has ended"),
 	operator("RULE_EXPIRED", 409, "The rule's own dates are over", "Use --expired if it must come back all the same"),
