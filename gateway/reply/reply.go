@@ -71,7 +71,6 @@ func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// text appends a JSON string with package dte's encoder.
 func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
 
 // success returns the success envelope (SPEC 2.1), whose member data is an object of members.
@@ -170,7 +169,6 @@ func appendAnalysis(b []byte, r *record.View) []byte {
 		"tieneObservaciones", len(notes) > 0, "observaciones", notes, "erroresValidacion", faults, "mensaje", message)
 }
 
-// appendInvalidation appends the invalidation in a record.
 func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 	sello := ""
 	if i.Response != nil {
