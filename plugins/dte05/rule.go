@@ -3,7 +3,6 @@ package main
 
 import "dtegate/plugins/sdk"
 
-// description describes the credit note, which sdk.Note computes.
 var description = sdk.NoteDescription("dte05")
 
 func init() { sdk.Register(description, sdk.Note) }
