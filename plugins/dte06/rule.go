@@ -3,7 +3,6 @@ package main
 
 import "dtegate/plugins/sdk"
 
-// description describes the debit note, which sdk.Note computes.
 var description = sdk.NoteDescription("dte06")
 
 func init() { sdk.Register(description, sdk.Note) }
