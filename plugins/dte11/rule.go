@@ -18,7 +18,6 @@ const (
 	scaFlete
 )
 
-// faultCarriage comes after the faults of a sale.
 const faultCarriage = sdk.FaultNothing + 1
 
 // description describes the export invoice. Its VAT is 0 % (C3), therefore prices include no VAT.
