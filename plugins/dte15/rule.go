@@ -12,7 +12,6 @@ const (
 	money            = 1 // value of colTipo: a donation of money
 )
 
-// faultPayments comes after the faults of sdk.Priced.
 const faultPayments = sdk.FaultOverflow + 1
 
 // description describes the donation voucher. The donee issues it, and nothing is sold.
