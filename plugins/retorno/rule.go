@@ -209,7 +209,6 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		operation, rete, renta, noGravado, max(0, pay), 0, vat, min(0, pay))
 }
 
-// add returns a+b, and false if ok is false or the sum overflows.
 func add(ok bool, a, b int64) (int64, bool) {
 	sum, fits := sdk.Add(a, b)
 	return sum, ok && fits
