@@ -148,7 +148,6 @@ func priced(quantity, price, less int64) (amount int64, fault, column int) {
 	return gross - less, -1, -1
 }
 
-// lineAmount returns cantidad × precioUni − montoDescu, or a fault with its column.
 func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 	quantity, descu := row[ColCantidad], Optional(row[ColDescuento])
 	if quantity > 0 && row[ColPrecio] >= 0 && ((row[ColCodTributo] != 0) != (row[ColTipoItem] == 4) ||

@@ -36,7 +36,6 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 	return int64(quotient), true
 }
 
-// fits reports whether x×y is below 2⁶³.
 func fits(x, y uint64) bool { return bits.LeadingZeros64(x)+bits.LeadingZeros64(y) > 64 }
 
 // wide returns x×y÷d, rounded half up. It is not inlined, because 128-bit arithmetic takes a hundred instructions in
