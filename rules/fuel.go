@@ -28,7 +28,6 @@ type meter struct {
 	late        bool              // the call was ended because of limit
 }
 
-// begin gives a call its budget and its stack.
 func (m *meter) begin(budget int64) {
 	m.reserve, m.late = budget, false
 	m.grant()

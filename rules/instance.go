@@ -172,7 +172,6 @@ func (i *instance) run(room, length int) (what string, err error) {
 	return "dte_evaluate", i.evaluate.CallWithStack(i.context, i.stack[:])
 }
 
-// checkAnswer refuses an answer that does not match the description.
 func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	refused := false
 	for _, f := range out.Faults {

@@ -295,7 +295,6 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf("%w: description: "+format, append([]any{ErrModule}, args...)...))
 }
 
-// names checks that a list is not too long, and that no two items have the same name.
 func (c *checker) names(list string, n, most int, name func(int) string) {
 	if n > most {
 		c.fault("%s: %d of them, at most %d", list, n, most)

@@ -193,7 +193,6 @@ func (h *Host) shared(d digest) *code {
 	return c
 }
 
-// compile meters a module, compiles it, checks it and reads its description.
 func (h *Host) compile(ctx context.Context, wasm []byte) (*code, error) {
 	metered, err := fuel.Meter(wasm, h.options.StartFuel)
 	if err != nil {
@@ -416,7 +415,6 @@ func (c *code) load(ctx context.Context) (*room, error) {
 	return r, nil
 }
 
-// pack compresses a module. It takes 20 ms.
 func pack(module []byte) []byte {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)

@@ -50,7 +50,6 @@ func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) 
 	return r, nil
 }
 
-// parametrize puts the manifest's parameters into the order of the module's description.
 func (r *Rule) parametrize() error {
 	m := &r.Bundle.Manifest
 	if m.Kind == "document" && m.ABI != abi.Version {
