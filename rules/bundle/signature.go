@@ -19,7 +19,6 @@ type (
 	Signer = signed.Signer
 )
 
-// faults maps the faults of a signed file to this package's errors.
 var faults = signed.Faults{Format: ErrFormat, TooLarge: ErrTooLarge, Signature: ErrSignature}
 
 // Keys are the public keys that an appliance pins, and how many different keys must have signed a bundle: at least one.
@@ -96,7 +95,6 @@ func (k Keys) try(b *Bundle) ([]signed.Found, error) {
 	return signed.Signatures(b.signed, b.payload, different)
 }
 
-// missing explains why the signatures of a bundle do not suffice.
 func (k Keys) missing(found []signed.Found, signers []string) string {
 	text := fmt.Sprintf("%d of the %d pinned keys have signed", len(signers), len(k.Pinned))
 	if len(signers) > 0 {
