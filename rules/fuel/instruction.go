@@ -55,7 +55,6 @@ const (
 	opMemoryFill    = prefixed<<8 | 11
 )
 
-// instruction is one instruction, as far as metering needs to know it.
 type instruction struct {
 	op        int
 	price     int   // in instructions
@@ -258,7 +257,6 @@ const (
 	reference        // ref.func
 )
 
-// read scans one function and compares it with the limits.
 func (m *module) read(body []byte, s signature) error {
 	if len(body) > maxBody {
 		return fmt.Errorf("it has %d bytes, more than %d", len(body), maxBody)

@@ -34,10 +34,8 @@ type section struct {
 	body []byte
 }
 
-// signature is the number of parameters and the number of results of a function type.
 type signature struct{ params, results int }
 
-// module is the part of a module that metering needs.
 type module struct {
 	sections  []section
 	types     []signature
@@ -201,7 +199,6 @@ const (
 	kindGlobal   = 3
 )
 
-// section reads a section to its end and keeps what metering needs.
 func (m *module) section(id int, r *reader) error {
 	read := map[int]func(*reader) error{typeSection: m.typeSignatures, importSection: m.imports,
 		functionSection: m.functionTypes, tableSection: tables, memorySection: memories, globalSection: m.globalTypes,
