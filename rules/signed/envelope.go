@@ -53,7 +53,6 @@ type Faults struct {
 	Signature error // the envelope has the right form, but no usable signature
 }
 
-// protected is the header that a signature covers.
 type protected struct {
 	Algorithm string `json:"alg"`
 	KeyID     string `json:"kid"`

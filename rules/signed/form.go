@@ -155,7 +155,6 @@ func below(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// anything is the type of values that may have any form.
 var anything = reflect.TypeFor[json.RawMessage]()
 
 func bare(t reflect.Type) reflect.Type {
