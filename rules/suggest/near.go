@@ -18,7 +18,6 @@ func Of(written string, names []string) (index, distance int) {
 // longest is the length up to which names are compared, in bytes. A longer name counts as similar to no other name.
 const longest = 40
 
-// letterChanges returns the number of letters to change, add or remove.
 func letterChanges(a, b string) int {
 	if len(a) > longest || len(b) > longest {
 		return 2 * longest
