@@ -193,7 +193,8 @@ func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 }
 
 // misplaces refuses a member that goes to another place (to) although the layout has a place with the member's own name
-// (own): the document would differ from the till's request. A member that goes to receptor must be read as a person.
+// (own), because the document would differ from the till's request. A member that goes to receptor must be read as a
+// person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway reads these members to find the origin

@@ -50,7 +50,7 @@ var renamed = map[string]string{
 	"identificacion.motivoContigencia":   "identificacion.motivoContin",
 }
 
-// roles maps MH's names for parts that describe the issuer or the other party to the party.
+// roles maps the names of the parts that describe a party to "emisor", the issuer, or "receptor", the other party.
 var roles = map[string]string{"emisor": "emisor", "donatario": "emisor", "receptor": "receptor",
 	"sujetoExcluido": "receptor", "donante": "receptor"}
 
