@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -231,23 +232,38 @@ func TestContingency_EventWithoutAnswer(t *testing.T) {
 	})
 }
 
-// TestContingency_QueryWithoutAnswer: a document about which MH never answers delays the event of the others for half
-// of the allowed time, and no longer; a lot about which MH never answers is decided document by document.
+// TestContingency_QueryWithoutAnswer: documents about which MH never answers delay the event of the others for half of the
+// allowed time, and no longer, although one of them is always put off; a lot about which MH never answers is decided document by document.
 func TestContingency_QueryWithoutAnswer(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) {
 		var mu sync.Mutex
-		code := "no document yet"
+		first, second := "no document yet", "no document yet"
 		b.Wire.Under = &broken{b.Wire.Under, func(path string, body []byte) bool {
 			mu.Lock()
-			defer mu.Unlock()
-			return strings.HasPrefix(path, "/fesv/recepcion/consultadtelote/") ||
-				strings.HasPrefix(path, "/fesv/recepcion/consultadte") && bytes.Contains(body, []byte(code))
+			about := func(code string) bool {
+				return strings.HasPrefix(path, "/fesv/recepcion/consultadte") && bytes.Contains(body, []byte(code))
+			}
+			fails, later := about(first) || strings.HasPrefix(path, "/fesv/recepcion/consultadtelote/"), about(second)
+			mu.Unlock()
+			if later {
+				time.Sleep(6 * time.Second) // it is put off until later than the first one
+			}
+			return fails || later
 		}}
 		b.Issue(enginetest.Sale("before", 100))
 		b.Chaos(simulator.Chaos{Silence: true})
-		doubtful := enginetest.Issued(t, b.Engine, enginetest.Sale("doubtful", 200), record.EstadoContingency)
+		var doubtful [2]*record.View
+		var sales sync.WaitGroup
+		for i := range doubtful {
+			sales.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				doubtful[i] = enginetest.Issued(t, b.Engine, enginetest.Sale(fmt.Sprint("in doubt ", i), 200),
+					record.EstadoContingency)
+			})
+		}
+		sales.Wait()
 		mu.Lock()
-		code = doubtful.Code
+		first, second = doubtful[0].Code, doubtful[1].Code
 		mu.Unlock()
 		var certain []*record.View
 		for _, key := range []string{"1", "2", "3"} {
@@ -261,14 +277,14 @@ func TestContingency_QueryWithoutAnswer(t *testing.T) {
 		time.Sleep(13 * time.Hour)
 		for _, r := range certain {
 			if got := b.Document(r.Code).Estado; got != record.EstadoProcessed {
-				t.Errorf("beside a document without an answer another is %s", got)
+				t.Errorf("beside documents without an answer another is %s", got)
 			}
 		}
 		if got := b.Sim.Received(); got.Lots != 1 {
 			t.Errorf("MH received %+v", got)
 		}
 		mu.Lock()
-		code = "no document any more"
+		first, second = "no document any more", "no document any more"
 		mu.Unlock()
 		time.Sleep(time.Hour)
 		b.Audit()
