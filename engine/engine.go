@@ -264,8 +264,8 @@ type Backlog struct {
 	Delivery outbox.Undelivered `json:"delivery"`
 }
 
-// CountBacklog counts the pending work. It returns the last count again for two seconds. If counting fails, it returns
-// the last count and sets Lost to at least 1, because a failure must never look like an empty backlog.
+// CountBacklog counts the pending work. A count is reused for two seconds. If counting fails, CountBacklog returns the
+// last count and sets Lost to at least 1, because a failure must never look like an empty backlog.
 func (e *Engine) CountBacklog() *Backlog {
 	e.counting.Lock()
 	defer e.counting.Unlock()

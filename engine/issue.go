@@ -172,9 +172,8 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	return e.makeDraft(req)
 }
 
-// dated returns the time that a new document bears. This is the box's time, or MH's time while MH still has the day
-// before: MH refuses a document of tomorrow, and the box accepts a clock that is up to 15 minutes ahead (package
-// clock).
+// dated returns the time that a new document bears: the box's time, or MH's time if only the box's clock has passed
+// midnight. MH refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
 func (e *Engine) dated(now time.Time) time.Time {
 	at := e.sender.Client.Time() // MH's time, a second late, or more if its answer took long
 	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {

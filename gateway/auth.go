@@ -183,8 +183,8 @@ func (t *Token) permit(kind *bundle.Type) error {
 // Pages of listed origins may use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). No page may use the
 // operators' listener. No answer allows cookies, because a till sends its token in a header.
 
-// Methods and headers that a listed page may use. Some of the headers are not among those that browsers allow to every
-// page. TestContract_Origins compares the lists of headers with the contract.
+// Methods and headers that a page of a listed origin may use. Browsers let a page send or read some of these headers
+// only if the answer names them. TestContract_Origins compares the lists of headers with the contract.
 const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
@@ -295,9 +295,9 @@ const (
 )
 
 // A token that repeats requests without waiting for Retry-After gets slower refusals, because answering a flood would
-// slow the other tills. A token gets insistBurst 429s at once, and insistRate a second on average, without a pause;
-// each further 429 waits insistPause. This limits the flood, because a connection answers one request at a time, and
-// door.Places.PerToken limits a token's connections.
+// slow the other tills. For each token, the gateway answers 429 without a pause insistBurst times at once, and
+// insistRate times a second on average. Before each further 429 it waits insistPause. This limits the flood, because a
+// connection answers one request at a time, and door.Places.PerToken limits a token's connections.
 const (
 	insistRate  = 10 // refusals a second, by token
 	insistBurst = 40

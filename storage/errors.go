@@ -135,14 +135,14 @@ func Explain(err error) error {
 	return explained(err, readErrors)
 }
 
-// wrap puts a text, usually the name of the call, before an error. Callers defer wrap.
+// wrap puts a text, usually the name of the call, before an error. Callers use it in defer statements.
 func wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
 	}
 }
 
-// closing closes c and adds the error of Close to err. Callers defer closing.
+// closing closes c and adds the error of Close to err. Callers use it in defer statements.
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
 
 // oneLine joins the lines of an error and omits repeated and meaningless lines.

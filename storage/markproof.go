@@ -16,8 +16,8 @@ import (
 // ErrMarkSound means that NewMark makes no new mark: the mark in place is this store's and agrees with the store.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is the longest time since the store's last beat after which a second copy still proves the store: a night.
-// A running box writes a beat every few seconds. After a longer pause the branch may have sold from another disk.
+// standstill is how far the store's last beat may be from now, either way, for a second copy to prove the store: a
+// night. A running box writes a beat every few seconds. In a longer pause the branch may sell from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.

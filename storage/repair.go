@@ -443,7 +443,7 @@ func (a *assembly) raiseSegments() error {
 	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
-// raise notes in known that a series reached a number (to), if the series ends earlier in the store.
+// raise notes in known that a series reached the number to, unless the series reaches that number in the store.
 func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
 	last := series[name].Last
 	if to <= last {

@@ -131,8 +131,8 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach records that all numbers before the given number were spent; the numbers without a link belong to the latest
-// hole.
+// reach notes the numbers between the series' last number and the given number. These numbers have no link: they belong
+// to the latest hole.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {
 		return

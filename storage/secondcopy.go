@@ -179,7 +179,7 @@ func (c *second) await() {
 	timedOut(c.s.o.SecondPatience, c.first)
 }
 
-// settled reports to await that the copy is live, or that it is not.
+// settled releases the caller of await: the copy is live now, or the branch goes on without it.
 func (c *second) settled() {
 	shut(c.first)
 	shut(c.seen)

@@ -23,9 +23,9 @@ import (
 //	magic [8] · length of payload u32 · CRC-32C of what follows u32 · group u64 · kind u8 · payload
 //
 // Frames of one group were written and synced together. A segment begins with a head: the position, name and last
-// number of each series at that time, and the place in earlier segments from which the log continues. Earlier bytes
-// after that place are void. A segment is trusted when a later head continues from it. The last segment may lack bytes
-// that a failed sync lost although the kernel still shows them; therefore it is copied again from its head on.
+// number of each series at that time, and the place in earlier segments from which the log continues. Bytes after that
+// place in the earlier segments are void. A segment is trusted when a later head continues from it. The last segment
+// may lack bytes that a failed sync lost and the kernel still shows; therefore it is copied again from its head on.
 const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
@@ -464,7 +464,7 @@ func (s *segment) laterGroup(at, group uint64) bool {
 	}
 }
 
-// follow updates state, and fill (where the unfinished fill began), with a frame; here is the frame's place.
+// follow applies the frame to state and fill (where the unfinished fill began). Parameter here: the frame's position.
 func (f *frame) follow(state *copyState, fill *position, here position) error {
 	switch f.Kind {
 	case frameChange:

@@ -162,8 +162,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// one checks a document and invalidates it if possible. sent is the time of the last event of the run. The check
-// records no act and sends nothing to MH; therefore repeating a finished list costs little.
+// The method one checks a document, and invalidates it if possible. sent is the time of the last event of the run. The
+// check records no act and sends nothing to MH; therefore repeating a finished list costs little.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,

@@ -253,7 +253,7 @@ func orderOf(o fleet.Order) rulestore.Order {
 	return rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")}
 }
 
-// ordered records an order of the centre in the audit trail if err is nil, and returns err.
+// If err is nil, ordered records the centre's order in the audit trail. It returns err.
 func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err error) error {
 	if err == nil {
 		c.record(audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,

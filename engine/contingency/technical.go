@@ -97,8 +97,8 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	}), c.law().event), nil
 }
 
-// needingReport returns the oldest stretch that needs a technical report and has no report. If there is none, it
-// returns the last stretch that is too long or continues, or nil.
+// needingReport returns the oldest stretch that needs a technical report and has no report. Without such a stretch, it
+// returns the last stretch that is too long or still continues, or nil if there is no such stretch either.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {

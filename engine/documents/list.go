@@ -59,8 +59,8 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// A document must have each of these values that is not empty. Key is an Idempotency-Key of the point of sale
-	// PointID, or of the caller's point of sale. A search for Key ignores From and To.
+	// A document must match every one of these values that the filter sets. Key is an Idempotency-Key of the point of
+	// sale PointID, or of the caller's point of sale. A search for Key ignores From and To.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
 	// After is the id of the last document of the page before, 0 for the first page. Limit is 1 to 500.

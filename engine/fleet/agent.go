@@ -174,7 +174,7 @@ func (a *Agent) look(ctx context.Context) {
 	before := a.state.Enrolled
 	answered, err := a.readEnrolments(ctx)
 	a.noteTrouble("enrolment", err)
-	// The status has another key from now on, or reports the replacement: write the status at once
+	// Write the status at once: its store key has another epoch now, or it must report that this box is replaced
 	if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
 		a.report = time.Time{}
 	}

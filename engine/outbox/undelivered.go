@@ -121,9 +121,9 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	return list, refusal.Internal(err)
 }
 
-// Retry restarts the given-up deliveries of a document, as if new, and returns their number. If archive is set, the
-// document's files are archived again if the archive lacks them, although it accepted them before. Errors:
-// CodeNotFound, or the store's.
+// Retry restarts the given-up deliveries of a document, as if new, and returns their number. If archive is set, Retry
+// also repeats an archiving that had succeeded: it writes again the files that the archive no longer has unchanged.
+// Errors: CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.o.Now().UTC()
 	n, err = box.settleGivenUp(ctx, code, archive, func(s *record.Step) *record.Step {

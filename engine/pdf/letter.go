@@ -219,7 +219,7 @@ func (l *letterhead) title(s string, width float64) []sheet.Line {
 	return append(append(lines, sheet.Gap(1.5)), rule)
 }
 
-// heading draws a heading on the page of the text that follows the heading.
+// heading draws a heading. It starts a new page first if too little room is left for the heading and some text.
 func (l *letterhead) heading(s string) {
 	l.c.Need(64)
 	l.c.Flow(l.title(s, l.c.Width), l.c.Left, l.c.Width)

@@ -116,7 +116,7 @@ func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 	}
 }
 
-// recounted is how many of the store's newest records a start reads for MH's decisions.
+// recounted is the number of the store's newest records in which recount looks for MH's decisions.
 const recounted = 5 * Shown
 
 // recount counts MH's decisions again from the stored documents, because a restart must not forget refusals.

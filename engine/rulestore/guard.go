@@ -319,8 +319,8 @@ const (
 	EnoughBefore = 20
 )
 
-// A bundle's dte.Outcomes cover few decisions. Therefore refusals soon disappear from them once MH accepts documents
-// again.
+// Limits of the decisions that a bundle's dte.Outcomes count. They are low, because refusals must soon disappear from
+// the Outcomes after MH accepts documents again.
 const (
 	Shown    = 100 // newest decisions
 	shownFor = 7 * 24 * time.Hour

@@ -358,11 +358,11 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	return c, nil
 }
 
-// Original returns the rule for a note or a return that is issued today against an original of the given day. This rule
-// has the schema generation of today's rule, and was in force on that day. Therefore a note gives back the amount that
-// was charged, whatever the rate is today. If no rule had begun by then, Original returns the first rule; if several
-// rules begin on that first day, it returns the rule whose dates end first, because that rule is meant for earlier
-// sales.
+// Original returns the rule for a note or a return that is issued today. The original was issued on the given day. This
+// rule was in force on that day, and has the schema generation of today's rule. Therefore a note gives back the amount
+// that was charged, whatever the rate is today. If no rule had begun by that day, Original returns the rule that began
+// first. If several rules began first on one day, it returns the rule whose dates end first, because that rule is meant
+// for earlier sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }

@@ -40,7 +40,7 @@ var description = &abi.Description{
 	Faults: sdk.SaleFaults(),
 }
 
-// taxBits are the indexes of the taxes in tributos, in the same order.
+// taxBits are the indexes in sdk.Taxes of the taxes that tributos lists, in the order of tributos.
 var taxBits = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
 
 // evaluate computes a consumer invoice (MF2 pp.45-54; ME field 89 for totalIva).

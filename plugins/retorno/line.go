@@ -46,9 +46,10 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 
 // vatOf returns the VAT of this event's taxed amount, in whole cents: the origin's VAT on all goods returned so far,
 // less the origin's VAT on the goods returned before this event. Together the returns give back the charged VAT to the
-// cent. MF2 p.54 allows the event's VAT to differ by a cent from the sum of the lines' VAT (lines). When the last cent
-// of the base is returned, the difference can be 1.1 cents. vatOf then adds the excess of a tenth of a cent to *most,
-// the VAT of the line with the most VAT: this is permitted, because each line has a tolerance too.
+// cent. lines is the sum of the lines' VAT. MF2 p.54 allows the result to differ from lines by a cent. When the last
+// cent of the base is returned, the difference can be 1.1 cents. vatOf then corrects *most, the VAT of the line with
+// the most VAT, by the part over a cent: each line has a tolerance too. If the origin is no consumer invoice, if that
+// part exceeds a cent, or if *most would become negative, vatOf returns lines, rounded to cents.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -60,7 +61,7 @@ func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	return shared
 }
 
-// withheld divides a tax that was withheld from the whole origin among its returns.
+// withheld is a tax that was withheld from the whole origin. The method upTo divides it among the origin's returns.
 type withheld struct{ all, end, rate, net int64 }
 
 func withhold(end, rate, net int64) withheld {

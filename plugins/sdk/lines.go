@@ -17,7 +17,7 @@ type Layout struct {
 	Default int64
 	// Levies are further taxes of this rule, in addition to Taxes.
 	Levies []Levy
-	// NoDiscounts means that the document has no global discounts, and the rule no scalars for them.
+	// NoDiscounts means that the document has no global discounts. The rule has no scalars for them.
 	NoDiscounts bool
 }
 

@@ -240,8 +240,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at the offset at. It replaces the bytes that follow; the field
-// instead is the number of these bytes.
+// insertion is code that metering puts into a function at an offset (at). It replaces the next bytes of the function;
+// the field named instead has their number.
 type insertion struct {
 	at, instead int
 	kind        int

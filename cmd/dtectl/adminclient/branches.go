@@ -135,8 +135,8 @@ func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path s
 	})
 }
 
-// All runs work for each branch of a list, several branches at once, and shows the progress. It returns one error per
-// branch. A branch that does not answer within Patience (0: the default, 30 s) fails.
+// All calls the function work once for each branch of a list, several branches at once, and shows the progress. It
+// returns one error per branch. A branch that does not answer within Patience (0: 30 s) fails: work is not called.
 func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int) error) []error {
 	var done, failed atomic.Int64
 	faults := make([]error, len(list))

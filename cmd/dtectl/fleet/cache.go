@@ -123,8 +123,8 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content. An object that the director has signed is stored under "key tag". An object that
-	// the keys in asked have not signed has an empty entry under "key tag asked".
+	// objects is the file's content. An object that the director signed is stored under key + " " + tag. For another
+	// object, an empty entry under key + " " + tag + asked records that no present key of the director signed it.
 	objects map[string][]byte
 	grown   bool   // the file must be written again
 	asked   string // digest of the director's keys

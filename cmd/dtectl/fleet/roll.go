@@ -81,8 +81,8 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 
 func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
 	now, r := chain.Now(), head.Rollout
-	// Boxes report lost versions without proof: such a report must not prevent this call from stopping a harmful
-	// roll-out.
+	// Boxes report lost versions without proof. Therefore this call stops a harmful roll-out first, and a later call
+	// mends the lost version.
 	if len(head.Lost) > 0 && (r == nil || r.Held || !s.Measure(r, head.Group).Harms(r)) {
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)

@@ -37,8 +37,8 @@ func (c *Config) Store(log *slog.Logger) storage.Options {
 	return storage.Options{Dir: c.Data, MarkPath: c.Mark, Logger: log, Now: c.Now, Ours: c.ours}
 }
 
-// ours returns an error if all documents in these series are of establishments that no configured point of sale has.
-// The ambiente of the documents proves nothing: the store of a branch that begins production has only test documents.
+// ours returns an error if the series have documents, but none of an establishment with a configured point of sale. The
+// ambiente of the documents proves nothing: the store of a branch that begins production has only test documents.
 func (c *Config) ours(series []string) error {
 	var theirs []string
 	for _, name := range series {

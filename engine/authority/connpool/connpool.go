@@ -133,7 +133,7 @@ type patientKey struct{}
 // context ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
-// RoundTrip sends a request on a ready connection. An error without a connection means that nothing was sent.
+// RoundTrip sends a request on a ready connection. If it gets no connection, it returns an error and nothing was sent.
 func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
 	c, err := l.take(req.Context())
 	if err != nil {

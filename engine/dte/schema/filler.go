@@ -14,12 +14,12 @@
 //
 //	total      the name of the summary amount that is the document's total
 //	taxes      {"path", "catalogue"}: the list of codigo, descripcion and valor that the module's taxes fill
-//	from       {"path", …}: the source of a value, if not the fact of its own name. "fact" is another fact.
-//	           If that fact is absent, or not given here, the source is "amount", a summary amount of the
-//	           module; "value", a constant; or "words", a summary amount in words.
-//	           With "form" the fact's text is written with other characters around its own, "########-#"; with
-//	           "when": {"fact", "is"} only if that fact equals that text. A text that does not fit stays unchanged.
-//	           The box limits the sources, because a bundle may be forged: see fixed.go.
+//	from       {"path", …}: the source of a value, unless it is the unchanged fact under the value's own path. "fact"
+//	           names the fact to use. If that fact is absent, or none is named, the source is "amount", a summary amount
+//	           of the module, or "value", a constant. "words", a summary amount in words, is used without "fact". "form"
+//	           ("########-#") puts the fact's text into a pattern: each # is one character of the text. "when": {"fact",
+//	           "is"} applies the form only if the fact named in "when" equals "is". A text that does not fit the form
+//	           stays unchanged. The box limits the sources, because bundles may be forged: see fixed.go.
 //	drop       {"path", "keyword"}: a keyword of the file that MH's live validator ignores, or that MH misspelt
 //	add        {"path", "schema"}: keywords, including conditions, that the file lacks
 //	catalogue  {"path", "catalogue", "parent"}: the code list that applies, and the neighbour that a code depends on

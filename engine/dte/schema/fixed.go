@@ -137,9 +137,9 @@ func (e *entry) checkSource(own string, moved bool) error {
 	return fmt.Errorf("overlay: from: %s: only its own fact may stand here, not %s", e.path, e.fact)
 }
 
-// judged reports whether the entry's value must be compared with the place's own fact. name is the place's name. Words
-// need no comparison (see checkAnswers). An amount that sums.go adds up needs none if it is an output of the module or
-// a constant 0.
+// judged reports whether the entry's value must be compared with own, the place's own fact; name is the place's name.
+// Three kinds need no comparison: the own fact itself, an amount in words (see checkAnswers), and an amount that
+// sums.go adds up if it is an output of the module or a constant 0.
 func (e *entry) judged(own, name string) bool {
 	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && !zero(e.value))
 }

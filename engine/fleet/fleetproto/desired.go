@@ -105,9 +105,9 @@ type ClosedPoint struct {
 	Since int64 `json:"since" is:"set"`
 }
 
-// InRing reports whether a branch is in a roll-out's ring: it is a pilot, or its place among 10,000 is below the share.
-// The place is a hash of the branch and the roll-out's name: each roll-out begins with other branches, and a wider ring
-// contains the narrower ring. InRing ignores Held and the time: see Takes.
+// InRing reports whether a branch is in a roll-out's ring: it is a pilot, or its place (0 to 9,999) is below Share. The
+// place is a hash of the branch and the roll-out's name. Therefore the order of the branches differs from roll-out to
+// roll-out, and widening a ring never removes a branch. InRing ignores Held and the time: see Takes.
 func (r *Rollout) InRing(branch string) bool {
 	return slices.Contains(r.Pilots, branch) || place(branch, r.Name) < r.Share
 }
@@ -270,7 +270,7 @@ func boxKey(branch, key string) Key {
 	return Key{ID: branch, Public: public}
 }
 
-// EncodeKey encodes a public key as enrolments and statuses contain it.
+// EncodeKey returns a public key in the form that enrolments and statuses use: base64url without padding.
 func EncodeKey(key ed25519.PublicKey) string { return base64.RawURLEncoding.EncodeToString(key) }
 
 // DecodeKey reads a public key that EncodeKey wrote. Errors: ErrFormat.
