@@ -90,10 +90,10 @@ func TestSalvage_Log(t *testing.T) {
 func TestMissing_Words(t *testing.T) {
 	numbers, partial := []Span{{3, 3}, {5, 7}}, []Span{{9, 9}}
 	for want, m := range map[string]Missing{
-		"a: number 3 is missing, numbers 5 to 7 are missing; 4 changes lost": {"a", numbers, nil, 4},
+		"a: number 3 is missing, numbers 5 to 7 are missing, lost changes: 4": {"a", numbers, nil, 4},
 		"a: number 9 is not whole": {"a", nil, partial, 0},
-		"a: 2 changes lost":        {"a", nil, nil, 2},
-		"a: number 3 is missing, numbers 5 to 7 are missing, number 9 is not whole; 1 change lost": {"a", numbers,
+		"a: lost changes: 2":       {"a", nil, nil, 2},
+		"a: number 3 is missing, numbers 5 to 7 are missing, number 9 is not whole, lost changes: 1": {"a", numbers,
 			partial, 1},
 	} {
 		if got := m.String(); got != want {

@@ -460,11 +460,8 @@ func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead
 // accepted reports whether everything that is missing was already missing in the old store: a person has accepted that
 // loss.
 func (a *assembly) accepted(now *holes) bool {
-	if now.none() {
-		return true
-	}
-	if a.own.db == nil {
-		return false
+	if now.none() || a.own.db == nil {
+		return now.none()
 	}
 	before, err := readHoles(a.own.db)
 	if err != nil {

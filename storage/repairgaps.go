@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -23,8 +24,10 @@ type mender struct {
 	given  map[uint32]map[uint64]lostRow // the numbers that were given up
 	facts  *facts
 
-	latest, sound int64 // the latest change; the latest change before a missing change; Unix ns
-	before        int64 // time of the previous link, of any series; Unix ns
+	latest, sound      int64  // the latest change; the latest change before a missing change; Unix ns
+	before             int64  // time of the previous link, of any series; Unix ns
+	last               uint64 // the highest id
+	appended, furthest int64  // when its record was appended, and the latest time at which any was; Unix ns
 }
 
 type mendedSeries struct {
@@ -50,6 +53,9 @@ func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int
 	m.facts.bare = true
 	if known, err = m.mend(told); err == nil {
 		err = m.b.Commit(pebble.NoSync)
+	}
+	if m.furthest-m.appended > int64(time.Minute) { // the clock was ahead, and was set back before the last record
+		m.latest = m.appended
 	}
 	return known, min(m.latest, m.sound), errors.Join(err, m.b.Close())
 }
@@ -121,6 +127,9 @@ func (m *mender) link(key, value []byte, l *link) error {
 	m.before, s.at = l.At, l.At
 	switch l.Op {
 	case opAppend:
+		if m.furthest = max(m.furthest, l.At); l.ID > m.last {
+			m.last, m.appended = l.ID, l.At
+		}
 		s.reach(l.Number)
 		s.end.Last = max(s.end.Last, l.Number)
 	case opSkip:
@@ -191,8 +200,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 			set(m.b, lostKey(sequence, s.from[i]), hole.encode())
 		}
 		if s.partial != nil {
-			row := lostRow{Partial: s.partial}
-			set(m.b, lostKey(sequence, 0), row.encode())
+			set(m.b, lostKey(sequence, 0), (&lostRow{Partial: s.partial}).encode())
 		}
 	}
 	return known
@@ -211,7 +219,7 @@ type Missing struct {
 type Span struct{ From, To uint64 }
 
 func (m Missing) String() string {
-	var lost, words []string
+	var lost []string
 	for _, n := range m.Numbers {
 		if n.From == n.To {
 			lost = append(lost, fmt.Sprintf("number %d is missing", n.From))
@@ -222,26 +230,20 @@ func (m Missing) String() string {
 	for _, n := range m.Partial {
 		lost = append(lost, fmt.Sprintf("number %d is not whole", n.From))
 	}
-	if len(lost) > 0 {
-		words = append(words, strings.Join(lost, ", "))
+	if m.Changes > 0 {
+		lost = append(lost, fmt.Sprintf("lost changes: %d", m.Changes))
 	}
-	if m.Changes == 1 {
-		words = append(words, "1 change lost")
-	} else if m.Changes > 0 {
-		words = append(words, fmt.Sprintf("%d changes lost", m.Changes))
-	}
-	return m.Series + ": " + strings.Join(words, "; ")
+	return m.Series + ": " + strings.Join(lost, ", ")
 }
 
 // lostRow, in the table of lost numbers, describes what a series lacks. It is JSON, of one of three kinds: numbers that
 // the opSkip link at the row's position gave up (the link's Entry is the digest of the row); a hole, where links are
 // missing from the row's position on; or, at position 0, the incomplete records.
 type lostRow struct {
-	Numbers Span     `json:"numbers,omitzero"` // numbers without a record; a hole may have no numbers
-	Reason  string   `json:"reason,omitempty"`
-	To      uint64   `json:"to,omitempty"`  // the last position of a hole
-	Hash    [32]byte `json:"hash,omitzero"` // of the link at position To
-
+	Numbers Span            `json:"numbers,omitzero"` // numbers without a record; a hole may have no numbers
+	Reason  string          `json:"reason,omitempty"`
+	To      uint64          `json:"to,omitempty"`  // the last position of a hole
+	Hash    [32]byte        `json:"hash,omitzero"` // of the link at position To
 	Partial []partialRecord `json:"partial,omitempty"`
 
 	digest [32]byte // of the row's bytes in the table

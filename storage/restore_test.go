@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -53,6 +54,33 @@ func (p *told) check(t *testing.T, what string, total int64) {
 		total/2) || p.done[n-1] != total || p.of[0] != total || p.of[n-1] != total {
 		t.Errorf("%s: progress %d of %d, want %d", what, p.done, p.of, total)
 	}
+}
+
+// A clock that was days ahead, and was set back, does not hide what a copy lacks since.
+func TestAssemble_ClockWasAhead(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	o := withCard(fs)
+	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
+	ahead := 48 * time.Hour
+	o.Now = func() time.Time { at = at.Add(time.Second); return at.Add(ahead) }
+	s = openStoreWith(t, o)
+	put(t, s, "a", 1) // the last of its series
+	ahead = 0
+	put(t, s, "b", 2)
+	last := at
+	sound(t, s)
+	must(t, errors.Join(fs.RemoveAll("box/store"), syncDir(fs, "box"), fs.Remove(markPath)))
+	at = at.Add(3 * time.Hour)
+	if _, err := Assemble(ctx, Sources{Copy: card}, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	s = openStoreWith(t, o)
+	if since := s.Restored().TakenAt(); since.After(last) || last.Sub(since) > time.Minute {
+		t.Errorf("nothing is missing until %v; the last change was at %v", since, last)
+	}
+	must(t, settle(s, 5, "the clock was ahead"))
+	sound(t, s)
 }
 
 func TestBackup_Restore(t *testing.T) {
