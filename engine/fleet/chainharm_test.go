@@ -366,6 +366,9 @@ func (m *chainBox) recover(from storage.Sources, accepted []storage.Loss) error 
 	if errors.Is(err, storage.ErrMark) {
 		_, err = storage.NewMark(context.Background(), storage.MarkAim{Second: from.Copy, Possible: from.Possible,
 			Accept: func(p *storage.MarkProof) error { return named(p.Owed) }}, o, nil)
+		if errors.Is(err, storage.ErrMark) { // the mark is right, and the store is an old one
+			return fmt.Errorf("%w: %w", errWantsMedium, err)
+		}
 		if err != nil && !errors.Is(err, storage.ErrMarkSound) {
 			return err
 		}
