@@ -383,7 +383,7 @@ func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	case errors.Is(err, storage.ErrMarkSound):
 		return act, nil // an earlier attempt has already made the mark
 	case errors.Is(err, storage.ErrMark) && r.mark == "":
-		return act, exit(exitSource, "%w. The mark is right, the store is old: find its right disk, or --from fleet", err)
+		return act, exit(exitSource, "%w. The mark is right, the store is old: find the disk, or use --from fleet", err)
 	case errors.Is(err, storage.ErrMark):
 		return act, exit(exitSource, "%w", err)
 	case err != nil:
