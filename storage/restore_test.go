@@ -62,16 +62,17 @@ func TestAssemble_ClockWasAhead(t *testing.T) {
 	sound(t, s)
 	o := withCard(fs)
 	at := time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
-	ahead := 48 * time.Hour
-	o.Now = func() time.Time { at = at.Add(time.Second); return at.Add(ahead) }
+	var seconds, ahead atomic.Int64 // the copy's scrub reads the clock too
+	ahead.Store(48 * 3600)
+	o.Now = func() time.Time { return at.Add(time.Duration(seconds.Add(1)+ahead.Load()) * time.Second) }
 	s = openStoreWith(t, o)
 	put(t, s, "a", 1) // the last of its series
-	ahead = 0
+	ahead.Store(0)
 	put(t, s, "b", 2)
-	last := at
+	last := at.Add(time.Duration(seconds.Load()) * time.Second)
 	sound(t, s)
 	must(t, errors.Join(fs.RemoveAll("box/store"), syncDir(fs, "box"), fs.Remove(markPath)))
-	at = at.Add(3 * time.Hour)
+	seconds.Add(3 * 3600)
 	if _, err := Assemble(ctx, Sources{Copy: card}, o, nil); err != nil {
 		t.Fatal(err)
 	}
