@@ -148,7 +148,6 @@ func (a *Appending) Release() {
 	s.leave()
 }
 
-// store writes the record in one batch.
 func (a *Appending) store(draft *Draft) (Entry, error) {
 	s, keys, turn := a.s, &a.keys, a.turn
 	if err := draft.check(keys.Origins); err != nil {
@@ -303,7 +302,6 @@ func (t *turns) leave(n *turn) {
 	t.end(n, false)
 }
 
-// end lets the next turn continue.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -349,12 +347,10 @@ func (p *pending) begin(code Code, origins []Code) (settle func(), ok bool) {
 }
 
 func (p *pending) remove(code Code, done chan struct{}) {
-	left := slices.DeleteFunc(p.records[code], func(c chan struct{}) bool { return c == done })
-	if len(left) == 0 {
+	p.records[code] = slices.DeleteFunc(p.records[code], func(c chan struct{}) bool { return c == done })
+	if len(p.records[code]) == 0 {
 		delete(p.records, code)
-		return
 	}
-	p.records[code] = left
 }
 
 // wait returns when the record's changes that were under way are durable. Call wait after a read: when wait returns,
@@ -383,6 +379,9 @@ type ids struct {
 func (i *ids) take() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.busy == nil {
+		i.busy = make(map[uint64]struct{})
+	}
 	id := i.next
 	i.next++
 	i.busy[id] = struct{}{}

@@ -12,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// newBatch returns a batch that is large enough for the parts.
 func (s *Store) newBatch(parts []Part) *pebble.Batch {
 	n := 2048
 	for _, p := range parts {
@@ -87,7 +86,6 @@ func has(r pebble.Reader, key []byte) (bool, error) {
 // errStop ends a scan early and is not an error.
 var errStop = errors.New("stop")
 
-// iterate calls fn with an iterator over the rows from lower up to upper.
 func iterate(r pebble.Reader, lower, upper []byte, fn func(it *pebble.Iterator) error) (err error) {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {

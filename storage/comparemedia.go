@@ -34,7 +34,6 @@ type Reach struct {
 	Hash     [32]byte // of that link
 }
 
-// bySequence returns the names of the series, in the order of their sequence ids.
 func (h *Head) bySequence() []string {
 	return slices.SortedFunc(maps.Keys(h.Series), func(a, b string) int {
 		return cmp.Compare(h.Series[a].Sequence, h.Series[b].Sequence)
@@ -53,7 +52,6 @@ const (
 	Foreign           // they are of different stores
 )
 
-// numbersHead returns the head of a medium that knows numbers only.
 func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 	h := &Head{Store: store, Series: make(map[string]Reach), Numbers: true, Slack: slack}
 	for name, n := range last {
@@ -366,7 +364,7 @@ func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[strin
 		if err != nil {
 			continue // an unreadable segment proves nothing
 		}
-		_, _, err = s.frames(true, func(_ uint64, f frame) error {
+		_, _, err = s.frames(0, true, func(_ uint64, f frame) error {
 			return f.rows(func(key, value []byte) error {
 				if key[0] != tableJournal || len(key) != 13 {
 					return nil

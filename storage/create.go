@@ -54,9 +54,7 @@ type Options struct {
 
 func (o *Options) setDefaults() {
 	o.MarkPath = cmp.Or(o.MarkPath, o.Dir+".mark")
-	if o.FS == nil {
-		o.FS = vfs.Default
-	}
+	o.FS = cmp.Or(o.FS, vfs.Default)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Fatal == nil {
 		o.Fatal = func(message string) { o.Logger.Error("store stops", "error", message) }
@@ -92,8 +90,10 @@ func (o *Options) dieOn(err error, format string, args ...any) {
 // pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	tables := cmp.Or(o.tables, newTableWrites(o))
-	fs := vfs.FS(wholeBlocksFS{markerFS{o.FS}, func(what string) { o.damaged(d, what) },
-		func() { tables.begin("") }})
+	fs := vfs.FS(wholeBlocksFS{markerFS{o.FS}, func(what string) {
+		tables.begin("") // waits: Pebble at once repeats a compaction that reads a damaged block
+		o.damaged(d, what)
+	}})
 	if o.tables != nil && !o.readOnly {
 		fs = mediumFS{fs, o, tables}
 	}

@@ -93,7 +93,7 @@ func openFolder(o *Options, name string, own bool) (*folder, error) {
 
 // tableRows reads one table, and skips damaged blocks.
 func (o *Options) tableRows(ctx context.Context, path string, row func(key, value []byte) error, bad func()) error {
-	f, err := wholeBlocksFS{o.FS, func(string) {}, func() {}}.Open(path)
+	f, err := wholeBlocksFS{o.FS, func(string) {}}.Open(path)
 	if err != nil {
 		bad()
 		return nil

@@ -45,10 +45,6 @@ type feed struct {
 	next chan struct{} // closed at the next announcement
 }
 
-func newFeed(last uint64) *feed {
-	return &feed{ids: ids{next: last + 1, busy: make(map[uint64]struct{})}, next: make(chan struct{})}
-}
-
 // ring wakes the readers: the announcement with this sequence number is durable, or will never be written.
 func (f *feed) ring(sequence uint64) {
 	f.drop(sequence)
@@ -101,10 +97,6 @@ func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
 		}
 		return found, err
 	})
-}
-
-func feedValue(id uint64, state State) []byte {
-	return append(be.AppendUint64(make([]byte, 0, 9), id), byte(state))
 }
 
 func parseFeed(value []byte) (id uint64, state State, ok bool) {

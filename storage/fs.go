@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -29,7 +32,6 @@ func (f mediumFS) critical(name string) bool {
 		(strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "marker."))
 }
 
-// Create implements vfs.FS.
 func (f mediumFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if strings.HasSuffix(name, ".sst") {
 		f.tables.begin(category)
@@ -38,13 +40,11 @@ func (f mediumFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	return f.watched(name, file, err)
 }
 
-// ReuseForWrite implements vfs.FS.
 func (f mediumFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	file, err := f.FS.ReuseForWrite(oldname, newname, category)
 	return f.watched(newname, file, err)
 }
 
-// OpenDir implements vfs.FS.
 func (f mediumFS) OpenDir(name string) (vfs.File, error) {
 	file, err := f.FS.OpenDir(name)
 	if err != nil || f.PathJoin(name) != f.PathJoin(f.o.Dir) {
@@ -53,7 +53,6 @@ func (f mediumFS) OpenDir(name string) (vfs.File, error) {
 	return mediumFile{file, name, f.o}, nil
 }
 
-// GetDiskUsage implements vfs.FS.
 func (f mediumFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	u, err := f.FS.GetDiskUsage(path)
 	if err != nil {
@@ -87,19 +86,14 @@ func (f mediumFile) check(what string, err error) error {
 	return err
 }
 
-// Write implements vfs.File.
 func (f mediumFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	return n, f.check("writing", err)
 }
 
-// Sync implements vfs.File.
-func (f mediumFile) Sync() error { return f.check("syncing", f.File.Sync()) }
-
-// SyncData implements vfs.File.
+func (f mediumFile) Sync() error     { return f.check("syncing", f.File.Sync()) }
 func (f mediumFile) SyncData() error { return f.check("syncing", f.File.SyncData()) }
 
-// SyncTo implements vfs.File.
 func (f mediumFile) SyncTo(length int64) (full bool, err error) {
 	full, err = f.File.SyncTo(length)
 	return full, f.check("syncing", err)
@@ -118,7 +112,6 @@ func (f mediumFile) SyncTo(length int64) (full bool, err error) {
 // (cmd/cmdtest/mutant/testdata).
 type markerFS struct{ vfs.FS }
 
-// Create implements vfs.FS.
 func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if f.isMarker(name) {
 		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
@@ -128,7 +121,7 @@ func (f markerFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	return f.FS.Create(name, category)
 }
 
-// Remove implements vfs.FS. After an error Pebble assumes that the marker stays, and removes it at the next Open.
+// After an error of Remove, Pebble assumes that the marker stays, and removes it at the next Open.
 func (f markerFS) Remove(name string) error {
 	if f.isMarker(name) {
 		if err := syncDir(f.FS, f.PathDir(name)); err != nil {
@@ -139,3 +132,27 @@ func (f markerFS) Remove(name string) error {
 }
 
 func (f markerFS) isMarker(name string) bool { return strings.HasPrefix(f.PathBase(name), "marker.") }
+
+const fadviseDontNeed = 4 // POSIX_FADV_DONTNEED
+
+// readMedium reads at most limit bytes of a file from its medium, not from the kernel's cache: after a failed sync, the
+// cache has data that the medium never got, and a cached copy hides damage on the medium. Dropping the cache also
+// leaves memory to the store.
+func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	forget(f)
+	b, err := io.ReadAll(io.LimitReader(f, limit))
+	forget(f)
+	return b, errors.Join(err, f.Close())
+}
+
+// forget asks the kernel to drop a file's clean pages. If the kernel does not drop them, the file is read from the
+// cache.
+func forget(f vfs.File) {
+	if fd := f.Fd(); fd != vfs.InvalidFd {
+		_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, fd, 0, 0, fadviseDontNeed, 0, 0)
+	}
+}

@@ -113,7 +113,6 @@ func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
 // withoutLogs hides a store's log.
 type withoutLogs struct{ vfs.FS }
 
-// List implements vfs.FS.
 func (f withoutLogs) List(dir string) ([]string, error) {
 	names, err := f.FS.List(dir)
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, ".log") }), err
@@ -181,7 +180,7 @@ func fsck(ctx context.Context, r pebble.Reader, marked *Head, markErr error, pro
 		}
 	}
 	c.journalEnd()
-	if c.countersSet != 0 && (c.countersSet > 0 || len(c.holes.at) == 0) { // a missing change may have set a counter
+	if c.countersSet != 0 && (c.countersSet > 0 || !c.holes.unlinked()) { // a missing change may have set a counter
 		c.problemAt("counters", "%d rows that no change has set", -c.countersSet)
 	}
 	if err := c.badRecords(); err != nil {
@@ -311,7 +310,7 @@ func (c *checker) journalRow(key, value []byte) error {
 		s = &seriesCheck{name: namelessSeries(sequence), blind: true, nameless: true}
 		c.series[sequence] = s
 	}
-	if h, ok := c.holes.at[sequence][s.last.Position+1]; ok && position == h.To+1 && l.Previous == h.Hash {
+	if h := c.holes.row(sequence, s.last.Position+1); h.To > 0 && position == h.To+1 && l.Previous == h.Hash {
 		// skip the links that are known to be missing
 		s.last.Position, s.last.Hash, s.last.Last = h.To, h.Hash, max(s.last.Last, h.Numbers.To)
 	}
@@ -330,7 +329,7 @@ func (c *checker) journalRow(key, value []byte) error {
 		c.problem(key, "does not continue the chain of series %q", s.name)
 	}
 	first := l.Number
-	if given := c.holes.given[sequence][position]; l.Op == opSkip && given.digest == l.Entry {
+	if given := c.holes.row(sequence, position); l.Op == opSkip && given.digest == l.Entry {
 		first = given.Numbers.From
 		c.report.Lost = append(c.report.Lost, Lost{s.name, first, l.Number, time.Unix(0, l.At).UTC(), given.Reason})
 	} else if l.Op == opSkip {
@@ -400,7 +399,6 @@ func (c *checker) counterRow(key, value []byte) error {
 	return nil
 }
 
-// feedRow checks that the announced record exists and has changed at least once.
 func (c *checker) feedRow(key, value []byte) error {
 	if id, _, ok := parseFeed(value); len(key) != 9 || !ok {
 		c.problem(key, "is unreadable")
@@ -414,7 +412,7 @@ func (c *checker) feedRow(key, value []byte) error {
 func (c *checker) lostRow(key, value []byte) error {
 	if len(key) != 13 {
 		c.problem(key, "has a strange key")
-	} else if !c.holes.known(be.Uint32(key[1:]), be.Uint64(key[5:])) {
+	} else if row := c.holes.row(be.Uint32(key[1:]), be.Uint64(key[5:])); row.To == 0 && row.Partial == nil {
 		c.facts.row(key, value)
 	}
 	return nil
@@ -511,13 +509,11 @@ func (c *checker) blindSpot(h blindSpot) {
 	}
 }
 
-// sequenceAt returns the sequence of the series in a journal's key.
+// sequenceAt returns the sequence of the series in a journal's key, which may be short.
 func sequenceAt(key []byte) uint32 {
-	b := make([]byte, 4)
-	if len(key) > 1 {
-		copy(b, key[1:])
-	}
-	return be.Uint32(b)
+	var b [5]byte
+	copy(b[:], key)
+	return be.Uint32(b[1:])
 }
 
 func namelessSeries(sequence uint32) string {

@@ -111,7 +111,6 @@ func digestParts(parts []Part) []partDigest {
 	return digests
 }
 
-// row returns the counter's row.
 func (c *count) row() []byte {
 	return be.AppendUint64(be.AppendUint64(make([]byte, 0, counterSize), uint64(c.Value)), c.Revision)
 }

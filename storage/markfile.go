@@ -62,7 +62,6 @@ func encodeMark(b []byte, generation uint64, h *Head) []byte {
 	return be.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeMark reads a whole slot.
 func decodeMark(slot []byte) (generation uint64, said *Head, ok bool) {
 	said = markHead([16]byte{}, make(map[string]Reach))
 	c := cursor{b: slot}
@@ -124,7 +123,6 @@ func readMark(fs vfs.FS, path string, write bool) (*Head, error) {
 	return file.said, file.close()
 }
 
-// read reads the newer of the two slots.
 func (m *markFile) read() error {
 	info, err := m.f.Stat()
 	if err != nil {

@@ -114,8 +114,12 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	if err == nil {
 		err = makeParents(o.FS, o.MarkPath)
 	}
-	if err == nil {
-		p.Aside, err = setMarkAside(&o, p.Mark.Kind)
+	if err == nil && p.Mark.Kind != MarkMissing {
+		aside := o.MarkPath + "." + p.Mark.Kind + "-" + o.Now().UTC().Format("20060102T150405.000000000Z")
+		if err := renameSynced(o.FS, o.MarkPath, aside); err != nil {
+			return p, fmt.Errorf("setting the old mark aside: %w", err)
+		}
+		p.Aside = aside
 	}
 	switch {
 	case err != nil || doubted:
@@ -131,7 +135,6 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	return p, j.writeNew(&o, generation)
 }
 
-// moveMark moves the store's mark to the configured path.
 func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	generation := from.generation + 1
 	err := writeNewMark(o.FS, o.MarkPath, from.said, firstSlot, generation)
@@ -249,18 +252,6 @@ func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	return latest, err
 }
 
-// setMarkAside renames the file at the mark's path, durably, and returns the new path; "" if the kind is MarkMissing.
-func setMarkAside(o *Options, kind string) (string, error) {
-	if kind == MarkMissing {
-		return "", nil
-	}
-	aside := o.MarkPath + "." + kind + "-" + o.Now().UTC().Format("20060102T150405.000000000Z")
-	if err := renameSynced(o.FS, o.MarkPath, aside); err != nil {
-		return "", fmt.Errorf("setting the old mark aside: %w", err)
-	}
-	return aside, nil
-}
-
 // markRow is the store's note about its mark: the mark's generation and its path. A mark of a lower generation, or of
 // another line (see writesBits), is an old mark that was put back. The row is always written after the mark: at each
 // Beat, at a Close if the mark was written since Open, and at an Open with a new mark. It is JSON.
@@ -276,7 +267,6 @@ const writesBits = 40
 func lineOf(generation uint64) uint64   { return generation >> writesBits }
 func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1) }
 
-// row returns the markRow for the mark's present state.
 func (m *mark) row() markRow { return markRow{m.file.generation.Load(), m.o.MarkPath} }
 
 // noteMark writes the markRow without a sync: if a crash loses the new row, the older row is still right, only less

@@ -113,16 +113,9 @@ func (s *Store) lost() (n uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, list := range holes.given {
-		for _, row := range list {
-			n += row.Numbers.To - row.Numbers.From + 1
-		}
-	}
-	for sequence, list := range holes.at {
-		for _, h := range list {
-			for _, span := range h.Numbers.without(holes.numbers(sequence)) {
-				n += span.To - span.From + 1
-			}
+	for _, row := range holes.rows {
+		for _, span := range row.Numbers.without(holes.numbers(row.sequence)) {
+			n += span.To - span.From + 1
 		}
 	}
 	return n, nil

@@ -33,9 +33,8 @@ type Store struct {
 	queueStarts queueStarts
 	// number of records between Begin and Release, without records that still wait for a lock
 	writing atomic.Int32
-	reading atomic.Pointer[Reading] // nil: there was none
-	backing sync.Mutex              // locked while a backup is under way
-	second  *second                 // nil: no second copy is configured
+	backing sync.Mutex // locked while a backup is under way
+	second  *second    // nil: no second copy is configured
 
 	restored    atomic.Pointer[Restoration] // nil: not restored, or settled
 	reconciling sync.Mutex
@@ -71,7 +70,6 @@ func Open(o Options) (_ *Store, err error) {
 	s := &Store{o: o, damage: &damage{}, metrics: newMetrics()}
 	s.pending.records = make(map[Code][]chan struct{})
 	s.turns.last = make(map[string]*turn)
-	s.ids.busy = make(map[uint64]struct{})
 	s.queueStarts.known = make(map[string]queueStart)
 	s.tables = newTableWrites(&s.o)
 	s.o.tables = s.tables
@@ -184,9 +182,6 @@ func (s *Store) load() error {
 			return err
 		}
 	}
-	if r, err := readJSON[*Reading](s.db, keyRead); err == nil { // an unreadable row counts as no reading
-		s.reading.Store(r)
-	}
 	entries, errEntry := lastID(s.db, tableEntry)
 	announced, errFeed := lastID(s.db, tableFeed)
 	begins, errBegins := readJSON[uint64](s.db, keyFeed)
@@ -194,7 +189,8 @@ func (s *Store) load() error {
 	if err := cmp.Or(errEntry, errFeed, errBegins, err); err != nil {
 		return err
 	}
-	s.feed, s.ids.next = newFeed(max(announced, begins)), entries
+	s.feed = &feed{next: make(chan struct{})}
+	s.feed.ids.next, s.ids.next = max(announced, begins)+1, entries
 	for id := range holes.partial { // never reuse the id of a lost record: the journal still names the record
 		s.ids.next = max(s.ids.next, id)
 	}

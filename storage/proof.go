@@ -77,7 +77,6 @@ type detail struct {
 
 func newFacts() *facts { return &facts{chunks: make(map[uint64]*[4096]fact)} }
 
-// of returns the fact of a record, to read or change it.
 func (f *facts) of(id uint64) *fact {
 	chunk := f.chunks[id/4096]
 	if chunk == nil {
@@ -232,7 +231,6 @@ func (p *proof) has(what byte, id uint64, rest ...[]byte) bool {
 	return ok
 }
 
-// link adds the statements of one link.
 func (p *proof) link(key []byte, l *link) {
 	if l.Op == opSkip {
 		p.say(saysLost, 0, key[1:], l.Entry[:])

@@ -175,6 +175,10 @@ func (s *Store) entryByID(id uint64) (entryRow, error) {
 	if err != nil {
 		return entryRow{}, err
 	}
+	return s.decoded(id, row)
+}
+
+func (s *Store) decoded(id uint64, row []byte) (entryRow, error) {
 	e, err := decodeEntry(id, row)
 	e.Series = s.names.named(e.SequenceID)
 	return e, err
@@ -213,8 +217,7 @@ func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 		}
 		chunk := make([]Entry, 0, min(limit, recordsChunk))
 		err := scan(s.db, entryKey(afterID+1), entryKey(upper), func(key, value []byte) error {
-			e, err := decodeEntry(be.Uint64(key[1:]), value)
-			e.Series = s.names.named(e.SequenceID)
+			e, err := s.decoded(be.Uint64(key[1:]), value)
 			if chunk = append(chunk, e.Entry); err == nil && len(chunk) == limit {
 				err = errStop
 			}
@@ -267,12 +270,11 @@ func (s *Store) byID(ids []uint64) ([]Entry, error) {
 			row, err := it.ValueAndErr()
 			var e entryRow
 			if err == nil {
-				e, err = decodeEntry(id, row)
+				e, err = s.decoded(id, row)
 			}
 			if err != nil {
 				return fmt.Errorf("record %d: %w", id, damaged(err))
 			}
-			e.Series = s.names.named(e.SequenceID)
 			s.pending.wait(e.Code)
 			entries = append(entries, e.Entry)
 		}

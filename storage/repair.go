@@ -287,7 +287,7 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 			return false, nil
 		}
 		c, err := readCopy(r.o.FS, r.from.Copy)
-		return err == nil && sameFamily(c.store, row.From), nil
+		return err == nil && sameFamily(c.end.store, row.From), nil
 	}
 	behindMark := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may have more than Pebble shows
 	r.unsure = behindMark
@@ -440,7 +440,7 @@ func (a *assembly) raiseSegments() error {
 	if err != nil || row.Last >= a.copy.end.last {
 		return err
 	}
-	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.store, Last: a.copy.end.last}, pebble.NoSync)
+	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.end.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
 // raise notes in known that a series reached the number to, unless the series reaches that number in the store.
@@ -472,18 +472,11 @@ func (a *assembly) accepted(now *holes) bool {
 			return false
 		}
 	}
-	for sequence, list := range now.at {
-		for from, hole := range list {
-			covered := false
-			for was, b := range before.at[sequence] {
-				covered = covered || was <= from && hole.To <= b.To
-			}
-			if !covered {
-				return false
-			}
-		}
-	}
-	return true
+	return !slices.ContainsFunc(now.rows, func(hole lostRow) bool {
+		return hole.To > 0 && !slices.ContainsFunc(before.rows, func(b lostRow) bool {
+			return b.sequence == hole.sequence && b.position <= hole.position && hole.To <= b.To
+		})
+	})
 }
 
 // checkMark notes whether the mark of the store is lost. An existing mark must be of the store's family.

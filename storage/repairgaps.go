@@ -21,7 +21,7 @@ type mender struct {
 	b      *pebble.Batch
 	reason string
 	series map[uint32]*mendedSeries
-	given  map[uint32]map[uint64]lostRow // the numbers that were given up
+	lost   *holes
 	facts  *facts
 
 	latest, sound      int64  // the latest change; the latest change before a missing change; Unix ns
@@ -48,7 +48,7 @@ func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int
 	if err != nil {
 		return nil, 0, err
 	}
-	m := &mender{db: db, b: db.NewBatch(), reason: reason, series: make(map[uint32]*mendedSeries), given: h.given,
+	m := &mender{db: db, b: db.NewBatch(), reason: reason, series: make(map[uint32]*mendedSeries), lost: h,
 		facts: newFacts(), sound: math.MaxInt64}
 	m.facts.bare = true
 	if known, err = m.mend(told); err == nil {
@@ -112,7 +112,7 @@ func (m *mender) mend(told copyState) ([]Lead, error) {
 func (m *mender) link(key, value []byte, l *link) error {
 	sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
 	s := m.series[sequence] // assembly.name has named every series that has a link
-	lost := m.given[sequence][position]
+	lost := m.lost.row(sequence, position)
 	if l.Op == opSkip && lost.digest != l.Entry {
 		return errors.Join(m.b.Delete(key, nil), m.b.Delete(lostKey(sequence, position), nil))
 	}
@@ -246,7 +246,9 @@ type lostRow struct {
 	Hash    [32]byte        `json:"hash,omitzero"` // of the link at position To
 	Partial []partialRecord `json:"partial,omitempty"`
 
-	digest [32]byte // of the row's bytes in the table
+	sequence uint32 // sequence, position: the row's key
+	position uint64
+	digest   [32]byte // of the row's bytes in the table
 }
 
 // partialRecord is a record with missing parts or changes.
@@ -261,18 +263,15 @@ func (r *lostRow) encode() []byte {
 	return b
 }
 
-// holes holds all rows of the table lost (tableLost). Most stores have no such rows.
+// holes holds all rows of the table lost (tableLost), in order. Most stores have no such rows.
 type holes struct {
-	at      map[uint32]map[uint64]lostRow // the holes, by sequence and first position
-	given   map[uint32]map[uint64]lostRow // numbers that were given up, by sequence and position
-	partial map[uint64]bool               // records that are not whole, by id
-	records map[uint32][]partialRecord    // the same, by sequence
+	rows    []lostRow
+	partial map[uint64]bool // records that are not whole, by id
 }
 
 // readHoles also returns the readable rows when it returns an error.
 func readHoles(r pebble.Reader) (*holes, error) {
-	g := &holes{at: make(map[uint32]map[uint64]lostRow), given: make(map[uint32]map[uint64]lostRow),
-		partial: make(map[uint64]bool), records: make(map[uint32][]partialRecord)}
+	g := &holes{partial: make(map[uint64]bool)}
 	var damage error
 	err := scan(r, []byte{tableLost}, []byte{tableLost + 1}, func(key, value []byte) error {
 		row := lostRow{digest: sha256.Sum256(value)}
@@ -280,37 +279,37 @@ func readHoles(r pebble.Reader) (*holes, error) {
 			damage = fmt.Errorf("reading lost numbers: %w", ErrCorrupt)
 			return nil
 		}
-		sequence, position := be.Uint32(key[1:]), be.Uint64(key[5:])
+		row.sequence, row.position = be.Uint32(key[1:]), be.Uint64(key[5:])
+		g.rows = append(g.rows, row)
 		for _, p := range row.Partial {
 			g.partial[p.ID] = true
-			g.records[sequence] = append(g.records[sequence], p)
-		}
-		kind := g.given
-		if row.To > 0 {
-			kind = g.at
-		}
-		if kind[sequence] == nil {
-			kind[sequence] = make(map[uint64]lostRow)
-		}
-		if position > 0 {
-			kind[sequence][position] = row
 		}
 		return nil
 	})
 	return g, errors.Join(err, damage)
 }
 
-func (h *holes) none() bool { return len(h.at) == 0 && len(h.partial) == 0 }
-
-// known reports whether a row of the table is a hole or a list of incomplete records.
-func (h *holes) known(sequence uint32, position uint64) bool {
-	_, ok := h.at[sequence][position]
-	return ok || position == 0 && h.records[sequence] != nil
+// row returns the row at a position, or an empty row.
+func (h *holes) row(sequence uint32, position uint64) lostRow {
+	i, found := slices.BinarySearchFunc(h.rows, position, func(r lostRow, position uint64) int {
+		return cmp.Or(cmp.Compare(r.sequence, sequence), cmp.Compare(r.position, position))
+	})
+	if !found {
+		return lostRow{}
+	}
+	return h.rows[i]
 }
+
+// unlinked reports whether links are missing.
+func (h *holes) unlinked() bool {
+	return slices.ContainsFunc(h.rows, func(r lostRow) bool { return r.To > 0 })
+}
+
+func (h *holes) none() bool { return !h.unlinked() && len(h.partial) == 0 }
 
 // numbers returns the numbers of a series' incomplete records.
 func (h *holes) numbers(sequence uint32) (list []Span) {
-	for _, p := range h.records[sequence] {
+	for _, p := range h.row(sequence, 0).Partial {
 		list = append(list, Span{p.Number, p.Number})
 	}
 	slices.SortFunc(list, Span.compare)
@@ -320,7 +319,7 @@ func (h *holes) numbers(sequence uint32) (list []Span) {
 // lacking lists the incomplete records with known codes, at most MaxProblems.
 func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 	for _, name := range slices.Sorted(maps.Keys(series)) {
-		for _, p := range h.records[series[name].Sequence] {
+		for _, p := range h.row(series[name].Sequence, 0).Partial {
 			if p.Code == (Code{}) || len(list) >= MaxProblems {
 				continue
 			}
@@ -343,10 +342,11 @@ func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) 
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		row := all[name]
 		m := Missing{Series: name, Partial: g.numbers(row.Sequence)}
-		for _, from := range slices.Sorted(maps.Keys(g.at[row.Sequence])) {
-			hole := g.at[row.Sequence][from]
-			m.Changes += hole.To - from + 1
-			m.Numbers = append(m.Numbers, hole.Numbers.without(m.Partial)...)
+		for _, hole := range g.rows {
+			if hole.sequence == row.Sequence && hole.To > 0 {
+				m.Changes += hole.To - hole.position + 1
+				m.Numbers = append(m.Numbers, hole.Numbers.without(m.Partial)...)
+			}
 		}
 		if k, ok := ends[name]; ok {
 			m.Changes += k.Changes

@@ -359,7 +359,6 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 // copyChain is a second copy that is being read.
 type copyChain struct {
 	dir   string
-	store [16]byte
 	parts []position // segments in order, each with its end; 0: the end of its last whole frame
 	end   *logEnd
 	bad   []string // the parts that cannot be read
@@ -380,7 +379,7 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 			"%w: the first copy of the store into %s is incomplete; a folder old-… in it may hold an "+
 				"older one", ErrNoStore, dir)
 	}
-	c := &copyChain{dir: dir, store: end.store, end: end}
+	c := &copyChain{dir: dir, end: end}
 	for _, n := range end.strange {
 		c.bad = append(c.bad, fmt.Sprintf("segment %d cannot be read", n))
 	}
@@ -422,7 +421,7 @@ func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *co
 	}
 	state := newCopyState()
 	last := part.Offset == 0 && part.Segment == c.end.counts // a torn end is not damage
-	lost, err := s.walk(part.Offset, last, func(_ uint64, f frame) error {
+	lost, _, err := s.frames(part.Offset, last, func(_ uint64, f frame) error {
 		return cmp.Or(f.follow(&state, new(position), position{}), ctx.Err(), f.rows(fn))
 	})
 	if err != nil {

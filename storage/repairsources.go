@@ -52,11 +52,11 @@ func (m *assembly) others(ctx context.Context) error {
 		case err != nil:
 			m.unreadable(name)(err.Error())
 			why = append(why, fmt.Errorf("%s: %w", name, err))
-		case !m.joins(c.store):
+		case !m.joins(c.end.store):
 			m.unreadable(name)(errForeign.Error())
 			why = append(why, fmt.Errorf("%s: %w", name, errForeign))
 		default:
-			m.copy, m.ids = c, append(m.ids, c.store)
+			m.copy, m.ids = c, append(m.ids, c.end.store)
 			m.sources = append(m.sources, rowSource{name, false, m.copyRows})
 		}
 	}

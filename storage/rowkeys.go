@@ -85,22 +85,16 @@ func lostKey(sequence uint32, position uint64) []byte {
 	return key
 }
 
-func entryKey(id uint64) []byte {
-	return be.AppendUint64(append(make([]byte, 0, 9), tableEntry), id)
-}
+func entryKey(id uint64) []byte { return be.AppendUint64(append(make([]byte, 0, 9), tableEntry), id) }
 
 func partKey(id uint64, name string) []byte {
 	b := make([]byte, 0, 9+len(name))
 	return append(be.AppendUint64(append(b, tablePart), id), name...)
 }
 
-func codeKey(code Code) []byte {
-	return append(append(make([]byte, 0, 17), tableCode), code[:]...)
-}
+func codeKey(code Code) []byte { return append(append(make([]byte, 0, 17), tableCode), code[:]...) }
 
-func idemKey(key [32]byte) []byte {
-	return append(append(make([]byte, 0, 33), tableIdem), key[:]...)
-}
+func idemKey(key [32]byte) []byte { return append(append(make([]byte, 0, 33), tableIdem), key[:]...) }
 
 func duePrefix(queue string) []byte {
 	b := make([]byte, 0, 18+len(queue))
@@ -277,7 +271,7 @@ func (r *entryRow) led(key, value []byte) (found bool) {
 	return found
 }
 
-// due returns the record's key in the due table, nil when the record is in no queue.
+// due returns the record's key in the due table; nil: the record is in no queue.
 func (r *entryRow) due() []byte {
 	if r.Due == nil {
 		return nil

@@ -150,10 +150,10 @@ func (b *scrubber) mend(n uint64) error {
 			break
 		}
 	}
-	list := map[uint64]replaced{n: now}
+	list := []replaced{now}
 	for k, r := range gone {
-		if r.In <= n && n <= r.Until { // the rows of segment k were in segment n
-			list[k] = r
+		if k < n { // the rows of segment k may have been in segment n
+			list = append(list, r)
 		}
 	}
 	r := c.s.db.NewSnapshot()
@@ -162,11 +162,10 @@ func (b *scrubber) mend(n uint64) error {
 	if err != nil {
 		return err
 	}
-	held, in := newCopyState(), uint64(0) // in: the first segment with rows of this mending; 0: no rows yet
+	held := newCopyState()
 	f := &filler{r: r, b: c.s.db.NewBatch(), limit: fillChunk, stop: c.stopping, whole: true,
 		reach: &held, put: func(rows []byte) error {
 			return b.write(func() error {
-				in = cmp.Or(in, l.number)
 				l.add(frameRows, rows)
 				return l.flush()
 			})
@@ -187,10 +186,7 @@ func (b *scrubber) mend(n uint64) error {
 			if covered = l.state.covers(reach); !covered {
 				return nil
 			}
-			for k, r := range list {
-				r.In, r.Until = cmp.Or(in, l.number), l.number
-				l.replaced[k] = r
-			}
+			l.replaced[n] = now
 			if err := l.roll(); err != nil { // from the next head on the segment does not count
 				return err
 			}

@@ -113,9 +113,8 @@ type segmentHead struct {
 
 // replaced is a bad segment whose rows were copied from the store again.
 type replaced struct {
-	After     position  // where the log before the segment ended; offset 0: at the end of the file
-	From, To  copyState // the segment had the rows of the links between these states
-	In, Until uint64    // the segments that hold these rows now
+	After    position  // where the log before the segment ended; offset 0: at the end of the file
+	From, To copyState // the segment had the rows of the links between these states; later segments have them now
 }
 
 // begin returns how far the rows before a segment have copied the store.
@@ -262,7 +261,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill
-	_, behind, err = s.frames(true, func(at uint64, f frame) error {
+	_, behind, err = s.frames(0, true, func(at uint64, f frame) error {
 		if err := f.follow(&state, &fill, position{s.head.Number, at}); err != nil {
 			return fmt.Errorf("%w: %s at byte %d", err, s.path, at)
 		}
@@ -407,7 +406,7 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 		return 0, err
 	}
 	state, fill := s.head.State.clone(), s.head.Fill
-	lost, err := s.walk(at.Offset, at.Offset == 0, func(offset uint64, f frame) error {
+	lost, _, err := s.frames(at.Offset, at.Offset == 0, func(offset uint64, f frame) error {
 		return f.follow(&state, &fill, position{at.Segment, offset})
 	})
 	if err == nil && lost > 0 {
@@ -420,20 +419,6 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 		err = fmt.Errorf("%w: %s does not end where the next segment begins", ErrCorrupt, s.path)
 	}
 	return len(s.bytes), err
-}
-
-// walk calls fn with every frame up to an offset (0: up to the segment's end). lost is the number of unreadable bytes
-// before the offset. last is true for the log's last segment: then a torn group at the end does not count as lost.
-func (s *segment) walk(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost uint64, err error) {
-	part, size := *s, uint64(len(s.bytes))
-	if upTo > 0 {
-		part.bytes, lost = s.bytes[:min(upTo, size)], upTo-min(upTo, size)
-	}
-	bad, behind, err := part.frames(last, fn)
-	if last {
-		bad -= behind
-	}
-	return max(bad, lost), err
 }
 
 // nextFrame finds the next offset of a whole frame; false when there is none.
@@ -514,29 +499,35 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	}
 }
 
-// frames calls fn with every whole frame and skips other bytes. bad is the number of skipped bytes; behind is the
-// number of skipped bytes after the last whole frame. end is true for the log's last segment: then the rest of a torn
-// group counts in behind.
-func (s *segment) frames(end bool, fn func(at uint64, f frame) error) (bad, behind uint64, err error) {
-	at, group := uint64(0), uint64(0)
-	for at < uint64(len(s.bytes)) {
-		f, ok := frameAt(s.bytes, at)
-		if !ok {
-			next, more := s.nextFrame(at)
-			if !more || end && !s.laterGroup(at, group+1) {
-				behind = uint64(len(s.bytes)) - at
-				return bad + behind, behind, nil
+// frames calls fn with every whole frame up to an offset (0: up to the segment's end), and skips other bytes. lost is the
+// number of unreadable bytes before the offset. If last is set, the segment is the log's last: then an unreadable end,
+// which may be a torn group, counts in torn and not in lost.
+func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost, torn uint64, err error) {
+	part, size, missing := *s, uint64(len(s.bytes)), uint64(0)
+	if upTo > 0 {
+		missing, size = upTo-min(upTo, size), min(upTo, size)
+		part.bytes = s.bytes[:size]
+	}
+	for at, group := uint64(0), uint64(0); at < size; {
+		f, ok := frameAt(part.bytes, at)
+		if ok {
+			if err := fn(at, f); err != nil {
+				return lost, 0, err
 			}
-			bad, at = bad+next-at, next
+			at, group = f.End, f.Group
 			continue
 		}
-		group = f.Group
-		if err := fn(at, f); err != nil {
-			return bad, 0, err
+		next, more := part.nextFrame(at)
+		if last && (!more || !part.laterGroup(at, group+1)) {
+			torn = size - at
+			break
 		}
-		at = f.End
+		if !more {
+			next = size
+		}
+		lost, at = lost+next-at, next
 	}
-	return bad, 0, nil
+	return max(lost, missing), torn, nil
 }
 
 // CopyChanges counts the changes in a second copy's files that come after a place. The place is a file's name and an
@@ -554,7 +545,7 @@ func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int6
 		}
 		s, err := loadSegment(fs, dir, number)
 		if err == nil {
-			_, _, err = s.frames(true, func(at uint64, f frame) error {
+			_, _, err = s.frames(0, true, func(at uint64, f frame) error {
 				if f.Kind == frameChange && (name > file || at >= uint64(end)) {
 					changes++
 				}

@@ -177,12 +177,11 @@ func deviceOf(fs vfs.FS, path string) (vfs.DeviceID, error) {
 }
 
 func (l *copyLog) begin(after position) error {
-	if l.f != nil {
-		if err := l.f.Close(); err != nil {
-			l.f, l.failed = nil, err
-			return err
-		}
+	if f := l.f; f != nil {
 		l.f = nil
+		if l.failed = f.Close(); l.failed != nil {
+			return l.failed
+		}
 	}
 	number, err := l.c.giveSegment(l.store, l.number)
 	if err != nil {

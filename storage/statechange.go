@@ -88,7 +88,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	if c.Announce {
 		sequence = s.feed.take()
 		defer s.feed.ring(sequence)
-		set(b, feedKey(sequence), feedValue(e.ID, c.To))
+		set(b, feedKey(sequence), append(be.AppendUint64(nil, e.ID), byte(c.To)))
 	}
 	s.change(b, e.Series, &row, &was, &e, &link{Op: opAdvance, From: from, Counters: counters}, c.Parts)
 	s.commit(b, &row, sequence, func() {

@@ -233,10 +233,7 @@ func (s *Store) readTables(ctx context.Context, pause func(bytes int) error) err
 		if err != nil {
 			return err
 		}
-		r := &Reading{s.o.Now().UTC(), damaged}
-		s.reading.Store(r)
-		// A crash may lose this row: then the next pass comes ten minutes after the start.
-		return setJSON(s.db, keyRead, r, pebble.NoSync)
+		return setJSON(s.db, keyRead, Reading{s.o.Now().UTC(), damaged}, pebble.NoSync)
 	})
 }
 
@@ -248,10 +245,8 @@ type Reading struct {
 
 // LastReading returns the last result of ReadDaily, also of an earlier process.
 func (s *Store) LastReading() Reading {
-	if r := s.reading.Load(); r != nil {
-		return *r
-	}
-	return Reading{}
+	r, _ := use(s, "reading the last reading", func() (Reading, error) { return readJSON[Reading](s.db, keyRead) })
+	return r // an unreadable row counts as no reading
 }
 
 // eachTable checks every block of every table, and calls tell for damaged tables. It skips a table that a compaction
@@ -303,7 +298,6 @@ type pacedReader struct {
 	ended error // why the pass ends; this error is not damage
 }
 
-// ReadAt implements io.ReaderAt.
 func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
 	if r.ended = r.ctx.Err(); r.ended == nil && r.pause != nil {
 		r.ended = r.pause(len(p))
@@ -320,12 +314,9 @@ func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
 // reader and at every start.
 type wholeBlocksFS struct {
 	vfs.FS
-	tell func(what string) // called when ReadAt finds a damaged block
-	// again is called before the read fails. Pebble at once repeats a compaction that reads a damaged block.
-	again func()
+	tell func(what string) // called when ReadAt finds a damaged block, before the read fails
 }
 
-// Open implements vfs.FS.
 func (f wholeBlocksFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	file, err := f.FS.Open(name, opts...)
 	if err != nil || !strings.HasSuffix(name, ".sst") {
@@ -344,11 +335,9 @@ type wholeBlocksFile struct {
 // block Pebble's search takes no time.
 const largestFooter = 64
 
-// ReadAt implements vfs.File.
 func (f wholeBlocksFile) ReadAt(p []byte, at int64) (int, error) {
 	n, err := f.File.ReadAt(p, at)
 	if err == nil && len(p) >= largestFooter && !wholeBlock(p) {
-		f.fs.again()
 		what := fmt.Sprintf("the block of %d bytes at byte %d is damaged, its checksum is wrong", len(p), at)
 		f.fs.tell(f.name + ": " + what)
 		return 0, fmt.Errorf("%s: %s: %w", f.fs.PathBase(f.name), what, syscall.EIO)

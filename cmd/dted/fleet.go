@@ -91,9 +91,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		Logger:  d.log,
 		Now:     time.Now,
 		Sync:    f.Ship == "sync",
-		Count: func(ctx context.Context, file string, end int64) (int64, error) {
-			return storage.CopyChanges(ctx, cfg.SecondCopy, file, end)
-		},
+		Count:   storage.CopyChanges,
 	})
 	if err != nil {
 		return err

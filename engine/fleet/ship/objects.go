@@ -261,11 +261,7 @@ func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, 
 	err error) error) error {
 	for done := int64(0); ; {
 		var bad cargo
-		err := inOrder(ctx, len(list), func(i int) int64 { return list[i].size }, func(ctx context.Context,
-			i int) (*load, error) {
-			return c.get(ctx, list[i])
-		}, func(i int, l *load, err error) error {
-			g := list[i]
+		err := c.inOrder(ctx, list, func(g cargo, l *load, err error) error {
 			if err == nil && l.previous != "" && previous != "" && l.previous != previous {
 				err = fmt.Errorf("%v: %w: it does not follow piece %d", g, errForked, g.first-1)
 			}
@@ -290,13 +286,12 @@ func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, 
 	}
 }
 
-// inOrder calls get for each index below n, several at a time. It calls use with each result, in the order of the
-// indices, and stops at the first error of use. size returns a result's size in memory.
-func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(context.Context, int) (T, error),
-	use func(int, T, error) error) error {
+// inOrder gets the objects in list, several at a time. It calls use with each result, in the order of the list, and
+// stops at the first error of use.
+func (c chest) inOrder(ctx context.Context, list []cargo, use func(g cargo, l *load, err error) error) error {
 	type result struct {
-		value T
-		err   error
+		*load
+		error
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var busy sync.WaitGroup
@@ -304,20 +299,19 @@ func inOrder[T any](ctx context.Context, n int, size func(int) int64, get func(c
 	defer cancel()
 	var results [atOnce]chan result
 	next, open := 0, int64(0)
-	for i := range n {
-		for ; next < n && next < i+atOnce && (next == i || open+size(next) <= roomFor); next++ {
-			open += size(next)
-			done := make(chan result, 1)
+	for i, g := range list {
+		for ; next < min(len(list), i+atOnce) && (next == i || open+list[next].size <= roomFor); next++ {
+			open += list[next].size
+			done, wanted := make(chan result, 1), list[next]
 			results[next%atOnce] = done
-			at := next
 			busy.Go(func() {
-				v, err := get(ctx, at)
-				done <- result{v, err}
+				l, err := c.get(ctx, wanted)
+				done <- result{l, err}
 			})
 		}
 		r := <-results[i%atOnce]
-		open -= size(i)
-		if err := use(i, r.value, r.err); err != nil {
+		open -= g.size
+		if err := use(g, r.load, r.error); err != nil {
 			return err
 		}
 	}

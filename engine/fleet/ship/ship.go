@@ -55,7 +55,7 @@ type Options struct {
 	Folder string       // of the second copy
 	Epoch  func() int64 // of this box; 0: the box is not enrolled, nothing is shipped yet
 	Cloned func()       // called on ErrCloned, and again at each later start
-	Live   func() bool  // reports whether the copy has every change of the box's store; nil: always
+	Live   func() bool  // reports whether the copy has every change of the box's store
 	// Restart makes the copy begin again, with file names later than a shipped file's.
 	Restart func(file string)
 	State   File
@@ -63,9 +63,9 @@ type Options struct {
 	// Sync makes Carry wait until the store has the change, for Patience at most. If the store takes longer, Carry does
 	// not wait again until the store has caught up.
 	Sync bool
-	// Count returns how many changes the copy has after a place: a file's name and an offset (end) in that file. If
+	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in that file. If
 	// Count is nil, changes from before the start are not counted.
-	Count  func(ctx context.Context, file string, end int64) (int64, error)
+	Count  func(ctx context.Context, folder, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
 }
@@ -183,7 +183,7 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 		mode = "sync"
 	}
 	why := s.why
-	if why == "" && s.state.Epoch > 0 && !s.copyLive() {
+	if why == "" && s.state.Epoch > 0 && !s.o.Live() {
 		why = "the second copy does not hold everything: what it lacks is not shipped, and not counted"
 	}
 	if why == "" && s.o.Sync && !s.carried.live {
@@ -192,9 +192,6 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 	return &fleetproto.Shipped{Mode: mode, Segment: s.state.Number, At: s.at.UTC(), Behind: s.behind(), Why: why,
 		Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
-
-// copyLive reports whether the copy has every change of the box's store.
-func (s *Shipper) copyLive() bool { return s.o.Live == nil || s.o.Live() }
 
 // errBefore means that the copy is not the one that was shipped: no file's name is later than the name of the last
 // shipped file.
@@ -218,14 +215,14 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 		s.recount(ctx)
 	}
-	live := s.copyLive() // ask before the files are listed: Step ships what the copy has now
+	live := s.o.Live() // ask before the files are listed: Step ships what the copy has now
 	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
 	if err != nil {
 		return err
 	}
 	slices.Sort(paths)
 	if n := len(paths); s.state.File != "" && (n == 0 || filepath.Base(paths[n-1]) < s.state.File) {
-		if n > 0 && s.o.Restart != nil {
+		if n > 0 {
 			s.o.Restart(s.state.File)
 		}
 		return fmt.Errorf("%w: %s was shipped last, and no file in %s has a later name", errBefore, s.state.File,
@@ -257,9 +254,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 	s.mu.Lock()
 	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
 	if live && s.all { // in a live copy, later files contain the changes of removed files
-		s.carried.pending = slices.DeleteFunc(s.carried.pending, func(p place) bool {
-			return p.file < s.state.File && gone(p.file)
-		})
+		s.arrived(func(p place) bool { return p.file < s.state.File && gone(p.file) })
 	}
 	s.mu.Unlock()
 	if live && s.all && s.state.Number > 0 && !s.state.Whole {
@@ -379,7 +374,7 @@ func (s *Shipper) shipped(l *load) error {
 		n.First = l.file
 	}
 	s.sent[l.file] = n.Offset
-	s.arrived()
+	s.arrived(s.has)
 	s.mu.Unlock()
 	return s.save() // if we crash before this line, the piece is adopted
 }
@@ -459,6 +454,6 @@ func (s *Shipper) Collect(ch chan<- prometheus.Metric) {
 		"could not be checked.", yes[s.checked.lacks != "" || s.checked.failed])
 	if s.o.Sync {
 		gauge("dte_fleet_ship_sync", "1 while sales wait for the chain's store (ship = \"sync\"); 0 while they go on "+
-			"without.", yes[s.carried.live && s.copyLive()])
+			"without.", yes[s.carried.live && s.o.Live()])
 	}
 }

@@ -50,11 +50,14 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// always is ship.Options.Live of a copy that has every change.
+func always() bool { return true }
+
 func (w *world) start(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
 	var err error
 	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir,
-		Epoch: func() int64 { return epoch }, State: w.disk,
+		Epoch: func() int64 { return epoch }, State: w.disk, Live: always, Restart: func(string) {},
 		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }})
 	if err != nil {

@@ -119,7 +119,7 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 		}
 		held, end = append(held, g), max(end, g.last)
 	}
-	r := &rollUp{s: s, c: c, until: until, held: held}
+	r := &rollUp{s: s, c: c, until: until, held: held, made: make(map[string]bool)}
 	of := Span{1, until.Number}
 	if sameDay(until.Joined, s.o.Now()) {
 		of.To = end // pieces shipped since the last check are joined tomorrow
@@ -342,9 +342,6 @@ func (r *rollUp) flush(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("shipping a part: %w", err)
-	}
-	if r.made == nil {
-		r.made = make(map[string]bool)
 	}
 	r.made[r.c.key(g)] = true
 	r.open, r.body = fleetproto.Piece{}, nil

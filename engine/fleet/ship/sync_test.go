@@ -52,11 +52,9 @@ func newSeller(t *testing.T) *seller {
 	}
 	now := func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
 	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir,
-		Epoch: func() int64 { return 1 }, Sync: true,
+		Epoch: func() int64 { return 1 }, Sync: true, Live: always,
 		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
-		Count: func(ctx context.Context, file string, end int64) (int64, error) {
-			return storage.CopyChanges(ctx, s.dir, file, end)
-		}}
+		Count: storage.CopyChanges}
 	dir := t.TempDir()
 	s.options = storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now,
 		Logger: slog.New(slog.DiscardHandler), FakeTime: true,
@@ -261,7 +259,7 @@ func TestCarry_NotLive(t *testing.T) {
 		shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
 			Epoch: func() int64 { return 1 }, State: w.disk, Sync: true, Cloned: func() {}, Live: live.Load,
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now,
-			Count: func(context.Context, string, int64) (int64, error) { return 3, nil }})
+			Count: func(context.Context, string, string, int64) (int64, error) { return 3, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,16 +18,16 @@ func (p place) behind(other place) bool {
 
 // carried describes the changes that the store does not have yet. Shipper.mu guards it.
 type carried struct {
-	live    bool      // changes wait for the store
-	last    place     // everything up to this place is certainly on the copy's medium
-	pending []place   // changes of this run that are not in the store
-	before  int64     // number of changes from before the start that are not in the store
-	waiting []waiting // callers that wait for a pending change
+	live    bool     // changes wait for the store
+	last    place    // everything up to this place is certainly on the copy's medium
+	pending []change // changes of this run that are not in the store
+	before  int64    // number of changes from before the start that are not in the store
 }
 
-type waiting struct {
+// change is a change that is not in the store.
+type change struct {
 	place
-	done chan struct{}
+	done chan struct{} // closed when its caller need not wait any more; nil: no caller waits
 }
 
 // maxPending is the largest number of changes that are counted: roughly the changes of a few days' sales.
@@ -41,7 +41,7 @@ func (s *Shipper) recount(ctx context.Context) {
 	s.mu.Lock()
 	from, already := place{s.state.File, s.state.Offset}, len(s.carried.pending)
 	s.mu.Unlock()
-	n, err := s.o.Count(ctx, from.file, from.end)
+	n, err := s.o.Count(ctx, s.o.Folder, from.file, from.end)
 	if err != nil && ctx.Err() == nil {
 		s.o.Logger.Warn("how much of the second copy is not shipped is not known", "error", err)
 	}
@@ -64,16 +64,17 @@ func (s *Shipper) Carry(file string, end int64) {
 		s.mu.Unlock()
 		return
 	}
-	if len(c.pending) < maxPending {
-		c.pending = append(c.pending, p)
+	w := change{place: p}
+	if s.o.Sync && c.live {
+		w.done = make(chan struct{})
 	}
-	if !s.o.Sync || !c.live {
-		s.mu.Unlock()
+	if w.done != nil || len(c.pending) < maxPending {
+		c.pending = append(c.pending, w)
+	}
+	s.mu.Unlock()
+	if w.done == nil {
 		return
 	}
-	w := waiting{p, make(chan struct{})}
-	c.waiting = append(c.waiting, w)
-	s.mu.Unlock()
 	s.bell.Ring()
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
@@ -101,17 +102,22 @@ func (s *Shipper) known(file string) int64 {
 	return 0
 }
 
-// arrived releases the callers whose changes are in the store. The caller holds mu.
-func (s *Shipper) arrived() {
-	c := &s.carried
-	c.pending = slices.DeleteFunc(c.pending, s.has)
-	c.waiting = slices.DeleteFunc(c.waiting, func(w waiting) bool {
-		if !s.has(w.place) {
-			return false
+// arrived drops the changes that are in the store, and releases their callers. The caller holds mu.
+func (s *Shipper) arrived(inStore func(place) bool) {
+	s.carried.pending = slices.DeleteFunc(s.carried.pending, func(c change) bool {
+		there := inStore(c.place)
+		if there {
+			c.release()
 		}
-		close(w.done)
-		return true
+		return there
 	})
+}
+
+func (c *change) release() {
+	if c.done != nil {
+		close(c.done)
+		c.done = nil
+	}
 }
 
 // caughtUp decides after a Step whether changes wait for the store from now on; err is the result of the Step. Changes
@@ -142,8 +148,7 @@ func (s *Shipper) leave(why string) {
 		s.o.Logger.Warn("sales do not wait for the chain's store any more", "error", why)
 	}
 	c.live = false
-	for _, w := range c.waiting {
-		close(w.done)
+	for i := range c.pending {
+		c.pending[i].release()
 	}
-	c.waiting = nil
 }
