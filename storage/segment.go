@@ -499,9 +499,9 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	}
 }
 
-// frames calls fn with every whole frame up to an offset (0: up to the segment's end), and skips other bytes. lost is the
-// number of unreadable bytes before the offset. If last is set, the segment is the log's last: then an unreadable end,
-// which may be a torn group, counts in torn and not in lost.
+// frames calls fn with every whole frame up to an offset (0: up to the segment's end), and skips other bytes. lost is
+// the number of unreadable bytes before the offset. If last is set, the segment is the log's last: then an unreadable
+// end, which may be a torn group, counts in torn and not in lost.
 func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost, torn uint64, err error) {
 	part, size, missing := *s, uint64(len(s.bytes)), uint64(0)
 	if upTo > 0 {

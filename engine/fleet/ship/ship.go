@@ -63,8 +63,8 @@ type Options struct {
 	// Sync makes Carry wait until the store has the change, for Patience at most. If the store takes longer, Carry does
 	// not wait again until the store has caught up.
 	Sync bool
-	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in that file. If
-	// Count is nil, changes from before the start are not counted.
+	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in that file.
+	// If Count is nil, changes from before the start are not counted.
 	Count  func(ctx context.Context, folder, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
