@@ -60,8 +60,7 @@ type Options struct {
 	Reachable <-chan struct{}
 	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
 	Gate func(record.Point) error
-	// Open reports whether the branch may issue a document type; a bundle for the type is not enough. Default: every
-	// type.
+	// Open reports whether the branch may issue a document type that has a bundle. Default: every type.
 	Open func(document string) bool
 	// Acted is called after an Act is stored. Default: no call.
 	Acted func(Act)
@@ -240,8 +239,7 @@ type Request struct {
 	TestContingency bool
 }
 
-// Kinds of acts that are passed to Options.Acted. A sale is not an act, because the sale's record names the token
-// itself.
+// Kinds of acts that are passed to Options.Acted. A sale is no act: its record names the token.
 const (
 	ActInvalidate = "document.invalidate"
 	ActCorrect    = "document.correct"
@@ -405,8 +403,7 @@ func (e *Engine) CloseDay(ctx context.Context, date string, c record.Caller) (*d
 	return e.documents.CloseDay(ctx, date, c, e.now())
 }
 
-// Catalogue returns the text of a code of MH's catalogues in force, such as ("CAT-017", "01"), or false if the code is
-// unknown.
+// Catalogue returns the text of a code of MH's catalogues in force, such as ("CAT-017", "01"); false: unknown.
 func (e *Engine) Catalogue(catalogue, code string) (string, bool) {
 	return e.rules().Catalogue(catalogue, code)
 }

@@ -109,8 +109,7 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 // errNothingSent means that MH did not receive the event, and that the event was deleted.
 var errNothingSent = errors.New("nothing was sent")
 
-// beginInvalidation checks, signs and stores the event, and returns its bytes. Once the event is stored, a crash is
-// safe, because the event is due.
+// beginInvalidation checks, signs and stores the event. Then a crash is safe: the event is due. stored is its size.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
 	now := e.dated(e.now())
@@ -151,9 +150,8 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, 0, err
 	}
-	// A note that is issued at the same time is counted here if it was stored before the move above. If it is stored
-	// later, it is refused, because the invalidation is pending. The same is true of a credit note that uses a debit
-	// note's amount.
+	// A note issued at the same time is counted here if it was stored before the move above; later, it is refused,
+	// because the invalidation is pending. So is a credit note that uses a debit note's amount.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)
@@ -334,12 +332,6 @@ func window(rule *rulestore.Event, h *record.Head) time.Time {
 func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Event, o *origin, code dte.Code,
 	now time.Time) dte.Value {
 	h := o.head
-	text := func(s string) dte.Value {
-		if s == "" {
-			return dte.Null()
-		}
-		return dte.Str(s)
-	}
 	day := dte.Date(now)
 	if rule.Says("sameDate", h.Document, record.TypeOf(h.Document).Invalidation.SameDate) {
 		day = h.Date
@@ -347,53 +339,39 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	establishment, point := record.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.facts.Get("receptor")
 	// If the document has a receptor.nit, the receptor's type is 36 of CAT-022, whatever type the till gave.
-	if nit := o.document.Get("receptor").Get("nit"); nit.Exists() && !nit.IsNull() {
+	if nit := o.document.Get("receptor").Get("nit"); nit.Present() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 requires a customer's name and number. If they are missing, the applicant's name and
-	// number are sent.
+	// The layout before DTE 2.0 requires a customer's name and number: the applicant's stand in.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
-			receptor = receptor.With("tipoDocumento", text(req.Applicant.DocumentType)).With("numDocumento",
-				text(req.Applicant.Document))
+			receptor = receptor.With("tipoDocumento", dte.Text(req.Applicant.DocumentType)).With("numDocumento",
+				dte.Text(req.Applicant.Document))
 		}
 		if receptor.Get("nombre").Text() == "" {
-			receptor = receptor.With("nombre", text(req.Applicant.Name))
+			receptor = receptor.With("nombre", dte.Text(req.Applicant.Name))
 		}
 	}
+	document := dte.Texts("tipoDte", h.Document, "codigoGeneracion", dte.Code(o.entry.Code).String(),
+		"selloRecibido", h.Response.SelloRecibido, "numeroControl",
+		o.document.Get("identificacion").Get("numeroControl").Text(), "fecEmi", h.Date,
+		"codigoGeneracionR", req.Replacement)
 	// If the receptor lacks a value, the layout writes null or omits the member.
-	var said []dte.Member
 	for _, name := range [...]string{"tipoDocumento", "numDocumento", "nombre", "telefono", "correo"} {
-		if v := receptor.Get(name); v.Exists() && !v.IsNull() {
-			said = append(said, dte.Member{Name: name, Value: v})
+		if v := receptor.Get(name); v.Present() {
+			document = document.With(name, v)
 		}
 	}
-	number := o.document.Get("identificacion").Get("numeroControl")
-	if !number.Exists() {
-		number = dte.Null()
-	}
-	person := func(p record.Person, suffix string) []dte.Member {
-		return []dte.Member{{Name: "nombre" + suffix, Value: text(p.Name)}, {Name: "tipDoc" + suffix,
-			Value: text(p.DocumentType)}, {Name: "numDoc" + suffix, Value: text(p.Document)}}
-	}
-	return dte.Obj(
-		dte.Member{Name: "identificacion", Value: dte.Obj(
-			dte.Member{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)}, dte.Member{Name: "codigoGeneracion",
-				Value: dte.Str(code.String())},
-			dte.Member{Name: "fecEmi", Value: dte.Str(day)}, dte.Member{Name: "horEmi",
-				Value: dte.Str(dte.Hour(now))})},
-		dte.Member{Name: "emisor", Value: o.emisorOf(record.Emisor(e.issuer, record.Point{Establishment: establishment,
-			PointOfSale: point}))},
-		dte.Member{Name: "documento", Value: dte.Obj(append([]dte.Member{
-			{Name: "tipoDte", Value: dte.Str(h.Document)}, {Name: "codigoGeneracion",
-				Value: dte.Str(dte.Code(o.entry.Code).String())},
-			{Name: "selloRecibido", Value: text(h.Response.SelloRecibido)}, {Name: "numeroControl", Value: number},
-			{Name: "fecEmi", Value: dte.Str(h.Date)}, {Name: "codigoGeneracionR", Value: text(req.Replacement)}},
-			said...)...)},
-		dte.Member{Name: "motivo", Value: dte.Obj(slices.Concat(
-			[]dte.Member{{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}, {Name: "motivoAnulacion",
-				Value: text(req.Reason)}},
-			person(req.Responsible, "Responsable"), person(req.Applicant, "Solicita"))...)})
+	who, by := req.Responsible, req.Applicant
+	return dte.Obj().With("identificacion", dte.Texts("ambiente", e.issuer.Ambiente, "codigoGeneracion", code.String(),
+		"fecEmi", day, "horEmi", dte.Hour(now))).
+		With("emisor", o.emisorOf(record.Emisor(e.issuer, record.Point{Establishment: establishment,
+			PointOfSale: point}))).
+		With("documento", document).
+		With("motivo", dte.Obj(dte.Member{Name: "tipoAnulacion", Value: dte.Int(req.Kind)}).Set(dte.Texts(
+			"motivoAnulacion", req.Reason, "nombreResponsable", who.Name, "tipDocResponsable", who.DocumentType,
+			"numDocResponsable", who.Document, "nombreSolicita", by.Name, "tipDocSolicita", by.DocumentType,
+			"numDocSolicita", by.Document).Members()...))
 }
 
 // CheckInvalidation returns the faults of a request that the gateway could not read completely, without the faults that
@@ -497,8 +475,7 @@ type Recall struct {
 // NewRecall returns a Recall for the documents of an engine.
 func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
 
-// giveWayFor limits how long one invalidation waits for sales, because a list must end even if the branch sells without
-// pause.
+// giveWayFor limits how long one invalidation waits for sales: a list must end while the branch sells without pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.

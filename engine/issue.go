@@ -23,9 +23,8 @@ import (
 	"dtegate/storage"
 )
 
-// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. After an error
-// in steps 1 to 4, no number was spent. After an error in a later step, the document is stored, and the caller must ask
-// again.
+// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error: after an error
+// in steps 1 to 4 no number was spent; later the document is stored, and the caller must ask again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
 	shown, path, err := e.issue(ctx, req)
@@ -248,9 +247,8 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 	return k
 }
 
-// filling returns the options of filling the draft. In contingency the box's catalogues decide about codes, because MH
-// does not answer. Online, MH decides about payments and their terms (SPEC 2.7), and about every code if passCodes is
-// set.
+// filling returns the options of filling the draft. In contingency the box's catalogues decide about codes. Online, MH
+// decides about payments and their terms (SPEC 2.7), and about every code if passCodes is set.
 func (d *draft) filling() schema.FillOptions {
 	online := d.form == record.FormNormal
 	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
@@ -382,8 +380,7 @@ func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft
 // unnumbered is a placeholder for a document's future number. All numbers have the same length.
 const unnumbered = 1
 
-// fill returns a draft's document, which its evaluation made. If the rule refused the draft, the error is a
-// *refusal.Error.
+// fill returns the document that an evaluation made, or a *refusal.Error if the rule refused the draft.
 func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	if len(ev.Refused) > 0 {
 		return nil, refusal.Of(ev.Refused)

@@ -221,7 +221,7 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 		f = f.With(flag, dte.Bool(was))
 	}
 	receptor := f.Get("receptor")
-	if present(receptor) {
+	if receptor.Present() {
 		faults = append(faults, sameTaxpayer(receptor, o)...)
 		receptor = completeReceptor(receptor, o.facts.Get("receptor"))
 	} else {
@@ -233,17 +233,15 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 	for i := range items {
 		items[i] = lines.Index(i).With("numeroDocumento", code)
 	}
-	related := dte.Obj(
-		dte.Member{Name: "tipoDocumento", Value: dte.Str(o.head.Document)},
-		dte.Member{Name: "tipoGeneracion", Value: dte.Int(2)}, // CAT-007: electronic
-		dte.Member{Name: "numeroDocumento", Value: code},
-		dte.Member{Name: "fechaEmision", Value: dte.Str(o.head.Date)})
+	const electronic = 2 // CAT-007
+	related := dte.Texts("tipoDocumento", o.head.Document).With("tipoGeneracion", dte.Int(electronic)).
+		With("numeroDocumento", code).With("fechaEmision", dte.Str(o.head.Date))
 	if receptor.Exists() {
 		f = f.With("receptor", identified(receptor))
 	}
 	return f.With("cuerpoDocumento", dte.Arr(items...)).
 		With("documentoRelacionado", dte.Arr(related)).
-		With("origen", dte.Obj(dte.Member{Name: "tipoDte", Value: dte.Str(o.head.Document)})), faults
+		With("origen", dte.Texts("tipoDte", o.head.Document)), faults
 }
 
 // receptorPairs are members of a receptor that have a meaning only together, such as an activity's code and text.
@@ -254,12 +252,12 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	said = identified(said)
 	complete := said
 	for _, m := range was.Members() {
-		if present(said.Get(m.Name)) || !present(m.Value) {
+		if said.Get(m.Name).Present() || !m.Value.Present() {
 			continue
 		}
 		half := false
 		for _, p := range receptorPairs {
-			half = half || m.Name == p[0] && present(said.Get(p[1])) || m.Name == p[1] && present(said.Get(p[0]))
+			half = half || m.Name == p[0] && said.Get(p[1]).Present() || m.Name == p[1] && said.Get(p[0]).Present()
 		}
 		if !half {
 			complete = complete.With(m.Name, m.Value)
@@ -268,12 +266,10 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	return complete
 }
 
-func present(v dte.Value) bool { return v.Exists() && !v.IsNull() }
-
 // identified gives a receptor both forms of its number: nit, and type 36 of CAT-022 with numDocumento. Some generations
 // of a schema require the first form, some the second.
 func identified(r dte.Value) dte.Value {
-	given := func(name string) bool { return present(r.Get(name)) }
+	given := func(name string) bool { return r.Get(name).Present() }
 	switch {
 	case r.Kind() != dte.KindObject:
 	case !given("nit") && r.Get("tipoDocumento").Text() == "36" && given("numDocumento"):
@@ -284,9 +280,8 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable returns the amounts that notes may take from an original, by bundle.CreditableNames. The original's type
-// lists the terms of each amount: totals, less global discounts. If prices include VAT, VAT is subtracted too, because
-// notes exclude VAT.
+// creditable returns the amounts that notes may take from an original, by bundle.CreditableNames: totals, less global
+// discounts and, if prices include it, VAT, which notes exclude. The original's type lists these terms.
 func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {
@@ -301,9 +296,8 @@ func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 	return left
 }
 
-// takeBack makes the facts of a return event: the lines of the origin that the request names, each with the values from
-// which the rule computes the exact amounts (FACTS §9; SPEC 4.6). takeBack also checks the quantities, because the
-// counters are locked here.
+// takeBack makes the facts of a return event: the named lines of the origin, with the values from which the rule
+// computes the exact amounts (FACTS §9; SPEC 4.6). It checks the quantities: the counters are locked here.
 func (e *Engine) takeBack(d *draft, o *origin) error {
 	asked := d.facts.Get("cuerpoDocumento")
 	sold := o.document.Get("cuerpoDocumento")
@@ -358,7 +352,6 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 }
 
 func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
-	code := dte.Str(dte.Code(o.entry.Code).String())
 	if receptor := o.facts.Get("receptor"); receptor.Exists() {
 		d.facts = d.facts.With("receptor", receptor)
 	}
@@ -371,15 +364,12 @@ func (e *Engine) completeReturn(d *draft, o *origin, lines []dte.Value) error {
 		With("isRetenIva", dte.Bool(o.facts.Get("isRetenIva").Bool())).
 		With("applyrent", dte.Bool(o.facts.Get("applyrent").Bool())).
 		With("origen", o.totals()).
-		With("documentoRelacionado", dte.Arr(dte.Obj(
-			dte.Member{Name: "tipoDocumento", Value: dte.Str(o.head.Document)},
-			dte.Member{Name: "codigoGeneracion", Value: code},
-			dte.Member{Name: "fechaEmision", Value: dte.Str(o.head.Date)})))
+		With("documentoRelacionado", dte.Arr(dte.Texts("tipoDocumento", o.head.Document, "codigoGeneracion",
+			dte.Code(o.entry.Code).String(), "fechaEmision", o.head.Date)))
 	return nil
 }
 
-// amountsOfLine are the members that may contain a line's amount, in the order of the counters from record.LineReturned
-// on.
+// amountsOfLine are the members with a line's amount, in the order of the counters from record.LineReturned on.
 var amountsOfLine = [...]string{"ventaNoSuj", "ventaExenta", "ventaGravada", "compra"}
 
 // returnedBefore returns the amounts that earlier returns of an origin gave back, by kind of amount.
@@ -436,7 +426,7 @@ func returned(line dte.Value, number int64, origin dte.Value, quantity, before d
 	}
 	for _, name := range [...]string{"tipoItem", "descripcion", "codigo", "uniMedida", "codTributo", "tributos",
 		"precioUni"} {
-		if v := line.Get(name); present(v) {
+		if v := line.Get(name); v.Present() {
 			members = append(members, dte.Member{Name: name, Value: v})
 		}
 	}
@@ -513,16 +503,14 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 // nothingToPay is the warning on a document of 0.00. MH accepts such a document if its layout allows 0.00.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex is the warning on a total that is too large for the annexes of F-07. The books list such a document
-// separately.
+// beyondAnnex warns of a total that is too large for the annexes of F-07; the books list it separately.
 const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
 	"lo declara a mano"
 
 // annexLimit is the smallest amount that is too large for a column of an annex.
 const annexLimit = 10_000_000_000 * dte.Scale
 
-// notYet returns the refusal of a document type whose rules begin on a later day, or nil. A retry before that day fails
-// too.
+// notYet returns the refusal of a document type whose rules begin on a later day, or nil.
 func (e *Engine) notYet(document string) *refusal.Error {
 	from := e.rules().Begins(document, e.issuer.Ambiente)
 	if from == "" {

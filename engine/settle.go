@@ -354,7 +354,7 @@ func archived(ctx context.Context, a *archive.Archive, slug string, h *record.He
 // totalOf returns the total in a document (SPEC: totalPagar; in type 07 totalIvaRetenido), or the fallback.
 func totalOf(document dte.Value, fallback string) string {
 	for _, name := range []string{"totalPagar", "totalIvaRetenido"} {
-		if v := document.Get("resumen").Get(name); v.Exists() && !v.IsNull() {
+		if v := document.Get("resumen").Get(name); v.Present() {
 			if a, err := v.Amount(); err == nil {
 				return a.Fixed2()
 			}

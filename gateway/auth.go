@@ -58,8 +58,7 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 // SetTokens replaces the table of tokens. Requests that were already admitted continue.
 func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
-// credential returns the token in x-api-token or in Authorization: Bearer (SPEC section 5); "" if the request has no
-// token.
+// credential returns the token in x-api-token or in Authorization: Bearer (SPEC section 5), or "".
 func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	own, err := reply.SingleHeader(header, "x-api-token")
 	if err != nil {
@@ -120,8 +119,7 @@ func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	return err
 }
 
-// wrong refuses a caller without a good token. given means that the caller sent a wrong token. After many wrong tokens,
-// the caller must wait.
+// wrong refuses a caller without a good token. given: the caller sent a wrong one. After many, the caller must wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
@@ -155,8 +153,7 @@ func (g *Gateway) paced(t *Token) error {
 	return nil
 }
 
-// caller returns the engine's record.Caller for a token, with the rights to read and to mail that the configuration
-// gives.
+// caller returns a token's caller for the engine, with the configured rights to read and to mail.
 func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 	return record.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, record.PermissionRead),
@@ -192,8 +189,7 @@ const (
 	preflightLife  = "7200" // seconds; no browser keeps the answer to a preflight longer
 )
 
-// origins are the pages that may use the tills' API, as browsers write them in Origin. If the list is empty, no answer
-// has CORS headers.
+// origins are the pages that may use the tills' API, as Origin names them. Without any, no answer has CORS headers.
 type origins struct {
 	listed []string
 	count  *prometheus.CounterVec
@@ -228,8 +224,7 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// unreadable adds CORS headers to the answers to requests that fasthttp could not read. It adds them only if the header
-// Origin could be read.
+// unreadable adds CORS headers to the answers to unreadable requests, if their header Origin could be read.
 func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
 	if len(o.listed) == 0 {
 		return h
@@ -258,8 +253,7 @@ func isPreflight(ctx *fasthttp.RequestCtx) bool {
 		(ctx.RequestBodyStream() == nil || header.ContentLength() == 0) && !ambiguous(header)
 }
 
-// listedOrigin returns the Origin of a request if that origin is listed, else "". For a request with two Origin headers
-// it returns "".
+// listedOrigin returns the Origin of a request if it is listed and the only one, else "".
 func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 	all := ctx.Request.Header.PeekAll("Origin")
 	switch {
@@ -284,8 +278,7 @@ type Limits struct {
 	Daily int64
 }
 
-// wrongBurst is how many wrong tokens a network may send at once; after that, one a second. A good token from the same
-// network is still accepted.
+// wrongBurst is how many wrong tokens a network may send at once; then one a second. Good tokens are still accepted.
 const wrongBurst = 60
 
 // How many requests that need no token (/docs, /openapi.json, a PDF link) a network may send, a second and at once.

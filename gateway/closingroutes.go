@@ -16,8 +16,7 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// closing answers GET /dte/cierre with the Z report of a closed day, or else the current X report, as JSON or as a
-// ticket.
+// closing answers GET /dte/cierre with the Z of a closed day, or the current X, as JSON or as a ticket.
 func (g *Gateway) closing(c *call) error {
 	q := &c.query
 	date := g.closingDay(q)
@@ -52,8 +51,7 @@ func (g *Gateway) closing(c *call) error {
 	return nil
 }
 
-// closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns the Z report of a
-// day that is already closed (200).
+// closeDay answers POST /dte/cierre: it closes a day of the token's point of sale (201), or returns its Z (200).
 func (g *Gateway) closeDay(c *call) error {
 	q := &c.query
 	date := g.closingDay(q)

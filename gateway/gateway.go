@@ -84,11 +84,9 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Registry  *prometheus.Registry
-	// Types returns the document type that POST /dte/<path> issues, or nil if no type has this path. Default: all known
-	// types.
+	// Types returns the document type that POST /dte/<path> issues, or nil. Default: all known types.
 	Types func(path string) *bundle.Type
-	// Issued returns the document types (CAT-002) that the branch issues today. The contract shows these types.
-	// Default: all known types.
+	// Issued returns the document types that the branch issues today, for the contract. Default: all known types.
 	Issued func() []*bundle.Type
 	// The fields below are settings, which deploy/dted.toml explains.
 	PaymentCodes   map[string]string
@@ -99,8 +97,7 @@ type Options struct {
 	APITLS, OpsTLS *tls.Config // nil: plain HTTP
 	Limits         Limits
 	Access         Access
-	// Usage returns how many bytes each token stored on the given day (yyyy-mm-dd) until the start of the program. nil:
-	// the counts begin at 0.
+	// Usage returns how many bytes each token stored on a day until the program's start. nil: the counts begin at 0.
 	Usage    func(ctx context.Context, day string) (map[int64]int64, error)
 	Deadline time.Duration // of a request, default 60 s; all attempts to reach MH take less
 }
@@ -218,9 +215,8 @@ type side struct {
 	bound func(*fasthttp.RequestHeader) (most int, long time.Duration)
 }
 
-// server sets every limit of fasthttp, which by default has none. Concurrency is above the limit of connections in
-// package door, because a worker may outlive its connection for a moment. Bodies are streamed to received, which reads
-// only the bodies of known senders.
+// server sets every limit of fasthttp, which by default has none. Concurrency is above package door's limit of
+// connections, because a worker may outlive its connection. received reads the bodies, of known senders only.
 func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      g.recovered(l.name, g.received(l, h)),
@@ -243,8 +239,7 @@ func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	}
 }
 
-// fastLogger logs fasthttp's own messages at the debug level. It does not log the arguments, because they may quote a
-// request.
+// fastLogger logs fasthttp's messages at the debug level, without arguments: they may quote a request.
 type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
@@ -362,8 +357,7 @@ func (g *Gateway) handle(route string, h func(*call) error, names ...string) fas
 	})
 }
 
-// measured returns a handler that calls h, measures each request, and turns errors into HTTP answers. The handler
-// requires no token.
+// measured returns a handler that calls h without a token, measures each request, and answers errors.
 func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()
@@ -419,15 +413,13 @@ var contractTexts = sync.OnceValue(func() map[string]map[string]string {
 	return map[string]map[string]string{"es": spanish}
 })
 
-// contractPages are the pages of the contract for one set of types: GET /openapi.json, and GET /docs, which people
-// read.
+// contractPages are the pages of the contract for one set of types: GET /openapi.json, and GET /docs for people.
 type contractPages struct {
 	issued []*bundle.Type
 	pages  map[string]fixedPage // by path and language: "/docs es"
 }
 
-// fixedPage is a page that is the same for every caller. tag is the page's ETag, and policy the page's
-// Content-Security-Policy.
+// fixedPage is a page that is the same for every caller: its ETag, its Content-Security-Policy.
 type fixedPage struct {
 	name, kind, tag, policy string
 	body                    []byte

@@ -28,8 +28,7 @@ type issuing struct {
 	answer fasthttp.RequestHandler
 }
 
-// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. If no type has the path, the answer is that
-// for an unknown path.
+// issuingRoute adds POST /dte/{tipo}, which creates a document of any type. No type has the path: it is unknown.
 func (g *Gateway) issuingRoute(r reply.Router) {
 	r.POST("/dte/{tipo}", func(ctx *fasthttp.RequestCtx) {
 		path, _ := ctx.UserValue("tipo").(string)
@@ -185,8 +184,7 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	return r, err
 }
 
-// read reads a sale with a form into req. It copies what it keeps of the request, because fasthttp reuses the bytes
-// later.
+// read reads a sale with a form into req. It copies what it keeps: fasthttp reuses the bytes.
 func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Request) (*form.Filled, error) {
 	key, err := reply.SingleHeader(&ctx.Request.Header, "Idempotency-Key")
 	if err != nil {
@@ -226,8 +224,7 @@ func validates(ctx *fasthttp.RequestCtx) bool {
 		func(p string) bool { return strings.EqualFold(strings.TrimSpace(p), preferValidate) })
 }
 
-// preference returns how long the till wants to wait for MH: N seconds if the request has Prefer: wait=N, and 0
-// otherwise.
+// preference returns how long the till wants to wait for MH: N seconds for Prefer: wait=N, else 0.
 func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 	for _, p := range preferences(ctx) {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")

@@ -76,8 +76,7 @@ func (g *Gateway) list(c *call) error {
 	return c.answer(reply.Listing(found))
 }
 
-// reads waits for the token's turn, because only a few requests may read many documents at the same time. leave ends
-// the turn.
+// reads waits for the token's turn: only a few requests may read many documents at once. leave ends the turn.
 func (g *Gateway) reads(c *call) (leave func(), err error) {
 	leave, err = g.readers.Enter(c.deadline, c.token.ID)
 	var busy *fairqueue.Busy
@@ -166,9 +165,8 @@ func documentTypes() (list []string) {
 // maxWait is the longest wait that a request may ask for.
 const maxWait = 60 * time.Second
 
-// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS with the late results, in order. A late result is a
-// decision of MH that came after the till had received its answer. The till sends siguiente of the answer as the next
-// desde.
+// changes answers GET /dte/cambios?desde=CURSOR&wait=SECONDS with the late results (MH's decisions after the answer to
+// the till) in order. The till sends the answer's siguiente as the next desde.
 func (g *Gateway) changes(c *call) error {
 	q := &c.query
 	after := q.number("desde", 36, 0, math.MaxInt64, 0, dte.FaultFormat,

@@ -40,9 +40,8 @@ var (
 )
 
 // ambiguous reports whether a request states the end of its body in two ways, or in a way that some servers do not know
-// (RFC 9112 §6.1). A proxy and the appliance could then disagree about the end. The appliance could read as a second
-// request what the proxy has sent as a body. ambiguous reads the raw headers, because fasthttp's ContentLength changes
-// when the body is read.
+// (RFC 9112 §6.1): the appliance could read as a second request what a proxy has sent as a body. It reads the raw
+// headers, because fasthttp's ContentLength changes when the body is read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {

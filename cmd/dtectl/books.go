@@ -234,8 +234,7 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage is the length of the pause after each page from the running appliance, as a multiple of the time that
-// the page took.
+// restsPerPage is the pause after a page from the running appliance, in times of the page's own duration.
 const restsPerPage = 3
 
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
@@ -284,8 +283,7 @@ func (c *booksCommand) replaceable() error {
 	return nil
 }
 
-// explain prints where a document is in the books of its month of issue and, if it was invalidated later, in the books
-// of the month of the invalidation.
+// explain prints where a document is in the books of its month of issue, and of the month of its invalidation.
 func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
 	code, err := dte.ParseCode(c.Explain)
 	if err != nil {

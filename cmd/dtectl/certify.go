@@ -75,8 +75,7 @@ func (c *certifyCommand) Run(ctx context.Context, cfg *config.Config) (err error
 	return errors.Join(err, printCertified(report), c.write(cfg, report))
 }
 
-// open finds the tills' API of this box, and makes a token or reads --token. The caller calls end, which revokes the
-// token that open made.
+// open finds the tills' API of this box, and reads --token or makes a token, which end revokes.
 func (c *certifyCommand) open(ctx context.Context, cfg *config.Config, o *certify.Options) (end func(), err error) {
 	if o.URL, o.Client, err = adminclient.OwnListener(cfg, "api"); err != nil {
 		return nil, err
@@ -147,8 +146,7 @@ func readReceivers(file string) (list []map[string]any, err error) {
 	return list, nil
 }
 
-// plan prints how many documents of each kind are missing, and the next sale of each kind that refers to no other
-// document.
+// plan prints how many documents of each kind are missing, and the next sale of each kind that needs no other document.
 func (c *certifyCommand) plan(ctx context.Context, o *certify.Options) error {
 	s, err := o.Status(ctx)
 	if err != nil {

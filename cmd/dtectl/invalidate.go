@@ -91,8 +91,7 @@ func (r *recalled) explain() string {
 	return text
 }
 
-// Run can be repeated, also after a killed run: it leaves an invalidated document as it is, and sends again an event
-// that MH has not answered.
+// Run can be repeated, also after a killed run: it leaves invalidated documents, and sends unanswered events again.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {

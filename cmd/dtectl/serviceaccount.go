@@ -27,8 +27,7 @@ var authoring = []string{"completion", "rules keygen", "rules new", "rules test"
 	"rules sign", "demo"}
 
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
-// for an authoring verb, if root owns the data, or if the configuration is unusable: the verb itself reports an
-// unusable configuration.
+// for an authoring verb, if root owns the data, or if the configuration is unusable, which the verb itself reports.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {
@@ -60,8 +59,7 @@ func becomeAccount(path string, command *kong.Context) error {
 	return nil
 }
 
-// toBranches reports whether the flag --branches names a list of branches: only the operator may read the files that
-// the list names.
+// toBranches reports whether --branches names a list: only the operator may read the files that the list names.
 func toBranches(command *kong.Context) bool {
 	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
 		return f.Name == "branches" && f.Target.String() != ""

@@ -25,8 +25,7 @@ const (
 )
 
 // witness asks the archive, after a restoration or a long standstill, whether it holds documents with numbers that the
-// store lacks: somebody may have put back an old copy of the store. The first sale waits for the answer, at most
-// askArchiveFor.
+// store lacks: somebody may have put back an old copy of the store. The first sale waits for the answer.
 type witness struct {
 	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
 	since time.Time                                           // the store's last activity
@@ -185,8 +184,7 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	}
 }
 
-// recordAct records in the audit trail what a till's token did. The document's record also names the token; therefore a
-// failure here loses nothing.
+// recordAct records what a till's token did. The document's record names the token too: a failure here loses nothing.
 func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
 	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From,
 		What: a.What, Target: a.Code.String(),

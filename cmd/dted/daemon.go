@@ -243,8 +243,7 @@ func lateResults(register *documents.Register, branch int64) func(context.Contex
 	}
 }
 
-// admit returns nil if a new document may be issued. The first document waits briefly for answers of MH and the
-// archive.
+// admit returns nil if a new document may be issued. The first document waits briefly for MH and the archive.
 func (d *daemon) admit(at records.Point) error {
 	d.witness.await()
 	if err := d.gate.Admit(); err != nil {
@@ -298,9 +297,8 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	return d.gate.Guard(d.store, cfg.Now, d.log)
 }
 
-// openBoxKey reads the key by which this box recognises its own records, or makes the key at the first start. The box
-// also continues without a key: its records then bear no mark, and a rule computes only if pinned keys have signed the
-// rule.
+// openBoxKey reads the key by which this box recognises its own records, or makes it at the first start. Without a key
+// the box goes on: its records bear no mark, and only rules that pinned keys have signed compute.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {

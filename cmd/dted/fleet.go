@@ -153,9 +153,8 @@ func (s *status) lastNumbers() map[string]uint64 {
 	return all
 }
 
-// centreRules gives the chain's agent access to the branch's rule store. It checks a bundle of the centre like a bundle
-// that a person pushes. Before it admits a document rule, it also computes the branch's latest sales again with that
-// rule.
+// centreRules is the branch's rule store for the chain's agent. It checks a bundle of the centre as if a person pushed
+// it; before, it computes the branch's latest sales again with a document rule.
 type centreRules struct {
 	shelf *rulestore.Store
 	trail *audit.Trail

@@ -81,8 +81,7 @@ func visible(text string, layout bool) string {
 	return b.String()
 }
 
-// Fprintf is fmt.Fprintf with each argument as Visible shows it. The format may not take a width from an argument
-// (%*d).
+// Fprintf is fmt.Fprintf with each argument as Visible shows it. No width may come from an argument (%*d).
 func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 	for i := range args {
 		args[i] = shown{args[i]}
@@ -161,8 +160,7 @@ func Bytes(n int64) string {
 // Columns returns a writer that aligns cells, each ended by a tab. Flush writes the aligned lines to out.
 func Columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// Table writes a list in columns below a heading. A tab separates the columns of the heading; cells returns the cells
-// of one line.
+// Table writes a list in columns below a heading, whose columns tabs separate. cells returns the cells of one line.
 func Table[T any](out io.Writer, heading string, list []T, cells func(T) []any) error {
 	w := Columns(out)
 	_, _ = io.WriteString(w, heading+"\n") // to a buffer
@@ -209,8 +207,7 @@ func Findings(asJSON bool, list []Finding) (failed int, err error) {
 	return failed, w.Flush()
 }
 
-// Gauge shows progress: as a bar on a terminal, otherwise as a line every gaugeEvery. A nil Gauge ignores Show and
-// Clear.
+// Gauge shows progress: as a bar on a terminal, otherwise as a line every gaugeEvery. A nil Gauge shows nothing.
 type Gauge struct {
 	mu    sync.Mutex
 	out   *Writer

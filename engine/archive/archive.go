@@ -39,8 +39,7 @@ type Options struct {
 	AccessKey string
 	Secret    redacted.Text
 	// Credentials is the address of a service on this machine that issues temporary keys, like EC2's instance metadata
-	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911". If Credentials is set, AccessKey and Secret must
-	// be empty.
+	// or AWS's helper of IAM Roles Anywhere: "http://127.0.0.1:9911"; AccessKey and Secret are then empty.
 	Credentials string
 	// PathStyle puts the bucket into the path instead of the host's name; most stores except AWS require it.
 	PathStyle bool
@@ -160,8 +159,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// MaxObject is the largest size of an object, in bytes. It is limited because an object is sent in one request from
-// memory.
+// MaxObject is the largest size of an object, in bytes: an object is sent in one request from memory.
 const MaxObject = 64 << 20
 
 // maxPage is the largest size of an answer to a list, in bytes. A page has at most 1,000 keys.
@@ -274,8 +272,7 @@ var (
 	ErrConflict = errors.New("the object store holds another object under this key")
 	// ErrNotFound: there is no object under the key.
 	ErrNotFound = errors.New("the object store holds no such object")
-	// ErrSetup: the store refuses this box (credentials, bucket, certificate, clock), until a person corrects the
-	// setup.
+	// ErrSetup: the store refuses this box until a person corrects credentials, bucket, certificate or clock.
 	ErrSetup = errors.New("the object store does not take this appliance")
 	// ErrFull: the store has no space until a person makes space.
 	ErrFull = errors.New("the object store is full")
@@ -289,8 +286,7 @@ var (
 	errNow = errors.New("the object store cannot now")
 )
 
-// Refuses reports whether an error means that the store refuses the account or is full. In both cases a retry does not
-// help until a person acts.
+// Refuses reports whether the store refuses the account or is full: a retry does not help until a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
 // kinds maps error codes whose HTTP status misleads: codes of full stores that do not answer 507, and codes with status

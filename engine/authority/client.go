@@ -37,8 +37,7 @@ type Options struct {
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
-	// Transport of the requests. Default: a connpool.Link to BaseURL whose Run is not called. Such a Link connects when
-	// there is a request.
+	// Transport of the requests. Default: a connpool.Link to BaseURL that does not run, and connects at a request.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
@@ -64,9 +63,8 @@ type Client struct {
 	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: the time in MH's latest answer, plus the time that has passed since that answer came. A
-// change of the box's clock does not affect the result. The result may be a second late, but never early. It is zero
-// before the first answer.
+// Time returns MH's time: the time in MH's latest answer, plus the time since then, whatever is done to the box's
+// clock. It may be a second late, but never early; it is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,8 +157,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 
-// send posts a document or event that MH accepts or rejects. Only a query may have the result NotFound, therefore send
-// returns Unknown instead.
+// send posts a document or event that MH accepts or rejects. It has no result NotFound, which only queries have.
 func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
 	o := c.ask(ctx, path, body, code)
 	if o.Kind == NotFound {
@@ -177,8 +174,7 @@ func (c *Client) Invalidate(ctx context.Context, e Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
-// Query asks MH for the document with a code (MT1 §4.3). If the outcome is Accepted, Response is MH's answer about the
-// document.
+// Query asks MH for the document with a code (MT1 §4.3). Response of an Accepted is MH's answer about it.
 func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 	defer c.observe("query", &o)()
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
@@ -216,8 +212,7 @@ func readAnswer(b []byte) (answer, error) {
 	return a, err
 }
 
-// text returns a member as text. For null and for a missing member it returns "", for a number or another value the
-// value's JSON.
+// text returns a member as text: "" for null and for a missing member, the JSON of a number or another value.
 func (a answer) text(name string) string { return textOf(a[strings.ToLower(name)]) }
 
 func textOf(b json.RawMessage) string {
@@ -234,15 +229,13 @@ func (a answer) number(name string) int {
 	return n
 }
 
-// Limits of MH's texts. They are needed because every record keeps these texts, and tills and operators' terminals show
-// them.
+// Limits of MH's texts: every record keeps them, and tills and operators' terminals show them.
 const (
 	maxText  = 2000 // characters of one text; the longest text so far has some 300
 	maxTexts = 100  // texts of one list
 )
 
-// bounded returns MH's text in the form that records have: one line without control characters, at most maxText
-// characters.
+// bounded returns MH's text for records: one line without control characters, of at most maxText characters.
 func bounded(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -365,8 +358,7 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends a request. If MH refuses the token, MH has ignored the request: exchange logs in and sends the request
-// once more.
+// exchange sends a request. If MH refuses the token and thereby ignores the request, it logs in and sends it once more.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte

@@ -25,15 +25,13 @@ var (
 )
 
 const (
-	// refusalPause is the wait after refused credentials. It is needed because MH locks accounts, and only a person can
-	// unlock an account.
+	// refusalPause is the wait after refused credentials: MH locks accounts, and only a person unlocks them.
 	refusalPause = time.Minute
 	// tokenMargin is the time between the renewal of a token and the token's end.
 	tokenMargin = time.Hour
 )
 
-// current returns the valid token or, as the error, a recent refusal of the credentials. If there is neither, both
-// results are empty.
+// current returns the valid token, or a recent refusal of the credentials as the error, or neither.
 func (c *Client) current() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

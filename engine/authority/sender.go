@@ -25,8 +25,7 @@ type Sender struct {
 	Client *Client
 	Lost   []Span // may be nil
 	Now    func() time.Time
-	// DoubtFor is how long MH may work on a document after its last sending. During this time a query that does not
-	// find the document proves nothing.
+	// DoubtFor is how long MH may work on a sent document: so long, an answer NotFound proves nothing.
 	DoubtFor time.Duration
 	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may not answer.
 	Away    func() bool
@@ -92,8 +91,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			break // another try would take as long
 		}
 	}
-	// So soon after the sending, a query that does not find the document proves nothing, because MH may still work on
-	// the document.
+	// So soon after the sending, an answer NotFound proves nothing: MH may still work on the document.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
@@ -161,9 +159,8 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 // lotsOutlive is how long MH may still work, after the restoration of a branch, on lots sent before the restoration.
 const lotsOutlive = 15 * time.Minute
 
-// RestoredUntil returns the time before which a document must not be sent, if it was created before a restoration of
-// the branch. Until then, MH may still work on an earlier sending, and a query does not show such work. Zero: the
-// document need not wait.
+// RestoredUntil returns the time before which a document from before a restoration must not be sent: MH may still work
+// on an earlier sending, which no query shows. Zero: the document need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&

@@ -1,6 +1,7 @@
 package books
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/hex"
 	"fmt"
@@ -21,16 +22,14 @@ type Options struct {
 	Dir string
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is the largest number of rows in one PDF, default 10,000. It limits the memory, and such a PDF can be
-	// bound.
+	// Volume is the largest number of rows in one PDF, default 10,000: it limits the memory, and can be bound.
 	Volume int
 	Made   string // when the books are made, for resumen.json
 	// Received also makes the annexes of suppliers' documents: see Receive.
 	Received bool
 }
 
-// Book collects the documents of a month. It needs some 400 bytes of memory for each row of a file, whatever the size
-// of the documents.
+// Book collects the documents of a month. It needs some 400 bytes of memory for each row of a file.
 type Book struct {
 	o        Options
 	settings *Settings // complete
@@ -109,8 +108,7 @@ func (b *Book) Add(doc Document) error {
 	return nil
 }
 
-// own returns an error for a document of another taxpayer or ambiente, because a book covers one taxpayer and one
-// ambiente.
+// own returns an error for a document of another taxpayer or ambiente: a book is of one.
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {
@@ -142,14 +140,14 @@ func (b *Book) Finish() error {
 		return err
 	}
 	for _, l := range b.made {
-		if err := b.write(l); err != nil {
+		if err := b.create(l.Name, func(out *bufio.Writer) error { return b.write(l, out) }); err != nil {
 			return err
 		}
 	}
 	if err := b.print(); err != nil {
 		return err
 	}
-	return b.summarise()
+	return b.create(SummaryName, b.summarise)
 }
 
 // refuseRepeated returns an error if a document was added twice, for example from two backups of one branch. Such a

@@ -49,9 +49,8 @@ const (
 	invalidated = "INVALIDATED"
 )
 
-// content is the part of a signed document that the books use, for both generations of MH's schemas. Absent and null
-// amounts are 0. encoding/json ignores the case of names, therefore totalIvaRetenido (07 v2) is also read from
-// totalIVAretenido (v1).
+// content is the part of a signed document that the books use, for both generations of MH's schemas. Absent amounts are
+// 0. encoding/json ignores case: totalIvaRetenido (07 v2) is also read from totalIVAretenido (v1).
 type content struct {
 	Identificacion struct {
 		Ambiente         string `json:"ambiente"`

@@ -339,8 +339,7 @@ func (d *sealed) returnsInvoice() bool {
 	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
 }
 
-// adjust places the amounts of a return or of an invalidated return. A return lowers the sales, and its invalidation
-// raises them again.
+// adjust places the amounts of a return, which lowers the sales, or of its invalidation, which raises them again.
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.Returns == "annex2" {
 		p.daily = by

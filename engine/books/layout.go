@@ -25,8 +25,7 @@ type layout struct {
 }
 
 // annex returns the layout of a file from a text: each line has a page of the manual and the columns that it describes.
-// A plus marks a column that is added up. A minus marks the column with the type of document. By this type, the sums
-// subtract credit notes.
+// A plus marks a column that is added up, a minus the type of document, by which the sums subtract credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {
@@ -125,8 +124,7 @@ var (
 	f930 = annex("f930.csv", "lo percibido o retenido en el mes", `
 		Correlativo | NIT | Nombre | Calidad | Modalidad | Código de documento | Fecha | Serie | Número
 		+Monto sujeto | +Monto`)
-	// purchases has the documents of the book of purchases (art. 86) that the box issues. Suppliers issue the other
-	// documents of that book.
+	// purchases has the documents of the book of purchases (art. 86) that the box, and not a supplier, issues.
 	purchases = book("extracto_compras.csv", "Extracto para el libro de compras: lo que emite esta caja",
 		"lo que el libro de compras lleva de lo emitido (art. 86)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NRC | NIT, DUI u otro documento
@@ -136,8 +134,7 @@ var (
 		"renta retenida, para el F-14 y el F-910", `
 		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación
 		+Monto de la operación | +Renta retenida`)
-	// expected lists the sales whose customer withheld VAT: the customer owes the issuer a withholding voucher (07) for
-	// each such sale.
+	// expected lists the sales whose customer withheld VAT, and owes the issuer a withholding voucher (07) for each.
 	expected = book("retenciones_por_recibir.csv", "Comprobantes de retención por recibir",
 		"el cliente retuvo IVA y debe su comprobante (07)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NIT o DUI | NRC | Cliente

@@ -144,8 +144,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with the signed payload. It cannot verify the signature, because suppliers' keys are
-// unknown.
+// signedAs compares the document with the signed payload. Suppliers' keys are unknown: the signature is not verified.
 func signedAs(jws string, data []byte) error {
 	if jws == "" {
 		return nil

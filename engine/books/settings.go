@@ -64,8 +64,7 @@ type PurchaseRule struct {
 	PurchaseCodes
 }
 
-// Codes of purchases in a shop: goods are a cost, "artículos comprados interno"; services are an expense of
-// administration.
+// Codes of purchases in a shop: goods are "artículos comprados interno", services an expense of administration.
 var (
 	goods    = PurchaseCodes{Operation: 1, Classification: 1, Sector: 2, Cost: 5}
 	services = PurchaseRule{Fits{Item: 2}, PurchaseCodes{Operation: 1, Classification: 2, Sector: 2, Cost: 2}}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -113,17 +111,7 @@ type FileSum struct {
 }
 
 // summarise writes resumen.json: first the small members, then the named documents, each on its own line.
-func (b *Book) summarise() (err error) {
-	f, err := os.Create(filepath.Join(b.o.Dir, SummaryName))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", SummaryName, err)
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			err = fmt.Errorf("writing %s: %w", SummaryName, err)
-		}
-	}()
-	out := bufio.NewWriterSize(f, 1<<16)
+func (b *Book) summarise(out *bufio.Writer) error {
 	member := func(name string, v any) error {
 		raw, err := json.MarshalIndent(v, "  ", "  ")
 		if err == nil {
@@ -136,29 +124,22 @@ func (b *Book) summarise() (err error) {
 	if b.test {
 		ambiente = "00"
 	}
-	err = errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente",
+	err := errors.Join(member("mes", b.o.Month), member("hecho", b.o.Made), member("contribuyente",
 		map[string]string{"nit": b.issuer.NIT, "nrc": b.issuer.NRC, "nombre": b.issuer.Name}),
-		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes",
-			b.settings.forSummary()),
+		member("ambiente", ambiente), member("sucursales", b.sum.branches), member("ajustes", b.settings.forSummary()),
 		member("documentos", b.groups(false)), member("invalidados_de_meses_anteriores", b.groups(true)),
 		member("archivos", b.Files()), member("sin_archivo_cantidad", len(b.sum.nowhere)))
 	if b.o.Received {
 		err = errors.Join(err, member("recibidos", b.received))
 	}
-	if err != nil {
-		return err
-	}
-	if err := b.list(out, "sin_archivo", b.sum.nowhere, ","); err != nil {
-		return err
-	}
-	if err := b.list(out, "avisos", b.sum.noted, ""); err != nil {
-		return err
+	if err == nil {
+		err = cmp.Or(listNamed(out, "sin_archivo", b.sum.nowhere, ","), listNamed(out, "avisos", b.sum.noted, ""))
 	}
 	_, _ = out.WriteString("}\n")
-	return out.Flush()
+	return err
 }
 
-func (b *Book) list(out *bufio.Writer, name string, list rows, end string) error {
+func listNamed(out *bufio.Writer, name string, list rows, end string) error {
 	_, _ = fmt.Fprintf(out, "  %q: [", name)
 	separator := "\n"
 	err := list.each(func(c []string) error {
@@ -213,6 +194,5 @@ func (s *Settings) forSummary() any {
 	}{s, goods}
 }
 
-// Nowhere returns how many documents are in no file, and how many notes resumen.json has about documents that are in a
-// file.
+// Nowhere returns how many documents are in no file, and how many notes there are on documents in files.
 func (b *Book) Nowhere() (documents, notes int) { return len(b.sum.nowhere), len(b.sum.noted) }

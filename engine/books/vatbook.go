@@ -1,9 +1,8 @@
 package books
 
 import (
+	"bufio"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -140,18 +139,11 @@ func (b *Book) printTable(name string, n int, t pdf.Book) (pages int, err error)
 	if n > 1 {
 		name = fmt.Sprintf("%s_%d", name, n)
 	}
-	f, err := os.Create(filepath.Join(b.o.Dir, name+".pdf"))
-	if err != nil {
-		return 0, fmt.Errorf("printing %s: %w", name, err)
-	}
-	pages, err = b.o.Print(f, t)
-	if bad := f.Close(); err == nil {
-		err = bad
-	}
-	if err != nil {
-		return 0, fmt.Errorf("printing %s: %w", name, err)
-	}
-	return pages, nil
+	err = b.create(name+".pdf", func(out *bufio.Writer) (err error) {
+		pages, err = b.o.Print(out, t)
+		return err
+	})
+	return pages, err
 }
 
 // IsFile reports whether a file of this name belongs to the books.

@@ -3,7 +3,6 @@ package books
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,9 +34,6 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 		if err != nil {
 			return fmt.Errorf("%s, column %s: %w", l.Name, l.Columns[column].Letter, err)
 		}
-		if !l.header && amount.Abs().GreaterThanOrEqual(widest) {
-			return fmt.Errorf("%s, column %s: %s: %w", l.Name, l.Columns[column].Letter, cells[column], errWide)
-		}
 		t.sums[i] = t.sums[i].Add(amount)
 		if l.notesAt > 0 && cells[l.notesAt] == "05" {
 			amount = amount.Neg()
@@ -59,19 +55,22 @@ func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	})
 }
 
+// create makes a file of the books; fill writes its content.
+func (b *Book) create(name string, fill func(*bufio.Writer) error) error {
+	f, err := os.Create(filepath.Join(b.o.Dir, name))
+	if err == nil {
+		out := bufio.NewWriterSize(f, 1<<16)
+		err = cmp.Or(fill(out), out.Flush(), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return nil
+}
+
 // write writes a file of rows. The annexes have no headings and no quotes; the books for people have headings, totals
 // and a byte order mark, by which spreadsheets recognise UTF-8.
-func (b *Book) write(l *layout) (err error) {
-	f, err := os.Create(filepath.Join(b.o.Dir, l.Name))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", l.Name, err)
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			err = fmt.Errorf("writing %s: %w", l.Name, err)
-		}
-	}()
-	out := bufio.NewWriterSize(f, 1<<16)
+func (b *Book) write(l *layout, out *bufio.Writer) error {
 	put := func(cells []string) error {
 		safe := make([]string, len(cells))
 		for i, c := range cells {
@@ -90,20 +89,15 @@ func (b *Book) write(l *layout) (err error) {
 			return err
 		}
 	}
-	if err := b.eachRow(l, put); err != nil {
+	if err := b.eachRow(l, put); err != nil || !l.header {
 		return err
 	}
-	if l.header {
-		if err := put(b.totals(l)); err != nil {
+	for _, line := range append([][]string{b.totals(l)}, b.reckoning(l)...) {
+		if err := put(line); err != nil {
 			return err
 		}
-		for _, line := range b.reckoning(l) {
-			if err := put(line); err != nil {
-				return err
-			}
-		}
 	}
-	return out.Flush()
+	return nil
 }
 
 // order sorts documents by the second of issue, then by series, type and number. It depends only on the document,
@@ -158,9 +152,7 @@ func (r rows) each(fn func(cells []string) error) error {
 	return nil
 }
 
-// errWide: the amount fits no column: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
-var errWide = errors.New("an amount of more than 10 digits before the point, which no column of the annexes takes")
-
+// widest is the first amount that fits no column: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
 var widest = decimal.New(1, 10)
 
 // money writes an amount with two decimals. Further decimals are cut, as MH's system does (p. 2), never rounded.
@@ -213,8 +205,7 @@ func cell(s string) string {
 	return text(s)
 }
 
-// windows1252 returns s in the encoding windows-1252, as Excel writes it. A character that the encoding lacks becomes a
-// question mark.
+// windows1252 returns s as Excel writes it; a character that the encoding lacks becomes a question mark.
 func windows1252(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {

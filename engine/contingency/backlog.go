@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"dtegate/engine/dte"
+	"dtegate/engine/authority"
 	"dtegate/engine/record"
 	"dtegate/storage"
 )
@@ -31,9 +31,8 @@ type Backlog struct {
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
 	// RefusedDeadline is the earliest end of the 24 h in which a contingency document that MH refused can be corrected.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
-	// TechnicalReport is the moment from which MH requires a technical report (Informe Técnico) before the event of a
-	// long contingency that no sealed event reports yet. It is set from a day before that moment until MH has the
-	// report or the event.
+	// TechnicalReport is when MH requires a technical report (Informe Técnico) before the event of a long contingency.
+	// It is set from a day before that moment until MH has the report or the event.
 	TechnicalReport time.Time `json:"technical_report,omitzero"`
 	// Refused is MH's text about the last refused event, if documents of that event still wait.
 	Refused string `json:"refused,omitempty"`
@@ -49,8 +48,7 @@ type count struct {
 	contingency *Contingency
 	owed        *Backlog
 	law         law
-	// unreported has the code of each period with documents that wait for an event. ends has the end of each period;
-	// zero: open.
+	// unreported has the codes of the periods with waiting documents; ends has the end of each period, zero: open.
 	unreported map[string]bool
 	ends       map[string]time.Time
 	open       *Period // nil: not in contingency
@@ -96,8 +94,7 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a waiting record. Until a document's event is sealed, the document has the deadline of the event. Then it
-// has its own deadline.
+// add adds a waiting record. Until its event is sealed, a document has the event's deadline; then its own.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:
@@ -117,9 +114,9 @@ func (n *count) add(queue string, entry storage.Entry) error {
 		return nil
 	}
 	if h.Event != "" { // the last event with this document was refused
-		if at, text, err := n.refusal(h.Event); err == nil {
-			record.Earliest(&n.owed.CorrectionDeadline, at.Add(n.law.correction))
-			n.owed.Refused = text
+		if r := n.refusal(h.Event); r != nil {
+			record.Earliest(&n.owed.CorrectionDeadline, r.At.Add(n.law.correction))
+			n.owed.Refused = r.Text()
 		}
 	}
 	if h.Period == "" || h.Until.After(n.owed.At) { // deferred alone, or dated by a clock that was ahead
@@ -147,21 +144,15 @@ func (n *count) add(queue string, entry storage.Entry) error {
 	return nil
 }
 
-func (n *count) refusal(event string) (at time.Time, text string, err error) {
-	code, err := dte.ParseCode(event)
+// refusal returns MH's answer to an event, or nil if the store has lost the event or the answer.
+func (n *count) refusal(event string) *authority.Receipt {
+	entry, err := n.contingency.entryOf(event)
 	if err != nil {
-		return at, "", err
-	}
-	entry, err := n.contingency.branch.Store.Get(storage.Code(code))
-	if err != nil {
-		return at, "", err
+		return nil
 	}
 	h, err := DecodeEvent(entry)
 	if err != nil {
-		return at, "", err
+		return nil
 	}
-	if h.Receipt == nil {
-		return at, "", fmt.Errorf("event %s has no answer", event)
-	}
-	return h.Receipt.At, h.Receipt.Text(), nil
+	return h.Receipt
 }

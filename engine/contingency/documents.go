@@ -17,8 +17,7 @@ import (
 	"dtegate/storage"
 )
 
-// parallel is how many documents are queried or moved at once. Many at once are fast, because their commits share the
-// disk's syncs.
+// parallel is how many documents are queried or moved at once: their commits share the disk's syncs.
 const parallel = 32
 
 // document is a document that MH must still receive.
@@ -89,16 +88,33 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 }
 
-// eachDocument calls fn for every document of the list, with the document's index, for several documents at once. It
-// sets a document aside if fn returns ErrLost. Any other error ends the walk.
-func (c *Contingency) eachDocument(ctx context.Context, list []document, fn func(context.Context, int,
-	document) error) error {
+// pick returns the documents for which keep returns true. It calls keep for several documents at once, and sets a
+// document aside if keep returns ErrLost. Any other error ends the walk.
+func (c *Contingency) pick(ctx context.Context, list []document,
+	keep func(context.Context, document) (bool, error)) (kept []document, err error) {
+	wanted := make([]bool, len(list))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for i, o := range list {
-		g.Go(func() error { return c.branch.Lost.Skip(ctx, o.entry, fn(ctx, i, o)) })
+		g.Go(func() (err error) {
+			wanted[i], err = keep(ctx, o)
+			return c.branch.Lost.Skip(ctx, o.entry, err)
+		})
 	}
-	return g.Wait()
+	err = g.Wait()
+	for i, o := range list {
+		if wanted[i] {
+			kept = append(kept, o)
+		}
+	}
+	return kept, err
+}
+
+// eachDocument calls fn for every document, as pick does.
+func (c *Contingency) eachDocument(ctx context.Context, list []document,
+	fn func(context.Context, document) error) error {
+	_, err := c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) { return false, fn(ctx, o) })
+	return err
 }
 
 // eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
@@ -121,13 +137,12 @@ func (c *Contingency) eachDue(ctx context.Context, queue string,
 	return progress, err
 }
 
-func picked(list []document, keep []bool) (kept []document) {
+func recordsOf(list []document) []storage.Code {
+	codes := make([]storage.Code, len(list))
 	for i, o := range list {
-		if keep[i] {
-			kept = append(kept, o)
-		}
+		codes[i] = o.entry.Code
 	}
-	return kept
+	return codes
 }
 
 func (c *Contingency) move(ctx context.Context, o document, to storage.State, queue string, at time.Time,

@@ -105,8 +105,7 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 	return progress, err
 }
 
-// unripePeriods returns the periods that are open or may resume. It removes periods that ended long ago from their
-// queue.
+// unripePeriods returns the periods that are open or may resume, and removes long ended periods from their queue.
 func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	periods, err := c.periods()
 	if err != nil {
@@ -130,16 +129,13 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// undoubted queries MH about every document that MH may have in its normal form. It returns the documents that MH does
-// not have. If it is too early to query a document, the document's period is added to unripe, for at most half of the
-// time that the law allows.
+// undoubted queries MH about the documents that it may have in their normal form, and returns those that it lacks. The
+// period of a document that cannot be queried yet joins unripe, for at most half of the law's time.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
-	keep := make([]bool, len(list))
-	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
+	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
 		if !o.head.Doubtful && !c.branch.Sender.MayBeFurther(o.code(), o.head.CreatedAt) {
-			keep[i] = true
-			return nil
+			return true, nil
 		}
 		found, err := c.lookUp(ctx, o)
 		switch {
@@ -152,13 +148,10 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			// was deferred, therefore a deadline counted from the deferral is not later than MH's.
 			next := *o.head
 			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
-			return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
-		case err == nil && found == absent:
-			keep[i] = true
+			return false, c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 		}
-		return err
+		return err == nil && found == absent, err
 	})
-	return picked(list, keep), err
 }
 
 // group is the content of one event: documents with the same period (or no period), cause, motive and establishment.
@@ -168,8 +161,7 @@ type group struct {
 	documents                     []document
 }
 
-// groups divides documents into groups of at most limit documents. Documents of refused events go into ever smaller
-// events.
+// groups divides documents into groups of at most limit; documents of refused events go into ever smaller ones.
 func groups(list []document, limit int) []*group {
 	type key struct {
 		period, motive, establishment string
@@ -202,9 +194,8 @@ func (c *Contingency) makeEvent(ctx context.Context, g *group) error {
 	h := &Event{Version: rule.Filler.Version(), Rule: rule.Ref, Cause: g.cause, Documents: len(g.documents)}
 	items := make([]dte.Value, len(g.documents))
 	for i, o := range g.documents {
-		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))},
-			dte.Member{Name: "codigoGeneracion", Value: dte.Str(o.code())}, dte.Member{Name: "tipoDoc",
-				Value: dte.Str(o.head.Document)})
+		items[i] = dte.Obj(dte.Member{Name: "noItem", Value: dte.Int(int64(i + 1))}).
+			With("codigoGeneracion", dte.Str(o.code())).With("tipoDoc", dte.Str(o.head.Document))
 		record.Earliest(&h.Began, o.head.CreatedAt)
 		h.Ended = slices.MaxFunc([]time.Time{h.Ended, o.head.Until, o.head.CreatedAt}, time.Time.Compare)
 	}
@@ -282,27 +273,18 @@ func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults [
 // eventFacts returns the event's facts. MH's times are whole seconds. Therefore the beginning is rounded down. The end
 // is rounded up, but never to a time after now.
 func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
-	text := func(name, s string) dte.Member {
-		if s == "" {
-			return dte.Member{Name: name, Value: dte.Null()}
-		}
-		return dte.Member{Name: name, Value: dte.Str(s)}
-	}
 	ended := h.Ended.Add(time.Second - 1).Truncate(time.Second)
 	record.Earliest(&ended, now)
 	who := c.options.Responsible
-	return dte.Obj(
-		dte.Member{Name: "identificacion", Value: dte.Obj(
-			text("ambiente", c.branch.Issuer.Ambiente), text("codigoGeneracion", code.String()), text("fTransmision",
-				dte.Date(now)), text("hTransmision", dte.Hour(now)))},
-		dte.Member{Name: "emisor", Value: record.Emisor(c.branch.Issuer, record.Point{Establishment: g.establishment}).
+	return dte.Obj().With("identificacion", dte.Texts("ambiente", c.branch.Issuer.Ambiente,
+		"codigoGeneracion", code.String(), "fTransmision", dte.Date(now), "hTransmision", dte.Hour(now))).
+		With("emisor", record.Emisor(c.branch.Issuer, record.Point{Establishment: g.establishment}).
 			With("codPuntoVenta", dte.Null()).With("nombreResponsable", dte.Str(who.Name)).
-			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))},
-		dte.Member{Name: "detalleDTE", Value: dte.Arr(items...)},
-		dte.Member{Name: "motivo", Value: dte.Obj(
-			text("fInicio", dte.Date(h.Began)), text("hInicio", dte.Hour(h.Began)), text("fFin", dte.Date(ended)),
-			text("hFin", dte.Hour(ended)),
-			dte.Member{Name: "tipoContingencia", Value: dte.Int(g.cause)}, text("motivoContingencia", g.motive))})
+			With("tipoDocResponsable", dte.Str(who.DocumentType)).With("numeroDocResponsable", dte.Str(who.Document))).
+		With("detalleDTE", dte.Arr(items...)).
+		With("motivo", dte.Texts("fInicio", dte.Date(h.Began), "hInicio", dte.Hour(h.Began), "fFin", dte.Date(ended),
+			"hFin", dte.Hour(ended)).With("tipoContingencia", dte.Int(g.cause)).
+			With("motivoContingencia", dte.Text(g.motive)))
 }
 
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
@@ -324,9 +306,7 @@ func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progres
 		queue, last = c.spread, record.EventDone
 	}
 	code := dte.Code(entry.Code).String()
-	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
-		return queue(ctx, o, code, h)
-	})
+	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error { return queue(ctx, o, code, h) })
 	if err == nil {
 		err = c.finish(ctx, entry, last)
 	}
@@ -367,9 +347,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// namesKnownCode reports whether MH refused an event because MH already has a code. The parameter code is a document's
-// code, or the name of the member with the event's code. If the event has one document, MH's text need not contain
-// code.
+// namesKnownCode reports whether MH refused an event because MH already has code: a document's code, or the name of the
+// event's member. With one document, MH's text need not contain code.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false

@@ -22,8 +22,7 @@ type lotHead struct {
 	Documents int       `json:"documents"`
 }
 
-// lotSizes limits the next lot of a document whose lot MH refused to half the size of the refused lot. A restart clears
-// lotSizes.
+// lotSizes limits the next lot of the documents of a refused lot to half its size, until a restart.
 type lotSizes struct{ sync.Map }
 
 func (l *lotSizes) sizeFor(code storage.Code, most int) int {
@@ -102,18 +101,14 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 // sending of a contingency form, unsent also queries documents that were sent in the normal form, because MH may have
 // sealed that form hours later. unsent records the documents that MH has, and returns the other documents.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
-	left := make([]bool, len(list))
-	err := c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
+	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(),
 			o.head.CreatedAt) {
-			left[i] = true
-			return nil
+			return true, nil
 		}
 		found, err := c.lookUp(ctx, o)
-		left[i] = found == absent
-		return err
+		return found == absent, err
 	})
-	return picked(list, left), err
 }
 
 // recordAnswer records MH's answer to the form that the document's record names. After a refusal, recordAnswer queries
@@ -159,8 +154,7 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// makeLot left Forwarded zero, because the document's normal form was never sent. Therefore any time in the
-		// past is right.
+		// makeLot left Forwarded zero: the normal form was never sent, and any time in the past is right.
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
@@ -189,8 +183,7 @@ func (c *Contingency) forwardOne(ctx context.Context, o document) error {
 	return c.recordAnswer(ctx, o, out)
 }
 
-// sendingNow records, durably, that the document's form is about to be sent. Therefore the document is in doubt after a
-// crash.
+// sendingNow records durably that the document's form is about to be sent: after a crash it is in doubt.
 func (c *Contingency) sendingNow(ctx context.Context, o document) (document, error) {
 	next := *o.head
 	now := c.branch.Now().UTC()
@@ -230,7 +223,7 @@ func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 		return err
 	}
 	// The time of the first sending matters only for a document if MH may still seal an earlier form of it.
-	err = c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
+	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
 		}
@@ -268,14 +261,10 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		// One document may be the cause. Halving the lot again and again finds this document.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
 		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
-		codes := make([]storage.Code, len(list))
-		for i, o := range list {
-			codes[i] = o.entry.Code
-		}
-		c.sizes.shrink(codes)
+		c.sizes.shrink(recordsOf(list))
 		return c.finish(ctx, entry, record.LotDone)
 	case out.Unreachable():
-		err := c.eachDocument(ctx, list, func(ctx context.Context, _ int, o document) error {
+		err := c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
 			if !o.mayTurnUp() && !o.newlyCorrected() {
 				return nil
 			}
@@ -330,33 +319,29 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 		return false, err
 	}
 	list = slices.DeleteFunc(list, document.newlyCorrected) // the answer is about an earlier form
-	missing := make([]storage.Code, len(list))              // zero: the document is not missing
-	err = c.eachDocument(ctx, list, func(ctx context.Context, i int, o document) error {
-		code := o.code()
-		out, told := outcomes[code]
+	missing, err := c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
+		out, told := outcomes[o.code()]
 		if !told || out.Kind == authority.Unknown {
 			out = c.branch.Sender.Query(ctx, o.code(), o.head.Document)
 			switch out.Kind {
 			case authority.Unknown:
 				if c.away(ctx) {
-					return ErrAway
+					return false, ErrAway
 				}
-				return c.doubt(ctx, o)
+				return false, c.doubt(ctx, o)
 			case authority.Accepted:
 				_, err := c.branch.Documents.AdoptHeld(ctx, o.entry, o.head, out.Response, record.QueryDoubt)
-				return err
+				return false, err
 			case authority.NotFound:
-				missing[i] = o.entry.Code
-				return nil
+				return true, nil
 			}
 		}
-		return c.recordAnswer(ctx, o, out)
+		return false, c.recordAnswer(ctx, o, out)
 	})
 	if err != nil {
 		return false, err
 	}
-	// One of these documents may be the cause of the lost lot
-	c.sizes.shrink(slices.DeleteFunc(missing, func(c storage.Code) bool { return c == storage.Code{} }))
+	c.sizes.shrink(recordsOf(missing)) // one of these documents may be the cause of the lost lot
 	c.metrics.lots.WithLabelValues("done").Inc()
 	return true, c.finish(ctx, entry, record.LotDone)
 }

@@ -2,9 +2,8 @@
 // contingency, and afterwards sends MH the backlog: events, then documents, alone or in lots. Each step reads its work
 // from the store, therefore a crash between two steps loses nothing.
 //
-// This file has the loop, the settings and the law's times. Periods are in watch.go, events in event.go, the sending of
-// documents in forward.go, the backlog and its deadlines in backlog.go, the technical report of a long contingency in
-// technical.go.
+// This file has the loop, the settings and the law's times. Periods are in watch.go, events in event.go, sending in
+// forward.go, the backlog and its deadlines in backlog.go, the technical report in technical.go.
 package contingency
 
 import (
@@ -34,8 +33,7 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale reads the period and is stored under mu. Therefore no document of a period is stored after the period's
-	// end.
+	// A sale reads the period and is stored under mu: no document of a period is stored after the period's end.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
 	begun     []time.Time    // when periods began in the last hour
@@ -93,9 +91,8 @@ func (c *Contingency) Run(ctx context.Context) {
 	}
 }
 
-// drain works off the backlog as far as possible: first results of lots, then events, then documents. It stops if MH
-// cannot be reached. After any other failure of a step, drain continues with the next step. It returns the time until
-// the next work may be due.
+// drain works off the backlog as far as possible: results of lots, events, documents. It stops if MH cannot be reached;
+// a step that fails otherwise does not stop the next. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){
 		func(ctx context.Context) (bool, error) { return c.eachDue(ctx, record.QueueLot, c.pollLot) },
@@ -165,8 +162,7 @@ type Branch struct {
 	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
 	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. May be nil.
 	Reachable <-chan struct{}
-	// Every is how often Run looks for work. SettleAfter is how long a request may take to settle a document that it
-	// has signed.
+	// Every is how often Run looks for work. SettleAfter is how long a request may take to settle its document.
 	Every, SettleAfter time.Duration
 }
 
@@ -230,8 +226,7 @@ const (
 	// up to stableMax. Therefore an unstable connection does not cause a period every minute.
 	stableFor = 2 * time.Second
 	stableMax = 5 * time.Minute
-	// reportAfter is the time from a period's end to its event. If MH is away again within this time, the period
-	// resumes.
+	// reportAfter is the time from a period's end to its event: a period resumes within it.
 	reportAfter  = 15 * time.Second
 	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
 	lotPoll      = 5 * time.Second // how often MH is asked about a lot
@@ -268,8 +263,7 @@ type law struct {
 	lotDocuments   int           // the most documents in one lot
 }
 
-// law returns today's law. Values that the bundle lacks are from the manuals of 2026 (MF2 pp.19-20, MT1 §4.4, Normativa
-// 2.0 p.31).
+// law returns today's law; what the bundle lacks is of 2026 (MF2 pp.19-20, MT1 §4.4, Normativa 2.0 p.31).
 func (c *Contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour,
 		eventDocuments: 1000, lotDocuments: 100}

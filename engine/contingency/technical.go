@@ -27,8 +27,7 @@ type ReportNote struct {
 	Reference string    `json:"reference"` // MH's or the operator's name of the report
 }
 
-// stretch is what MH counts as one contingency: periods between which the gaps are shorter than the law's time for an
-// event.
+// stretch is what MH counts as one contingency: periods with gaps shorter than the law's time for an event.
 type stretch struct {
 	began, ended time.Time // ended is zero while the contingency continues
 	periods      []*Period // sorted by their beginning, at least one period
@@ -211,8 +210,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 	return counts, nil
 }
 
-// countIn adds a document to the counts. Control numbers of a series have the same length, therefore they can be
-// compared as text.
+// countIn adds a document to the counts. Control numbers of a series have one length, and compare as text.
 func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	establishment, point := record.EstablishmentOf(h, record.Point{})
 	i := slices.IndexFunc(counts, func(c ReportCount) bool {

@@ -29,8 +29,7 @@ func (c *Contingency) Hold() (p *Period, release func()) {
 	return c.period, c.mu.RUnlock
 }
 
-// enter puts the branch in contingency, unless the branch is in contingency already. A period that ended a moment ago
-// resumes.
+// enter puts the branch in contingency, if it is not in one. A period that ended a moment ago resumes.
 func (c *Contingency) enter(ctx context.Context, p Period) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,8 +76,7 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH unless the branch is in contingency. If MH does not answer, a contingency begins, with the time began
-// as its beginning.
+// Check probes MH outside of a contingency. If MH does not answer, a contingency begins, as of began.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -186,9 +184,8 @@ func (c *Contingency) Lift(ctx context.Context) error {
 	return refusal.Internal(c.change(ctx, func(now *Period) { now.Declared = false }))
 }
 
-// cause returns the contingency type (CAT-005) of an outcome. It is 2, our own system, if MH refuses our credentials.
-// It is 3, no Internet, if MH's name or a route is not found, or if no address of Options.Internet answers. Otherwise
-// it is 1, MH's system.
+// cause returns the type of contingency (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3,
+// no Internet, without MH's name or a route, or if no address of Options.Internet answers; otherwise 1, MH's system.
 func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
@@ -292,8 +289,7 @@ type Period struct {
 	state storage.State
 }
 
-// MotiveOnDocument returns the motive for the documents of the period. It is "" except for cause 5, because MH wants a
-// motive only for cause 5.
+// MotiveOnDocument returns the motive for the period's documents, which MH wants for cause 5 only; otherwise "".
 func (p *Period) MotiveOnDocument() string {
 	if p.Cause == 5 {
 		return p.Motive
@@ -337,14 +333,17 @@ func (c *Contingency) periods() ([]*Period, error) {
 	return list, nil
 }
 
-// periodOf returns the period with a code. It returns nil if the store has lost the period; the caller then uses the
-// times in the period's documents.
-func (c *Contingency) periodOf(code string) (*Period, error) {
+func (c *Contingency) entryOf(code string) (storage.Entry, error) {
 	id, err := dte.ParseCode(code)
 	if err != nil {
-		return nil, err
+		return storage.Entry{}, err
 	}
-	entry, err := c.branch.Store.Get(storage.Code(id))
+	return c.branch.Store.Get(storage.Code(id))
+}
+
+// periodOf returns the period with a code, or nil if the store has lost it: its documents have times of their own.
+func (c *Contingency) periodOf(code string) (*Period, error) {
+	entry, err := c.entryOf(code)
 	var p *Period
 	if err == nil {
 		p, err = decodePeriod(entry)

@@ -34,8 +34,7 @@ type Progress struct {
 	Partial bool `json:"partial"`
 }
 
-// Sealed counts, for a kind of record, how many MH wants, how many it has sealed, how many wait for its decision and
-// how many it has refused.
+// Sealed counts records of a kind: how many MH wants, has sealed, has still to decide, and has refused.
 type Sealed struct {
 	Kind    string `json:"kind"` // a document's type of CAT-002, 18 for a return, or contingencia or invalidacion
 	Wanted  int    `json:"wanted"`
@@ -105,8 +104,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	return a, nil
 }
 
-// addTotal adds a list's total to counts. An invalidated document counts twice, because MH has sealed the document and
-// its invalidation.
+// addTotal adds a list's total. An invalidated document counts twice: MH has sealed it and its invalidation.
 func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]
@@ -167,8 +165,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 	return false, err
 }
 
-// mostEvents is the largest number of records that one call reads. A small box needs about a tenth of a second for
-// them.
+// mostEvents is the largest number of records that one call reads: a tenth of a second of a small box.
 const mostEvents = 10_000
 
 func (t *Tally) countEvent(entry storage.Entry) error {

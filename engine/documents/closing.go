@@ -21,8 +21,7 @@ import (
 )
 
 // Closing sums up what one point of sale issued on one day. An X shows the day so far and is not stored. A Z closes the
-// day. It is a record of the store, and never changes. Amounts are USD with two decimals. The API and the store share
-// the names in JSON.
+// day: a record that never changes. Amounts are USD with two decimals. The API and the store share the names.
 type Closing struct {
 	Kind          string           `json:"clase"`            // X or Z
 	Number        uint64           `json:"numero,omitempty"` // a Z's number in its point of sale, from 1, without gaps
@@ -93,8 +92,7 @@ func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
 	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.issuer.Ambiente, point, date))}
 }
 
-// CloseDay closes a day of the caller's point of sale. A day is closed once. Later calls return the stored Z, and made
-// is false. Errors: *refusal.Error.
+// CloseDay closes a day of the caller's point of sale, once; later calls return the stored Z. Errors: *refusal.Error.
 func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, now time.Time) (z *Closing, made bool,
 	err error) {
 	key := r.closingKey(c.Point.ID, date)
@@ -136,8 +134,7 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	return z, true, nil
 }
 
-// Closing returns the Z of a day, for a point of sale of the caller's branch. If the day is open, or if asX is set, it
-// returns an X.
+// Closing returns the Z of a day of a point of sale in the caller's branch, or an X of an open day or if asX is set.
 func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 	now time.Time) (*Closing, error) {
 	if !asX {
@@ -202,8 +199,7 @@ func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
 	return m[key]
 }
 
-// count sums the documents of a day of a point of sale. count gives way to sales, and waits for documents that are
-// being settled.
+// count sums a day of a point of sale. It gives way to sales, and waits for documents that are being settled.
 func (r *Register) count(ctx context.Context, date string, at record.Point, now time.Time) (*Closing, error) {
 	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
 		Issuer: r.issuer.Facts.Get("nombre").Text(), Ambiente: record.AmbienteName(r.issuer.Ambiente), PointID: at.ID,
@@ -289,8 +285,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number updates the first and last control number of a type. All numbers of a series have the same length, therefore
-// they can be compared as text.
+// number updates the first and last control number of a type. They have one length, and compare as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {
@@ -354,9 +349,8 @@ const (
 	returnedPurchase = "return of a purchase"
 )
 
-// closingKind returns the kind under which a closing counts a document; "" means that no sum includes it. The kind of a
-// note or a return depends on its origin. If the origin cannot be read, closingKind returns an error and the kind for
-// an origin that is a sale.
+// closingKind returns the kind under which a closing counts a document, "" for none. That of a note or a return depends
+// on its origin; if the origin cannot be read, it is the kind for a sale, with an error.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

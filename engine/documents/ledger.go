@@ -17,10 +17,9 @@ import (
 	"dtegate/storage"
 )
 
-// ledger holds, for each requested day, the documents for lists, their totals and the counts of the day. The ledger is
-// only in memory. A day is read from the store at its first use, and then updated record by record. Therefore a crash,
-// a restored backup or a rebuilt store leaves nothing to repair in the ledger. It is safe for concurrent use and never
-// delays a sale.
+// ledger holds in memory, for each requested day, the documents for lists, their totals and the counts of the day. A
+// day is read from the store at its first use, and then updated record by record: no crash, restoration or rebuild
+// leaves anything to repair. It is safe for concurrent use and never delays a sale.
 type ledger struct {
 	store *storage.Store
 	rest  func() func() // see Register.rest
@@ -38,8 +37,7 @@ type ledger struct {
 	builder map[uint64]struct{} // records that changed while build reads a day; nil: build is not reading
 }
 
-// maxTouched is the most changes kept for the next query. After more changes, all days are read again at their next
-// use.
+// maxTouched is the most changes kept for the next query. After more, all days are read again when used.
 const maxTouched = 1 << 15
 
 func newLedger(store *storage.Store, rest func() func()) *ledger {
@@ -154,8 +152,7 @@ func (l *ledger) page(ctx context.Context, q query) (*page, error) {
 	return p, err
 }
 
-// gather adds a day's ids to the page. The page keeps the lowest limit+1 ids. The ids of one day may lie between the
-// ids of another day.
+// gather adds a day's ids, which may lie between those of another day. The page keeps the lowest limit+1 ids.
 func (p *page) gather(d *day, wanted []bool, q query) {
 	have := len(p.ids)
 	for _, r := range d.rows[d.firstAbove(q.after):] {
@@ -348,8 +345,7 @@ type Today struct {
 // Hour counts the documents issued in an hour, by their first result. A later refusal by MH does not change the counts.
 type Hour struct{ Normal, Contingency, Rejected int }
 
-// Today counts the day's documents so far, without the documents on which MH has not decided. If ctx ends early,
-// Partial is set.
+// Today counts the day's documents that MH has decided or that wait in contingency. If ctx ends early, Partial is set.
 func (r *Register) Today(ctx context.Context, now time.Time) (Today, error) {
 	t := Today{Date: dte.Date(now), Documents: make(map[string]int)}
 	err := r.ledger.look(ctx, []string{t.Date}, func(d *day) {

@@ -189,8 +189,7 @@ func (r *Register) byKey(f Filter, c record.Caller, match func(group) bool) (*Li
 	return l, err
 }
 
-// publicTotals merges groups for the API. It sums across points of sale, and across states that have the same public
-// name.
+// publicTotals merges groups for the API, across points of sale and states of one public name.
 func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]total)
@@ -238,9 +237,8 @@ func line(entry storage.Entry, h *record.Head, estado string) Line {
 	return l
 }
 
-// Late is a result that came after the answer to the till. It is the result of a document that was issued in
-// contingency or settled after a crash, or of an invalidation. If MH refuses the invalidation, the document is still
-// PROCESSED.
+// Late is a result that came after the answer to the till: of a document issued in contingency or settled after a
+// crash, or of an invalidation. A document whose invalidation MH refuses is still PROCESSED.
 type Late struct {
 	Cursor uint64 // grows; the next call of Changes gets the last cursor
 	Info
@@ -249,8 +247,7 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that this store announced no result with the cursor. The cursor is from another box, or the store was
-// restored from an older backup.
+// ErrCursor means that this store announced no such result: another box did, or this one before a restoration.
 var ErrCursor = storage.ErrCursor
 
 const maxChanges = 500

@@ -37,8 +37,7 @@ func IsMonth(text string) bool {
 	return err == nil
 }
 
-// Page reads a page of the documents of a month ("2026-11"). after is 0 for the first page; then it is MonthPage.Next
-// of the page before.
+// Page reads a page of a month ("2026-11"). after is 0 for the first page, then MonthPage.Next of the page before.
 func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	first, err := time.Parse("2006-01", month)
 	if err != nil {
@@ -68,8 +67,7 @@ func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 	return p, nil
 }
 
-// idBits is the number of low bits of MonthPage.Next that contain the last id. The higher bits contain the day of the
-// month.
+// idBits are the low bits of MonthPage.Next, with the last id; the higher bits are the day of the month.
 const idBits = 48
 
 // ErrNotFound means that the store has no document with this code.

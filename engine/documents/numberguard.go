@@ -22,10 +22,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NumberGuard stops the numbering when MH or the archive knows higher numbers of a series than the store. The cause is
-// that an old copy of the store was put back, or that another box numbers the same series. MH cannot be asked for the
-// last number of a series (MT1 §4.3), but it refuses a number that is used twice. The archive lists the sealed
-// documents.
+// NumberGuard stops the numbering when MH or the archive knows higher numbers of a series than the store: an old copy
+// of the store was put back, or another box numbers the series. MH has no query for the last number (MT1 §4.3), but
+// refuses a number that is used twice. The archive lists the sealed documents.
 type NumberGuard struct {
 	store   *storage.Store
 	issuer  record.Issuer
@@ -35,8 +34,7 @@ type NumberGuard struct {
 	series  prometheus.Gauge
 }
 
-// NewNumberGuard returns a guard. The store keeps the stopped series, therefore a restart does not resume the
-// numbering.
+// NewNumberGuard returns a guard. The store keeps the stopped series: a restart does not resume them.
 func NewNumberGuard(store *storage.Store, issuer record.Issuer, archive *archive.Archive,
 	log *slog.Logger) *NumberGuard {
 	g := &NumberGuard{store: store, issuer: issuer, archive: archive, log: log,
@@ -67,8 +65,7 @@ var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"
 // behindRetry is how long a till waits before it retries, because a person must decide first.
 const behindRetry = time.Minute
 
-// stopNumbering makes the guard refuse every new document, also after restarts, because the next number may belong to
-// another document.
+// stopNumbering makes the guard refuse new documents, also after restarts: the next number may be taken.
 func (g *NumberGuard) stopNumbering(list []storage.Witness) {
 	held := list
 	err := g.store.Hold(list)

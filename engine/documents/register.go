@@ -1,6 +1,5 @@
-// Package documents reads the issued documents of a branch for the API: one document, many at once, lists with their
-// sums, late results, the counts of the day. It also has the lock of each document. A reader waits while the document
-// is being settled.
+// Package documents reads the issued documents of a branch for the API: one, many at once, lists with their sums, late
+// results, the day's counts. It has the lock of each document: readers wait while it is being settled.
 //
 // This file reads single documents. list.go has lists and late results, ledger.go the lists' data in memory, closing.go
 // the closing of a point of sale, month.go the accountant's month, authorisation.go MH's tests.

@@ -76,6 +76,23 @@ func Str(s string) Value {
 	return Value{kind: KindString, text: s}
 }
 
+// Text returns a string Value, or null for an empty text.
+func Text(s string) Value {
+	if s == "" {
+		return Null()
+	}
+	return Str(s)
+}
+
+// Texts returns an object of texts: a name, its text, the next name. An empty text becomes null.
+func Texts(pairs ...string) Value {
+	members := make([]Member, len(pairs)/2)
+	for i := range members {
+		members[i] = Member{pairs[2*i], Text(pairs[2*i+1])}
+	}
+	return Obj(members...)
+}
+
 // Arr returns an array of the items. It keeps the slice; the caller must not change the slice.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
@@ -91,6 +108,9 @@ func (v Value) Exists() bool { return v.kind != KindAbsent }
 
 // IsNull returns true for JSON null only.
 func (v Value) IsNull() bool { return v.kind == KindNull }
+
+// Present reports whether v exists and is not null.
+func (v Value) Present() bool { return v.kind != KindAbsent && v.kind != KindNull }
 
 // Get returns the member with the given name; the absent Value if v is not an object or has no such member.
 func (v Value) Get(name string) Value {

@@ -58,9 +58,8 @@ type claim struct {
 // New returns an empty queue.
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
-// Enter waits for a turn, and returns the function that ends the turn. id names the caller; all requests with one id
-// share an allowance. Errors: *Busy if too many requests with this id wait already, or if the allowance is used up;
-// ctx's error if ctx ends first.
+// Enter waits for a turn, and returns the function that ends it. All requests with one id share an allowance. Errors:
+// *Busy if too many of them wait or the allowance is used up, or ctx's error.
 func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	q.mu.Lock()
 	c := q.by[id]
@@ -91,8 +90,7 @@ func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy that Enter would return now, or nil. It is for callers that prepare expensive work before
-// Enter.
+// Refusal returns the *Busy of Enter, or nil, for callers that prepare expensive work before Enter.
 func (q *Queue) Refusal(id int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -164,8 +162,7 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	q.next()
 }
 
-// If there are many callers, forget removes the callers that have no work, no waiting request and no used allowance.
-// The caller holds mu.
+// forget removes, of many callers, those without work, waiting requests and used allowance. The caller holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return

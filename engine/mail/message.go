@@ -192,8 +192,7 @@ type Look struct {
 	Phone    string // the emisor's telephone, as people write it; may be empty
 	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
 	Greeting string // one line after the salutation; may be empty
-	// Logo is the ContentID of a picture in Inline; empty: no logo. LogoWidth and LogoHeight are the shown size in
-	// pixels.
+	// Logo is the ContentID of a picture in Inline, or ""; it is shown with width and height, in pixels.
 	Logo                  string
 	LogoWidth, LogoHeight int
 }
@@ -209,8 +208,7 @@ var legends = map[State]string{
 const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
 
 // Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
-// package, because with a template package of the standard library the linker cannot leave out unused methods, and the
-// appliance is 6 MB larger.
+// package: the linker could then leave no method out, and the appliance were 6 MB larger.
 func Compose(f Facts) (subject, text, page string) {
 	f.flatten()
 	subject = f.Document + " " + f.Number

@@ -167,8 +167,7 @@ func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) e
 	return cmp.Or(work.Wait(), err) // if a worker failed, its error caused err
 }
 
-// archived calls fn with the documents that are archived according to the store's records, up to the last record in
-// owed.
+// archived calls fn with the documents that the records call archived, up to the last record in owed.
 func (c *ArchiveCheck) archived(ctx context.Context, fn func(storage.Entry, *record.Head) error) error {
 	err := c.Store.Records(0, func(entry storage.Entry) error {
 		if entry.ID >= uint64(len(c.owed)) {

@@ -173,10 +173,9 @@ type Resent struct {
 
 const resendWait = 5 * time.Second
 
-// Resend mails a document to an address, or to its receiver if the address is empty. A caller without MailsOthers may
-// use only the receiver's address; for another address the error is a *refusal.Error of CodePermission. The letter is
-// stored before anything is sent. If the mail server does not accept the letter within five seconds, the outbox sends
-// it later.
+// Resend mails a document to an address, or to its receiver if the address is empty. Without MailsOthers a caller may
+// use only the receiver's address: CodePermission. The letter is stored before anything is sent, and sent later if the
+// mail server does not accept it within five seconds.
 func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c record.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {
@@ -225,8 +224,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 // Mailable reports whether an address has a form to which mail can be sent.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
-// post puts a letter into the outbox, ahead of the waiting records. done, if not nil, receives the result of the first
-// attempt.
+// post puts a letter into the outbox, ahead of the others. done, if not nil, receives the first attempt's result.
 func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error {
 	code, err := dte.NewCode(box.o.Rand)
 	if err != nil {
@@ -345,8 +343,7 @@ func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	return nil
 }
 
-// MailBeforeSeal mails a document that was issued in contingency, if Delivery.Contingency is set. A crash may lose the
-// message.
+// MailBeforeSeal mails a document issued in contingency, if so configured. A crash may lose the message.
 func (box *Outbox) MailBeforeSeal(ctx context.Context, r *record.View) {
 	if !box.o.Delivery.Contingency || box.o.Delivery.Mail == nil {
 		return

@@ -111,8 +111,7 @@ type Delivery struct {
 	Contingency bool
 	// GiveUpAfter is how long attempts to mail a message go on, default 5 days (RFC 5321 §4.5.4.1).
 	GiveUpAfter time.Duration
-	// Look gives the Trade, Color and Greeting of messages. Look's other fields come from the document and from
-	// Printer.
+	// Look gives Trade, Color and Greeting; its other fields come from the document and from Printer.
 	Look mail.Look
 }
 
@@ -204,9 +203,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 	return next, nil
 }
 
-// For each server whose pause is over, retryAway tries one record that waits for the server. If the attempt succeeds,
-// it tries all such records. Each call begins with another record, because a record that breaks a server must not block
-// other records.
+// retryAway tries, for each server whose pause is over, one record that waits for it; if that succeeds, all. Each call
+// begins with another record: one that breaks a server must not block the others.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]

@@ -14,8 +14,7 @@ import (
 	"dtegate/storage"
 )
 
-// legal returns a stored document. It returns a refusal if MH refused the document, because a refused document has no
-// legal existence.
+// legal returns a stored document, or a refusal if MH refused it: it has no legal existence.
 func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	r, err := box.o.Documents.Document(ctx, code, c)
 	if err != nil {
@@ -146,9 +145,8 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive. validity is how long the link works. Link returns "" if the
-// archive lacks the requested version. The archive has only the letter-size version, and only of documents that MH
-// sealed.
+// Link returns a link to a document's PDF in the archive, valid for a time, or "" if the archive lacks the version: it
+// has the letter-size version only, of documents that MH sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string,
 	validity time.Duration) (string, error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {

@@ -133,9 +133,8 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 	return n, err
 }
 
-// Forget removes the given-up deliveries of a document from the list, and returns their number. If the code names a
-// lost record, Forget removes that record from the list of lost records instead, and returns 1. Errors: CodeNotFound,
-// or the store's.
+// Forget removes the given-up deliveries of a document from the list, or a lost record with this code from the lost
+// records, and returns their number. Errors: CodeNotFound, or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	if forgotten, err := box.o.Lost.Forget(ctx, storage.Code(code)); err != nil {
 		return 0, refusal.Internal(err)

@@ -38,9 +38,8 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each result at least once, signed with an HMAC. The store has a
-// record with the hook's place in the feed. Therefore the hook continues after the last accepted post when the program
-// starts again.
+// Hook posts late results to an address: in order, each at least once, signed with an HMAC. A record of the store has
+// its place in the feed: a restart continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
@@ -217,8 +216,7 @@ func (h *Hook) findPlace(ctx context.Context) error {
 	return err
 }
 
-// keepPlace stores the cursor of the last accepted result. It does so even if ctx has ended, because otherwise results
-// would be posted again.
+// keepPlace stores the cursor of the last accepted result, even if ctx has ended: otherwise it is posted again.
 func (h *Hook) keepPlace(ctx context.Context, next uint64) error {
 	head, err := json.Marshal(place{next})
 	if err == nil {

@@ -68,8 +68,7 @@ func (p *Printer) book(b *Book) []*sheet.Page {
 	return c.Pages
 }
 
-// table returns the rows of a book as a table. The column with the longest text gets the width that the other columns
-// leave.
+// table returns the rows of a book. The column with the longest text gets the width that the others leave.
 func (b *Book) table(fonts *sheet.Fonts) Table {
 	t := Table{Cols: make([]Col, len(b.Columns)), Rows: make([]Row, len(b.Rows))}
 	flex, longest := 0, -1
@@ -151,9 +150,8 @@ type grid struct {
 	widths []float64
 }
 
-// measure gives each column the width of its contents, within limits. The flexible column gets the rest of the table's
-// width. If the rest is too narrow, measure narrows columns of text, but not below their longest word. If this is not
-// enough, it narrows all columns.
+// measure gives each column the width of its contents, within limits, and the flexible column the rest. If the rest is
+// too narrow, it narrows columns of text to their longest word, and then all columns.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))

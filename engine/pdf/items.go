@@ -109,7 +109,7 @@ func (b *builder) items(pause func()) Table {
 	present, used := map[string]bool{}, map[string]bool{}
 	for _, line := range lines {
 		for _, m := range line.Members() {
-			if m.Value.Exists() && !m.Value.IsNull() {
+			if m.Value.Present() {
 				present[m.Name] = true
 				used[m.Name] = used[m.Name] || m.Value.Kind() != dte.KindNumber || !isZero(m.Value.Text())
 			}

@@ -180,7 +180,7 @@ func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 }
 
 func number(f *abi.Field, v dte.Value) (int64, *dte.Fault) {
-	if !v.Exists() || v.IsNull() {
+	if !v.Present() {
 		switch {
 		case f.Kind == "present":
 			return 0, nil

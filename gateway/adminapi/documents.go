@@ -31,8 +31,7 @@ func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// appraiseRecall answers POST /admin/invalidation/check?code= with the outcome that an invalidation would have. It
-// changes nothing.
+// appraiseRecall answers POST /admin/invalidation/check?code= with the outcome that an invalidation would have.
 func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.withdraw(ctx, o.Recall.Appraise)
 }
@@ -67,8 +66,7 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 	return a, nil
 }
 
-// declare answers POST /admin/contingency: an operator declares that the branch is in contingency, with cause and
-// reason.
+// declare answers POST /admin/contingency: an operator declares a contingency, with cause and reason.
 func (o *Routes) declare(ctx *fasthttp.RequestCtx) (any, error) {
 	v, err := reply.Body(ctx)
 	if err != nil {
@@ -94,8 +92,7 @@ func (o *Routes) statusAfter(err error) (any, error) {
 	return o.Status(), nil
 }
 
-// technicalReport answers GET /admin/contingency/report with the data in the records for MH's technical report of a
-// contingency.
+// technicalReport answers GET /admin/contingency/report with what the records say for MH's technical report.
 func (o *Routes) technicalReport(*fasthttp.RequestCtx) (any, error) {
 	return o.Contingency.TechnicalReport(context.Background())
 }
@@ -114,8 +111,7 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Contingency.NoteTechnicalReport(context.Background(), reference))
 }
 
-// maxGivenUp is the largest number of given-up deliveries in an answer, and of documents in a request to retry or
-// forget.
+// maxGivenUp limits the given-up deliveries in an answer, and the documents in a request to retry or forget.
 const maxGivenUp = 1000
 
 // GivenUp is the answer of GET /admin/delivery.
@@ -134,8 +130,7 @@ func (o *Routes) retryDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "retried", o.Deliveries.Retry)
 }
 
-// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: it removes the given-up deliveries of the
-// documents.
+// forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: it removes the documents' given-up deliveries.
 func (o *Routes) forgetDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) {
 		return o.Deliveries.Forget(ctx, code)

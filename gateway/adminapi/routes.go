@@ -94,8 +94,7 @@ func (o *Routes) Router() reply.Router {
 	return r
 }
 
-// administered returns a handler that admits only callers with the admin token (Authorization: Bearer), and records the
-// act.
+// administered returns a handler that admits only callers with the admin token, and records the act.
 func (o *Routes) administered(a route) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		path := string(ctx.Path())
@@ -156,8 +155,7 @@ func wrongBody(form, why string) error {
 
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number from least to most. If the query lacks the parameter, number
-// returns its own parameter absent.
+// number returns a parameter of the query, a whole number from least to most, or absent if the query lacks it.
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {

@@ -30,9 +30,8 @@ func order(ctx *fasthttp.RequestCtx) rulestore.Order {
 }
 
 // pushRule answers POST /admin/rules: it activates the bundle in the body, and answers with the steps of the
-// activation, with status 200, or 422 if a step failed. ?reason= is required, except with ?dry=1, which changes
-// nothing. With ?fewer_cases=1 the bundle may have fewer golden cases than the bundle that it replaces. An activation
-// continues if the caller hangs up.
+// activation: 200, or 422 if a step failed. ?dry=1 changes nothing; otherwise ?reason= is required. With ?fewer_cases=1
+// the bundle may have fewer golden cases than its predecessor. An activation continues if the caller hangs up.
 func (o *Routes) pushRule(ctx *fasthttp.RequestCtx) (any, error) {
 	by := order(ctx)
 	if by.Reason == "" && !by.Dry {
@@ -99,8 +98,7 @@ func (o *Routes) shadowRule(ctx *fasthttp.RequestCtx) (any, error) {
 	return activated(ctx)(o.Rules.Shadow(context.Background(), ctx.PostBody(), documents, long))
 }
 
-// showShadow answers GET /admin/rules/shadow, and stopShadow answers DELETE /admin/rules/shadow. Both answer with the
-// shadow's results.
+// showShadow answers GET /admin/rules/shadow, and stopShadow its DELETE, with the shadow's results.
 func (o *Routes) showShadow(*fasthttp.RequestCtx) (any, error) {
 	if seen := o.Rules.Shadowed(); seen != nil {
 		return seen, nil
@@ -133,8 +131,7 @@ type Line struct {
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is the number of documents so far. It has either the day of the latest document, or the number of all
-// documents (Of).
+// Progress is the number of documents so far, with the day of the latest or the number of all (Of).
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`
@@ -165,8 +162,7 @@ func (o *Routes) backtestRule(ctx *fasthttp.RequestCtx) (any, error) {
 	})
 }
 
-// replayRule answers GET /admin/rules/replay: with ?code=, one comparison; with ?from=&to=, a stream like
-// backtestRule's.
+// replayRule answers GET /admin/rules/replay: with ?code=, a comparison; with ?from=&to=, a stream like backtestRule's.
 func (o *Routes) replayRule(ctx *fasthttp.RequestCtx) (any, error) {
 	if text(ctx, "code") != "" {
 		code, err := code(ctx)
@@ -218,8 +214,7 @@ func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Rules.Documents(o.front.Serving, m)
 }
 
-// stream answers with the lines that work sends. The stream ends when the caller reads nothing for a minute, or when
-// the gateway stops.
+// stream answers with the lines of work, until the caller reads nothing for a minute, or the gateway stops.
 func (o *Routes) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(Line) error) error) (any, error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")

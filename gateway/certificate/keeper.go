@@ -35,9 +35,8 @@ func Open(certificate, key string) (*Keeper, error) {
 	return k, err
 }
 
-// Check reads the files if they have changed, and returns whether it has replaced the live certificate. If the new
-// files do not belong together, because only one of them has been replaced, Check fails. It reads both files again when
-// one of them changes.
+// Check reads the files if they have changed, and returns whether it has replaced the live certificate. It fails if
+// only one of the two has been replaced, and reads both again at the next change.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -40,13 +40,11 @@ const (
 	backdated     = time.Hour // for a client whose clock is behind
 )
 
-// ErrExists means that the box already has an authority. A new authority would lock out the tills that trust the old
-// authority.
+// ErrExists means that the box already has an authority: a new one would lock out the tills that trust it.
 var ErrExists = errors.New("there is an authority already")
 
-// Own is the box's own certificate authority. It may sign only for private addresses and for the names that were
-// configured when it was made. Therefore nobody can use its key to imitate another site to a till that trusts the
-// authority.
+// Own is the box's own certificate authority. It may sign only for private addresses and for the names configured when
+// it was made: nobody can imitate another site with its key.
 type Own struct {
 	Folder string
 	Names  []string // in addition to the box's own names
@@ -87,8 +85,7 @@ func (o *Own) Create() error {
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	// The public file is written after the key. If the public file is missing after a crash, Create makes both files
-	// again.
+	// The public file is written after the key: if it is missing after a crash, Create makes both again.
 	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
@@ -98,8 +95,7 @@ func (o *Own) Create() error {
 	return o.Renew()
 }
 
-// signed makes a key and its certificate, both in PEM. signer is the authority's key; if it is nil, the new key signs
-// its own certificate.
+// signed makes a key and its certificate, both in PEM. signer is the authority's key; nil: the new key itself.
 func signed(t, authority *x509.Certificate, signer *ecdsa.PrivateKey) (certificate, key []byte, err error) {
 	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -187,8 +183,7 @@ func (o *Own) signer() (*ecdsa.PrivateKey, error) {
 	return nil, fmt.Errorf("reading authority's key: %s is not ECDSA", path)
 }
 
-// Authority returns the authority's certificate. It returns an error if the certificate is damaged, that is, if it is
-// not validly signed by itself.
+// Authority returns the authority's certificate, or an error if its own signature is not valid.
 func (o *Own) Authority() (*x509.Certificate, error) {
 	c, err := Read(o.AuthorityFile())
 	if err != nil {

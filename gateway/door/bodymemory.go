@@ -19,10 +19,9 @@ const (
 	budget    = 64 << 20 // bytes for the large bodies of a listener
 )
 
-// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived, not the
-// announced bytes. A sender may use at most as many bytes as are still free after that. Therefore one sender alone gets
-// half of the budget, and two senders get a third each. A new sender finds free memory as long as fewer than 63 other
-// senders use their full shares.
+// Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived. A sender may
+// use at most as many bytes as are still free after that: one sender alone gets half of the budget, two get a third
+// each. A new sender finds memory as long as fewer than 63 others use their full shares.
 type Bodies struct {
 	pace func(id int64, n int) error // nil: no limit of the rate
 
@@ -37,12 +36,10 @@ func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
 
-// Body returns the body of a sender's request. most is the largest permitted size of the body, in bytes. A Body uses no
-// memory before Read.
+// Body returns the body of a sender's request, of at most most bytes. It uses no memory before Read.
 func (b *Bodies) Body(sender int64, most int) Body { return Body{share: b, id: sender, most: most} }
 
-// take reserves n bytes for a sender. Errors: ErrShare if the sender's share is used up, ErrFull if too little memory
-// is free.
+// take reserves n bytes for a sender. Errors: ErrShare (the sender's share is used up), ErrFull.
 func (b *Bodies) take(id int64, n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,9 +74,8 @@ type Body struct {
 
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
-// Read reads a body to its end. announced is the body's length; it is negative if the body comes in chunks. The bytes
-// are valid until Release. Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF if the body is cut off, or the
-// error of pace or of the stream.
+// Read reads a body to its end. announced is its length; negative: it comes in chunks. The bytes are valid until
+// Release. Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF, or the error of pace or of the stream.
 func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	if announced > a.most {
 		return nil, ErrTooLarge

@@ -81,8 +81,7 @@ type visitor struct {
 	net.Conn
 	door    *Listener
 	address netip.Addr
-	// Guarded by door.mu. The elements are nil once the visitor has sent a good token. gone: the connection no longer
-	// counts.
+	// Guarded by door.mu. The elements are nil after a good token. gone: the connection no longer counts.
 	ofDoor, ofAddress *list.Element
 	in                *list.List // the list that contains ofDoor
 	token             int64
@@ -197,8 +196,7 @@ func (d *Listener) known(v *visitor, token int64) {
 	d.tokens[token]++
 }
 
-// befriend remembers an address as a friend. If there are too many friends, it forgets the friend whose last token is
-// oldest.
+// befriend remembers an address as a friend, and forgets the oldest friend if there are too many.
 func (d *Listener) befriend(a netip.Addr) {
 	d.turn++
 	d.friends[a] = d.turn

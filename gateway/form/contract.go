@@ -60,13 +60,11 @@ type contract struct {
 	groups  dte.Value
 	schemas []dte.Member
 	made    map[string]string // JSON of each schema, by name
-	// operations are the operation ids in base. If a type's operation would have one of these ids, the type's number is
-	// appended to the id.
+	// operations are the operation ids in base. A type's operation with such an id gets the type's number appended.
 	operations []string
 }
 
-// say returns a text in the contract's language. es is the Spanish text in the form; if it is empty, say looks in
-// spanish.
+// say returns a text in the contract's language: es, the form's Spanish, or the text in spanish.
 func (c *contract) say(en, es string) string {
 	if c.spanish == nil {
 		return en

@@ -210,7 +210,7 @@ var resend = &Form{fields: []field{{name: "email"}}}
 func Resend(body dte.Value) (address string, _ *Filled) {
 	d := resend.Fill(body, nil)
 	address = d.Facts.Get("email").Text()
-	if hasValue(body.Get("email")) && len(d.Faults) == 0 && !outbox.Mailable(address) {
+	if body.Get("email").Present() && len(d.Faults) == 0 && !outbox.Mailable(address) {
 		d.fault("email", dte.FaultFormat, "No es una dirección de correo")
 	}
 	return address, d
@@ -236,15 +236,14 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// alternatives checks pairs of members. One member of a pair is required. If the request has both, the two must be
-// equal.
+// alternatives checks pairs of members: one of a pair is required, and two must be equal.
 func (d *Filled) alternatives() {
 	for _, pair := range d.form.bundle.Either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])
 		switch {
-		case !hasValue(a) && !hasValue(b):
+		case !a.Present() && !b.Present():
 			d.fault(pair[0], dte.FaultRequired, "Es obligatorio (o "+pair[1]+")")
-		case hasValue(a) && hasValue(b) && a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
+		case a.Present() && b.Present() && a.Kind() == b.Kind() && !bytes.Equal(a.Append(nil), b.Append(nil)):
 			d.contradict(pair[0], pair[1])
 		}
 	}
@@ -259,8 +258,7 @@ func (d *Filled) entry(f *field, v dte.Value) dte.Value {
 		d.fault(f.name, dte.FaultLength, fmt.Sprintf("Lleva de 1 a %d caracteres", maxEntry))
 	}
 	d.entries = append(d.entries, f.name)
-	return dte.Obj(dte.Member{Name: "campo", Value: dte.Str(f.name)}, dte.Member{Name: "etiqueta",
-		Value: dte.Str(f.label)}, dte.Member{Name: "valor", Value: dte.Str(s)})
+	return dte.Texts("campo", f.name, "etiqueta", f.label, "valor", s)
 }
 
 // append puts entries before the entries of the request's own apendice.
@@ -285,11 +283,11 @@ func (d *Filled) finish() {
 func (d *Filled) readOrigin() {
 	plain, related := d.body.Get(d.form.bundle.Origin), d.body.Get(d.form.bundle.Related)
 	inner, innerPath := related.Get("codigoGeneracion"), d.form.bundle.Related+".codigoGeneracion"
-	if hasValue(plain) && hasValue(inner) && !strings.EqualFold(plain.Text(), inner.Text()) {
+	if plain.Present() && inner.Present() && !strings.EqualFold(plain.Text(), inner.Text()) {
 		d.contradict(d.form.bundle.Origin, innerPath)
 	}
 	d.Origin = &engine.Origin{Document: related.Get("tipoDte").Text(), Date: related.Get("fechaEmision").Text()}
-	if hasValue(plain) || d.form.bundle.Related == "" {
+	if plain.Present() || d.form.bundle.Related == "" {
 		d.Origin.Code = d.code(plain, d.form.bundle.Origin)
 	} else {
 		d.Origin.Code = d.code(inner, innerPath)
@@ -300,7 +298,7 @@ func (d *Filled) readOrigin() {
 // send. If a document's number is a codigoGeneracion, the document is electronic (CAT-007: 2).
 func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
-	if !hasValue(d.body.Get(name)) {
+	if !d.body.Get(name).Present() {
 		name = "items"
 	}
 	items := slices.Clone(d.Facts.Get(linesFact).Items())
@@ -348,7 +346,7 @@ func (d *Filled) specialUnits() {
 	var changed []dte.Value // nil until a line changes
 	for i, line := range lines {
 		charge, _ := line.Get("noGravado").Amount()
-		if hasValue(asked[i].Get("uniMedida")) || charge == 0 && line.Get("codTributo").Text() == "" {
+		if asked[i].Get("uniMedida").Present() || charge == 0 && line.Get("codTributo").Text() == "" {
 			continue
 		}
 		if changed == nil {

@@ -105,16 +105,15 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	return d
 }
 
-// payments applies SPEC 2.7: a request has pago or pagos, not both. Without either, a sale with condicionOperacion 1 is
-// paid in cash.
+// payments applies SPEC 2.7: a request has pago or pagos; without either, condicionOperacion 1 is paid in cash.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
-	if hasValue(one) && hasValue(list) {
+	if one.Present() && list.Present() {
 		d.fault("pago", dte.FaultCondition, "Indique pago o pagos, no los dos")
 		d.fault("pagos", dte.FaultCondition, "Indique pago o pagos, no los dos")
 		return resumen
 	}
-	if !hasValue(one) && !hasValue(list) {
+	if !one.Present() && !list.Present() {
 		if n, ok := body.Get("condicionOperacion").Int(); ok && n > 1 {
 			d.fault("pago", dte.FaultRequired, "Falta la forma de pago: es obligatoria en una venta a crédito o con "+
 				"otra condición")
@@ -130,7 +129,7 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 		all := slices.Clone(m.Value.Items())
 		for j := range all {
 			path := index("pagos", j)
-			if hasValue(one) {
+			if one.Present() {
 				path = "pago"
 			}
 			all[j] = d.payment(all[j], path, codes)
@@ -142,9 +141,8 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 
 const cash = "01"
 
-// ambiguousPayments are the payment codes that mean one thing in MH's catalogue (CAT-017) and another in this service's
-// specification (2.7). Each entry is MH's meaning, the specification's meaning, and MH's code for the specification's
-// meaning.
+// ambiguousPayments are the payment codes whose meanings differ in CAT-017 and in this service's specification (2.7):
+// MH's meaning, the specification's, and MH's code for the specification's meaning.
 var ambiguousPayments = map[string][3]string{
 	"03": {"tarjeta de crédito", "cheque", "04"},
 	"04": {"cheque", "transferencia", "05"},

@@ -10,8 +10,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file translates paths in the facts into paths in the request, so that a fault of a fact is reported once, at the
-// member from which the fact comes.
+// This file translates paths in the facts into paths in the request: a fault is reported once, at its member.
 
 // MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. The parameter
 // unread of find gets the paths of the facts that are missing because of the known faults.
@@ -53,7 +52,7 @@ func (d *Filled) sent(path string) string {
 	v, kept, rest := d.body, "", path
 	for rest != "" {
 		name, below := segment(rest)
-		if v = v.Get(name); !hasValue(v) {
+		if v = v.Get(name); !v.Present() {
 			break
 		}
 		kept += dot(kept) + name
@@ -158,7 +157,7 @@ func position(text string) int {
 
 func (d *Filled) requestPath(path string) string {
 	if path == "origen" || strings.HasPrefix(path, "origen.") {
-		if d.form.bundle.Related != "" && !hasValue(d.body.Get(d.form.bundle.Origin)) {
+		if d.form.bundle.Related != "" && !d.body.Get(d.form.bundle.Origin).Present() {
 			return d.form.bundle.Related + ".codigoGeneracion"
 		}
 		return d.form.bundle.Origin
@@ -177,7 +176,7 @@ func (d *Filled) requestPath(path string) string {
 	if in == inRoot && name == "apendice" {
 		return d.appendixPath(rest)
 	}
-	if in == inResumen && name == "pagos" && !hasValue(d.body.Get("pagos")) {
+	if in == inResumen && name == "pagos" && !d.body.Get("pagos").Present() {
 		return "pago" + strings.TrimPrefix(rest, "[0]")
 	}
 	match := d.fieldOf(in, name)
@@ -190,8 +189,7 @@ func (d *Filled) requestPath(path string) string {
 	return match.name + match.pathBelow(rest)
 }
 
-// appendixPath translates the path of an entry of apendice into a path in the request. The first entries come from
-// other members of the request.
+// appendixPath translates the path of an entry of apendice. The first entries come from other members of the request.
 func (d *Filled) appendixPath(rest string) string {
 	number, below, ok := strings.Cut(strings.TrimPrefix(rest, "["), "]")
 	n, err := strconv.Atoi(number)
@@ -210,7 +208,7 @@ func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {
 		if f := &d.form.fields[i]; f.place == in && f.factName() == name && (match == nil ||
-			hasValue(d.body.Get(f.name))) {
+			d.body.Get(f.name).Present()) {
 			match = f
 		}
 	}
@@ -220,8 +218,7 @@ func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	return match
 }
 
-// pathBelow translates rest, the part of a fact's path below a field, into a path in the request. rest begins with an
-// index or a dot, or is empty.
+// pathBelow translates the part of a fact's path below a field. rest begins with an index or a dot, or is empty.
 func (f *field) pathBelow(rest string) string {
 	prefix := ""
 	if strings.HasPrefix(rest, "[") {

@@ -13,17 +13,13 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// reader checks the members of a request with the tables, and makes their facts. The faults that it collects have paths
-// in the request.
+// reader checks the members of a request with the tables, and makes their facts. Its faults have paths in the request.
 type reader struct{ Faults []dte.Fault }
 
-// hasValue reports whether a member exists and is not null. SPEC permits null for an optional member without a value.
-func hasValue(v dte.Value) bool { return v.Exists() && !v.IsNull() }
-
 // value checks one member and returns its fact, or an absent value if the member makes no fact. The member's path is
-// prefix + f.name.
+// prefix + f.name. SPEC permits null for an optional member without a value.
 func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
-	if !hasValue(v) {
+	if !v.Present() {
 		if f.required {
 			r.fault(prefix+f.name, dte.FaultRequired, "Es obligatorio")
 		}
@@ -99,8 +95,7 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object. prefix is the beginning of their paths. The fact begins with the members in
-// first.
+// object checks the members of an object, whose paths begin with prefix. The fact begins with first.
 func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		r.unknown(v, f.members, prefix)
@@ -207,8 +202,7 @@ func printed(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a codigoGeneracion. If the member is missing or not a text, code adds no fault, because the fault has
-// already been recorded.
+// code reads a codigoGeneracion. A missing member, or one of another type, has its fault already.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}
@@ -354,10 +348,10 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	switch {
 	case r.faulty(prefix+"tipoDocumento") || r.faulty(prefix+"numDocumento"):
 		return p
-	case hasValue(kind) && !hasValue(number):
+	case kind.Present() && !number.Present():
 		r.fault(prefix+"numDocumento", dte.FaultRequired, "Falta el número del documento de identidad")
 		return p
-	case hasValue(number) && !hasValue(kind):
+	case number.Present() && !kind.Present():
 		switch len(dte.Digits(number.Text())) {
 		case 9:
 			kind = dte.Str(kindDUI)
@@ -384,7 +378,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 // mailbox refuses an invalid mail address, because now the customer is still present and can correct it.
 func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
-	if !hasValue(v) || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
+	if !v.Present() || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
 		return p
 	}
 	address := strings.TrimSpace(v.Text())
@@ -410,7 +404,7 @@ func (r *reader) onePerson(p dte.Value, prefix string) {
 // digits reduces a person's number to its digits, and refuses a number whose length is not in lengths.
 func (r *reader) digits(p dte.Value, prefix, name, message string, lengths ...int) dte.Value {
 	v := p.Get(name)
-	if !hasValue(v) || v.Kind() != dte.KindString {
+	if !v.Present() || v.Kind() != dte.KindString {
 		return p
 	}
 	text := dte.Digits(v.Text())

@@ -173,8 +173,7 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month adds one line for each type: the number of the month's valid documents and their total, with the other
-// documents as a remark.
+// month adds a line for each type: number and total of the month's valid documents; the others as a remark.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return
@@ -254,8 +253,7 @@ func (b *board) rules() {
 	}
 }
 
-// outcomes adds to a rule's line how many of the rule's documents MH has refused. If the rule is most likely wrong, it
-// also adds the rule to Rejecting.
+// outcomes adds how many of a rule's documents MH has refused, and a rule that is most likely wrong to Rejecting.
 func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return
@@ -336,8 +334,7 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error in the log is red. A problem that lasts longer has its own line on the page, or is logged
-// again.
+// fresh is how long an error in the log is red: a longer problem has a line of its own, or is logged again.
 const fresh = time.Hour
 
 func troubleLevel(x Trouble, now time.Time) string {
@@ -537,8 +534,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			attr("width", "13.5"), attr("height", "2")), bars)
 }
 
-// part is a part of an hour's bar: the number of the documents of one kind. kind is a CSS class and a key of
-// words.json.
+// part is the number of an hour's documents of one kind, which is a CSS class and a key of words.json.
 type part struct {
 	kind string
 	n    int

@@ -177,9 +177,8 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 		el("td", holds), txt("td", textOf(answer, "description")))
 }
 
-// schema shows a schema of the contract. To require one of two members, the contract says "if the first is missing, the
-// second is required". It does not say anyOf, because client generators turn an anyOf into a type that accepts
-// everything.
+// schema shows a schema of the contract. To require one of two members, the contract says "without the first, the
+// second is required", not anyOf, of which client generators make a type that accepts everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {

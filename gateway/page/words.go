@@ -143,8 +143,7 @@ var Ends = map[string]string{
 	"sales wait for the chain's store":        "sales do not wait for the chain's store any more",
 }
 
-// notice returns the text of a line of the log in the page's language. raw is the line itself, in English, which the
-// page shows folded.
+// notice returns a line of the log in the page's language, and raw, the English line, which the page folds.
 func notice(lang string, x Trouble) (text, raw string) {
 	raw = masked(x.Text)
 	if lang != "es" {

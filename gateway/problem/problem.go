@@ -95,9 +95,8 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with other texts. For a code in the list of codes, the new text is the text in the
-// list, in the language that the function in selects. For any other code, it is the result of the function otherwise
-// for the old text.
+// translated returns the problem with other texts: for a code in the list of codes, the list's text in the language
+// that the function in selects; for any other code, what otherwise makes of the old text.
 func (p *Problem) translated(in func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		c, _ := Find(code)
@@ -151,8 +150,7 @@ func All() []Code {
 // Types returns the codes that an answer to a till can have as its type.
 func Types() []Code { return types }
 
-// Find returns the entry of a code, or false for a code that is not in the list. A rule may define codes that are not
-// in the list.
+// Find returns the entry of a code, or false for a code of a rule, which is not in the list.
 func Find(name string) (Code, bool) {
 	c, ok := byName[name]
 	return c, ok

@@ -121,8 +121,7 @@ func TerminalText(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// ForOperators is the key of the user value that marks a request to the operators' listener, whose answers are in
-// English.
+// ForOperators is the key of the user value that marks a request to the operators' listener: answers in English.
 const ForOperators = "operators"
 
 // ErrorKind is the key of the user value that is the code of the answered error, for the access log.

@@ -88,8 +88,7 @@ func CodeLists(c *dte.Catalogues) []byte {
 	})
 }
 
-// CodeList returns the answer of GET /dte/catalogos/:catalogo: the sorted codes of a catalogue. version is MH's version
-// of the catalogues.
+// CodeList returns the answer of GET /dte/catalogos/:catalogo: the codes of a catalogue, in MH's version.
 func CodeList(version string, l *dte.CodeList) []byte {
 	return success("catalogo", l.ID, "nombre", l.Name, "version", version, "valores", func(b []byte) []byte {
 		return array(b, slices.Sorted(maps.Keys(l.Texts)), func(b []byte, code string) []byte {

@@ -93,14 +93,12 @@ func Problem(b []byte, p *problem.Problem) []byte {
 	}), '}')
 }
 
-// Record appends the success envelope with a record (SPEC 2.1, 2.2). It copies the document and its signature
-// unchanged, without parsing them.
+// Record appends the success envelope with a record (SPEC 2.1, 2.2); document and signature are copied unchanged.
 func Record(b []byte, r *record.View) []byte {
 	return append(appendRecord(append(b, `{"status":"success","data":`...), r), '}')
 }
 
-// InvalidationRefused returns the answer when MH has refused an invalidation: an error with the record of the document.
-// The document remains valid.
+// InvalidationRefused returns the answer to an invalidation that MH has refused: the document remains valid.
 func InvalidationRefused(r *record.View) []byte {
 	message := "Hacienda no aceptó la invalidación y el documento sigue vigente: " +
 		record.RefusalText(r.Invalidation.Response)

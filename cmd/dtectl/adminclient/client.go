@@ -216,8 +216,7 @@ func AskOwn(ctx context.Context, cfg *config.Config, method, path string, body, 
 	return g.Ask(ctx, method, path, nil, body, into)
 }
 
-// OwnListener returns the address of a listener of this box, "api" or "ops", and a client that trusts the listener's
-// certificate.
+// OwnListener returns the address of a listener of this box ("api", "ops"), and a client that trusts its certificate.
 func OwnListener(cfg *config.Config, section string) (address string, client *http.Client, err error) {
 	l := &cfg.Ops.Listener
 	if section == "api" {
@@ -266,9 +265,8 @@ func onThisBox(host, setting string) error {
 	return fmt.Errorf("%s is not an address of this box, and %s is off: run dtectl there", host, setting)
 }
 
-// pinned returns a client that trusts a server certificate with the pinned SHA-256 fingerprint, or a certificate signed
-// by a pinned authority in the server's chain. It does not check the server's name: a box's own authority signs
-// certificates only of its own box.
+// pinned returns a client that trusts the server certificate with the pinned SHA-256, or a certificate signed by the
+// pinned authority in the chain. It ignores the server's name: a box's own authority signs only for its own box.
 func pinned(pin string) (*http.Client, error) {
 	pin = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(pin, "sha256:"), ":", ""))
 	if b, err := hex.DecodeString(pin); err != nil || len(b) != 32 {
@@ -305,8 +303,7 @@ type Options struct {
 // branch's account. handed is nil if the process has not changed its account.
 var handed map[string][]byte
 
-// HandOver reads, as root, the files that the operator named. ReadNamed returns them after root has become the branch's
-// account.
+// HandOver reads, as root, the files that the operator named. ReadNamed returns them after the change of account.
 func HandOver(files []string) {
 	handed = make(map[string][]byte)
 	for _, file := range files {

@@ -16,8 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Status is the part of the running appliance's answer to /status that dtectl reads. The answer to a declared
-// contingency has the same form.
+// Status is the part of the answer to /status that dtectl reads. A declared contingency is answered in the same form.
 type Status struct {
 	Ambiente      string              `json:"ambiente"`
 	Owed          contingency.Backlog `json:"owed"`

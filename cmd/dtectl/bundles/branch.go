@@ -49,8 +49,7 @@ type PushCommand struct {
 	adminclient.BranchFlags
 }
 
-// Run prints every step of every branch. It can be repeated: it skips a bundle that a branch already has. If branches
-// fail, the error names them.
+// Run can be repeated: it skips a bundle that a branch already has. If branches fail, the error names them.
 func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Reason == "" && !c.DryRun {
 		return errors.New("--reason: why, for the branches' records")
@@ -166,8 +165,7 @@ func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
 // short returns the part of a digest that people compare.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// brief returns the first line of a text, for lists. It leaves out the output of a module that trapped, which may fill
-// a page.
+// brief returns the first line of a text, without the output of a module that trapped, which may fill a page.
 func brief(text string) string {
 	const most = 160
 	text, _, _ = strings.Cut(text, "\n")

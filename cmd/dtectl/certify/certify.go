@@ -154,8 +154,7 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed as many documents as MH requires, or until no more can be sent. The report is nil only
-// if the branch does not answer.
+// Run sends until MH has sealed all that it requires, or nothing can be sent. A nil report: the branch does not answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err

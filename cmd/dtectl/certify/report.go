@@ -52,8 +52,7 @@ type Stopped struct {
 // mostRead is the largest number of refused documents of one kind that a report reads.
 const mostRead = 100
 
-// report reads the branch's progress again, and MH's refusals from the branch's records, including refusals of earlier
-// runs.
+// report reads the branch's progress again, and MH's refusals from the branch's records, also those of earlier runs.
 func (r *Runner) report(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err

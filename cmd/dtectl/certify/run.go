@@ -225,8 +225,7 @@ func (r *Runner) unissued(kind, origin string, no *adminclient.Refusal) {
 	}
 }
 
-// fillPools fills the empty pools with sales to which other documents may refer: sales of earlier runs, and sales that
-// MH sealed late.
+// fillPools fills the empty pools with sales of earlier runs, and with sales that MH sealed late.
 func (r *Runner) fillPools(ctx context.Context) error {
 	for _, kind := range sales {
 		sealed := r.count(kind).Sealed
@@ -278,8 +277,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 	return note(rng, kind, pool[at], original), pool[at], nil
 }
 
-// invalidate invalidates an invoice. The reason alternates: the sale is rescinded, or the invoice is wrong and another
-// invoice replaces it.
+// invalidate invalidates an invoice: in turn because the sale is rescinded, and because another invoice replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
 	pool, at := r.pools[sales[0]], 0 // the oldest document, because a later run must choose the same document
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,

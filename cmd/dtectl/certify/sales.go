@@ -17,8 +17,7 @@ import (
 // tree is a till's request: an object is a tree, a list is an []any, a number is a json.Number.
 type tree = map[string]any
 
-// newMaker returns the random numbers of one request. The same seed, kind and ordinal give the same numbers, on any day
-// and after any restart.
+// newMaker returns the random numbers of a request. The same arguments always give the same numbers.
 func newMaker(seed uint64, kind string, ordinal int) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d/%s", seed, kind)
@@ -69,9 +68,8 @@ var (
 	electronic = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 )
 
-// vary multiplies the quantities of a sale by a factor (times), sets the sale's dates to day, and replaces the codes of
-// documents in it. In a line of one unit it multiplies the price instead: a charge, a service or a sum of money is
-// always one unit.
+// vary multiplies the quantities of a sale by times, sets its dates to day, and replaces the codes of documents in it.
+// In a line of one unit (a charge, a service, a sum of money) it multiplies the price instead.
 func vary(sale tree, rng *rand.Rand, times int, day string) {
 	grows := "cantidad"
 	if sale[grows] == whole(1) {

@@ -42,8 +42,7 @@ type till struct {
 	say func(what string) // called with the reason when a request is repeated
 }
 
-// ask sends one request to the tills' API. The error is an *adminclient.Refusal if the refusal is permanent; any other
-// error may be temporary.
+// ask sends one request to the tills' API. The error of a permanent refusal is an *adminclient.Refusal.
 func (t *till) ask(ctx context.Context, method, path, key string, body []byte, into any) error {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(t.o.URL, "/")+path, bytes.NewReader(body))
 	if err != nil {
@@ -77,8 +76,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// AwaitToken repeats a request until the branch accepts the token. most is the largest number of attempts. A new token
-// is in force within a second.
+// AwaitToken repeats a request, at most most times, until the branch accepts the token: within a second of its making.
 func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	for tries := 1; ; tries++ {
 		var known json.RawMessage
@@ -92,8 +90,7 @@ func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	}
 }
 
-// insist repeats a request until the answer is final. All attempts with the same Idempotency-Key make one sale, even if
-// the branch restarts.
+// insist repeats a request until the answer is final. All attempts with one Idempotency-Key make one sale.
 func (t *till) insist(ctx context.Context, method, path, key string, body []byte, into any) error {
 	for pause, begun := 100*time.Millisecond, t.o.Now(); ; pause = min(2*pause, 5*time.Second) {
 		err := t.ask(ctx, method, path, key, body, into)

@@ -102,8 +102,7 @@ func child(path string, args ...string) *exec.Cmd {
 }
 
 // supervise keeps a process running until ctx ends, and then stops it with SIGTERM. It waits longer after each quick
-// end of the process, from 100 ms to 5 s. While a file NAME.stop exists beside the pid file NAME.pid, it starts
-// nothing.
+// end of the process, from 100 ms to 5 s. While NAME.stop exists beside the pid file NAME.pid, it starts nothing.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond

@@ -79,8 +79,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	})
 }
 
-// makeFolder makes a folder completely or not at all: fill makes the content of a temporary folder (aside), which is
-// then renamed.
+// makeFolder makes a folder completely or not at all: fill makes the content in aside, which is then renamed.
 func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {
@@ -95,8 +94,7 @@ func makeFolder(dir string, fill func(aside string) error) error {
 	return config.SyncFolder(filepath.Dir(dir))
 }
 
-// makeTaxpayer makes the parts that all branches of a demonstration share: signing key, certificate, rules, and the key
-// that signs the rules.
+// makeTaxpayer makes what all branches of a demonstration share: signing key, certificate, rules, and the rules' key.
 func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err error) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {

@@ -184,8 +184,7 @@ const (
 	skewFail = 15 * time.Minute
 )
 
-// clock compares the branch's clock with the store's last time and with MH's clock. A zero time means that the time is
-// not known.
+// clock compares the branch's clock with the store's last time and with MH's clock; a zero time is unknown.
 func (d *doctor) clock(last, authority time.Time) {
 	const do = "set the clock and keep it with NTP (timedatectl); the appliance must not issue with a wrong date"
 	now := d.branchNow()

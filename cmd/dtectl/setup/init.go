@@ -31,8 +31,7 @@ type Init struct {
 	NewBranch           string `help:"The branch has never sold: do not ask the chain's store." placeholder:"BRANCH"`
 }
 
-// Run prepares the folders that the configuration names. It refuses to touch an existing store: a second store would
-// start the numbering again at 1.
+// Run never touches an existing store: a second store would start the numbering again at 1.
 func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 	if !c.NoStore {
 		if err := c.neverSold(ctx, cfg); err != nil {
@@ -106,9 +105,8 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// Prepare seals the signing key, makes the token file, the admin token, the box's key and the box's own certificate
-// authority, and, if store is true, creates the store. The store comes last, so that an attempt that failed half-way
-// can be repeated.
+// Prepare seals the signing key and makes the token file, the admin token, the box's key, the box's own certificate
+// authority and, if store is set, the store: last, so that an attempt that failed can be repeated.
 func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if _, err := os.Stat(cfg.Data); err == nil && store {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
@@ -153,8 +151,7 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	return nil
 }
 
-// ReadKey reads the signing key from MH's certificate file or from a PEM. certificate is nil for a PEM, which contains
-// only the key.
+// ReadKey reads the signing key from MH's certificate file, or from a PEM, for which certificate is nil.
 func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certificate, err error) {
 	data, err := adminclient.ReadNamed(path)
 	if err != nil {
@@ -203,8 +200,7 @@ func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	return nil
 }
 
-// DoubtPassword returns why the password in a file is probably not the password of MH's API; nil if it has the right
-// form.
+// DoubtPassword returns why the text in a file is probably not the password of MH's API, or nil.
 func DoubtPassword(file, password string) error {
 	if err := authority.CheckPassword(password); err != nil {
 		return fmt.Errorf("authority.password_file: %s does not look like the password of MH's API, which has 13 to "+

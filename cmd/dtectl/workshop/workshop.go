@@ -1,5 +1,4 @@
-// Package workshop builds a rule's bundle from its source folder, and takes the bundle through the steps of a branch's
-// activation, without a branch.
+// Package workshop builds a rule's bundle from its source folder, and tests it by the steps of a branch's activation.
 package workshop
 
 import (

@@ -92,8 +92,7 @@ func (a *Control) took(authority *x509.Certificate) {
 	a.lan.expiry.WithLabelValues("ca").Set(float64(authority.NotAfter.Unix()))
 }
 
-// found remembers the box's own authority at a start. If the audit trail does not know this authority, found records it
-// in the trail.
+// found remembers the box's own authority at a start, and records an authority that the audit trail does not know.
 func (a *Control) found(authority *x509.Certificate) error {
 	last, err := a.trail.Last(func(act *audit.Act) bool { return act.What == tlsFound || act.What == tlsReplace })
 	if err != nil {

@@ -96,9 +96,8 @@ func checkListen(text string) error {
 	return nil
 }
 
-// CheckURL refuses an address to which no secret may be sent. It accepts only https, and plain HTTP to this machine. A
-// host of plain HTTP must have a spelling that every resolver reads alike: localhost, 127.0.0.0/8 as four numbers, or
-// ::1.
+// CheckURL refuses an address to which no secret may be sent. It accepts https, and plain HTTP to this machine if every
+// resolver reads the host alike: localhost, 127.0.0.0/8 as four numbers, or ::1.
 func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -128,8 +127,7 @@ func thisMachine(host string) bool {
 	return err == nil && ip.Is4() && ip.IsLoopback() || ip == netip.IPv6Loopback()
 }
 
-// checkProduction refuses, in production, plain HTTP for passwords, documents and links. A rehearsal on one machine may
-// use plain HTTP to that machine.
+// checkProduction refuses, in production, plain HTTP to another machine for passwords, documents and links.
 func (c *Config) checkProduction() error {
 	if c.Ambiente != "01" {
 		return nil

@@ -85,8 +85,7 @@ type Access struct {
 	Mailing string `toml:"mailing" default:"permission" one:"permission branch"`
 }
 
-// Types are the documents that the branch issues. A signed bundle alone does not let the branch issue the bundle's
-// type.
+// Types are the documents that the branch issues: a signed bundle alone does not open its type.
 type Types struct {
 	Issue []string `toml:"issue" form:"type"` // the chain's settings may add more; default: plugins.Issued
 }
@@ -137,9 +136,8 @@ type Rules struct {
 	Keys      []RulesKey `toml:"key"`
 }
 
-// OnFailure decides what happens to a sale whose rule traps, runs out of fuel, or takes too long. "valid": the previous
-// rule computes if its dates cover the day of the sale; "any": the previous rule computes whatever its dates; "refuse":
-// the sale is refused.
+// OnFailure decides about a sale whose rule traps, runs out of fuel, or takes too long. The previous rule computes if
+// its dates cover the day of the sale ("valid"), or whatever its dates ("any"), or the sale is refused ("refuse").
 type OnFailure struct {
 	Trap string `toml:"trap" default:"valid" one:"valid any refuse"`
 	Fuel string `toml:"fuel" default:"valid" one:"valid any refuse"`
@@ -239,8 +237,7 @@ type Webhook struct {
 	SecretFile string `toml:"secret_file" required:"" file:"secret"`
 }
 
-// Fleet is the branch's chain. Central IT writes to the chain's store what the boxes must run; each box writes its
-// status there.
+// Fleet is the branch's chain. The chain's store has what the boxes must run, and each box's status.
 type Fleet struct {
 	Store       *Archive `toml:"store"` // default: Config.Archive
 	Chain       string   `toml:"chain" required:"" form:"name" since:"1.1.0"`

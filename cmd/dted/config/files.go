@@ -50,8 +50,7 @@ func SyncFolder(path string) error {
 	return nil
 }
 
-// ReadSecret returns the secret in a file. name is the setting that names the file. An empty file is an error: no
-// secret is empty.
+// ReadSecret returns the secret in the file that the setting name names. An empty file is an error.
 func ReadSecret(name, file string) (string, error) {
 	if file == "" {
 		return "", fmt.Errorf("%s: is missing", name)

@@ -63,8 +63,7 @@ func (c *Config) BoxAuthority() *certificate.Own {
 	return &certificate.Own{Folder: c.TLS.Folder, Names: c.TLS.Names, Now: time.Now, Write: WriteFile}
 }
 
-// Link returns the connections to MH: dted uses them for sales, and dtectl doctor measures them. Link connects to
-// nothing yet.
+// Link returns the connections to MH, for dted's sales and for dtectl doctor. It connects to nothing yet.
 func (a *Authority) Link() *connpool.Link {
 	return connpool.New(connpool.Options{URL: a.URL, ConnectTimeout: time.Duration(a.ConnectTimeout)})
 }
@@ -75,8 +74,7 @@ func (c *Config) StoreName() string { return cmp.Or(c.Branch.Name, c.Issuer.Trad
 // Open returns the archive and sends no request to it.
 func (a *Archive) Open() (*archive.Archive, error) { return a.open("archive", 0) }
 
-// StoreConnections is how many requests the centre may make to the chain's store at once: a chain's statuses are
-// thousands of small objects.
+// StoreConnections is how many requests the centre makes to the chain's store at once, for thousands of small objects.
 const StoreConnections = 64
 
 // open returns the object store of a section of the configuration. connections is the number of idle connections that
@@ -161,8 +159,7 @@ type Inputs struct {
 	Tokens   *TokenFile
 	Delivery outbox.Delivery
 	Hook     string // secret of the webhook; "": no webhook
-	// Store is the object store of the branch's chain. Directors are the keys that may sign what the chain's boxes run.
-	// Both are nil without a chain.
+	// Store is the object store of the chain, and Directors are the keys that may sign its orders; nil without a chain.
 	Store     *archive.Archive
 	Directors []fleetproto.Key
 	Rules     bundle.Keys       // keys that may sign rules
@@ -423,8 +420,7 @@ func (c *Config) CheckRehearsal(lastID uint64) error {
 	return nil
 }
 
-// Rehearse calls CheckRehearsal and marks the store of a rehearsal, so that its numbers and simulated seals never mix
-// with real ones.
+// Rehearse calls CheckRehearsal, and marks the store of a rehearsal: its numbers and seals never mix with real ones.
 func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 	if err := c.CheckRehearsal(lastID); err != nil || !c.Authority.Rehearsal {
 		return err

@@ -13,24 +13,15 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Seller returns the taxpayer's data under MH's names. Each generation of MH's schemas uses the members that it
-// defines.
+// Seller returns the taxpayer's data under MH's names, with the members of all generations of MH's schemas.
 func (c *Config) Seller() record.Issuer {
 	i := c.Issuer
-	text := func(name, value string) dte.Member {
-		if value == "" {
-			return dte.Member{Name: name, Value: dte.Null()}
-		}
-		return dte.Member{Name: name, Value: dte.Str(value)}
-	}
-	return record.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Obj(
-		text("nit", i.NIT), text("nrc", i.NRC), text("nombre", i.Name), text("codActividad", i.Activity),
-		text("descActividad", i.ActivityDescription), text("nombreComercial", i.TradeName),
-		text("tipoEstablecimiento", i.EstablishmentType),
-		dte.Member{Name: "direccion", Value: dte.Obj(text("departamento", i.Address.Departamento),
-			text("municipio", i.Address.Municipio), text("distrito", i.Address.Distrito), text("complemento",
-				i.Address.Complemento))},
-		text("telefono", i.Phone), text("correo", i.Mail))}
+	address := dte.Texts("departamento", i.Address.Departamento, "municipio", i.Address.Municipio,
+		"distrito", i.Address.Distrito, "complemento", i.Address.Complemento)
+	return record.Issuer{ID: i.ID, Slug: i.Slug, Ambiente: c.Ambiente, Facts: dte.Texts("nit", i.NIT, "nrc", i.NRC,
+		"nombre", i.Name, "codActividad", i.Activity, "descActividad", i.ActivityDescription,
+		"nombreComercial", i.TradeName, "tipoEstablecimiento", i.EstablishmentType).With("direccion", address).
+		With("telefono", dte.Text(i.Phone)).With("correo", dte.Text(i.Mail))}
 }
 
 // PointsOfSale returns all points of sale of the branch.

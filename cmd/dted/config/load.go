@@ -65,8 +65,7 @@ func (c *Config) presets() {
 	}
 }
 
-// LoadBooks reads and checks only the section [books]: an accountant who makes books from backups has no other
-// settings.
+// LoadBooks reads and checks only the section [books], for an accountant who makes books from backups.
 func LoadBooks(path string) (*books.Settings, error) {
 	c := new(Config)
 	if err := read(path, c); err != nil {
@@ -201,8 +200,7 @@ func isSection(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// prepare applies the tags of a struct like Config: it fills in defaults, resolves paths relative to a folder, and
-// returns every fault.
+// prepare applies the tags of a struct like Config: defaults, paths relative to a folder, and every check.
 func prepare(section any, prefix, folder string) error {
 	var faults []error
 	for _, s := range settings(reflect.ValueOf(section).Elem(), prefix, false) {
@@ -311,8 +309,7 @@ func checkDate(text string) error {
 	return nil
 }
 
-// Settings returns the names of all settings and sections, in the order of Config. Items of a list have no number:
-// "point_of_sale.id".
+// Settings returns the names of all settings and sections in their order. Items of lists have no number: "key.id".
 var Settings = sync.OnceValue(func() (names []string) {
 	for _, s := range settings(reflect.ValueOf(new(Config)).Elem(), "", true) {
 		names = append(names, s.name)
@@ -363,8 +360,7 @@ func invalid(path string, faults ...error) error {
 	return nil
 }
 
-// Faults returns the errors of a joined error in their order, so that each can be printed on its own line. For nil it
-// returns nil.
+// Faults returns the errors of a joined error in their order, each for a line of its own; nil for nil.
 func Faults(err error) (list []error) {
 	if err == nil {
 		return nil

@@ -32,8 +32,7 @@ type TokenFile struct {
 	Tokens []Token `toml:"token"`
 }
 
-// Token is one till's right to issue. A revoked token stays in the file without a hash, because documents name its id.
-// JSON omits the hashes.
+// Token is one till's right to issue. A revoked token stays in the file, without a hash: documents name its id.
 type Token struct {
 	ID          int64     `toml:"id" json:"id"`
 	Name        string    `toml:"name" json:"name"`
@@ -183,8 +182,7 @@ func (t *TokenFile) Add(c *Config, name string, point int64, permissions []strin
 	return &t.Tokens[len(t.Tokens)-1], secret, nil
 }
 
-// Rotate gives a token a new secret. The current secret stays valid for the grace, 0 to MaxGrace; a secret from before
-// an earlier rotation ends at once.
+// Rotate gives a token a new secret. The current secret stays valid for the grace, 0 to MaxGrace; older ones end.
 func (t *TokenFile) Rotate(id int64, grace time.Duration, by string, at time.Time) (*Token, string, error) {
 	k, err := t.find(id)
 	if err != nil {

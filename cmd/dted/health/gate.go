@@ -113,8 +113,7 @@ func (g *Gate) Check() error {
 	return g.clock.Check()
 }
 
-// unfit returns a till's error for a store that accepts nothing new. The store's own error is for the log and for
-// dtectl fsck.
+// unfit returns a till's error for a store that accepts nothing new. The store's own error is for the log.
 func unfit(err error) error {
 	message, english := "El equipo no puede leer bien su disco: no se emiten documentos nuevos; avise a soporte",
 		"The store cannot be read as it was written: nothing new is issued"

@@ -42,8 +42,7 @@ func systemd(log *slog.Logger) supervisor {
 	return s
 }
 
-// tell sends the lines of state, such as READY=1, to the supervisor. If the supervisor does not listen, tell logs a
-// warning.
+// tell sends the lines of state, such as READY=1, to the supervisor.
 func (s supervisor) tell(state string) {
 	if s.socket == "" {
 		return
@@ -58,8 +57,7 @@ func (s supervisor) tell(state string) {
 	}
 }
 
-// Pulse makes the store commit at intervals, and reports each commit to the supervisor. Nothing else resets the
-// supervisor's watchdog.
+// Pulse makes the store commit at intervals, and reports each commit: nothing else resets the supervisor's watchdog.
 type Pulse struct {
 	beat  func() error // returns when the commit is on the disk
 	ready func() error

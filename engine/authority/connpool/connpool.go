@@ -19,8 +19,7 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// ConnectTimeout is the default of Options.ConnectTimeout. It gives TCP time to repeat a lost SYN after 1, 3 and 7
-// seconds.
+// ConnectTimeout is the default of Options.ConnectTimeout: TCP repeats a lost SYN after 1, 3 and 7 seconds.
 const ConnectTimeout = 10 * time.Second
 
 const (
@@ -28,8 +27,7 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long a request waits for a connection to a silent server. It is short because a sale tries three
-	// times.
+	// patience is how long a request waits for a connection to a silent server: a sale tries three times.
 	patience = 300 * time.Millisecond
 	// liveliness is the longest silence of a server that still counts as reachable. While the server counts as
 	// reachable, a request waits for other requests to free a connection.
@@ -129,8 +127,7 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context for requests that do not delay a sale. Such requests wait for a connection until the
-// context ends.
+// Patient returns a context for requests that delay no sale: they wait for a connection until the context ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. If it gets no connection, it returns an error and nothing was sent.

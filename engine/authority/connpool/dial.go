@@ -81,8 +81,7 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 	return c, nil
 }
 
-// headStart is how long reach waits for each address except the last. It gives TCP time to repeat a lost SYN after one
-// second.
+// headStart is how long reach waits for each address but the last: TCP repeats a lost SYN after one second.
 const headStart = 2 * time.Second
 
 // reach connects to the first address that answers.

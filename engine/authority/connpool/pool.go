@@ -15,16 +15,13 @@ import (
 )
 
 const (
-	// maxLife is the longest time that a connection may be idle. Link.life is shorter if the server closes idle
-	// connections earlier.
+	// maxLife is the longest idle time of a connection; Link.life is shorter if the server closes them earlier.
 	maxLife = time.Minute
 	minLife = 2 * time.Second
-	// retryFirst is the pause between a failed connect and the next connect for a spare connection; it doubles up to
-	// retryMax.
+	// retryFirst is the pause after a failed connect for a spare connection; it doubles up to retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
-	// stale is the age of a connect after which a new request starts another connect, because the first SYN may be
-	// lost.
+	// stale is the age of a connect after which a new request starts another: the first SYN may be lost.
 	stale = time.Second
 )
 
@@ -162,8 +159,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 	return nil, err
 }
 
-// mayComeFree reports whether a connection may become free. This is so if other requests use connections, and the
-// server answers.
+// mayComeFree reports whether another request may free its connection: the server answers.
 func (l *Link) mayComeFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -227,8 +223,7 @@ func (l *Link) pop() *conn {
 	return nil
 }
 
-// put gives a connection to the first waiting request. If no request waits, put keeps the connection for the next
-// request.
+// put gives a connection to the first waiting request, or keeps it for the next request.
 func (l *Link) put(c *conn) {
 	l.mu.Lock()
 	switch {
@@ -264,8 +259,7 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn makes Link.life shorter than granted, which is the idle time after which the server closed a connection. The
-// caller holds mu.
+// learn makes Link.life shorter than granted, the idle time after which the server closed. The caller holds mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)
@@ -307,8 +301,7 @@ func (l *Link) fresh(now time.Time) (n int) {
 	return n
 }
 
-// connect makes a connection and counts it. It also watches the connection, because the server may close it at any
-// time.
+// connect makes and counts a connection, and watches it: the server may close it at any time.
 func (l *Link) connect(ctx context.Context) (*conn, Steps, error) {
 	made, steps, err := l.dial(ctx)
 	if err != nil {

@@ -54,8 +54,7 @@ type Clock struct {
 	joined       bool // the archive agrees with MH: a time server cannot outvote both
 }
 
-// New returns a Clock. stored is the time that the last process left in the store, zero in a new store; now is the
-// box's clock.
+// New returns a Clock. stored is the time that the last process left in the store, or zero; now is the box's clock.
 func New(stored time.Time, now func() time.Time, log *slog.Logger) *Clock {
 	began := time.Now()
 	return &Clock{right: stored, log: log, Synced: kernelSynced, first: make(chan struct{}),
@@ -92,8 +91,7 @@ func (c *Clock) Check() error {
 	return c.doubt
 }
 
-// suspect puts the clock in doubt. off is how far the clock is ahead of another time; spanish and english name that
-// other time.
+// suspect puts the clock in doubt: it is off ahead of another time, which spanish and english name.
 func (c *Clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
@@ -127,8 +125,7 @@ func (c *Clock) Trusted() time.Time {
 	return c.right
 }
 
-// State returns the values of the metrics. skew is how far the clock is ahead of MH's; known is false before MH's first
-// answer.
+// State returns the values of the metrics. skew is how far the clock is ahead of MH's, known from MH's first answer on.
 func (c *Clock) State() (doubted bool, skew time.Duration, known bool) {
 	doubted = c.Check() != nil
 	c.mu.Lock()
@@ -207,8 +204,7 @@ func (c *Clock) IsDisputed() bool {
 	return c.disputed
 }
 
-// kernelSynced reports whether the kernel's clock follows a time server (adjtimex(2)). It is false after somebody has
-// set the clock by hand.
+// kernelSynced reports whether the kernel's clock follows a time server (adjtimex(2)), and was not set by hand since.
 func kernelSynced() bool {
 	const timeError, statusUnsynced = 5, 0x40 // TIME_ERROR, STA_UNSYNC
 	var t syscall.Timex
