@@ -104,9 +104,7 @@ func TestFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := r.Manifest
-	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
-		Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
+	rule := fleetproto.RuleOf(r, file, "00")
 	c.create(fleetproto.RuleKey(rule.File), file, nil)
 	now := time.Now()
 	closed := []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P002", Year: dte.Year(now),
@@ -160,7 +158,7 @@ func TestFleet(t *testing.T) {
 	}
 	refused(2, "POINT_OF_SALE_CLOSED")
 	if said, ok := b.dtectl("audit"); !ok || !strings.Contains(said, "the chain's centre (ana)") ||
-		!strings.Contains(said, m.Name+" 9.0.0") {
+		!strings.Contains(said, rule.Name+" 9.0.0") {
 		t.Error(said)
 	}
 	if _, metrics := b.getOps("/metrics"); !strings.Contains(string(metrics), "dte_fleet_desired_version 1") ||
@@ -228,9 +226,8 @@ func TestFleet_RefusedByMH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := r.Manifest
-	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
-		Bundle: m.Kind, Document: m.Document, Schema: m.Schema, FewerCases: true}
+	rule := fleetproto.RuleOf(r, file, "00")
+	rule.FewerCases = true
 	c.create(fleetproto.RuleKey(rule.File), file, nil)
 	now, previous := time.Now(), ""
 	order := func(version int64, rollout *fleetproto.Rollout) {

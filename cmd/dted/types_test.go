@@ -227,9 +227,7 @@ func TestType_Chain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := r.Manifest
-	rule := fleetproto.Rule{File: fleetproto.Digest(file), Digest: r.Digest, Name: m.Name, Version: m.Version,
-		Bundle: m.Kind, Document: m.Document, Schema: m.Schema}
+	rule := fleetproto.RuleOf(r, file, "00")
 	c.create(fleetproto.RuleKey(rule.File), file, nil)
 	settings, err := fleetproto.EncodeSettings(fleetproto.Settings{Types: []string{"77"}})
 	c.create(fleetproto.SettingsKey(fleetproto.Digest(settings)), settings, err)

@@ -308,7 +308,6 @@ func (a *Agent) readDesired(ctx context.Context) error {
 	var last *fleetproto.Desired
 	var data []byte
 	var fault error
-	lived, first := a.state.Lived, a.state.First
 	for seen, linked := taken, true; fault == nil || !now.Before(a.ahead); {
 		if seen.Version >= taken.Version+maxRefused || a.o.Now().Sub(now) > fetchFor {
 			a.ahead = now.Add(aheadEvery)
@@ -342,11 +341,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		seen = fleetproto.Verified{Version: version, Digest: fleetproto.Digest(o.Data)}
 		switch {
 		case err == nil:
-			if taken.Version == 0 {
-				first = version
-			}
 			taken, signer, linked, last, data, fault = seen, d.SignedBy, true, d, o.Data, nil
-			lived = addLived(lived, d.Live.Rules)
 		case fault == nil:
 			fault = fmt.Errorf("version %d is not accepted: %w", version, err)
 		}
@@ -357,7 +352,6 @@ func (a *Agent) readDesired(ctx context.Context) error {
 				a.inherit(s, last)
 			}
 			s.Version, s.Digest, s.Signer, s.Desired = taken.Version, taken.Digest, signer, data
-			s.Lived, s.First = lived, first
 			for _, p := range last.Closed {
 				if p.Branch == s.Branch && !slices.Contains(s.Closed, p) {
 					s.Closed = append(s.Closed, p)
@@ -385,10 +379,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 
 // takeSettings fetches the desired settings file, which takes effect at the next start of the appliance.
 func (a *Agent) takeSettings(ctx context.Context, d *fleetproto.Desired) error {
-	want := d.Live
-	if own := a.state.Taken; own.of(d.Rollout) && !own.Stage.Failed() {
-		want = d.Rollout.State.Over(d.Live)
-	}
+	want := a.wanted(d)
 	if want.Settings == a.state.Settings {
 		return a.keepSettings()
 	}

@@ -71,93 +71,43 @@ func order(d *fleetproto.Desired, rollout string) Order {
 	return o
 }
 
-// takeLive admits the bundles of the live state, and of earlier live states if this box still needs them, except the
-// bundles that the roll-out replaces.
-func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
-	t := a.state.Taken
-	replaced := func(r fleetproto.Rule) bool {
-		return t.of(d.Rollout) && !t.Stage.Failed() &&
-			slices.ContainsFunc(t.State.Rules, func(o fleetproto.Rule) bool {
-				return o.SameGeneration(r) && o.Digest != r.Digest
-			})
+// wanted returns the state that the centre desires of this box: the live state, and the roll-out if the box began it
+// and it did not fail here.
+func (a *Agent) wanted(d *fleetproto.Desired) fleetproto.State {
+	if t := a.state.Taken; t.of(d.Rollout) && !t.Stage.Failed() {
+		return d.Rollout.State.Over(d.Live)
 	}
+	return d.Live
+}
+
+// takeLive admits the bundles of the live state that have a place in the wanted state.
+func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
+	wanted := a.wanted(d).On(dte.Date(a.o.Now()))
 	for _, r := range slices.SortedStableFunc(slices.Values(d.Live.Rules), byKind) {
-		if replaced(r) {
+		if !named(wanted, r.Digest) {
 			continue
 		}
-		// if an earlier bundle cannot be read, r waits too: once r is on the shelf, withEarlier would not name that
-		// earlier bundle any more
-		rules, fault := a.withEarlier(ctx, r)
-		for i := 0; i < len(rules) && fault == nil; i++ {
-			r := rules[i]
-			before, tried := a.state.Refused[r.Digest]
-			refused := before.Reason
-			if tried = tried && before.Version == d.Version; !tried {
-				refused, fault = a.ensureRule(ctx, d, r, "")
-			}
-			if refused == "" {
-				continue
-			}
-			if faults = append(faults, fmt.Errorf("%s is refused here: %s", r, refused)); tried {
-				continue
-			}
-			faults = append(faults, a.change(func(s *state) {
-				maps.DeleteFunc(s.Refused, func(_ string, before refusal) bool { return before.Version != d.Version })
-				s.Refused[r.Digest] = refusal{d.Version, refused}
-				a.queueRefusal(s, d, r, "", refused)
-			}))
+		before, tried := a.state.Refused[r.Digest]
+		refused := before.Reason
+		if tried = tried && before.Version == d.Version; !tried {
+			var fault error
+			refused, fault = a.ensureRule(ctx, d, r, "")
+			faults = append(faults, fault)
 		}
-		faults = append(faults, fault)
+		if refused == "" {
+			continue
+		}
+		if faults = append(faults, fmt.Errorf("%s is refused here: %s", r, refused)); tried {
+			continue
+		}
+		faults = append(faults, a.change(func(s *state) {
+			maps.DeleteFunc(s.Refused, func(_ string, before refusal) bool { return before.Version != d.Version })
+			s.Refused[r.Digest] = refusal{d.Version, refused}
+			a.queueRefusal(s, d, r, "", refused)
+		}))
 	}
 	return errors.Join(faults...)
-}
-
-// withEarlier returns a bundle of the live state (r), preceded by the earlier bundles that this box lacks because it is
-// new or was away. It adds earlier bundles only if r's first day is in the future: today's bundle, and the bundles from
-// today's to r, as live states have named them. An error means that today's bundle is unknown.
-func (a *Agent) withEarlier(ctx context.Context, r fleetproto.Rule) ([]fleetproto.Rule, error) {
-	shelf, list := a.o.Rules.Bundles(), []fleetproto.Rule{r}
-	if _, refused := a.state.Refused[r.Digest]; refused || find(shelf, r.Digest) != nil {
-		return list, nil
-	}
-	lived := a.state.Lived
-	for i := len(lived) - 1; i >= 0 || a.state.First > 1; i-- {
-		if i >= 0 && (!lived[i].SameGeneration(r) || lived[i].Digest == r.Digest) {
-			continue
-		}
-		if i >= 0 && slices.ContainsFunc(shelf, func(b Bundle) bool {
-			return b.Digest == lived[i].Digest && b.Off != OffCentre || b.Where == Live &&
-				lived[i].SameGeneration(ruleOf(b)) && bundle.Compare(b.Version, lived[i].Version) > 0
-		}) {
-			break
-		}
-		file, err := a.fetch(ctx, fleetproto.RuleKey(list[0].File), list[0].File, fleetproto.MaxRule)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", list[0], err)
-		}
-		b, err := bundle.Inspect(file)
-		if err != nil || b.Manifest.Validity[a.o.Chain.Ambiente].From <= dte.Date(a.o.Now()) {
-			break // list[0] has begun: no earlier bundle is needed
-		}
-		if i < 0 {
-			return nil, fmt.Errorf("%s waits for its day; what precedes it is in versions before %d, which this box "+
-				"cannot read: push both here", r, a.state.First)
-		}
-		list = slices.Insert(list, 0, lived[i])
-	}
-	return list, nil
-}
-
-// addLived adds the bundles of a live state to the list lived. It removes from lived the bundles of the same generation
-// with the same or a higher version, because the centre has taken them back.
-func addLived(lived, rules []fleetproto.Rule) []fleetproto.Rule {
-	for _, r := range rules {
-		lived = append(slices.DeleteFunc(slices.Clone(lived), func(o fleetproto.Rule) bool {
-			return o.SameGeneration(r) && bundle.Compare(o.Version, r.Version) >= 0
-		}), r)
-	}
-	return lived[max(0, len(lived)-500):]
 }
 
 // queueRefusal queues an act: the branch refuses a bundle. No further act about this bundle follows.
@@ -182,8 +132,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			return "", nil
 		case b.Where == Spare:
 			other = "a newer version is in force in this branch"
-		case b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now()):
-			// The bundle was cancelled before its first day: it must be admitted again.
+		case a.cancelled(b): // it must be admitted again
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants the bundle again. If we crash after the step, the next look finds the bundle in force.
 			if err := a.take(r, rollout); err != nil {
@@ -209,7 +158,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r, err)
 	}
-	if refused := differs(file, r); refused != "" {
+	if refused := a.differs(file, r); refused != "" {
 		return refused, nil
 	}
 	if err := a.take(r, rollout); err != nil {
@@ -227,19 +176,23 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	return "", nil
 }
 
+// cancelled reports whether the centre took a bundle off before its first day, which is still to come.
+func (a *Agent) cancelled(b *Bundle) bool {
+	return b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now())
+}
+
 // differs returns how a file differs from the bundle that the director named, or "". The admission verifies the
 // signatures.
-func differs(file []byte, r fleetproto.Rule) string {
+func (a *Agent) differs(file []byte, r fleetproto.Rule) string {
 	b, err := bundle.Inspect(file)
 	if err != nil {
 		return "bundle: " + err.Error()
 	}
-	m := b.Manifest
-	got := fleetproto.Rule{File: r.File, Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind,
-		Document: m.Document, Schema: m.Schema, AmountsChange: r.AmountsChange, FewerCases: r.FewerCases}
+	got := fleetproto.RuleOf(b, file, a.o.Chain.Ambiente)
+	got.AmountsChange, got.FewerCases = r.AmountsChange, r.FewerCases
 	if got != r {
-		return fmt.Sprintf("bundle: the file holds %s %s of %s %s, generation %d (%.12s)", m.Name, m.Version, m.Kind,
-			m.Document, m.Schema, b.Digest)
+		return fmt.Sprintf("bundle: the file holds %s of %s %s, generation %d, from %s (%.12s)", got, got.Bundle,
+			got.Document, got.Schema, got.From, got.Digest)
 	}
 	return ""
 }
@@ -272,11 +225,28 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// returnsTo returns the replaced bundle that would be in force on a day, nil if no replaced bundle would be.
-func (r *tookRule) returnsTo(day string) (best *Bundle) {
+// inForce returns the bundle of a state that is in force on a day, of the generation of the bundle like; nil if there
+// is no such bundle.
+func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
+	for _, r := range s.On(day) {
+		if r.SameGeneration(like) && r.From <= day {
+			return &r
+		}
+	}
+	return nil
+}
+
+// returnsTo returns the bundle that is in force after the branch has left the bundle r: of the bundles that r replaced,
+// the wanted bundle, otherwise the last bundle that has begun and that nobody took off. It returns nil if there is no
+// such bundle.
+func (a *Agent) returnsTo(d *fleetproto.Desired, r tookRule) (best *Bundle) {
+	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
+	if to := inForce(a.wanted(d), r.Rule, day); to != nil && find(r.Before, to.Digest) != nil {
+		return find(r.Before, to.Digest)
+	}
 	for i, b := range r.Before {
-		if b.From <= day && (best == nil || cmp.Or(strings.Compare(b.From, best.From),
-			bundle.Compare(b.Version, best.Version)) > 0) {
+		if now := find(shelf, b.Digest); b.From <= day && (now == nil || now.Where != Retired) && (best == nil ||
+			cmp.Or(strings.Compare(b.From, best.From), bundle.Compare(b.Version, best.Version)) > 0) {
 			best = &r.Before[i]
 		}
 	}
@@ -298,11 +268,8 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 		// The roll-out waits for a bundle of the live state that this box could not admit yet, for example because the
 		// store failed. Once the roll-out's bundle is admitted, the live state's bundle has too low a version to be
 		// admitted, and the branch could not go back to that bundle.
-		for _, l := range d.Live.Rules {
-			_, refused := a.state.Refused[l.Digest]
-			if l.SameGeneration(rule) && !refused && find(shelf, l.Digest) == nil {
-				return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, l)
-			}
+		if list := a.missing(d.Live, rule, shelf); len(list) > 0 {
+			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, list[0])
 		}
 		t.Rules = append(t.Rules, rule)
 	}
@@ -310,14 +277,21 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	return a.change(func(s *state) { s.Taken = t })
 }
 
+// missing returns the bundles of a state that this box could not admit yet, of the generation of the bundle like. Those
+// that the branch has refused do not count.
+func (a *Agent) missing(in fleetproto.State, like fleetproto.Rule, shelf []Bundle) []fleetproto.Rule {
+	return slices.DeleteFunc(in.On(dte.Date(a.o.Now())), func(r fleetproto.Rule) bool {
+		b := find(shelf, r.Digest)
+		_, refused := a.state.Refused[r.Digest]
+		return !r.SameGeneration(like) || refused || b != nil && !a.cancelled(b)
+	})
+}
+
 // takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the
 // branch leaves the bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
-	if t.of(d.Rollout) && t.Stage == fleetproto.StageRefused { // leave a refused roll-out even if it is Held
-		return a.undoRollout(ctx, d, t)
-	}
-	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage == fleetproto.StageReturned {
+	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage.Failed() {
 		return nil
 	}
 	for _, r := range t.Rules {
@@ -335,22 +309,9 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 		if err != nil {
 			return err
 		}
-		return a.undoRollout(ctx, d, a.state.Taken)
+		return a.leaveUnwanted(ctx, d)
 	}
 	return nil
-}
-
-// undoRollout leaves the bundles of a roll-out after the branch has refused one of them.
-func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken) error {
-	var faults []error
-	for _, r := range a.state.Took {
-		b := find(a.o.Rules.Bundles(), r.Rule.Digest)
-		if !t.has(r.Rule.Digest) || b != nil && b.Where == Live && r.returnsTo(dte.Date(a.o.Now())) == nil {
-			continue // it is not the roll-out's, or no earlier bundle exists: this bundle stays
-		}
-		faults = append(faults, a.stepBack(ctx, d, r))
-	}
-	return errors.Join(faults...)
 }
 
 // leaveUnwanted leaves the bundles that this box took on the centre's order and that the centre no longer wants. In
@@ -360,17 +321,31 @@ func (a *Agent) undoRollout(ctx context.Context, d *fleetproto.Desired, t *taken
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
+	shelf, wanted := a.o.Rules.Bundles(), a.wanted(d)
+	var rollout []fleetproto.Rule
+	if t := a.state.Taken; t.of(d.Rollout) && t.Stage != fleetproto.StageRefused || !t.of(d.Rollout) &&
+		d.Rollout != nil && d.Rollout.Takes(a.o.Branch, a.o.Now()) {
+		rollout = d.Rollout.State.Rules
+	}
 	for _, r := range a.state.Took {
-		at, b := slices.IndexFunc(d.Live.Rules, r.Rule.SameGeneration), find(a.o.Rules.Bundles(), r.Rule.Digest)
-		waits := b != nil && b.Where == Coming && a.state.First > 0
+		b, to := find(shelf, r.Rule.Digest), inForce(wanted, r.Rule, dte.Date(a.o.Now()))
+		coming := b != nil && b.Where == Coming
+		if named(d.Live.Rules, r.Rule.Digest) {
+			took = slices.DeleteFunc(took, func(o tookRule) bool {
+				b := find(shelf, o.Rule.Digest)
+				return o.Rule.SameGeneration(r.Rule) && !named(d.Live.Rules, o.Rule.Digest) &&
+					(b == nil || !b.inForce())
+			})
+		}
 		switch {
-		case named(d.Live.Rules, r.Rule.Digest):
-			took = slices.DeleteFunc(took, func(o tookRule) bool { return o.Rule.SameGeneration(r.Rule) })
-		case d.Rollout != nil && named(d.Rollout.State.Rules, r.Rule.Digest) &&
-			(a.state.Taken.of(d.Rollout) || d.Rollout.Takes(a.o.Branch, a.o.Now())):
-		case at < 0 && r.Rollout == "": // the live state brought the bundle, and no longer has a rule for its document
-		case at >= 0 && (!waits || named(a.state.Lived, b.Digest)) && !slices.ContainsFunc(r.Before,
-			func(b Bundle) bool { return b.Digest == d.Live.Rules[at].Digest }): // takeLive brings a newer bundle
+		case named(wanted.Rules, r.Rule.Digest), named(rollout, r.Rule.Digest),
+			named(d.Live.Rules, r.Rule.Digest) && !coming:
+		case r.Rollout == "" && !slices.ContainsFunc(d.Live.Rules, r.Rule.SameGeneration):
+			// the live state brought the bundle, and no longer has a rule for its document
+		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
+			return bundle.Compare(o.Version, r.Rule.Version) > 0
+		}): // the bundle stays until its successor is here
+		case !coming && to != nil && find(r.Before, to.Digest) == nil: // takeLive brings a newer bundle
 		default:
 			err := a.stepBack(ctx, d, r)
 			if err == nil {
@@ -395,20 +370,23 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 }
 
 // inherit restores, for an enrolled box without state, the notes that the method take makes. An earlier box may have
-// filled the rule store: a bundle of the centre may be in force there in place of a bundle of the live state.
+// filled the rule store: bundles of the centre may be in force there in place of bundles of the live state.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil || len(s.Told) > 0 {
 		return
 	}
 	shelf := a.o.Rules.Bundles()
-	for _, l := range d.Live.Rules {
-		before := find(shelf, l.Digest)
-		at := slices.IndexFunc(shelf, func(b Bundle) bool {
-			return b.Where == Live && b.Ordered && l.SameGeneration(ruleOf(b))
-		})
-		if at >= 0 && before != nil && before.Where == Spare {
-			s.Took = append(s.Took, tookRule{Rule: ruleOf(shelf[at]), Before: []Bundle{*before}})
+	for _, b := range shelf {
+		if !b.Ordered || !b.inForce() || named(d.Live.Rules, b.Digest) {
+			continue
 		}
+		t := tookRule{Rule: ruleOf(b)}
+		for _, o := range shelf {
+			if named(d.Live.Rules, o.Digest) && t.Rule.SameGeneration(ruleOf(o)) {
+				t.Before = append(t.Before, o)
+			}
+		}
+		s.Took = append(s.Took, t)
 	}
 }
 
@@ -423,7 +401,7 @@ var errOwed = errors.New("the branch cannot leave a bundle")
 // stepBack leaves a bundle (r), and puts in force again the bundle that r replaced (see returnsTo). If r is still
 // coming, or replaced no bundle because its type of document was new, stepBack only takes r off the shelf.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule) error {
-	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), r.returnsTo(dte.Date(a.o.Now()))
+	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), a.returnsTo(d, r)
 	switch {
 	case b == nil || !b.inForce():
 		return nil

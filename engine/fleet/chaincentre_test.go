@@ -50,8 +50,7 @@ func (c *network) rule() fleetwire.Rule {
 		c.t.Fatal(err)
 	}
 	c.put(fleetwire.RuleKey(fleetwire.Digest(data)), data)
-	return fleetwire.Rule{File: fleetwire.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version,
-		Bundle: m.Kind, Document: m.Document}
+	return fleetwire.RuleOf(b, data, chainName.Ambiente)
 }
 
 // order signs the next version of the desired state.

@@ -10,9 +10,8 @@ import (
 	"dtegate/engine/fleet/fleettest"
 )
 
-// TestAgent_BeforeItsDay: a law that waits for its day has replaced, in the desired state, the rule that is in force
-// until then. A box that is new, or was away, lacks that rule: it takes the rule too, and not only from that day on the
-// new one. It takes neither a rule that the centre took back, nor an earlier one once the day has come.
+// TestAgent_BeforeItsDay: the live state names the rule of today and each law that waits for its day. A box that is
+// new, or was away, takes them all, and none that was superseded or taken back; after the day it takes no earlier one.
 func TestAgent_BeforeItsDay(t *testing.T) {
 	for name, c := range map[string]struct {
 		away bool // the box has read the first order
@@ -33,8 +32,8 @@ func TestAgent_BeforeItsDay(t *testing.T) {
 		if w.start(); c.away {
 			w.pass(10 * time.Minute)
 		}
-		for _, rule := range []fleetproto.Rule{fix, bad, fix, law, later} {
-			w.live(rule)
+		for _, rules := range [][]fleetproto.Rule{{fix}, {bad}, {fix}, {law, fix}, {later, law, fix}} {
+			w.live(rules...)
 		}
 		if c.late {
 			w.now = time.Date(2027, 3, 2, 14, 0, 0, 0, time.UTC)
@@ -45,11 +44,10 @@ func TestAgent_BeforeItsDay(t *testing.T) {
 			same(t, name, w.gate.Changes[1:], "admit rate 2.1.0")
 			continue
 		}
-		same(t, name, w.gate.Changes[1:], "admit rate 1.1.0", "admit rate 2.0.0", "admit rate 2.1.0")
-		if w.where(fix) != "live" || w.where(law) != "coming" || w.where(later) != "coming" {
-			t.Errorf("%s: %s, %s, %s", name, w.where(fix), w.where(law), w.where(later))
+		if w.where(fix) != "live" || w.where(law) != "coming" || w.where(later) != "coming" || w.where(bad) != "" {
+			t.Errorf("%s: %s, %s, %s: %q", name, w.where(fix), w.where(law), w.where(later), w.gate.Changes)
 		}
-		w.live(law) // the centre takes the last back
+		w.live(fix, law) // the centre takes the last back
 		w.pass(10 * time.Minute)
 		if w.where(fix) != "live" || w.where(law) != "coming" || w.where(later) != "retiredcentre" {
 			t.Errorf("%s, back: %s, %s, %s", name, w.where(fix), w.where(law), w.where(later))
@@ -57,19 +55,18 @@ func TestAgent_BeforeItsDay(t *testing.T) {
 	}
 }
 
-// TestAgent_BeforeItsDayFaults: a box that could not read today's rule does not look complete with the law alone. It
-// takes no rule that was superseded before, and today's also if the law was corrected many times.
+// TestAgent_BeforeItsDayFaults: a box that could not read today's rule does not look complete with the law alone, and
+// takes the rule when it can be read, also beside a law that it has already. It reads no earlier version for that:
+// these may be overwritten, or signed by a key that it does not pin.
 func TestAgent_BeforeItsDayFaults(t *testing.T) {
 	w := newWorld(t)
-	today := w.rule("rate", "1.2.0")
-	all := []fleetproto.Rule{w.rule("rate", "1.0.0"), w.rule("rate", "1.1.0"), today}
-	for _, version := range []string{"2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"} {
-		all = append(all, w.rule("rate", version, "2027-01-01"))
-	}
-	w.enrol(1, w.box, director)
-	for _, rule := range all {
-		w.live(rule)
-	}
+	today, law := w.rule("rate", "1.2.0"), w.rule("rate", "2.4.0", "2027-01-01")
+	w.live(w.rule("rate", "1.1.0"))
+	w.live(today)
+	w.put(fleetproto.DesiredKey(w.group, 1), []byte("x"))
+	w.by, w.directors = second, []fleetproto.Key{public(second)}
+	w.enrol(1, w.box, second)
+	w.live(today, law)
 	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
 		if r.Key == fleetproto.RuleKey(today.File) {
 			return fleettest.Failed
@@ -83,46 +80,14 @@ func TestAgent_BeforeItsDayFaults(t *testing.T) {
 	}
 	w.store.Fault = nil
 	w.pass(10 * time.Minute)
-	same(t, "changes", w.gate.Changes, "admit rate 1.2.0", "admit rate 2.0.0", "admit rate 2.1.0", "admit rate 2.2.0",
-		"admit rate 2.3.0", "admit rate 2.4.0")
-}
-
-// TestAgent_BeforeItsDayUnread: a box that cannot read the versions that named today's rule, because somebody overwrote
-// them or because only a key that it does not pin signed them, says so, and takes the law on its day.
-func TestAgent_BeforeItsDayUnread(t *testing.T) {
-	for _, name := range []string{"overwritten", "another key"} {
-		w := newWorld(t)
-		today, law := w.rule("rate", "1.1.0"), w.rule("rate", "2.0.0", "2027-01-01")
-		w.enrol(1, w.box, director)
-		w.live(today)
-		w.live(law)
-		switch name {
-		case "overwritten":
-			w.put(fleetproto.DesiredKey(w.group, 1), []byte("x"))
-		default:
-			w.by, w.directors = second, []fleetproto.Key{public(second)}
-			w.enrol(1, w.box, second)
-			w.live(law)
-		}
-		w.start()
-		w.pass(10 * time.Minute)
-		if s := w.status(); s.Desired.Trouble == "" || w.where(today) == "" && w.where(law) != "" {
-			t.Errorf("%s: today's rule is %q, the law %q, and the trouble %q", name, w.where(today), w.where(law),
-				s.Desired.Trouble)
-		}
-		w.now = time.Date(2027, 1, 1, 7, 0, 0, 0, time.UTC)
-		w.live(law)
-		w.pass(10 * time.Minute)
-		if s := w.status(); s.Desired.Trouble != "" || w.where(law) != "live" {
-			t.Errorf("%s: on its day: %q, %q", name, w.where(law), s.Desired.Trouble)
-		}
-	}
+	same(t, "changes", w.gate.Changes, "admit rate 2.4.0", "admit rate 1.2.0")
 }
 
 // TestAgent_BeforeItsDayAway: while a box was away, the centre took a law back that waits for its day, corrected
-// today's rule, and published the law anew for a later day. The box takes the correction, and leaves the first law.
+// today's rule, and published the law anew for a later day. The box takes the correction, and leaves the first law, but
+// not before it could read the second.
 func TestAgent_BeforeItsDayAway(t *testing.T) {
-	for _, name := range []string{"live", "roll-out", "taken back before"} {
+	for _, name := range []string{"live", "roll-out", "taken back before", "ring"} {
 		w := newWorld(t)
 		today, fix := w.rule("rate", "1.1.0"), w.rule("rate", "1.2.0")
 		law, later := w.rule("rate", "2.0.0", "2027-01-01"), w.rule("rate", "2.1.0", "2027-03-01")
@@ -131,8 +96,8 @@ func TestAgent_BeforeItsDayAway(t *testing.T) {
 		w.start()
 		w.pass(5 * time.Minute)
 		switch name {
-		case "live":
-			w.live(law)
+		case "live", "ring":
+			w.live(today, law)
 		case "roll-out":
 			w.rollout("r", law)
 		default:
@@ -141,13 +106,41 @@ func TestAgent_BeforeItsDayAway(t *testing.T) {
 			w.live(today)
 		}
 		w.pass(5 * time.Minute)
-		for _, rule := range []fleetproto.Rule{today, fix, later} { // the box is away
-			w.live(rule)
+		unread := func(r fleettest.Request) fleettest.Fault {
+			if r.Key == fleetproto.RuleKey(later.File) {
+				return fleettest.Failed
+			}
+			return fleettest.None
 		}
+		for _, rules := range [][]fleetproto.Rule{{today}, {fix}, {fix, later}} { // the box is away
+			if name == "ring" { // the law advances: for a day before that of the law that waits
+				earlier := w.rule("rate", "2.2.0", "2026-12-15")
+				later = earlier
+				w.rollout("r2", fix, earlier)
+				break
+			}
+			w.live(rules...)
+		}
+		before := w.where(law)
+		w.store.Fault = unread
+		w.pass(10 * time.Minute)
+		if w.where(law) != before {
+			t.Errorf("%s: the law is %q before its successor is here", name, w.where(law))
+		}
+		w.store.Fault = nil
 		w.pass(10 * time.Minute)
 		if w.where(fix) != "live" || w.where(law) == "coming" || w.where(later) != "coming" {
 			t.Errorf("%s: today's rule is %q, the law taken back %q, its successor %q: %q", name, w.where(fix),
 				w.where(law), w.where(later), w.gate.Changes)
+		}
+		if name != "ring" {
+			continue
+		}
+		w.live(today, law) // the roll-out is taken back
+		w.pass(10 * time.Minute)
+		if w.where(today) != "live" || w.where(law) != "coming" || w.where(later) == "coming" {
+			t.Errorf("back: today's rule is %q, the law %q, its successor %q: %q", w.where(today), w.where(law),
+				w.where(later), w.gate.Changes)
 		}
 	}
 }

@@ -32,11 +32,6 @@ type state struct {
 	// Signer is the director's key that signed this version: keys before it in Options.Director are no longer trusted.
 	Signer string `json:"signer,omitempty"`
 
-	// Lived are the bundles that any live state has named since the version First, the oldest first. Bundles that the
-	// centre has taken back are not in the list.
-	Lived []fleetproto.Rule `json:"lived,omitempty"`
-	First int64             `json:"first,omitempty"` // the first version that this box verified
-
 	// Closed are the points of sale of this branch that an accepted version has closed. No later version, no other
 	// group and no other key opens them again.
 	Closed []fleetproto.ClosedPoint `json:"closed,omitempty"`
@@ -121,7 +116,7 @@ func (a *Agent) loadState() error {
 	}
 	// The orders of a group do not apply to bundles that the branch took in another group.
 	if s.Group != a.o.Group {
-		s.Group, s.Version, s.Digest, s.Desired, s.Lived, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil, nil
+		s.Group, s.Version, s.Digest, s.Desired, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil
 		clear(s.Refused)
 	}
 	// A version signed by a key that is no longer pinned has no effect; the next version must still follow it.

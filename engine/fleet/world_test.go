@@ -125,8 +125,7 @@ func file(t testing.TB, name, version string, by fleetproto.Signer, from string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: name, Version: version,
-		Bundle: "catalogue", Document: name}
+	r := fleetproto.RuleOf(b, data, "00")
 	cached[key] = signedRule{data, r}
 	return data, r
 }

@@ -266,7 +266,7 @@ func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 	if r := b.Status.Rollout; r != nil && r.Stage.Failed() {
 		return names
 	}
-	for _, w := range wanted.Rules {
+	for _, w := range wanted.On(dte.Date(now)) {
 		if !slices.ContainsFunc(b.Status.Rules, func(r fleetproto.Running) bool { return r.Digest == w.Digest }) {
 			names = append(names, w.Name+" "+w.Version)
 		}

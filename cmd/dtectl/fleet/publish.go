@@ -142,10 +142,12 @@ func (c *Publish) load(chain *Chain) (state fleetproto.State, files map[string][
 		if err != nil {
 			return state, nil, fmt.Errorf("%s: %w", file, err)
 		}
-		m := b.Manifest
-		rule := fleetproto.Rule{File: fleetproto.Digest(data), Digest: b.Digest, Name: m.Name, Version: m.Version,
-			Bundle: m.Kind, Document: m.Document, Schema: m.Schema,
-			AmountsChange: c.AmountsChange, FewerCases: c.FewerCases}
+		rule := fleetproto.RuleOf(b, data, chain.Identity.Ambiente)
+		rule.AmountsChange, rule.FewerCases = c.AmountsChange, c.FewerCases
+		if rule.From == "" {
+			return state, nil, fmt.Errorf("%s: validity.%s: the manifest has no dates for this ambiente", file,
+				chain.Identity.Ambiente)
+		}
 		state.Rules = append(state.Rules, rule)
 		files[fleetproto.RuleKey(rule.File)] = data
 	}
@@ -161,53 +163,73 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 }
 
 // succeed refuses the bundles that each branch would refuse: a bundle older than the bundle that it replaces, a
-// document's bundle with fewer golden cases, and a type that would break stored documents. It prints the changes of
-// types.
+// document's bundle with fewer golden cases, and a type that would break stored documents. It also refuses a bundle in
+// whose place a bundle that waits for its day would be lost. It prints the changes of types, and what waits.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
+	today := dte.Date(chain.Now())
+	next := state.Over(live).On(today)
 	for _, r := range state.Rules {
-		at := slices.IndexFunc(live.Rules, r.SameGeneration)
-		if at < 0 {
-			continue
-		}
-		l := live.Rules[at]
-		if bundle.Compare(r.Version, l.Version) < 0 {
-			return fmt.Errorf("%s is older than %s, which branches run: they would refuse it; dtectl fleet back goes "+
-				"back to what was desired before", r, l.Version)
-		}
-		if r.Bundle != "document" || r.File == l.File {
-			continue
-		}
-		held, err := chain.Store.Fetch(ctx, fleetproto.RuleKey(l.File), fleetproto.MaxRule)
-		if err != nil {
-			return fmt.Errorf("reading %s, which %s replaces: %w", l, r.Version, err)
-		}
-		before, err := bundle.Inspect(held.Data)
-		if err != nil {
-			return fmt.Errorf("%s in the chain's store: %w", l, err)
-		}
-		b, err := bundle.Inspect(files[fleetproto.RuleKey(r.File)])
-		if err == nil && !c.FewerCases {
-			_, err = bundle.CompareCases(b.Different(), before)
-		}
+		var replaced *fleetproto.Rule
 		var changed []string
-		if err == nil {
-			changed, err = b.SucceedsType(before)
+		for _, l := range live.On(today) {
+			switch {
+			case !l.SameGeneration(r) || l.Digest == r.Digest:
+			case l.From <= r.From && bundle.Compare(r.Version, l.Version) < 0:
+				return fmt.Errorf("%s is older than %s, which is desired: branches would refuse it; dtectl fleet "+
+					"back goes back to what was desired before", r, l.Version)
+			case l.From <= r.From && (replaced == nil || replaced.From < l.From):
+				replaced = &l
+			case l.From > r.From && l.From <= today:
+				return fmt.Errorf("%s would never be in force: it begins on %s, and %s on %s", r, r.From, l, l.From)
+			case l.From > r.From && !slices.ContainsFunc(next, func(o fleetproto.Rule) bool {
+				return o.SameGeneration(l) && o.From >= l.From
+			}):
+				return fmt.Errorf("%s begins on %s, and %s would be lost, which begins on %s: give it a version below "+
+					"that, or publish a successor of %s in the same order", r, r.From, l, l.From, l)
+			}
+			if l.SameGeneration(r) && l.From > today && slices.Contains(next, l) && l.Digest != r.Digest {
+				changed = append(changed, fmt.Sprintf("%s still begins on %s; dtectl fleet back, before this, leaves it",
+					l, l.From))
+			}
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", r, err)
-		}
-		of := chain.Identity.Ambiente
-		from := before.Manifest.Validity[of].From
-		if from > dte.Date(chain.Now()) && from != b.Manifest.Validity[of].From {
-			changed = append(changed, fmt.Sprintf("WARNING: %s, from %s, stays in the branches that have it: "+
-				"dtectl fleet back takes it off; publish it again after this", l, from))
+		if r.Bundle == "document" && replaced != nil {
+			more, err := c.replaces(ctx, chain, r, files[fleetproto.RuleKey(r.File)], *replaced)
+			if err != nil {
+				return err
+			}
+			changed = append(more, changed...)
 		}
 		for _, change := range changed {
 			term.Printf("%s: %s\n", r, change)
 		}
 	}
 	return nil
+}
+
+// replaces compares a document's bundle (r, the bytes of its file) with the bundle that it replaces, and returns what
+// changes in the type.
+func (c *Publish) replaces(ctx context.Context, chain *Chain, r fleetproto.Rule, file []byte,
+	replaced fleetproto.Rule) (changed []string, err error) {
+	held, err := chain.Store.Fetch(ctx, fleetproto.RuleKey(replaced.File), fleetproto.MaxRule)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s, which %s replaces: %w", replaced, r.Version, err)
+	}
+	before, err := bundle.Inspect(held.Data)
+	if err != nil {
+		return nil, fmt.Errorf("%s in the chain's store: %w", replaced, err)
+	}
+	b, err := bundle.Inspect(file)
+	if err == nil && !c.FewerCases {
+		_, err = bundle.CompareCases(b.Different(), before)
+	}
+	if err == nil {
+		changed, err = b.SucceedsType(before)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r, err)
+	}
+	return changed, nil
 }
 
 // Percent is a share in units of 1/10,000, written as a percentage of at most two decimals: "5", "0.25".

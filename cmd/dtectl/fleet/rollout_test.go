@@ -348,33 +348,73 @@ func TestPublish_FewerCases(t *testing.T) {
 	}
 }
 
-// TestPublish_BesideLaw: who publishes a correction of today's rule, or puts a law off, while the law waits for its day,
-// reads that the law stays.
+// TestPublish_BesideLaw: while a law waits for its day, the chain names it beside the rule of today. A correction of
+// today's rule has a version below the law's; nothing is published in whose place the law would be lost. Who corrects
+// today's rule, or puts the law off, reads that the law stays.
 func TestPublish_BesideLaw(t *testing.T) {
 	w := newWorld(t, "a")
 	edition := func(version, from string) string {
-		file := w.at(version + ".dterule")
+		file := w.at(version + " " + from + ".dterule")
 		w.must(os.WriteFile(file, bundletest.EditionSigned(t, "dte01/v2", version, bundle.Signer(w.rules),
 			bundletest.In(from, "")), 0o600))
 		return file
 	}
 	whole := Percent(fleetproto.Whole)
-	w.must(w.publish(Publish{Files: []string{edition("3.0.0", "2027-01-01")}, Share: &whole}))
-	w.obey()
-	w.now = w.now.Add(2 * time.Hour)
-	w.obey()
-	w.must(w.roll())
+	const today, day = "2026-01-01", "2027-01-01"
+	reach := func() {
+		t.Helper()
+		w.obey()
+		w.now = w.now.Add(2 * time.Hour)
+		w.obey()
+		w.must(w.roll())
+	}
+	w.must(w.publish(Publish{Files: []string{edition("2.5.0", "2026-01-01")}, Share: &whole}))
+	reach()
+	w.must(w.publish(Publish{Files: []string{edition("3.0.0", day)}, Share: &whole}))
+	reach()
 	out := term.Out
 	defer func() { term.Out = out }()
-	for version, from := range map[string]string{"3.1.0": "2026-01-01", "3.2.0": "2027-03-01", "3.3.0": "2027-01-01"} {
+	for _, c := range []struct {
+		files []string
+		says  string // or the error
+		live  string // if it reaches all
+	}{
+		{[]string{edition("2.6.0", today)}, "dte01 3.0.0 still begins on 2027-01-01", "dte01 2.6.0, dte01 3.0.0"},
+		{[]string{edition("3.2.0", "2027-03-01")}, "dte01 3.0.0 still begins on 2027-01-01",
+			"dte01 3.2.0, dte01 3.0.0, dte01 2.5.0"},
+		{[]string{edition("3.3.0", day)}, "", "dte01 3.3.0, dte01 2.5.0"},
+		{[]string{edition("3.1.0", today), edition("3.3.1", day)}, "", "dte01 3.1.0, dte01 3.3.1"},
+		{[]string{edition("3.1.1", "2026-12-15")}, "dte01 3.0.0 would be lost, which begins on 2027-01-01", ""},
+		{[]string{edition("3.1.2", today)}, "dte01 3.0.0 would be lost, which begins on 2027-01-01", ""},
+		{[]string{edition("2.9.0", "2027-03-01")}, "dte01 2.9.0 is older than 3.0.0", ""},
+		{[]string{edition("2.6.1", "2025-12-01")}, "dte01 2.6.1 would never be in force", ""},
+	} {
 		printed, err := os.Create(w.at("printed"))
 		w.must(err)
 		term.Out = term.New(&printed)
-		w.must(w.publish(Publish{Files: []string{edition(version, from)}}))
+		failed := w.publish(Publish{Files: c.files, Share: &whole})
 		text, err := os.ReadFile(w.at("printed"))
-		if w.must(err); strings.Contains(string(text), "3.0.0, from 2027-01-01") != (version != "3.3.0") {
-			t.Errorf("%s: %q", version, text)
+		w.must(err)
+		said := string(text)
+		if c.live == "" && failed != nil {
+			said = failed.Error()
+		}
+		if (failed != nil) != (c.live == "") || !strings.Contains(said, c.says) || c.says == "" &&
+			strings.Contains(said, "still begins") {
+			t.Errorf("%v: %v, %q", c.files, failed, said)
+		}
+		if failed != nil {
+			continue
+		}
+		if reach(); describe(w.head().Live) != c.live {
+			t.Errorf("%v: what all run is %s", c.files, describe(w.head().Live))
 		}
 		w.must((&Back{}).Run(t.Context(), w.chain))
+	}
+	w.now = time.Date(2027, 1, 2, 8, 0, 0, 0, time.UTC)
+	w.obey()
+	w.must(w.publish(Publish{Files: []string{edition("3.4.0", day)}, Share: &whole}))
+	if reach(); describe(w.head().Live) != "dte01 3.4.0" {
+		t.Errorf("after its day all run %s", describe(w.head().Live))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"dtegate/rules/bundle"
 )
 
 // Whole is the Share of a Rollout that covers all boxes of a group.
@@ -51,7 +53,8 @@ type Verified struct {
 	Digest  string `json:"digest" is:"digest"` // of the object
 }
 
-// State is a set of bundles, at most one for each document and generation, and a settings file.
+// State is a set of bundles and a settings file. A generation has the bundle that is in force today, and each bundle
+// that waits for its day: of two bundles of a generation, the one with the higher version begins later.
 type State struct {
 	Rules    []Rule `json:"rules,omitempty" most:"1000"`
 	Settings string `json:"settings,omitempty" is:"digest?"` // Digest of a file; empty: each box's own configuration
@@ -67,10 +70,18 @@ type Rule struct {
 	Bundle   string `json:"bundle" is:"set"` // document, event or catalogue
 	Document string `json:"document" is:"set"`
 	Schema   int    `json:"schema,omitempty"`
+	From     string `json:"from" is:"day"` // first day in the chain's ambiente, "2026-12-01"
 	// AmountsChange permits the bundle to change the amounts of sales that a branch has made. FewerCases permits fewer
 	// golden cases than in the bundle that it replaces.
 	AmountsChange bool `json:"amounts_change,omitempty"`
 	FewerCases    bool `json:"fewer_cases,omitempty"`
+}
+
+// RuleOf describes a bundle for the chains of an ambiente; file are the bundle's bytes.
+func RuleOf(b *bundle.Bundle, file []byte, ambiente string) Rule {
+	m := b.Manifest
+	return Rule{File: Digest(file), Digest: b.Digest, Name: m.Name, Version: m.Version, Bundle: m.Kind,
+		Document: m.Document, Schema: m.Schema, From: m.Validity[ambiente].From}
 }
 
 func (r Rule) String() string { return r.Name + " " + r.Version }
@@ -123,22 +134,37 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over completes s with another state (below), and returns the result. It adds the other state's bundles for whose
-// document and generation s has no bundle, and the other state's settings if s has no settings.
+// Over completes s with another state (below), and returns the result. It adds each bundle of the other state that is
+// superseded by no bundle of s: in its generation, s has only lower versions that begin earlier, and higher versions
+// that begin later. It adds the other state's settings if s has no settings.
 func (s State) Over(below State) State {
-	union := State{Rules: slices.Clone(s.Rules), Settings: s.Settings}
+	union := State{Rules: slices.Clone(s.Rules), Settings: cmp.Or(s.Settings, below.Settings)}
 	for _, r := range below.Rules {
-		if !slices.ContainsFunc(s.Rules, r.SameGeneration) {
+		if !slices.ContainsFunc(s.Rules, func(o Rule) bool { return r.SameGeneration(o) && !r.beside(o) }) {
 			union.Rules = append(union.Rules, r)
 		}
 	}
-	union.Settings = cmp.Or(union.Settings, below.Settings)
 	return union
+}
+
+// On returns the bundles of s that are in force on a day or wait for a later day.
+func (s State) On(day string) []Rule {
+	return slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool {
+		return slices.ContainsFunc(s.Rules, func(o Rule) bool {
+			return r.SameGeneration(o) && r.From < o.From && o.From <= day
+		})
+	})
 }
 
 // SameGeneration reports whether two bundles have the same kind, document and schema: only one of them can be in force.
 func (r Rule) SameGeneration(o Rule) bool {
 	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
+}
+
+// beside reports whether a state may contain two bundles of one generation.
+func (r Rule) beside(o Rule) bool {
+	versions := bundle.Compare(r.Version, o.Version)
+	return versions < 0 && r.From < o.From || versions > 0 && r.From > o.From
 }
 
 // OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
@@ -206,9 +232,11 @@ func (d *Desired) check() error {
 	}
 	for _, s := range states {
 		for i, r := range s.Rules {
-			if slices.ContainsFunc(s.Rules[:i], r.SameGeneration) {
-				return fmt.Errorf("rules[%d]: a second bundle of %s %s, generation %d", i, r.Bundle, r.Document,
-					r.Schema)
+			for _, o := range s.Rules[:i] {
+				if r.SameGeneration(o) && !r.beside(o) {
+					return fmt.Errorf("rules[%d]: %s, from %s, beside %s, from %s: the higher version must begin later",
+						i, r, r.From, o, o.From)
+				}
 			}
 		}
 	}

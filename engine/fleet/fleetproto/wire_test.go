@@ -27,7 +27,7 @@ func signer(seed byte) (Signer, Key) {
 
 func desired() *Desired {
 	digest := strings.Repeat("ab", 32)
-	rule := Rule{File: digest, Digest: digest, Name: "dte01", Version: "2.0.1", Bundle: "document", Document: "01",
+	rule := Rule{File: digest, Digest: digest, Name: "dte01", Version: "2.0.1", Bundle: "document", Document: "01", From: "2026-12-01",
 		Schema: 2}
 	return &Desired{Group: "norte", Version: 1, Issued: at, Expires: at.Add(time.Hour), By: "ana",
 		Live: State{Rules: []Rule{rule}},
@@ -274,14 +274,40 @@ func TestRollout_Takes(t *testing.T) {
 }
 
 func TestState_Over(t *testing.T) {
-	rule := func(document, version string, schema int) Rule {
-		return Rule{Bundle: "document", Document: document, Version: version, Schema: schema}
+	rule := func(document, version string, schema int, from string) Rule {
+		return Rule{Bundle: "document", Document: document, Version: version, Schema: schema, From: from}
 	}
-	below := State{Rules: []Rule{rule("01", "1.0.0", 1), rule("01", "2.0.0", 2), rule("03", "1.0.0", 3)}, Settings: "s"}
-	got := State{Rules: []Rule{rule("01", "2.0.1", 2)}}.Over(below)
-	if fmt.Sprint(got) != fmt.Sprint(State{Rules: []Rule{rule("01", "2.0.1", 2), rule("01", "1.0.0", 1),
-		rule("03", "1.0.0", 3)}, Settings: "s"}) {
-		t.Errorf("%+v", got)
+	below := State{Rules: []Rule{rule("01", "1.0.0", 1, "2026-01-01"), rule("01", "2.0.0", 2, "2026-01-01"),
+		rule("03", "1.0.0", 3, "2026-01-01"), rule("01", "2.1.0", 2, "2027-01-01"), rule("01", "2.2.0", 2, "2027-03-01")},
+		Settings: "s"}
+	for _, c := range []struct {
+		version, from string
+		stay          []int // of below
+	}{
+		{"2.0.1", "2026-01-01", []int{0, 2, 3, 4}},    // a correction of today's
+		{"2.0.1", "2026-11-01", []int{0, 1, 2, 3, 4}}, // from a later day
+		{"2.1.1", "2027-01-01", []int{0, 1, 2, 4}},    // a correction of the law
+		{"2.1.1", "2027-02-01", []int{0, 1, 2, 3, 4}}, // after it
+		{"2.1.1", "2026-12-15", []int{0, 1, 2, 4}},    // the law advances
+		{"2.3.0", "2026-01-01", []int{0, 2}},          // a version above the laws'
+		{"2.1.1", "2027-04-01", []int{0, 1, 2, 3}},    // below one that begins earlier
+	} {
+		want := State{Rules: []Rule{rule("01", c.version, 2, c.from)}, Settings: "s"}
+		for _, i := range c.stay {
+			want.Rules = append(want.Rules, below.Rules[i])
+		}
+		got := State{Rules: want.Rules[:1]}.Over(below)
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s from %s: %+v", c.version, c.from, got)
+		}
+		if err := (&Desired{Version: 1, Expires: at, Live: got}).check(); err != nil {
+			t.Errorf("%s from %s: %v", c.version, c.from, err)
+		}
+	}
+	for day, want := range map[string]int{"2026-11-01": 5, "2027-01-01": 4, "2027-04-01": 3} {
+		if got := below.On(day); len(got) != want {
+			t.Errorf("%s: %v", day, got)
+		}
 	}
 }
 
