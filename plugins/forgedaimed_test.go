@@ -261,6 +261,29 @@ func TestForged_Aimed(t *testing.T) {
 			a.column("flete")[0] += int64(one)
 			raise(a, one, append([]string{"totalFlete"}, paid...)...)
 		}},
+		"a return at a negative discount": {"retorno/v1", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) {
+				lines, _ := place(layout, "cuerpoDocumento[].montoDescu")
+				delete(lines["montoDescu"].(map[string]any), "minimum")
+			})
+			back := a.column("compra")[0]
+			a.column("montoDescu")[0], a.column("compra")[0] = -back, 2*back
+			raise(a, dte.Amount(back), append([]string{"totalCompraExcluidos", "subTotalVentas"}, paid...)...)
+		}},
+		"a return that forgets its line's discount": {"retorno/v1", func(a *rogueAnswer) {
+			a.say(0, "montoDescuOrigen", 140*one)
+			a.say(0, "compraOrigen", 140*one)
+			a.facts = a.facts.With("origen", a.facts.Get("origen").With("totalCompra", dte.Num(140*one)))
+		}},
+		"a return that forgets the global discount": {"retorno/v1", func(a *rogueAnswer) {
+			a.facts = a.facts.With("origen", a.facts.Get("origen").With("descu", dte.Num(70*one))).
+				With("devuelto", dte.Obj(dte.Member{Name: "compra", Value: dte.Num(105 * one)}))
+		}},
+		"a return of all of a charge, with half of its line": {"retorno/v1", func(a *rogueAnswer) {
+			a.say(0, "noGravadoOrigen", 2*one)
+			a.column("noGravado")[0] = int64(2 * one)
+			raise(a, 2*one, "totalNoGravado", "totalPagar")
+		}},
 		"a liquidation of more than was sold": {"dte08/v2", func(a *rogueAnswer) {
 			a.column("ventaGravada")[0] += int64(one)
 			raise(a, one, "totalGravada", "subTotalVentas", "montoTotalOperacion", "total")

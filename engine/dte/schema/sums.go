@@ -149,12 +149,14 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 			a.sums = append(a.sums, [2]int{total, column})
 		}
 	}
+	summed := func(side, i int) bool {
+		return slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[side] == i })
+	}
 	for _, s := range sumOf {
-		total, column := position(resumen, s[0]), position(line, s[1])
-		if total >= 0 && !slices.ContainsFunc(a.sums, func(x [2]int) bool { return x[0] == total }) {
+		if i := position(resumen, s[0]); i >= 0 && !summed(0, i) {
 			a.alone = summaryName + "." + s[0]
 		}
-		if column >= 0 && !slices.ContainsFunc(a.sums, func(x [2]int) bool { return x[1] == column }) {
+		if i := position(line, s[1]); i >= 0 && !summed(1, i) {
 			a.alone = linesName + "." + s[1]
 		}
 	}
@@ -199,8 +201,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		}
 	}
 	for _, name := range slices.Concat(carriage, []string{"totalNoOnerosas"}) {
-		i := position(resumen, name)
-		if i >= 0 && !slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == i }) {
+		if i := position(resumen, name); i >= 0 && !summed(0, i) {
 			a.carriage = append(a.carriage, given{i, name})
 		}
 	}
@@ -248,8 +249,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 		c.overlay.total != paid && slices.Contains(known, c.overlay.total)) {
 		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.%s", c.overlay.total, finals[i])
 	}
-	summed := a.total >= 0 && slices.ContainsFunc(a.sums, func(s [2]int) bool { return s[0] == a.total })
-	if !summed && c.overlay.total != "montoTotalOperacion" {
+	if !summed(0, a.total) && c.overlay.total != "montoTotalOperacion" {
 		paid = cmp.Or(c.overlay.total, paid)
 	}
 	equate(paid, equation{balance: position(resumen, "saldoFavor"), taxed: true,
@@ -315,21 +315,21 @@ func (r *run) addUp() {
 	if resumen.kind != dte.KindObject {
 		return
 	}
-	asGiven := func(i int, fact *dte.Value) {
-		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, nil) {
+	asGiven := func(i int, fact dte.Value) {
+		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, 0) {
 			r.contradict(name(i), "is "+n.String()+", which the sale does not say")
 		}
 	}
 	discount, summary, off := r.facts.Get("descuentoGlobal"), r.facts.Get(summaryName), dte.Amount(0)
 	for i, fact := range a.discounts {
-		asGiven(i, discount.Find(fact))
+		asGiven(i, discount.Get(fact))
 		off |= r.number(resumen, i)
 	}
 	if r.computed != nil && off == 0 && r.number(resumen, a.percent) != 0 {
 		r.contradict(name(a.percent), "is of a discount that the sale does not say")
 	}
 	for _, g := range a.carriage {
-		asGiven(g.position, summary.Find(g.fact))
+		asGiven(g.position, summary.Get(g.fact))
 	}
 	for _, i := range a.unsigned {
 		if r.computed != nil && r.number(resumen, i) < 0 {
@@ -515,8 +515,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 	facts := r.facts.Get(linesName)
 	for i := range all {
 		if r.computed != nil {
-			fact := facts.Index(i)
-			r.asGiven(&all[i], &fact, i)
+			r.asGiven(&all[i], facts.Index(i), i)
 		}
 		for j := range a.settled {
 			if !r.holds(&a.settled[j], &all[i], dte.Sum{}, noStrange) {
@@ -549,42 +548,65 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 
 // asGiven compares the module's outputs for a line with the till's facts. A module must not raise a price or a
 // quantity, invent a discount or a charge, or withhold or settle an amount that the till did not give. In a return the
-// amounts may be a part of the origin's amounts, and the discount includes a part of the origin's global discount.
-func (r *run) asGiven(line *slot, fact *dte.Value, i int) {
+// amounts may be the returned quantity's part of the origin's amounts, and the discount includes a part of the origin's
+// global discount.
+func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	a := &r.filler.amounts
-	returned := fact.Find("cantidadOrigen") != nil
+	returned := fact.Get("cantidadOrigen").Exists()
 	check := func(position int, name string) {
-		var origin *dte.Value
-		if returned {
-			origin = fact.Find(name + "Origen")
+		most := r.partOf(fact, name)
+		if returned && position == a.discount {
+			most = dte.MaxAmount
 		}
-		if n := r.number(line, position); !isGiven(n, fact.Find(name), origin) {
+		if n := r.number(line, position); !isGiven(n, fact.Get(name), most) {
 			r.contradict(fmt.Sprintf("%s[%d].%s", linesName, i, name), "is "+n.String()+", which the sale does not say")
 		}
 	}
 	for _, g := range a.said {
-		if !returned || g.position != a.discount {
-			check(g.position, g.fact)
-		}
+		check(g.position, g.fact)
 	}
-	if returned || a.price < 0 && fact.Find("cantidad") == nil {
+	if returned || a.price < 0 && !fact.Get("cantidad").Exists() {
 		for _, position := range a.sold {
 			check(position, r.filler.fields[a.line+position].name)
 		}
 	}
 }
 
-// isGiven reports whether an amount equals the till's fact. Without a fact, it reports whether the amount is 0 or a
-// part of the origin's amount.
-func isGiven(n dte.Amount, fact, origin *dte.Value) bool {
-	var most dte.Amount
-	if fact != nil {
-		if known, err := fact.Amount(); err == nil {
-			return n == known
-		}
+// partOf returns the most that a return gives back of an amount of its origin's line: the returned quantity's part, less
+// the same part of the origin's global discount, and a cent. It is 0 if there is no such amount.
+func (r *run) partOf(fact dte.Value, name string) dte.Amount {
+	amount := func(v dte.Value, name string) dte.Amount {
+		n, _ := v.Get(name).Amount()
+		return n
 	}
-	if origin != nil {
-		most, _ = origin.Amount()
+	part := mulDiv(amount(fact, name+"Origen"), amount(fact, "cantidad"), amount(fact, "cantidadOrigen"))
+	if kind := slices.Index(soldAs, name); kind >= 0 {
+		origin := r.facts.Get("origen")
+		total := amount(origin, totalsSold[kind])
+		part = mulDiv(part, total-amount(origin, discounts[kind]), total)
+	}
+	return part + dte.Amount(cmp.Compare(part, 0))*cent
+}
+
+// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. It takes a by of 0 as the smallest amount.
+func mulDiv(a, b, by dte.Amount) dte.Amount {
+	by = max(1, by)
+	n := dte.MaxAmount
+	if high, low := bits.Mul64(uint64(max(a, -a)), uint64(max(b, -b))); high < uint64(by) {
+		quotient, _ := bits.Div64(high, low, uint64(by))
+		n = dte.Amount(min(quotient, uint64(n)))
+	}
+	if a < 0 != (b < 0) {
+		return -n
+	}
+	return n
+}
+
+// isGiven reports whether an amount equals the till's fact. Without a fact, it reports whether the amount is between 0
+// and most.
+func isGiven(n dte.Amount, fact dte.Value, most dte.Amount) bool {
+	if known, err := fact.Amount(); err == nil {
+		return n == known
 	}
 	return min(0, most) <= n && n <= max(0, most)
 }
@@ -600,15 +622,7 @@ func (r *run) priceLine(line *slot, i int, off *dte.Sum) {
 	if charge := r.number(line, a.charge); sold == 0 && charge != 0 && price == charge {
 		return // MF2 p.47 shows the charge as the price too
 	}
-	high, low := bits.Mul64(uint64(max(quantity, -quantity)), uint64(max(price, -price)))
-	gross := uint64(dte.MaxAmount)
-	if high < dte.Scale {
-		gross, _ = bits.Div64(high, low, dte.Scale)
-	}
-	amount := dte.Amount(min(gross, uint64(dte.MaxAmount)))
-	if quantity < 0 != (price < 0) {
-		amount = -amount
-	}
+	amount := mulDiv(quantity, price, dte.Scale)
 	var sum dte.Sum
 	for _, s := range [...]*dte.Sum{&sum, off} {
 		s.Add(amount)
