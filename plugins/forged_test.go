@@ -13,6 +13,7 @@ import (
 
 	"dtegate/engine/dte"
 	"dtegate/engine/dte/schema"
+	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
@@ -387,4 +388,58 @@ func TestForged(t *testing.T) {
 			f.forgeFacts(t, r, 2*n)
 		})
 	}
+}
+
+// A document that is issued in contingency, and one whose normal form gets the marks of contingency later, are the same
+// bytes in every layout. A layout that does not take the marks is refused, unless its type is not issued in contingency.
+func TestForged_Marks(t *testing.T) {
+	typed(t, func(t *testing.T, f *forge, honest *bundle.Type, _ *rand.Rand) {
+		facts := f.facts[0]
+		marked := func(marks []dte.Member) []byte {
+			document, faults, err := f.make(f.parts, facts.With("identificacion", facts.Get("identificacion").Set(marks...)), nil)
+			if err != nil || len(faults) > 0 {
+				t.Fatalf("%v: %v %v", marks, faults, err)
+			}
+			return document
+		}
+		normal := marked(record.NormalMarks)
+		for cause := int64(1); cause <= 5 && honest.Deferrable(); cause++ {
+			marks := record.ContingencyMarks(cause, "Corte de energía en la sucursal")
+			want := marked(marks)
+			is, err := record.ReplaceMarks(normal, marks)
+			if err != nil || string(is) != string(want) {
+				t.Errorf("%v\n%s\nnot\n%s", err, is, want)
+			}
+			if back, err := record.ReplaceMarks(want, record.NormalMarks); err != nil || string(back) != string(normal) {
+				t.Errorf("%v\n%s", err, back)
+			}
+		}
+		for what, forged := range map[string]func(layout map[string]any){
+			"no document in contingency": func(layout map[string]any) {
+				at, _ := place(layout, "identificacion.tipoModelo")
+				at["tipoModelo"] = map[string]any{"type": "integer", "const": 1}
+			},
+			"no cause": func(layout map[string]any) {
+				at, _ := place(layout, "identificacion.tipoModelo")
+				delete(at, "tipoContingencia")
+			},
+			"no text of a cause": func(layout map[string]any) {
+				at, _ := place(layout, "identificacion.tipoModelo")
+				for _, name := range []string{"motivoContin", "motivoContigencia"} {
+					if at[name] != nil {
+						at[name] = map[string]any{"type": "null"}
+					}
+				}
+			},
+		} {
+			a := &rogueAnswer{layout: string(f.parts["schema.json"]), overlay: string(f.parts["overlay.json"])}
+			a.edit(func(layout, _ map[string]any) { forged(layout) })
+			parts := maps.Clone(f.parts)
+			parts["schema.json"] = []byte(a.layout)
+			_, _, err := f.make(parts, facts, nil)
+			if refused := err != nil && strings.Contains(err.Error(), "contingency"); honest.Deferrable() && !refused {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
 }

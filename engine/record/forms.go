@@ -152,7 +152,15 @@ func ReplaceMarks(document []byte, marks []dte.Member) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the normal form: %w", err)
 	}
-	return v.With("identificacion", v.Get("identificacion").Set(marks...)).Append(nil), nil
+	id := v.Get("identificacion")
+	for _, m := range marks {
+		const misspelt = "motivoContigencia" // in type 11 before DTE 2.0
+		if m.Name == "motivoContin" && id.Get(misspelt).Exists() {
+			m.Name = misspelt
+		}
+		id = id.With(m.Name, m.Value)
+	}
+	return v.With("identificacion", id).Append(nil), nil
 }
 
 // Counters of an origin. Counters 1 to 2,000 are the returned quantities of its lines. The constants are the numbers of

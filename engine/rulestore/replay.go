@@ -163,16 +163,8 @@ func (d *storedDocument) marks(c *Comparison) error {
 	if d.deferred == nil {
 		return nil
 	}
-	v, err := dte.Parse(d.deferred)
-	if err != nil {
-		return fmt.Errorf("reading document %s: %w", c.Code, err)
-	}
-	var marks []dte.Member
-	for _, m := range record.NormalMarks {
-		marks = append(marks, dte.Member{Name: m.Name, Value: v.Get("identificacion").Get(m.Name)})
-	}
-	again, err := record.ReplaceMarks(d.document, marks)
-	if err == nil && !bytes.Equal(again, d.deferred) {
+	again, err := record.ReplaceMarks(d.deferred, record.NormalMarks)
+	if err == nil && !bytes.Equal(again, d.document) {
 		c.Result, c.Error = MadeLayout, "the contingency form differs from the normal one in more than its marks"
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -225,7 +226,30 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 			return c, nil // no further checks, because documents of an unknown type are never signed
 		}
 	}
-	return c, filler.Meets(Required(m, c.Type.Effect))
+	return c, cmp.Or(filler.Meets(Required(m, c.Type.Effect)), c.takesMarks())
+}
+
+// takesMarks refuses a layout without the marks of contingency, unless the type is not issued in contingency. Otherwise
+// each sale would be refused while MH does not answer.
+func (r *Rule) takesMarks() error {
+	var others []dte.Fault
+	for i, marks := range [][]dte.Member{nil, record.ContingencyMarks(1, ""), record.ContingencyMarks(5,
+		"Otro motivo de la contingencia")} {
+		_, faults := r.Filler.Fill(nil, dte.Obj(dte.Member{Name: "identificacion", Value: dte.Obj(marks...)}), nil,
+			schema.FillOptions{Catalogues: true, MaxFaults: math.MaxInt})
+		for _, m := range marks {
+			if !r.Filler.Takes("identificacion." + m.Name) {
+				faults = append(faults, dte.Fault{Path: "identificacion." + m.Name, Code: dte.FaultRequired})
+			}
+		}
+		for _, f := range faults {
+			if i > 0 && r.Type.Deferrable() && !slices.Contains(others, f) {
+				return fmt.Errorf("schema: takes no document in contingency, and type.json does not say so: %w", f)
+			}
+		}
+		others = append(others, faults...)
+	}
+	return nil
 }
 
 // Required returns what a layout must have, such as the members for the box's own data. The layout is that of an event,
