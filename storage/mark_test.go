@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"dtegate/storage/disktest"
 )
@@ -157,6 +159,62 @@ func TestMark_Torn(t *testing.T) {
 	if err := m.close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestMark_TornNewest: a box whose last write of the mark was torn starts, whichever slot is damaged.
+func TestMark_TornNewest(t *testing.T) {
+	s, whole := newStore(t)
+	put(t, s, "a", 1)
+	put(t, s, "a", 2)
+	sound(t, s)
+	for slot := range int64(2) {
+		disk := whole.Copy()
+		if err := disk.Flip(markPath, 8*(slot*firstSlot+20)); err != nil {
+			t.Fatal(err)
+		}
+		s := openStore(t, disk)
+		if e := put(t, s, "a", 3); e.Number != 3 {
+			t.Errorf("slot %d is damaged: the series goes on at %d", slot, e.Number)
+		}
+		sound(t, s)
+	}
+}
+
+// TestMark_Close: a proper end writes every number into the mark, also a number that came during the last write.
+func TestMark_Close(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := disktest.New(disktest.Strict)
+		if err := Create(options(disk)); err != nil {
+			t.Fatal(err)
+		}
+		var held atomic.Bool
+		hold := make(chan struct{})
+		o := options(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Path == markPath && held.Load() {
+				<-hold
+			}
+			return nil
+		})))
+		o.FakeTime = true
+		s := openStoreWith(t, o)
+		put(t, s, "a", 1)
+		synctest.Wait()
+		held.Store(true)
+		put(t, s, "a", 2)
+		synctest.Wait() // the writer writes it
+		put(t, s, "b", 3)
+		ended := make(chan error)
+		go func() { ended <- s.Close() }()
+		synctest.Wait()
+		close(hold)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		said, err := readMark(disk, markPath, false)
+		if err != nil || !maps.Equal(said.byName(), map[string]uint64{"a": 2, "b": 1}) {
+			t.Errorf("the mark says %+v: %v", said, err)
+		}
+	})
 }
 
 func TestMark_Grows(t *testing.T) {

@@ -256,12 +256,15 @@ func TestNewMark_Doubts(t *testing.T) {
 	if err := errors.Join(s.Beat(s.o.Now().Add(-3*standstill)), s.Close(), disk.Remove(markPath)); err != nil {
 		t.Fatal(err)
 	}
-	o := options(disk)
-	late := o.Now().Add(3 * standstill)
-	o.Now = func() time.Time { return late }
-	if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Owed == nil || len(p.Doubts) != 1 ||
-		!strings.Contains(p.Doubts[0], "36h0m0s ago") {
-		t.Errorf("a day and a half later: %+v, %v", p, err)
+	for by, says := range map[time.Duration]string{3 * standstill: "36h0m0s ago",
+		-3 * standstill: "clock is 36h0m0s before"} {
+		o := options(disk.Copy())
+		now := o.Now().Add(by)
+		o.Now = func() time.Time { return now }
+		if p, err := NewMark(ctx, MarkAim{Second: card}, o, nil); err != nil || p.Owed == nil || len(p.Doubts) != 1 ||
+			!strings.Contains(p.Doubts[0], says) {
+			t.Errorf("%v later: %+v, %v", by, p, err)
+		}
 	}
 }
 

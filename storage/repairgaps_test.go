@@ -29,3 +29,52 @@ func TestMend_EndUnknown(t *testing.T) {
 		}
 	}
 }
+
+// TestAccepted: what a person has accepted as lost is accepted again, and nothing more.
+func TestAccepted(t *testing.T) {
+	s, _ := newStore(t)
+	for from, row := range map[uint64]lostRow{5: {To: 9}, 20: {To: 20}, 0: {Partial: []partialRecord{{ID: 3}, {ID: 4}}}} {
+		if err := s.db.Set(lostKey(1, from), row.encode(), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type hole struct {
+		sequence uint32
+		from, to uint64
+	}
+	for name, c := range map[string]struct {
+		holes   []hole
+		partial []uint64
+		want    bool
+	}{
+		"nothing":                   {want: true},
+		"the same":                  {[]hole{{1, 5, 9}, {1, 20, 20}}, []uint64{3, 4}, true},
+		"less":                      {[]hole{{1, 5, 7}}, []uint64{4}, true},
+		"the rest of a hole":        {[]hole{{1, 7, 9}}, nil, true},
+		"two pieces of a hole":      {[]hole{{1, 5, 6}, {1, 8, 9}}, nil, true},
+		"a change more":             {[]hole{{1, 5, 10}}, nil, false},
+		"a change before":           {[]hole{{1, 4, 9}}, nil, false},
+		"between the holes":         {[]hole{{1, 10, 10}}, nil, false},
+		"from one to the other":     {[]hole{{1, 5, 20}}, nil, false},
+		"of another series":         {[]hole{{2, 5, 9}}, nil, false},
+		"one is accepted, one not":  {[]hole{{1, 5, 9}, {1, 30, 30}}, nil, false},
+		"another incomplete record": {[]hole{{1, 5, 9}}, []uint64{3, 5}, false},
+	} {
+		now := &holes{partial: make(map[uint64]bool)}
+		for _, h := range c.holes {
+			now.rows = append(now.rows, lostRow{To: h.to, sequence: h.sequence, position: h.from})
+		}
+		for _, id := range c.partial {
+			now.partial[id] = true
+		}
+		if got := (&assembly{own: &folder{db: s.db}}).accepted(now); got != c.want {
+			t.Errorf("%s: accepted %v", name, got)
+		}
+		if got := (&assembly{own: &folder{}}).accepted(now); got != now.none() {
+			t.Errorf("%s, beside a store that cannot be read: accepted %v", name, got)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -358,6 +358,40 @@ func TestSecondCopy_SegmentNumbers(t *testing.T) {
 	}
 }
 
+// TestCopyAfter: a copy whose files have earlier names than a shipped file begins again with later names, once.
+func TestCopyAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := disktest.New(disktest.Strict)
+		must(t, Create(options(disk)))
+		o := withCard(disk)
+		o.FakeTime = true
+		s := openStoreWith(t, o)
+		put(t, s, "a", 1)
+		numbers, err := segmentNumbers(disk, card)
+		must(t, err)
+		shipped := slices.Max(numbers) + 7
+		for i, c := range []struct {
+			file  string
+			stays bool
+		}{{"note.txt", true}, {segmentName(numbers[0]), false}, {segmentName(numbers[0]), true},
+			{segmentName(shipped), false}, {segmentName(shipped), true}, {segmentName(shipped - 1), true}} {
+			s.CopyAfter(c.file)
+			if status, _ := s.SecondCopy(); status.Live != c.stays {
+				t.Errorf("%d: %s was shipped: the copy is live: %v", i, c.file, status.Live)
+			}
+			time.Sleep(retryLongest + time.Second)
+			put(t, s, "a", uint64(i+2))
+			if status, _ := s.SecondCopy(); !status.Live {
+				t.Errorf("%d: %s was shipped: the copy does not begin again: %+v", i, c.file, status)
+			}
+		}
+		if numbers, err = segmentNumbers(disk, card); err != nil || slices.Min(numbers) <= shipped {
+			t.Errorf("%d was shipped, the copy has %v: %v", shipped, numbers, err)
+		}
+		burn(t, "begun again", s, disk)
+	})
+}
+
 // TestSecondCopy_CloseWhileHanging: the medium hangs at any call, of a fill or of a change, and the store closes. Close
 // does not wait for the medium, and once the medium answers the store opens again.
 func TestSecondCopy_CloseWhileHanging(t *testing.T) {
