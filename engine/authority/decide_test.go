@@ -170,3 +170,46 @@ func TestSubmitLot_Decides(t *testing.T) {
 		}
 	}
 }
+
+// TestSender_Lost: what a restored branch does not know, at each bound of the time that its store has lost.
+func TestSender_Lost(t *testing.T) {
+	from := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	to, now := from.Add(time.Hour), from.Add(2*time.Hour)
+	s := &Sender{Lost: []Span{{From: from, To: to}}, Now: func() time.Time { return now }, DoubtFor: 2 * time.Minute}
+	for _, c := range []struct {
+		at   time.Time
+		lost bool
+	}{{from.Add(-2*time.Minute - 1), false}, {from.Add(-2 * time.Minute), true}, {to, true},
+		{to.Add(15 * time.Minute), true}, {to.Add(15*time.Minute + 1), false}} {
+		if got := s.InLostTime(c.at); got != c.lost {
+			t.Errorf("%v is in the lost time: %v", c.at, got)
+		}
+	}
+	for _, c := range []struct {
+		created, now time.Time
+		until        time.Time // zero: it need not wait
+		further      bool      // MH may know more about it
+	}{
+		{to, to, to.Add(15 * time.Minute), true},
+		{to, to.Add(15*time.Minute - 1), to.Add(15 * time.Minute), true},
+		{to, to.Add(15 * time.Minute), time.Time{}, true},
+		{to.Add(1), to.Add(1), time.Time{}, false},
+		{from.Add(-time.Hour), to, to.Add(15 * time.Minute), true},
+		{to, to.Add(-time.Hour), time.Time{}, true}, // the clock was an hour ahead when the store was restored
+	} {
+		now = c.now
+		if got := s.RestoredUntil(c.created); !got.Equal(c.until) {
+			t.Errorf("created at %v, now %v: it waits until %v, want %v", c.created, c.now, got, c.until)
+		}
+		want := c.until
+		if sent := c.now.Add(s.DoubtFor); sent.After(want) {
+			want = sent
+		}
+		if got := s.Decidable(c.created, c.now); !got.Equal(want) {
+			t.Errorf("created at %v, sent at %v: decidable from %v, want %v", c.created, c.now, got, want)
+		}
+		if got := s.MayBeFurther("A", c.created); got != c.further {
+			t.Errorf("created at %v: MH may know more: %v", c.created, got)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package contingency
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,11 +17,13 @@ import (
 	"time"
 
 	"dtegate/engine/authority"
+	"dtegate/engine/dte"
 	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/rulestore"
 	"dtegate/rules"
 	"dtegate/storage"
+	"dtegate/storage/disktest"
 )
 
 // answers is an authority that gives one answer to queries: "seal", "none" (it does not hold the document) or
@@ -85,6 +88,45 @@ func newContingency(t *testing.T, m *moves, way http.RoundTripper, now time.Time
 			Suspect: func() {}}}}
 	c.branch.Issuer.Ambiente = "00"
 	return c
+}
+
+// newStore is an empty store.
+func newStore(t *testing.T, now time.Time) *storage.Store {
+	t.Helper()
+	o := storage.Options{Dir: "/data", MarkPath: "/mark", FS: disktest.New(disktest.Strict),
+		Now: func() time.Time { return now }, Logger: slog.New(slog.DiscardHandler)}
+	if err := storage.Create(o); err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// TestTimeToNext: the loop wakes when the first record of any of its queues is due.
+func TestTimeToNext(t *testing.T) {
+	at := time.Date(2027, 3, 1, 14, 0, 0, 0, time.UTC)
+	for _, queue := range []string{record.QueueLot, record.QueueEvent, record.QueueReport, record.QueueForward} {
+		w := newContingency(t, &moves{}, sending{}, at)
+		w.branch.Store, w.branch.Every = newStore(t, at), time.Minute
+		for _, wait := range []time.Duration{2 * time.Minute, 40 * time.Second, lotPoll / 2} {
+			if _, err := w.branch.Store.Append(t.Context(), storage.Keys{Series: "00/x"}, storage.Draft{
+				Code: storage.Code{byte(wait / time.Second)}, Due: &storage.Due{Queue: queue, At: at.Add(wait)}}); err != nil {
+				t.Fatal(err)
+			}
+			want := max(min(wait, w.branch.Every), lotPoll)
+			if got, err := w.timeToNext(); err != nil || got != want {
+				t.Errorf("%s, due in %v: the loop waits %v, want %v: %v", queue, wait, got, want, err)
+			}
+		}
+	}
 }
 
 // TestRecordAnswer: the state of a document after MH's answer and, if MH refuses it, after MH's answer to a query about
@@ -326,8 +368,21 @@ func TestBacklog_First(t *testing.T) {
 		entry storage.Entry
 	}
 	var list []waiting
+	store := newStore(t, at)
 	for i := range 6 {
 		issued, period := at.Add(time.Duration(i)*time.Hour), fmt.Sprint("period ", i)
+		event, err := dte.NewCode(rand.Reader) // MH refused it two hours after the issue
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused, err := json.Marshal(&Event{Receipt: &authority.Receipt{At: issued.Add(2 * time.Hour)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Append(t.Context(), storage.Keys{Series: "00/evento"}, storage.Draft{Code: storage.Code(event),
+			State: record.EventRejected, Head: refused}); err != nil {
+			t.Fatal(err)
+		}
 		ends[period] = issued.Add(40 * time.Hour)
 		for _, c := range []struct {
 			queue, period string
@@ -335,7 +390,7 @@ func TestBacklog_First(t *testing.T) {
 		}{{record.QueueReport, "", record.Deferred}, {record.QueueReport, period, record.Deferred},
 			{record.QueueReport, "open", record.Deferred}, {record.QueueForward, period, record.Reported}} {
 			head, err := json.Marshal(&record.Head{Document: "01", CreatedAt: issued, Period: c.period,
-				Until: issued.Add(time.Minute), Limit: issued.Add(time.Duration(6-i) * 10 * time.Hour)})
+				Event: event.String(), Until: issued.Add(time.Minute), Limit: issued.Add(time.Duration(6-i) * 10 * time.Hour)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -346,6 +401,7 @@ func TestBacklog_First(t *testing.T) {
 		for range 2 {
 			n := count{owed: &Backlog{At: at.Add(50 * time.Hour)}, law: limits, ends: ends,
 				contingency: newContingency(t, &moves{}, sending{}, at)}
+			n.contingency.branch.Store = store
 			for _, w := range list {
 				if h, err := record.DecodeHead(w.entry); err != nil {
 					t.Fatal(err)
@@ -364,6 +420,9 @@ func TestBacklog_First(t *testing.T) {
 			if o := n.owed; !o.EventDeadline.Equal(event) || !o.DocumentDeadline.Equal(documents) || !o.Oldest.Equal(at) {
 				t.Errorf("event by %v, want %v; document by %v, want %v; oldest of %v, want %v", o.EventDeadline, event,
 					o.DocumentDeadline, documents, o.Oldest, at)
+			}
+			if want := at.Add(2*time.Hour + limits.correction); !n.owed.CorrectionDeadline.Equal(want) {
+				t.Errorf("correction by %v, want %v", n.owed.CorrectionDeadline, want)
 			}
 			slices.Reverse(list)
 		}

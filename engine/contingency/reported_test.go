@@ -66,18 +66,24 @@ func TestForward_ClockSet(t *testing.T) {
 }
 
 // TestForward_LotSizes: a lot is no larger than the branch's own setting, and a lot that MH refuses whole is sent again
-// in two halves.
+// in two halves, never more at once than the setting.
 func TestForward_LotSizes(t *testing.T) {
-	for name, c := range map[string]struct{ size, refusals, lots int }{
-		"one lot":                      {0, 0, 1},
-		"the setting":                  {3, 0, 3}, // three, three and two
-		"refused once":                 {0, 1, 2},
-		"refused, and each half of it": {0, 3, 4},
-		"of the setting, refused":      {4, 1, 3}, // of the first four twice two
+	for name, c := range map[string]struct{ size, refusals, lots, atOnce int }{
+		"one lot":                      {0, 0, 1, 1},
+		"the setting":                  {3, 0, 3, 4}, // three, three and two
+		"refused once":                 {0, 1, 2, 2},
+		"refused, and each half of it": {0, 3, 4, 4},
+		"of the setting, refused":      {4, 1, 3, 4}, // of the first four twice two
+		"the same, one at a time":      {4, 1, 3, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			enginetest.InBubble(t, func(b *enginetest.Box) {
-				b.Restart(func(p *contingency.Options) { p.LotSize = c.size })
+				b.Restart(func(p *contingency.Options) { p.LotSize, p.LotsInFlight = c.size, c.atOnce })
+				b.At(func(string) {
+					if open, err := b.Store.Due(record.QueueLot, record.Whenever, 100); err != nil || len(open) > c.atOnce {
+						t.Errorf("%d lots at once, want %d: %v", len(open), c.atOnce, err)
+					}
+				})
 				b.Chaos(simulator.Chaos{RejectLots: c.refusals})
 				b.Issue(enginetest.Sale("before", 100))
 				codes := b.Outage(8)
