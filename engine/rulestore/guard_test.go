@@ -2,6 +2,7 @@ package rulestore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -272,6 +273,25 @@ func TestGuard_LateReturn(t *testing.T) {
 	s.Return(t.Context(), rulestore.Return{Digest: bad.Rule.Digest, Reason: "it did harm"})
 	if l := s.List(); l.Return != nil || s.Book().Active("00", "2026-11-21")["01"].Version != "2.1.2" {
 		t.Errorf("%+v is made", l.Return)
+	}
+}
+
+// TestGuard_NotMade: a return that could not be recorded is requested again by the next failure.
+func TestGuard_NotMade(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	w.Points = 2
+	s := w.Shelf(enginetest.Shipped(t))
+	a := enginetest.Push(t, s, enginetest.Edition(t, "2.1.1"))
+	bad := s.Book().Compiled(a.Rule.Digest)
+	w.Close()
+	for n := range 2 {
+		for i := range 4 {
+			s.Guard().Failed(bad, int64(1+i%2), rulestore.Shape{}, errors.New("a trap"), w.Now())
+		}
+		if got := len(s.Guard().Wanted()); got != 1 {
+			t.Fatalf("after %d returns that were not made, %d are requested", n, got)
+		}
+		s.Return(t.Context(), <-s.Guard().Wanted()) // the store is closed
 	}
 }
 

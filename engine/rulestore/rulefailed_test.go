@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
@@ -87,5 +88,26 @@ func TestRuleFailed(t *testing.T) {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
+	}
+}
+
+// TestRuleFailed_Meanwhile: while the sale was computed, another bundle took over. It computes the sale if it has the
+// layout of the rule that failed.
+func TestRuleFailed_Meanwhile(t *testing.T) {
+	for name, want := range map[string]string{"dte01/v2": "8.0.0", "dte01/v1": "2.1.0"} {
+		w := enginetest.NewWorld(t)
+		s := w.Shelf(enginetest.Shipped(t))
+		a := enginetest.Push(t, s, enginetest.Edition(t, "2.1.1"))
+		failed := s.Book().Compiled(a.Rule.Digest)
+		if a := enginetest.Push(t, s, bundletest.Edition(t, name, "8.0.0", bundletest.In("2026-11-21",
+			""))); a.State != rulestore.Live {
+			t.Fatalf("%+v", a)
+		}
+		r, _, _, err := s.RetryWithPrevious(t.Context(), failed, 1, "2026-11-21", enginetest.Sale("", 1130).Facts,
+			schema.FillOptions{}, errors.New("a trap"))
+		if err != nil || r.Ref.Version != want {
+			t.Errorf("%s took over: %s computes the sale, want %s: %v", name, r.Ref.Version, want, err)
+		}
+		w.Close()
 	}
 }
