@@ -402,6 +402,7 @@ func TestShip_OneLookBehind(t *testing.T) {
 	w.grow("0000000001.copy", "-one")
 	shipped("0000000001.copy: \"head\"\n")
 	w.grow("0000000001.copy", "-two")
+	w.ship.Carry("0000000001.copy", 12) // says nothing about the next file
 	w.grow("0000000002.copy", "next")
 	shipped("0000000001.copy: \"head-one-two\"\n")
 	w.grow("0000000002.copy", "-more")

@@ -53,7 +53,7 @@ func newSeller(t *testing.T) *seller {
 	now := func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
 	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir,
 		Epoch: func() int64 { return 1 }, Sync: true, Live: always,
-		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(warnings{slog.DiscardHandler, &s.left}),
+		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(levels{slog.DiscardHandler, &s.left, slog.LevelWarn}),
 		Count: storage.CopyChanges}
 	dir := t.TempDir()
 	s.options = storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now,
@@ -101,16 +101,17 @@ func (s *seller) close() {
 	s.end = nil
 }
 
-// warnings counts the warnings.
-type warnings struct {
+// levels counts the entries of a level.
+type levels struct {
 	slog.Handler
-	n *atomic.Int64
+	n     *atomic.Int64
+	level slog.Level
 }
 
-func (w warnings) Enabled(context.Context, slog.Level) bool { return true }
-func (w warnings) Handle(_ context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelWarn {
-		w.n.Add(1)
+func (l levels) Enabled(context.Context, slog.Level) bool { return true }
+func (l levels) Handle(_ context.Context, r slog.Record) error {
+	if r.Level == l.level {
+		l.n.Add(1)
 	}
 	return nil
 }
@@ -291,6 +292,65 @@ func TestCarry_NotLive(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestCarry_Waits: sales begin to wait once the store has the whole copy and answers in time, and only if they were told
+// to.
+func TestCarry_Waits(t *testing.T) {
+	for name, c := range map[string]struct {
+		sync  bool
+		takes time.Duration // of a request
+		grows bool          // the copy, after the store failed once
+		want  int64         // how often sales begin to wait
+	}{
+		"at once":               {sync: true, want: 1},
+		"in time":               {sync: true, takes: ship.Patience - 1, want: 1},
+		"too late":              {sync: true, takes: ship.Patience},
+		"not wanted":            {},
+		"never shipped further": {sync: true, grows: true, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, begun := newWorld(t), atomic.Int64{}
+				w.grow("0000000001.copy", "head")
+				w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+					if r.Verb == "create" {
+						time.Sleep(c.takes)
+					}
+					return fleettest.None
+				}
+				shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box,
+					Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk, Sync: c.sync, Cloned: func() {}, Live: always,
+					Logger: slog.New(levels{slog.DiscardHandler, &begun, slog.LevelInfo}), Now: time.Now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan error)
+				go func() { done <- shipper.Run(ctx) }()
+				time.Sleep(5*ship.DefaultEvery + time.Second)
+				synctest.Wait()
+				if c.grows {
+					w.store.Fault = func(fleettest.Request) fleettest.Fault { return fleettest.Failed }
+				}
+				for n := 0; c.grows && n < 10; n++ {
+					w.grow("0000000001.copy", "-more")
+					time.Sleep(ship.DefaultEvery)
+					synctest.Wait()
+					if n == 2 {
+						w.store.Fault = nil
+					}
+				}
+				if got := begun.Load(); got != c.want {
+					t.Errorf("sales begin to wait %d times, want %d", got, c.want)
+				}
+				stop()
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
 
 // Changes that were not shipped before a start count.
