@@ -53,12 +53,10 @@ func (f mediumFS) OpenDir(name string) (vfs.File, error) {
 	return mediumFile{file, name, f.o}, nil
 }
 
+// GetDiskUsage returns only an error that Pebble ignores: any other error counts as failed work in the background.
 func (f mediumFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	u, err := f.FS.GetDiskUsage(path)
-	if err != nil {
-		err = usageError{err}
-	}
-	return u, err
+	return u, onlyIf(err != nil, vfs.ErrUnsupported)
 }
 
 func (f mediumFS) watched(name string, file vfs.File, err error) (vfs.File, error) {

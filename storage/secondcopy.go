@@ -27,8 +27,7 @@ type second struct {
 	status SecondCopy
 	mode   copyMode
 	queue  []*change
-	queued int // bytes
-	lost   bool
+	queued int  // bytes
 	users  int  // goroutines that use the store's database
 	closed bool // the database may not be used any more
 
@@ -121,7 +120,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	}
 	c.queued += len(batch)
 	if c.queue = append(c.queue, n); c.queued > queueLimit && c.mode == copyFilling {
-		c.queue, c.lost = nil, true // the queue is lost: fill again
+		c.mode, c.queue = copyAway, nil // too much to keep: fill again
 	}
 	live := c.mode == copyLive
 	if live {
@@ -155,7 +154,7 @@ func (c *second) leave(why error) {
 		c.status = SecondCopy{Since: c.s.o.Now(), Why: why.Error()}
 	}
 	release(c.queue)
-	c.mode, c.queue, c.queued, c.lost = copyAway, nil, 0, false
+	c.mode, c.queue, c.queued = copyAway, nil, 0
 	c.s.metrics.copyFailures.Inc()
 	c.settled()
 	signal(c.kick) // push does not wake the session from now on
@@ -304,7 +303,7 @@ func (c *second) unuse() {
 func (c *second) fill(l *copyLog) error {
 	for from := l.number; ; from = l.number {
 		c.mu.Lock()
-		c.mode, c.queue, c.queued, c.lost = copyFilling, nil, 0, false // from here on changes are queued
+		c.mode, c.queue, c.queued = copyFilling, nil, 0 // from here on changes are queued
 		c.mu.Unlock()
 		if err := l.catchUp(); err != nil {
 			return err
@@ -316,7 +315,7 @@ func (c *second) fill(l *copyLog) error {
 			return err
 		}
 		c.mu.Lock()
-		again := c.lost
+		again := c.mode != copyFilling
 		if !again {
 			c.mode = copyLive
 			c.status = SecondCopy{Live: true, Since: c.s.o.Now()}

@@ -1,11 +1,14 @@
 package storage
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -191,4 +194,234 @@ func (f *filler) link(key, value []byte) error {
 	set(f.b, entryKey(l.ID), row)
 	e.leads(func(lead, to []byte) { set(f.b, lead, to) })
 	return nil
+}
+
+// Scrubbing reads the second copy while the branch sells: otherwise a flipped bit in the copy stays unnoticed until the
+// copy is needed. A damaged segment is written again from the store.
+//
+// Scrubbing reads the medium, not the kernel's cache, and slowly: the store's own syncs may use the same bus.
+const (
+	scrubFirst = 5 * time.Minute // after the copy is live
+	scrubEvery = 24 * time.Hour  // from the end of a pass to the start of the next
+	scrubPause = time.Second     // after each scrubChunk bytes
+	scrubChunk = 1 << 20
+)
+
+// Scrub is the result of scrubbing. Found and Mended count segments since the copy was begun.
+type Scrub struct {
+	Last     time.Time `json:"last"`     // end of the last complete pass; zero: there was none
+	Segments uint64    `json:"segments"` // segments read in that pass
+	Found    uint64    `json:"found"`
+	Mended   uint64    `json:"mended"`
+	Bad      []string  `json:"bad,omitempty"` // segments that are damaged and could not be repaired, with reasons
+}
+
+// scrubber belongs to a session of the copy; its own goroutine runs it.
+type scrubber struct {
+	c    *second
+	l    *copyLog
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+func (c *second) startScrub(l *copyLog) *scrubber {
+	b := &scrubber{c: c, l: l, stop: make(chan struct{})}
+	c.mu.Lock()
+	c.scrubber = b
+	c.mu.Unlock()
+	b.done.Go(b.run)
+	return b
+}
+
+// end waits for the scrubber. If the medium hangs, end waits too, like the session itself.
+func (b *scrubber) end() {
+	close(b.stop)
+	b.done.Wait()
+}
+
+func (b *scrubber) run() {
+	copied, _ := b.c.s.SecondCopy()
+	wait := max(scrubFirst, scrubEvery-b.c.s.o.Now().Sub(copied.Scrub.Last))
+	for timedOut(min(wait, scrubEvery), b.stop) {
+		if !b.pass() {
+			return
+		}
+		wait = scrubEvery
+	}
+}
+
+// pass reads every segment once. It returns false if it was stopped.
+func (b *scrubber) pass() bool {
+	s := b.c.s
+	var now Scrub
+	list, _, err := b.chain()
+	if errors.Is(err, errAway) {
+		return false
+	}
+	if err != nil {
+		now.Bad = append(now.Bad, err.Error())
+	}
+	for i := range list {
+		n := list[i].at.Segment
+		size, err := checkCounted(b.l.fs, b.l.dir, list, i)
+		now.Segments++
+		if err != nil {
+			now.Found++
+			s.o.Logger.Error("a segment of the second copy is bad", "segment", n, "error", err)
+			if err := b.mend(n); err != nil {
+				now.Bad = append(now.Bad, fmt.Sprintf("segment %d: %v", n, err))
+				s.o.Logger.Error("a bad segment of the second copy stays", "segment", n, "error", err)
+			} else {
+				now.Mended++
+				s.o.Logger.Warn("a bad segment of the second copy was written anew from the store", "segment", n)
+			}
+		}
+		if !timedOut(time.Duration(size/scrubChunk+1)*scrubPause, b.stop) {
+			return false
+		}
+	}
+	b.c.scrubEnded(now)
+	return true
+}
+
+// chain returns the segments that count, and the replaced segments. The last segment that counts is still being
+// written.
+func (b *scrubber) chain() (list []countedSegment, gone map[uint64]replaced, err error) {
+	var last position
+	err = b.l.inTurn(b.stop, func() error {
+		last, gone = position{b.l.number, b.l.size}, maps.Clone(b.l.replaced)
+		return nil
+	})
+	if err == nil {
+		list, err = chain(b.l.fs, b.l.dir, b.l.store, 0, last, gone)
+	}
+	return list, gone, err
+}
+
+var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
+
+// mend writes the rows of a bad segment again, from the store, at the end of the log: all rows between the end of the
+// previous segment and the start of the next segment. Afterwards the log ignores the old segment.
+func (b *scrubber) mend(n uint64) error {
+	c, o, l := b.c, &b.c.s.o, b.l
+	chain, gone, err := b.chain()
+	i := slices.IndexFunc(chain, func(s countedSegment) bool { return s.at.Segment == n })
+	switch {
+	case err != nil:
+		return err
+	case i < 0:
+		return fmt.Errorf("segment %d does not count any more", n)
+	case i == len(chain)-1:
+		return cmp.Or(b.write(l.roll), errRoll)
+	}
+	if err := c.use(); err != nil { // the store may have closed while the medium hung
+		return err
+	}
+	defer c.unuse()
+	if usage, err := o.FS.GetDiskUsage(o.SecondCopy); err == nil && usage.AvailBytes < 2*o.segment {
+		return fmt.Errorf("%d bytes are free on the medium", usage.AvailBytes)
+	}
+	next := slices.IndexFunc(chain[i+1:], func(s countedSegment) bool { return s.head != nil })
+	if next < 0 {
+		return fmt.Errorf("no segment continues segment %d", n)
+	}
+	now := replaced{From: newCopyState(), To: chain[i+1+next].head.begin()}
+	for ; i >= 0; i-- { // from n's head or, if that head is bad, the last good head before
+		if s := chain[i]; s.head != nil {
+			if now.From, now.After = s.head.begin(), s.head.After; s.at.Segment < n {
+				now.After = position{Segment: s.at.Segment}
+			}
+			break
+		}
+	}
+	list := []replaced{now}
+	for k, r := range gone {
+		if k < n { // the rows of segment k may have been in segment n
+			list = append(list, r)
+		}
+	}
+	r := c.s.db.NewSnapshot()
+	defer func() { _ = r.Close() }() // it only frees memory
+	reach, err := storeState(r)
+	if err != nil {
+		return err
+	}
+	held := newCopyState()
+	f := &filler{r: r, b: c.s.db.NewBatch(), limit: fillChunk, stop: c.stopping, whole: true,
+		reach: &held, put: func(rows []byte) error {
+			return b.write(func() error {
+				l.add(frameRows, rows)
+				return l.flush()
+			})
+		}}
+	defer func() { _ = f.b.Close() }() // it only frees memory
+	for _, r := range list {
+		if err := f.between(r.From, r.To); err != nil {
+			return err
+		}
+	}
+	if err := f.flush(); err != nil {
+		return err
+	}
+	// The segment is removed once the log has everything that the store had when the rows were read: these rows may be
+	// newer than the log.
+	for covered := false; ; {
+		err := b.write(func() error {
+			if covered = l.state.covers(reach); !covered {
+				return nil
+			}
+			l.replaced[n] = now
+			if err := l.roll(); err != nil { // from the next head on the segment does not count
+				return err
+			}
+			l.void = append(l.void, n)
+			return l.removeVoid()
+		})
+		if err != nil || covered {
+			return err
+		}
+		if !timedOut(scrubPause, b.stop) {
+			return errAway
+		}
+	}
+}
+
+var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
+
+// write calls fn, which writes the log. A failure also ends the session.
+func (b *scrubber) write(fn func() error) error {
+	return b.l.inTurn(b.stop, func() error {
+		if b.l.failed == nil {
+			b.l.failed = fn()
+		}
+		if b.l.failed != nil {
+			signal(b.c.kick)
+		}
+		return b.l.failed
+	})
+}
+
+// inTurn calls fn while nobody else uses the log: the session and its scrubber take turns. errAway if stop is closed
+// first.
+func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-stop:
+		return errAway
+	}
+	defer func() { <-l.turn }()
+	return fn()
+}
+
+// scrubEnded notes a complete pass.
+func (c *second) scrubEnded(pass Scrub) {
+	if c.use() != nil {
+		return
+	}
+	defer c.unuse()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pass.Last, pass.Found, pass.Mended = c.s.o.Now(), pass.Found+c.scrub.Found, pass.Mended+c.scrub.Mended
+	c.scrub = pass
+	c.s.o.dieOn(setJSON(c.s.db, keyScrub, c.scrub, pebble.NoSync), "noting a scrub")
 }

@@ -129,9 +129,8 @@ func (t *tableWrites) ended(kind int, err error) {
 // ended has already been called. Any other work reads tables to learn their contents; Pebble 2.1.7 repeats a failed
 // read at once, without end.
 func (t *tableWrites) background(err error) {
-	var usage usageError
 	t.mu.Lock()
-	if t.last != nil && errors.Is(err, t.last) || errors.As(err, &usage) {
+	if t.last != nil && errors.Is(err, t.last) {
 		t.mu.Unlock()
 		return
 	}
@@ -150,11 +149,6 @@ func tableWait(failed int) time.Duration {
 
 // isLogged reports whether a failure is logged: the first failure in a row, and then failures a minute apart.
 func isLogged(failed int) bool { return failed == 1 || tableWait(failed-1) == tableRetryLongest }
-
-// usageError marks a failed GetDiskUsage, which background ignores.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
 
 // err returns ErrTables while tables cannot be written.
 func (t *tableWrites) err() error {

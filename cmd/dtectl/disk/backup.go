@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -50,34 +49,41 @@ type Backup struct {
 	Check bool   `help:"Read the backup in the folder and check it, instead of making one."`
 }
 
-// Run makes a verified backup. It opens the store of a stopped appliance itself; a running appliance, which has the
-// store open, makes the backup and goes on issuing meanwhile.
+// Run makes a verified backup, or checks one.
 func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	bar := term.NewGauge(term.Err)
+	b, err := c.verified(ctx, top, bar)
+	bar.Clear()
+	if err != nil {
+		return err
+	}
+	term.Printf("store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every digest "+
+		"and every row\n", b.Store, adminclient.Local(b.Taken), b.Documents, len(b.Last), term.Bytes(b.Bytes))
 	if c.Check {
-		b, err := storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Of)
-		bar.Clear()
-		if err := describeBackup(term.Out, b, err); err != nil {
-			return err
-		}
 		return c.vouched(top)
+	}
+	return nil
+}
+
+// verified checks a backup or makes one. It opens the store of a stopped appliance itself; a running appliance, which
+// has the store open, makes the backup and goes on issuing meanwhile.
+func (c *Backup) verified(ctx context.Context, top *adminclient.Options, bar *term.Gauge) (*storage.Backup, error) {
+	if c.Check {
+		return storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Of)
 	}
 	cfg, err := config.Load(top.Config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if errors.Is(err, storage.ErrInUse) {
-		b, err := backupRunning(ctx, cfg, c.Dir, bar)
-		bar.Clear()
-		return describeBackup(term.Out, b, err)
+		return backupRunning(ctx, cfg, c.Dir, bar)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b, err := store.Backup(ctx, c.Dir, bar.Of)
-	bar.Clear()
-	return describeBackup(term.Out, b, errors.Join(err, store.Close()))
+	return b, errors.Join(err, store.Close())
 }
 
 // vouched prints who signed the rules in the backup, according to the keys that the configuration pins.
@@ -96,16 +102,6 @@ func (c *Backup) vouched(top *adminclient.Options) error {
 			"has written to it", bad)
 	}
 	return err
-}
-
-func describeBackup(out io.Writer, b *storage.Backup, err error) error {
-	if err != nil {
-		return err
-	}
-	term.Fprintf(out, "store      %s\ntaken      %s\nrecords    %d\nseries     %d\nsize       %s\nchecked    every "+
-		"digest and every row\n",
-		b.Store, adminclient.Local(b.Taken), b.Documents, len(b.Last), term.Bytes(b.Bytes))
-	return nil
 }
 
 // backupState is the progress of the backup that the appliance makes. POST /admin/backup {"dir"} begins a backup, GET

@@ -78,10 +78,6 @@ type Shipper struct {
 	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
 
-	// Used only by Check's goroutine.
-	sound   map[string]bool // parts that were read back and are valid, by cargo.shown
-	soundOf int64           // the epoch to which sound refers
-
 	mu    sync.Mutex
 	state state
 	// how many bytes of a file are in the store: for the last file, and for files of this run that the copy still has
@@ -104,9 +100,8 @@ type state struct {
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and its WholeCopy too
-	// Parts is the digest (see tagsOf) of the list of parts that the last check found valid; Joined is the time of that
-	// check.
-	Parts  string    `json:"parts,omitempty"`
+	// Sound are the parts that checks read back and found valid, by cargo.shown; Joined is the time of the last check.
+	Sound  []string  `json:"sound,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
 	// Tried are the attempts to send the next piece that have no answer yet. The store may have any of them. The copy
 	// may have lost their bytes since, because a start voids the end of the copy and writes it again.

@@ -97,25 +97,20 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if s.soundOf != until.Epoch {
-		s.sound, s.soundOf = make(map[string]bool), until.Epoch
-		if tagsOf(listed) == until.Parts { // the parts are unchanged since the last check
-			for _, g := range listed {
-				s.sound[g.shown()] = true
-			}
-		}
-	}
 	var held []cargo
 	end := int64(0)
 	for _, g := range listed {
-		if !s.sound[g.shown()] || g.tag == "" {
+		if g.tag == "" || !slices.Contains(until.Sound, g.shown()) {
 			_, err := c.get(ctx, g)
-			if err != nil && !disproved(err) {
+			switch {
+			case disproved(err):
+				continue
+			case err != nil:
 				return "", fmt.Errorf("checking what was shipped: %w", err)
 			}
-			if s.sound[g.shown()] = err == nil; err != nil {
-				continue
-			}
+			s.mu.Lock()
+			s.state.Sound = append(s.state.Sound, g.shown()) // the next check does not read it again
+			s.mu.Unlock()
 		}
 		held, end = append(held, g), max(end, g.last)
 	}
@@ -134,13 +129,13 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 		if listed, err = c.parts(ctx, until.Number); err != nil {
 			return "", err
 		}
-		held = slices.DeleteFunc(listed, func(g cargo) bool { return !s.sound[g.shown()] && !r.made[c.key(g)] })
-		for _, g := range held {
-			s.sound[g.shown()] = true // the new parts were read back
-		}
+		held = slices.DeleteFunc(listed, func(g cargo) bool { return !slices.Contains(held, g) && !r.made[c.key(g)] })
 	}
 	s.mu.Lock()
-	s.state.Parts, s.state.Joined = tagsOf(held), s.o.Now() // saved with the next piece
+	s.state.Sound, s.state.Joined = nil, s.o.Now() // saved with the next piece
+	for _, g := range held {
+		s.state.Sound = append(s.state.Sound, g.shown())
+	}
 	s.mu.Unlock()
 	if until.Whole {
 		if n, err := c.whole(ctx); err != nil && !disproved(err) {
@@ -155,15 +150,6 @@ func (s *Shipper) check(ctx context.Context) (lacks string, err error) {
 		return spans(r.lost), nil
 	}
 	return "", nil
-}
-
-// tagsOf returns a digest of the store's list of parts.
-func tagsOf(list []cargo) string {
-	var b []byte
-	for _, g := range list {
-		b = append(b, g.shown()...)
-	}
-	return fleetproto.Digest(b)
 }
 
 // rollUp joins pieces into parts in the store.
