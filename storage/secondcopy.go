@@ -27,9 +27,7 @@ type second struct {
 	status SecondCopy
 	mode   copyMode
 	queue  []*change
-	queued int  // bytes
-	users  int  // goroutines that use the store's database
-	closed bool // the database may not be used any more
+	queued int // bytes
 
 	given    uint64 // the highest segment number that was shipped, as far as known
 	scrub    Scrub
@@ -247,10 +245,6 @@ func (c *second) session() (err error) {
 
 // openLog examines the medium, continues its log, and catches up.
 func (c *second) openLog() (*copyLog, error) {
-	if err := c.use(); err != nil {
-		return nil, err
-	}
-	defer c.unuse()
 	store, err := identity(c.s.db)
 	if err != nil {
 		return nil, err
@@ -280,23 +274,6 @@ func (c *second) openLog() (*copyLog, error) {
 		return nil, err
 	}
 	return l, c.fill(l)
-}
-
-// use keeps the store's database open until unuse. errStopped once the store closes.
-func (c *second) use() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return errStopped
-	}
-	c.users++
-	return nil
-}
-
-func (c *second) unuse() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.users--
 }
 
 // fill catches up and makes the copy live.
@@ -389,13 +366,9 @@ func (c *second) write(l *copyLog, list []*change) error {
 	return nil
 }
 
-// close ends the copy, but does not wait for a medium that hangs. busy: a fill or a scrub still reads the store's
-// database.
-func (c *second) close() (busy bool) {
+// close ends the copy. If the medium hangs, close returns true, and the session uses the store's database until stopped
+// is closed.
+func (c *second) close() (hangs bool) {
 	close(c.stop)
-	timedOut(c.s.o.SecondPatience, c.stopped)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed = true
-	return c.users > 0
+	return timedOut(c.s.o.SecondPatience, c.stopped)
 }

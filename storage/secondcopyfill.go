@@ -314,10 +314,6 @@ func (b *scrubber) mend(n uint64) error {
 	case i == len(chain)-1:
 		return cmp.Or(b.write(l.roll), errRoll)
 	}
-	if err := c.use(); err != nil { // the store may have closed while the medium hung
-		return err
-	}
-	defer c.unuse()
 	if usage, err := o.FS.GetDiskUsage(o.SecondCopy); err == nil && usage.AvailBytes < 2*o.segment {
 		return fmt.Errorf("%d bytes are free on the medium", usage.AvailBytes)
 	}
@@ -415,10 +411,6 @@ func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
 
 // scrubEnded notes a complete pass.
 func (c *second) scrubEnded(pass Scrub) {
-	if c.use() != nil {
-		return
-	}
-	defer c.unuse()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pass.Last, pass.Found, pass.Mended = c.s.o.Now(), pass.Found+c.scrub.Found, pass.Mended+c.scrub.Mended

@@ -109,10 +109,6 @@ const segmentJump = 1 << 24
 // numbers begin at the clock, in Unix seconds, or, if the known numbers are above the clock, a random step above the
 // known numbers. CopyAfter handles numbers below the shipped numbers.
 func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
-	if err := c.use(); err != nil {
-		return 0, err
-	}
-	defer c.unuse()
 	row, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy)
 	if err != nil {
 		return 0, err
