@@ -37,15 +37,14 @@ func (s *Store) Append(ctx context.Context, keys Keys, d Draft) (Entry, error) {
 // Before Append the owner may read the store and must not write to it. If the record is not appended, its number is not
 // spent.
 type Appending struct {
-	s       *Store
-	keys    Keys
-	began   time.Time
-	held    *held
-	turn    *turn // nil before Number
-	id      uint64
-	counted bool // counted in Store.writing
-	over    bool // number and locks are released
-	ok      bool // the record is stored
+	s     *Store
+	keys  Keys
+	began time.Time
+	held  *held
+	turn  *turn // nil before Number
+	id    uint64
+	over  bool // number and locks are released
+	ok    bool // the record is in the log
 }
 
 // Begin locks the idempotency key and the origins, and waits while other callers hold these locks. Errors: ErrKeyTaken
@@ -60,8 +59,6 @@ func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 		a.Release()
 		return nil, a.failed(err)
 	}
-	a.counted = true
-	s.writing.Add(1)
 	return a, nil
 }
 
@@ -87,6 +84,7 @@ func (a *Appending) lock(ctx context.Context) (err error) {
 	if a.held, err = s.locks.acquire(ctx, names...); err != nil {
 		return err
 	}
+	s.writing.Add(1)
 	for _, o := range keys.Origins {
 		s.pending.wait(o)
 	}
@@ -120,7 +118,6 @@ func (a *Appending) Append(d Draft) (Entry, error) {
 	if err != nil {
 		return Entry{}, a.failed(err)
 	}
-	a.ok = true
 	a.s.metrics.appends.Observe(a.s.secondsSince(a.began))
 	return e, nil
 }
@@ -134,18 +131,19 @@ func (a *Appending) Release() {
 	s := a.s
 	if a.turn != nil {
 		s.ids.drop(a.id)
-		s.turns.leave(a.turn)
+	}
+	if a.turn != nil && !a.ok {
+		a.turn.wait()
+		s.turns.end(a.turn, false)
 	}
 	if a.held != nil {
 		a.held.release()
+		s.writing.Add(-1)
 	}
 	if !a.ok {
 		s.metrics.refused.Inc()
 	}
-	if a.counted {
-		s.writing.Add(-1)
-	}
-	s.leave()
+	s.users.Done()
 }
 
 func (a *Appending) store(draft *Draft) (Entry, error) {
@@ -193,6 +191,7 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 		s.queueStarts.join(e.Due)
 		a.held.drop(series)
 		s.turns.end(turn, true)
+		a.ok = true
 	})
 	settle()
 
@@ -266,7 +265,6 @@ type turn struct {
 	number   uint64
 	before   <-chan struct{} // closed once the turn before has ended; nil: there was no turn before
 	over     chan struct{}   // closed once this record is stored or has failed
-	ended    bool            // over is closed
 }
 
 // take gives out the series' next number: the last number of its line plus 1 or, in a new line, the number that the
@@ -295,20 +293,11 @@ func (n *turn) wait() {
 	}
 }
 
-// leave ends the turn of a record that was not stored. It does nothing if end has already ended the turn. The later
-// numbers of the record's line are wrong now; therefore later records begin a new line.
-func (t *turns) leave(n *turn) {
-	n.wait()
-	t.end(n, false)
-}
-
+// end ends a turn, once. If its record was not stored, the later numbers of its line are wrong: therefore later records
+// begin a new line.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n.ended {
-		return
-	}
-	n.ended = true
 	if last := t.last[n.series]; last == n || last != nil && last.first == n.first && !stored {
 		delete(t.last, n.series)
 	}

@@ -168,7 +168,7 @@ func (s *Store) flush(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-look.C:
-			if err := s.tables.err(); err != nil {
+			if err := s.o.tables.err(); err != nil {
 				return err
 			}
 		}

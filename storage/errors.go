@@ -171,7 +171,7 @@ func (d *damage) err() error {
 // Health returns nil while the store can take a new record; else ErrCorrupt, ErrTables, ErrRestored, ErrBehind,
 // ErrReadOnly. It reads no disk and costs almost nothing: a probe may call it at any rate.
 func (s *Store) Health() error {
-	return cmp.Or(s.writable(), s.tables.err())
+	return cmp.Or(s.writable(), s.o.tables.err())
 }
 
 // suspect notes damage if the medium caused the error of a call.

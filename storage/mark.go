@@ -39,7 +39,6 @@ type mark struct {
 	known map[string]Reach // sequences, and numbers durable in the store
 	said  map[string]Reach // like known, but durable in the file
 	busy  bool             // the writer is writing
-	stop  bool
 }
 
 // openMark compares the file with the store's numbers, updates the file and starts the mark's writer.
@@ -160,11 +159,7 @@ func (m *mark) run() {
 			m.said, m.busy = now.Series, false
 			m.wrote.Broadcast()
 		}
-		stop := m.stop && maps.Equal(m.known, m.said)
 		m.mu.Unlock()
-		if stop {
-			return
-		}
 	}
 }
 
@@ -186,10 +181,7 @@ func (m *mark) renew(store [16]byte, series map[string]Reach) {
 
 // close ends the writer after its last write. note must not be called any more.
 func (m *mark) close() error {
-	m.mu.Lock()
-	m.stop = true
-	m.mu.Unlock()
-	signal(m.kick)
+	close(m.kick) // the writer still gets the last element
 	<-m.stopped
 	return m.file.close()
 }

@@ -44,7 +44,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	if s.enter() != nil {
 		return
 	}
-	defer s.leave()
+	defer s.users.Done()
 	m := s.metrics
 	for _, c := range []prometheus.Collector{m.appends, m.advances, m.mark, m.sync, m.refused} {
 		c.Collect(ch)
@@ -81,8 +81,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		"When the last whole reading of the store's tables ended; 0 before the first.", unixSeconds(read.At))
 	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", float64(read.Damaged))
 	gauge("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.",
-		yes[s.tables.err() != nil])
-	counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.tables.total.Load()))
+		yes[s.o.tables.err() != nil])
+	counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.o.tables.total.Load()))
 	if at, err := readJSON[time.Time](s.db, keyBackup); err == nil {
 		gauge("dte_store_backup_timestamp_seconds",
 			"When the latest backup was taken that was checked to its last row; 0: none was.", unixSeconds(at))

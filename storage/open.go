@@ -20,7 +20,6 @@ type Store struct {
 	o           Options
 	db          *pebble.DB
 	damage      *damage
-	tables      *tableWrites
 	mark        *mark
 	syncer      *syncer
 	metrics     *metrics
@@ -71,12 +70,11 @@ func Open(o Options) (_ *Store, err error) {
 	s.pending.records = make(map[Code][]chan struct{})
 	s.turns.last = make(map[string]*turn)
 	s.queueStarts.known = make(map[string]queueStart)
-	s.tables = newTableWrites(&s.o)
-	s.o.tables = s.tables
+	s.o.tables = newTableWrites(&s.o)
 	if s.db, err = openPebble(&s.o, s.damage, o.readOnly); err != nil {
 		return nil, err
 	}
-	s.tables.opened.Store(true)
+	s.o.tables.opened.Store(true)
 	if !o.readOnly {
 		// An interrupted backup may have left its checkpoint, whose links keep old files on the disk.
 		if err := o.FS.RemoveAll(o.checkpointDir()); err != nil {
@@ -84,7 +82,7 @@ func Open(o Options) (_ *Store, err error) {
 		}
 	}
 	if err := s.load(); err != nil {
-		s.tables.close()
+		s.o.tables.close()
 		return nil, errors.Join(err, s.db.Close())
 	}
 	if !o.readOnly {
@@ -292,7 +290,7 @@ func (s *Store) Close() error {
 			s.noteMark()
 		}
 	}
-	s.tables.close()
+	s.o.tables.close()
 	if hangs { // as in a crash, every acknowledged change is on the disk
 		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path",
 			s.o.SecondCopy)
@@ -306,7 +304,7 @@ func (s *Store) Close() error {
 	return onlyIf(err != nil, fmt.Errorf("closing store: %w", err))
 }
 
-// enter makes Close wait until leave is called, because Pebble panics when it is used after it is closed.
+// enter makes Close wait until users.Done is called, because Pebble panics when it is used after it is closed.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,13 +315,11 @@ func (s *Store) enter() error {
 	return nil
 }
 
-func (s *Store) leave() { s.users.Done() }
-
-// use calls fn between enter and leave, and puts the name of the call (what) before an error.
+// use calls fn between enter and users.Done, and puts the name of the call (what) before an error.
 func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 	if err = s.enter(); err == nil {
 		v, err = fn()
-		s.leave()
+		s.users.Done()
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", what, err)

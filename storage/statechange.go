@@ -307,8 +307,7 @@ type Announcement struct {
 // feed gives sequence numbers to announcements and wakes the readers that wait for the next announcement.
 type feed struct {
 	ids
-	mu   sync.Mutex
-	next chan struct{} // closed at the next announcement
+	next chan struct{} // closed at the next announcement; guarded by ids.mu
 }
 
 // ring wakes the readers: the announcement with this sequence number is durable, or will never be written.

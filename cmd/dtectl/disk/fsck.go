@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -104,7 +103,7 @@ func (f *archiveFlags) check(ctx context.Context, cfg *config.Config) error {
 	if cfg.Archive == nil {
 		return errors.New("[archive]: is not in the configuration")
 	}
-	r := &archiveReport{out: term.Out, bar: term.NewGauge(term.Err)}
+	r := &archiveReport{bar: term.NewGauge(term.Err)}
 	store, err := storage.OpenReadOnly(cfg.Store(slog.Default()))
 	var totals *outbox.ArchiveTotals
 	switch {
@@ -167,7 +166,6 @@ const repairAtOnce = 100
 
 // archiveReport prints findings as they come.
 type archiveReport struct {
-	out    io.Writer
 	bar    *term.Gauge
 	repair func(codes []string) error // nil: nothing is repaired
 	lost   []string                   // documents that wait for repair
@@ -184,7 +182,7 @@ func (r *archiveReport) found(f outbox.ArchiveFinding) error {
 		what = "  (" + f.What + ")"
 	}
 	r.bar.Clear()
-	term.Fprintf(r.out, "%-8s %s%s\n", f.Kind, f.Key, what)
+	term.Printf("%-8s %s%s\n", f.Kind, f.Key, what)
 	if r.repair == nil || f.Kind != outbox.ArchiveMissing {
 		return nil
 	}
@@ -208,9 +206,9 @@ func (r *archiveReport) end(t *outbox.ArchiveTotals) error {
 	}
 	missing, altered, foreign := t.Findings[outbox.ArchiveMissing], t.Findings[outbox.ArchiveAltered],
 		t.Findings[outbox.ArchiveForeign]
-	term.Fprintf(r.out, "documents %d archived, %d objects\n", t.Documents, t.Objects)
+	term.Printf("documents %d archived, %d objects\n", t.Documents, t.Objects)
 	if missing+altered+foreign == 0 {
-		term.Fprintf(r.out, "no problem found\n")
+		term.Printf("no problem found\n")
 		return nil
 	}
 	return fmt.Errorf("the archive differs from the store: %d missing, %d altered, %d foreign", missing, altered,
