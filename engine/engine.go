@@ -80,11 +80,11 @@ type Engine struct {
 	lost    *record.LostRecords
 	signer  *sign.Signer
 	sender  *authority.Sender
-	traffic traffic                // documents on their way to MH
+	sending atomic.Int64           // documents on their way to MH
 	shelf   *rulestore.Store       // may be nil
 	rules   func() *rulestore.Book // returns the book in force
 	issuer  record.Issuer
-	keys    storage.Locks    // idempotency keys of running requests
+	keys    storage.Locks    // idempotency keys of running requests, and "recall"
 	large   *fairqueue.Queue // turns of sales with many lines, by token
 
 	counting sync.Mutex

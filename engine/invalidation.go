@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
@@ -245,26 +245,18 @@ func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) er
 	if end := window(rule, o.head); !now.Before(end) {
 		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
 	}
-	if err := e.unburdened(o.entry); err != nil {
-		return err
-	}
-	if record.TypeOf(o.head.Document).Effect == bundle.Debits {
-		if err := e.roomWithout(o); err != nil {
-			return err
-		}
+	n, err := e.store.Counter(o.entry.Code, record.LineActive)
+	switch {
+	case err != nil:
+		return refusal.Internal(err)
+	case n > 1:
+		return forbidden("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)
+	case n != 0:
+		return forbidden("Hay una nota o un retorno vigente sobre el documento: invalídelo antes")
+	case record.TypeOf(o.head.Document).Effect == bundle.Debits:
+		return e.roomWithout(o)
 	}
 	return nil
-}
-
-func (e *Engine) unburdened(entry storage.Entry) error {
-	n, err := e.store.Counter(entry.Code, record.LineActive)
-	if err != nil || n == 0 {
-		return refusal.Internal(err)
-	}
-	if n > 1 {
-		return forbidden("Hay %d notas o retornos vigentes sobre el documento: invalídelos antes", n)
-	}
-	return forbidden("Hay una nota o un retorno vigente sobre el documento: invalídelo antes")
 }
 
 // roomWithout refuses to invalidate a debit note if later credit notes use its amount.
@@ -380,7 +372,7 @@ func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest)
 	if e.mayInvalidate(ctx, req) != nil {
 		return nil
 	}
-	if a, err := NewRecall(e).Appraise(ctx, req); err == nil {
+	if a, err := e.Appraise(ctx, req); err == nil {
 		return a.Faults
 	}
 	return nil
@@ -466,22 +458,13 @@ type Appraisal struct {
 	Invalidation *record.Invalidation `json:"invalidacion"` // the last requested invalidation, or nil
 }
 
-// Recall invalidates documents for an operator, one at a time. It waits while sales are being sent to MH.
-type Recall struct {
-	e    *Engine
-	turn chan struct{}
-}
-
-// NewRecall returns a Recall for the documents of an engine.
-func NewRecall(e *Engine) *Recall { return &Recall{e: e, turn: make(chan struct{}, 1)} }
-
 // giveWayFor limits how long one invalidation waits for sales: a list must end while the branch sells without pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.
-func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Appraisal, error) {
+func (e *Engine) Appraise(ctx context.Context, req InvalidationRequest) (*Appraisal, error) {
 	a := &Appraisal{Code: req.Code.String(), Verdict: RecallUnknown}
-	entry, err := r.e.documents.Settled(ctx, req.Code)
+	entry, err := e.documents.Settled(ctx, req.Code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && record.Estado(entry.State) == "" {
 		return a, nil
 	}
@@ -502,14 +485,14 @@ func (r *Recall) Appraise(ctx context.Context, req InvalidationRequest) (*Apprai
 	case h.Invalidation.Pending():
 		a.Verdict = RecallPending
 	default:
-		err = r.judge(a, req, &origin{entry: entry, head: h})
+		err = e.judge(a, req, &origin{entry: entry, head: h})
 	}
 	return a, err
 }
 
 // judge sets the verdict by the rules of the law and of the layout (MF2 pp.9-17).
-func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
-	e, now := r.e, r.e.now()
+func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
+	now := e.now()
 	rule, err := e.rules().PickEvent("invalidacion", e.issuer.Ambiente, dte.Date(now))
 	if err != nil {
 		return &refusal.Error{Code: refusal.CodeUnavailable, Message: "No rule for invalidations is in force",
@@ -552,50 +535,32 @@ func (r *Recall) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Invalidate invalidates a document if that is possible, and returns the result. For an invalidated document it sends
-// nothing; an event without MH's answer is sent again. After MH has refused an event, a new event is sent only if the
-// parameter again is set. In a contingency the error is CodeUnavailable.
-func (r *Recall) Invalidate(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
+// Recall invalidates a document for an operator, one at a time, and returns the result; it waits while sales are being
+// sent to MH. For an invalidated document it sends nothing; an event without MH's answer is sent again. After MH has
+// refused an event, a new event is sent only if again is set. In a contingency the error is CodeUnavailable.
+func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
+	release, err := e.keys.Acquire(ctx, "recall")
+	if err != nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable,
-			Message: "Another invalidation of a list is under way", Operator: true, RetryAfter: time.Second,
-			Err: ctx.Err()}
+			Message: "Another invalidation of a list is under way", Operator: true, RetryAfter: time.Second, Err: err}
 	}
-	a, err := r.Appraise(ctx, req)
+	defer release()
+	a, err := e.Appraise(ctx, req)
 	if err != nil || a.Verdict != RecallPossible && a.Verdict != RecallPending &&
 		!(again && a.Verdict == RecallRefused) {
 		return a, err
 	}
-	if err := r.e.traffic.rest(ctx, giveWayFor); err != nil {
-		return nil, refusal.Unavailable(err, "El documento aún se está transmitiendo")
+	const look = 10 * time.Millisecond
+	for waited := time.Duration(0); e.sending.Load() > 0 && waited < giveWayFor; waited += look {
+		if err := fairqueue.Sleep(ctx, look); err != nil {
+			return nil, refusal.Unavailable(err, "El documento aún se está transmitiendo")
+		}
 	}
-	_, err = r.e.Invalidate(ctx, req)
+	_, err = e.Invalidate(ctx, req)
 	var refused *refusal.Error
 	if err != nil && !(errors.As(err, &refused) && (refused.Code == refusal.CodeNotInvalidable ||
 		refused.Code == refusal.CodeValidation)) {
 		return nil, fmt.Errorf("invalidating %s: %w", req.Code, err)
 	}
-	return r.Appraise(ctx, req) // if refused: a note was issued meanwhile
-}
-
-type traffic struct{ n atomic.Int64 }
-
-func (s *traffic) begin() (end func()) {
-	s.n.Add(1)
-	return func() { s.n.Add(-1) }
-}
-
-func (s *traffic) rest(ctx context.Context, limit time.Duration) error {
-	const look = 10 * time.Millisecond
-	for waited := time.Duration(0); s.n.Load() > 0 && waited < limit; waited += look {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(look):
-		}
-	}
-	return nil
+	return e.Appraise(ctx, req) // if refused: a note was issued meanwhile
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 			return nil, pathReplay, refusal.Unavailable(err, "La misma solicitud aún se está procesando")
 		}
 		defer release()
-		if shown, err = e.answerRepeated(ctx, key, req); shown != nil || err != nil {
+		if shown, err = e.answerRepeated(ctx, key); shown != nil || err != nil {
 			return shown, pathReplay, err
 		}
 	}
@@ -104,6 +105,43 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 	}
 	shown, err = e.show(now)
 	return made.noteBytes(shown), pathOnline, err
+}
+
+// idempotency returns the request's key within its point of sale, or nil if the request has no key.
+func idempotency(req Request) *storage.Idempotency {
+	if req.IdempotencyKey == "" {
+		return nil
+	}
+	// The same body on another endpoint is another sale.
+	return &storage.Idempotency{Key: record.IdempotencyKey(req.Caller.Point.ID, req.IdempotencyKey),
+		Digest: sha256.Sum256(append([]byte(req.Document), req.Digest[:]...))}
+}
+
+// Repeated returns the document that was issued under a request's key, as it stands now, or nil.
+func (e *Engine) Repeated(ctx context.Context, req Request) (*record.View, error) {
+	if key := idempotency(req); key != nil {
+		return e.answerRepeated(ctx, key)
+	}
+	return nil, nil
+}
+
+func (e *Engine) answerRepeated(ctx context.Context, key *storage.Idempotency) (*record.View, error) {
+	code, first, err := e.store.Lookup(key.Key)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refusal.Internal(err)
+	}
+	if first != key.Digest {
+		return nil, &refusal.Error{Code: refusal.CodeKeyConflict,
+			Message: "La Idempotency-Key ya se usó con otra solicitud", Document: dte.Code(code).String()}
+	}
+	entry, err := e.settleDocument(ctx, code, false)
+	if err != nil {
+		return nil, err
+	}
+	return e.public(entry)
 }
 
 // append stores a draft under its number. No other goroutine can settle the document before release is called.
@@ -280,16 +318,10 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 	if err != nil {
 		return nil, refusal.Internal(err)
 	}
-	identification := append([]dte.Member{
-		{Name: "ambiente", Value: dte.Str(e.issuer.Ambiente)},
-		{Name: "codigoGeneracion", Value: dte.Str(code.String())},
-		{Name: "fecEmi", Value: dte.Str(dte.Date(dated))},
-		{Name: "horEmi", Value: dte.Str(dte.Hour(dated))},
-		{Name: "tipoMoneda", Value: dte.Str("USD")},
-	}, record.NormalMarks...)
-	identification = append(identification, dte.Member{Name: "numeroControl", Value: dte.Str(d.blank)})
+	identification := dte.Texts("ambiente", e.issuer.Ambiente, "codigoGeneracion", code.String(), "fecEmi",
+		dte.Date(dated), "horEmi", dte.Hour(dated), "tipoMoneda", "USD").Set(record.NormalMarks...)
 	d.facts = req.Facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(e.issuer, p)},
-		dte.Member{Name: "identificacion", Value: dte.Obj(identification...)})
+		dte.Member{Name: "identificacion", Value: identification.With("numeroControl", dte.Str(d.blank))})
 	if req.TestContingency {
 		d.mark(5, "Prueba de contingencia solicitada por el punto de venta")
 		d.reason = "testContingencia"

@@ -79,8 +79,7 @@ func (m *metrics) invalidated(r *record.View, err error) {
 	}
 }
 
-// Describe implements prometheus.Collector. It does not call CountBacklog, because that method would keep this early
-// count for its next calls.
+// Describe implements prometheus.Collector, without CountBacklog, which would keep this early count.
 func (e *Engine) Describe(ch chan<- *prometheus.Desc) {
 	prometheus.DescribeByCollect(prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
 		e.collect(ch, &Backlog{})

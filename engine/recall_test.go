@@ -30,7 +30,7 @@ func recalling(r *record.View, kind int64, replacement string) engine.Invalidati
 func TestRecall(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
-	recall := engine.NewRecall(w.Engine)
+	recall := w.Engine
 	spare := w.Issued(enginetest.Invoice("spare", enginetest.Item(1, "1", "1")), record.EstadoProcessed)
 	early := w.Issued(enginetest.Voucher("early", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	held := w.Issued(enginetest.Voucher("held", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
@@ -50,7 +50,7 @@ func TestRecall(t *testing.T) {
 	if err := w.Sim.Chaos(simulator.Chaos{RejectEvents: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := recall.Invalidate(t.Context(), recalling(refusedByMH, 2, ""), false); err != nil ||
+	if a, err := recall.Recall(t.Context(), recalling(refusedByMH, 2, ""), false); err != nil ||
 		a.Verdict != engine.RecallRefused || a.Invalidation.Response.DescripcionMsg == "" {
 		t.Fatalf("an event that MH refuses: %+v, %v", a, err)
 	}
@@ -95,7 +95,7 @@ func TestRecall(t *testing.T) {
 		if c.verdict == engine.RecallPossible {
 			continue
 		}
-		if done, err := recall.Invalidate(t.Context(), c.req, false); err != nil || done.Verdict != c.verdict {
+		if done, err := recall.Recall(t.Context(), c.req, false); err != nil || done.Verdict != c.verdict {
 			t.Errorf("%s, invalidated: %+v, %v", c.name, done, err)
 		}
 	}
@@ -104,12 +104,12 @@ func TestRecall(t *testing.T) {
 	}
 	w.Clock.Set(enginetest.Start)
 	for range 2 { // the second time nothing is sent
-		if a, err := recall.Invalidate(t.Context(), recalling(spare, 2, ""), false); err != nil ||
+		if a, err := recall.Recall(t.Context(), recalling(spare, 2, ""), false); err != nil ||
 			a.Verdict != engine.RecallInvalidated || a.Invalidation.Response.SelloRecibido == "" {
 			t.Fatalf("%+v, %v", a, err)
 		}
 	}
-	if a, err := recall.Invalidate(t.Context(), recalling(refusedByMH, 2, ""), true); err != nil ||
+	if a, err := recall.Recall(t.Context(), recalling(refusedByMH, 2, ""), true); err != nil ||
 		a.Verdict != engine.RecallInvalidated {
 		t.Errorf("again: %+v, %v", a, err)
 	}
@@ -142,9 +142,9 @@ func recallUntil(b *enginetest.Box, documents, k int, away bool) {
 		sales = append(sales, b.Issue(enginetest.Sale(fmt.Sprint(i), 100+i)))
 	}
 	list := func() (done int) {
-		recall := engine.NewRecall(b.Engine)
+		recall := b.Engine
 		for _, r := range sales {
-			a, err := recall.Invalidate(context.Background(), recalling(r, 2, ""), false)
+			a, err := recall.Recall(context.Background(), recalling(r, 2, ""), false)
 			if err != nil {
 				return done
 			}
@@ -219,13 +219,13 @@ func TestRecall_GivesWay(t *testing.T) {
 			sold := make(chan struct{})
 			go func() { defer close(sold); b.Issue(enginetest.Sale("c", 300)) }()
 			time.Sleep(10 * time.Millisecond)
-			recall := engine.NewRecall(b.Engine)
+			recall := b.Engine
 			other := make(chan error)
 			go func() {
-				_, err := recall.Invalidate(context.Background(), recalling(second, 2, ""), false)
+				_, err := recall.Recall(context.Background(), recalling(second, 2, ""), false)
 				other <- err
 			}()
-			if _, err := recall.Invalidate(context.Background(), recalling(first, 2, ""), false); err != nil {
+			if _, err := recall.Recall(context.Background(), recalling(first, 2, ""), false); err != nil {
 				t.Error(err)
 			}
 			if err := <-other; err != nil {
@@ -266,7 +266,7 @@ func TestRecall_Contingency(t *testing.T) {
 				requests++
 			}
 		})
-		_, err := engine.NewRecall(b.Engine).Invalidate(context.Background(), recalling(r, 2, ""), false)
+		_, err := b.Engine.Recall(context.Background(), recalling(r, 2, ""), false)
 		var refused *refusal.Error
 		if !errors.As(err, &refused) || refused.Code != refusal.CodeUnavailable || refused.RetryAfter == 0 ||
 			requests != 0 {
@@ -274,7 +274,7 @@ func TestRecall_Contingency(t *testing.T) {
 		}
 		b.Cable.Set(enginetest.Plugged)
 		b.Drained()
-		if a, err := engine.NewRecall(b.Engine).Invalidate(context.Background(), recalling(r, 2, ""), false); err != nil ||
+		if a, err := b.Engine.Recall(context.Background(), recalling(r, 2, ""), false); err != nil ||
 			a.Verdict != engine.RecallInvalidated {
 			t.Errorf("%+v, %v", a, err)
 		}

@@ -102,12 +102,12 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 	if how.wait > 0 {
 		within, cancel = context.WithTimeout(ctx, how.wait)
 	}
-	end := e.traffic.begin()
+	e.sending.Add(1)
 	o := e.sender.Transmit(within, authority.Submission{
 		Document: d.head.Document, Version: d.head.Version, Code: dte.Code(d.entry.Code).String(), JWS: string(d.jws),
 		SendID: e.sendID(),
 	}, how.doubtful, how.sent)
-	end()
+	e.sending.Add(-1)
 	impatient := within.Err() != nil && ctx.Err() == nil
 	cancel()
 	if o.Kind == authority.Unknown && ctx.Err() != nil {

@@ -76,8 +76,7 @@ func credential(header *fasthttp.RequestHeader) (token string, err error) {
 	}
 	switch {
 	case token != "" && bearer != "" && token != bearer:
-		return "", problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
-			"x-api-token y Authorization llevan tokens distintos")
+		return "", problem.ForTill(refusal.CodeValidation, "x-api-token y Authorization llevan tokens distintos")
 	case token == "":
 		token = bearer
 	}
@@ -132,7 +131,7 @@ func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, m
 		}
 	}
 	g.metrics.refused(listener, "token")
-	return problem.ForTill(fasthttp.StatusUnauthorized, "UNAUTHORIZED", message)
+	return problem.ForTill("UNAUTHORIZED", message)
 }
 
 // stranger limits the rate of requests that need no token: from each network, and from all networks together.
@@ -172,7 +171,7 @@ type Access struct {
 // engine requires the permission for the returned document's type.
 func (t *Token) permit(kind *bundle.Type) error {
 	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
-		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+p)
+		return problem.ForTill(refusal.CodePermission, "El token no tiene el permiso "+p)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (g *Gateway) closingDay(q *query) string {
 // token's turn (see reads). The caller must call leave.
 func (g *Gateway) closes(c *call) (leave func(), err error) {
 	if !c.caller.ReadsAll() {
-		return nil, problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
+		return nil, problem.ForTill(refusal.CodePermission,
 			"El cierre muestra documentos de todos los tipos: el token necesita el permiso "+record.PermissionRead)
 	}
 	return g.reads(c)
@@ -115,8 +115,7 @@ func (g *Gateway) codeLists(c *call) error {
 	}
 	list := lists.List(strings.ToUpper(name))
 	if list == nil {
-		return problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND",
-			"No hay un catálogo con ese nombre: GET /dte/catalogos los nombra todos")
+		return problem.ForTill("NOT_FOUND", "No hay un catálogo con ese nombre: GET /dte/catalogos los nombra todos")
 	}
 	return c.answer(reply.CodeList(lists.Version(), list))
 }

@@ -199,7 +199,7 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-var errHost = problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND",
+var errHost = problem.ForOperator("NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
 // side is the description of a listener, the tills' or the operators'.
@@ -384,7 +384,7 @@ func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp
 			if v := recover(); v != nil {
 				g.o.Logger.Error("a request panicked", "path", string(ctx.Path()), "panic", v, "stack",
 					string(debug.Stack()))
-				reply.Fail(ctx, problem.ForTill(fasthttp.StatusInternalServerError, "INTERNAL", "Error interno"))
+				reply.Fail(ctx, problem.ForTill("INTERNAL", "Error interno"))
 			}
 		}()
 		h(ctx)
@@ -486,7 +486,7 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 		}
 	default:
 		g.o.Logger.Error("request failed", "route", route, "error", err)
-		p = problem.ForTill(fasthttp.StatusInternalServerError, refusal.CodeInternal, "Error interno")
+		p = problem.ForTill(refusal.CodeInternal, "Error interno")
 	}
 	if t, known := ctx.UserValue(loggedToken).(*Token); known && p.Status == fasthttp.StatusTooManyRequests {
 		g.slow(t.ID)

@@ -67,8 +67,7 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 // undescribed refuses a sale of a type whose bundle was removed. Documents of the type are still stored, but no form
 // describes a request for a new document.
 func undescribed(t *bundle.Type) error {
-	return problem.ForTill(fasthttp.StatusConflict, refusal.CodeTypeClosed,
-		"Las reglas de esta sucursal no tienen ya el documento "+t.Name)
+	return problem.ForTill(refusal.CodeTypeClosed, "Las reglas de esta sucursal no tienen ya el documento "+t.Name)
 }
 
 func (g *Gateway) issue(c *call, f *form.Form) error {
@@ -105,7 +104,7 @@ func (g *Gateway) validate(c *call, f *form.Form) error {
 }
 
 // errNoValidation refuses Prefer: validate in a POST that creates no document, such as the closing of a day.
-var errNoValidation = problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+var errNoValidation = problem.ForTill(refusal.CodeValidation,
 	"Prefer: validate solo se admite al emitir: no se cambió nada")
 
 // correct answers POST /dte/correccion/:codigoGeneracion. The body is the corrected sale, in the same form as for the
@@ -193,7 +192,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 	if key != nil {
 		unprintable := func(r rune) bool { return r < 0x20 || r > 0x7e }
 		if len(key) == 0 || len(key) > 255 || strings.ContainsFunc(string(key), unprintable) {
-			return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
+			return nil, problem.ForTill(refusal.CodeValidation,
 				"Idempotency-Key lleva de 1 a 255 caracteres ASCII imprimibles")
 		}
 		req.IdempotencyKey = string(key)
@@ -233,8 +232,7 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 		}
 		n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(value), `"`))
 		if err != nil || n < 1 || time.Duration(n)*time.Second > maxWait {
-			return 0, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
-				"Prefer: wait lleva segundos, de 1 a 60")
+			return 0, problem.ForTill(refusal.CodeValidation, "Prefer: wait lleva segundos, de 1 a 60")
 		}
 		ctx.Response.Header.Set("Preference-Applied", "wait="+strconv.Itoa(n))
 		return time.Duration(n) * time.Second, nil
@@ -245,7 +243,7 @@ func preference(ctx *fasthttp.RequestCtx) (time.Duration, error) {
 // invalidate answers POST /dte/invalidacion/:codigoGeneracion with the record and its invalidation.
 func (g *Gateway) invalidate(c *call) error {
 	if !slices.Contains(c.token.Permissions, engine.PermissionInvalidate) {
-		return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission, "El token no tiene el permiso "+
+		return problem.ForTill(refusal.CodePermission, "El token no tiene el permiso "+
 			engine.PermissionInvalidate)
 	}
 	v, err := reply.Body(c.ctx)

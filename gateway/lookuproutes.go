@@ -60,7 +60,7 @@ func (g *Gateway) list(c *call) error {
 		}
 		if len(f.Documents) == 0 || slices.ContainsFunc(f.Documents,
 			func(d string) bool { return !slices.Contains(readable, d) }) {
-			return problem.ForTill(fasthttp.StatusForbidden, refusal.CodePermission,
+			return problem.ForTill(refusal.CodePermission,
 				"El token no puede leer documentos de este tipo: necesita el permiso "+record.PermissionRead)
 		}
 	}

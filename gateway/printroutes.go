@@ -116,7 +116,7 @@ func (g *Gateway) archivo(c *call) error {
 func (g *Gateway) storedFile(c *call) error {
 	asked := strings.TrimPrefix(string(c.ctx.Path()), "/")
 	name := path.Base(asked)
-	missing := problem.ForTill(fasthttp.StatusNotFound, refusal.CodeNotFound, "No existe un documento en esta ruta")
+	missing := problem.ForTill(refusal.CodeNotFound, "No existe un documento en esta ruta")
 	code, err := dte.ParseCode(strings.TrimSuffix(name, path.Ext(name)))
 	if err != nil {
 		return missing
@@ -210,8 +210,7 @@ func (g *Gateway) linked(ctx *fasthttp.RequestCtx) error {
 	}
 	layout, branch, ok := g.tokens.Load().admit(code, string(ctx.QueryArgs().Peek("token")), g.o.Now())
 	if !ok {
-		return problem.ForTill(fasthttp.StatusForbidden, "INVALID_LINK",
-			"El enlace no es válido o ya venció: solicite otro")
+		return problem.ForTill("INVALID_LINK", "El enlace no es válido o ya venció: solicite otro")
 	}
 	deadline, cancel := context.WithTimeout(context.Background(), g.o.Deadline)
 	defer cancel()

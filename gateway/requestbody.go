@@ -28,7 +28,7 @@ func (l *side) announced(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 }
 
 var (
-	errAmbiguous = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR",
+	errAmbiguous = problem.ForTill("VALIDATION_ERROR",
 		"La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding, "+
 			"encabezados de una línea que acaba en CR LF)")
 	errNewToken = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
@@ -148,8 +148,8 @@ func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) 
 }
 
 var (
-	errHeaders = problem.ForTill(fasthttp.StatusRequestHeaderFieldsTooLarge, "TOO_LARGE",
-		"Los encabezados superan 16 KiB")
-	errSlow      = problem.ForTill(fasthttp.StatusRequestTimeout, "TIMEOUT", "La solicitud no llegó completa a tiempo")
-	errMalformed = problem.ForTill(fasthttp.StatusBadRequest, "VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
+	errHeaders = &problem.Problem{Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Type: "TOO_LARGE",
+		Message: "Los encabezados superan 16 KiB"}
+	errSlow      = problem.ForTill("TIMEOUT", "La solicitud no llegó completa a tiempo")
+	errMalformed = problem.ForTill("VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
 )

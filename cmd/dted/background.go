@@ -113,10 +113,6 @@ type backupState struct {
 	Error  string          `json:"error,omitempty"`  // set if the backup failed
 }
 
-func newBackups(store *storage.Store, log *slog.Logger) *backups {
-	return &backups{store: store, log: log, asked: make(chan string, 1)}
-}
-
 // Begin implements adminapi.Backups.
 func (b *backups) Begin(dir string) bool {
 	b.mu.Lock()
@@ -176,21 +172,15 @@ func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	act := audit.Act{Who: b.Who, From: "the branch", What: actReturn, Target: b.To.Name + " " + b.To.Version,
 		Detail: b.Reason + ", " + b.At.UTC().Format(time.RFC3339), Outcome: audit.Done}
 	last, err := trail.Last(func(a *audit.Act) bool { return a.What == actReturn })
-	if err == nil && (last == nil || last.Detail != act.Detail) {
-		err = trail.Record(context.Background(), act)
-	}
 	if err != nil {
-		log.Error("a return to an earlier rule is not in the trail", "error", err)
+		log.Error("an act is not in the trail", "act", act.What, "error", err)
+	} else if last == nil || last.Detail != act.Detail {
+		trail.Note(log, act)
 	}
 }
 
 // recordAct records what a till's token did. The document's record names the token too: a failure here loses nothing.
 func recordAct(trail *audit.Trail, a engine.Act, log *slog.Logger) {
-	err := trail.Record(context.Background(), audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From,
-		What: a.What, Target: a.Code.String(),
-		Detail: a.Detail, Outcome: audit.Done})
-	if err != nil {
-		log.Error("an act of a till is not in the trail", "token", a.TokenID, "act", a.What, "code", a.Code.String(),
-			"error", err)
-	}
+	trail.Note(log, audit.Act{Who: fmt.Sprintf("token %d", a.TokenID), From: a.From, What: a.What,
+		Target: a.Code.String(), Detail: a.Detail, Outcome: audit.Done})
 }

@@ -117,7 +117,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if d.engine, err = engine.New(engineOptions(d, cfg, in, client)); err != nil {
 		return d, err
 	}
-	if d.witness, err = newWitness(d, cfg.PointsOfSale(), d.gate.LastActivity(), in.Delivery.Archive != nil,
+	if d.witness, err = newWitness(d, cfg.PointsOfSale(), d.gate.Stored, in.Delivery.Archive != nil,
 		cfg.Now); err != nil {
 		return d, err
 	}
@@ -147,9 +147,9 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 	if err := joinChain(d, cfg, in, status, registry); err != nil {
 		return d, err
 	}
-	d.backups = newBackups(d.store, log)
+	d.backups = &backups{store: d.store, log: log, asked: make(chan string, 1)}
 	d.gateway = gateway.New(gatewayOptions(d, cfg, in, status, registry))
-	d.access.PublishTo(d.gateway.SetTokens)
+	d.access.Publish = d.gateway.SetTokens
 	if d.api, err = net.Listen("tcp", cfg.API.Listen); err != nil {
 		return d, config.Listening("api.listen", err)
 	}
@@ -182,8 +182,8 @@ func gatewayOptions(d *daemon, cfg *config.Config, in *config.Inputs, s *status,
 		Usage:  d.engine.Documents().StoredBefore(cfg.Now()),
 		Access: gateway.Access{OwnTypes: cfg.Access.Reading == "permission",
 			MailAnywhere: cfg.Access.Mailing == "branch"},
-		Operators: adminapi.Options{Contingency: d.engine.Contingency(), Deliveries: d.engine.Outbox(),
-			Rules: d.shelf, Recall: engine.NewRecall(d.engine), Ready: s.ready, Status: s.show, Overview: s.overview,
+		Operators: adminapi.Options{Engine: d.engine, Rules: d.shelf, Ready: s.ready, Status: s.show,
+			Overview:   s.overview,
 			AdminToken: in.Admin, Keeper: d.access, Audit: d.trail, Backups: d.backups,
 			Books: documents.NewMonthReader(d.store)}}
 }
@@ -323,9 +323,10 @@ func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.In
 			return nil, fmt.Errorf("starting the host of unproven rules: %w", err)
 		}
 	}
+	failure := cfg.Rules.OnFailure
 	shelf := rulestore.New(rulestore.Options{Store: d.store, Host: d.host, Interpreter: d.tester, Keys: in.Rules,
-		Box: boxKey, Open: cfg.Types.Open, OnFailure: cfg.Rules.OnFailure.Kinds(),
-		Ambiente: cfg.Ambiente, Accept: cfg.CheckIssuer, Logger: d.log, Now: cfg.Now,
+		Box: boxKey, Open: cfg.Types.Open, OnFailure: map[string]string{"trap": failure.Trap, "fuel": failure.Fuel,
+			"time": failure.Time}, Ambiente: cfg.Ambiente, Accept: cfg.CheckIssuer, Logger: d.log, Now: cfg.Now,
 		Points: len(cfg.Points), Returned: func(b rulestore.StepBack) { recordReturn(d.trail, &b, d.log) }})
 	if err := shelf.Load(ctx, in.Shipped); err != nil {
 		return nil, err

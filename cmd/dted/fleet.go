@@ -66,7 +66,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	}
 	fence := d.fleet.Fence()
 	s.fleet = d.fleet
-	d.gate.Obey(fence)
+	d.gate.Fence = fence
 	registry.MustRegister(prometheus.CollectorFunc(d.fleet.Collect))
 	if f.Ship == "" {
 		return nil
@@ -87,7 +87,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 			return second.Live
 		},
 		Restart: d.store.CopyAfter,
-		State:   f.Shipping(),
+		State:   config.Keeper(f.State + ".ship"),
 		Logger:  d.log,
 		Now:     time.Now,
 		Sync:    f.Ship == "sync",
@@ -226,7 +226,7 @@ func (c *centreRules) Admit(ctx context.Context, file []byte, o fleet.Order) (fl
 	} else {
 		act.Error = made.Refused + ": " + made.Reason
 	}
-	c.record(act)
+	c.trail.Note(c.log, act)
 	return made, nil
 }
 
@@ -253,16 +253,10 @@ func orderOf(o fleet.Order) rulestore.Order {
 // If err is nil, ordered records the centre's order in the audit trail. It returns err.
 func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err error) error {
 	if err == nil {
-		c.record(audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,
+		c.trail.Note(c.log, audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,
 			Detail: o.Reason, Outcome: audit.Done})
 	}
 	return err
-}
-
-func (c *centreRules) record(act audit.Act) {
-	if err := c.trail.Record(context.Background(), act); err != nil {
-		c.log.Error("an act of the chain's centre is not in the trail", "error", err)
-	}
 }
 
 // backtest computes the branch's latest sales again, if a rule of the same generation is in force. It returns why the

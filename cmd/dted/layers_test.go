@@ -73,7 +73,7 @@ var layers = map[string][]string{
 		"engine/dte", "engine/sign", "engine/authority", "engine/archive", "rules", "rules/abi", "storage",
 		"rules/bundle"},
 
-	"gateway/adminapi": {"engine", "engine/audit", "engine/books", "engine/contingency", "engine/dte", "engine/documents",
+	"gateway/adminapi": {"engine", "engine/audit", "engine/books", "engine/dte", "engine/documents",
 		"engine/outbox", "engine/refusal", "engine/record", "engine/rulestore", "gateway/door", "gateway/reply",
 		"gateway/form", "gateway/page", "gateway/problem"},
 	"gateway/reply": {"engine", "engine/authority", "engine/dte", "engine/outbox", "engine/record",

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -87,6 +88,13 @@ func (t *Trail) Begin(ctx context.Context, a Act) (*Open, error) {
 // Record records an act that has ended.
 func (t *Trail) Record(ctx context.Context, a Act) error {
 	return t.append(ctx, &Open{Act: a}, record.ActEnded)
+}
+
+// Note records an act that has ended. It logs a failure, for a caller that goes on without the record.
+func (t *Trail) Note(log *slog.Logger, a Act) {
+	if err := t.Record(context.Background(), a); err != nil {
+		log.Error("an act is not in the trail", "act", a.What, "who", a.Who, "target", a.Target, "error", err)
+	}
 }
 
 func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error {

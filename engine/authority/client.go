@@ -184,10 +184,9 @@ func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 	return o
 }
 
-// notFound reads the refusal of a query. The manual shows HTTP 400 and RECHAZADO, with a placeholder for codigoMsg, for
-// a code that MH does not have (MT1 §4.3.1). MH may also have rejected the document: a new sending then brings the same
-// rejection. If MH refuses the query's own values (003 and 006 invalid, 007 not allowed, 095 not authorised), MH may
-// have the document.
+// notFound reads the refusal of a query. For a code that MH does not have, the manual shows HTTP 400 and RECHAZADO,
+// with a placeholder for codigoMsg (MT1 §4.3.1). MH may also have rejected the document: another sending is rejected
+// too. If MH refuses the query's own values (003, 006, 007, 095), it may have the document.
 func notFound(o Outcome) Outcome {
 	switch o.Response.CodigoMsg {
 	case "003", "006", "007", "095":

@@ -12,8 +12,7 @@ import (
 // accepts up to eight on a line (MF2 p.52).
 const Scale = 100_000_000
 
-// MaxAmount is the largest magnitude of an amount in a document: 92,000,000,000. An int64 has room for slightly more,
-// which rounding needs.
+// MaxAmount is the largest magnitude of an amount in a document; an int64 has room for more, for rounding.
 const MaxAmount Amount = 92_000_000_000 * Scale
 
 // Reasons why a number is not an Amount.

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// holidays lists the days of rest with a fixed date (Labour Code art. 190; 10 May and 17 June by decrees 399/2016 and
-// 208/2012), as month and day.
+// holidays lists the fixed days of rest (Labour Code art. 190, decrees 399/2016 and 208/2012), as month and day.
 var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17}: true, {8, 6}: true, {9, 15}: true,
 	{11, 2}: true, {12, 25}: true}
 
@@ -46,9 +45,8 @@ func easter(year int) time.Time {
 	return time.Date(year, time.Month(n), (h-m+r+n+19)%32, 0, 0, 0, 0, Zone)
 }
 
-// Zone is El Salvador's time: UTC-6 all year. It does not need the system's zone database. After six in the evening a
-// document dated in UTC would be one day ahead: MH adds an observation to such a document or, at the end of a month,
-// refuses it.
+// Zone is El Salvador's time, UTC-6 all year, without the system's zone database. In the evening a document dated in
+// UTC would be one day ahead: MH notes that or, at the end of a month, refuses the document.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Date returns a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.

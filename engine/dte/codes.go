@@ -73,8 +73,7 @@ func isPlace(s, letters string) bool {
 // In a document, the numbers of people and firms consist of digits only (MT1). For a reader, the functions below write
 // them with hyphens. A number that does not have the digits of its kind stays unchanged, because it may be foreign.
 
-// FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is the person's DUI, and becomes
-// 01234567-8.
+// FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is a DUI: 01234567-8.
 func FormatNIT(s string) string {
 	d := Digits(s)
 	if len(d) == 14 {
@@ -99,8 +98,7 @@ func FormatNRC(s string) string {
 	return s
 }
 
-// FormatPhone writes a telephone number of El Salvador as people do: 2222-2222, or +503 2222-2222 with its country
-// code.
+// FormatPhone writes a telephone number of El Salvador as people do: 2222-2222, or +503 2222-2222.
 func FormatPhone(s string) string {
 	switch d := Digits(strings.TrimPrefix(strings.TrimSpace(s), "+")); {
 	case len(d) == 8:

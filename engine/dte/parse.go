@@ -198,8 +198,7 @@ func (p *parser) explain(err error) error {
 	return e
 }
 
-// factPath turns a JSON pointer into a path like "cuerpoDocumento[3]". A member whose name is a number becomes an index
-// too.
+// factPath turns a JSON pointer into a path: "cuerpoDocumento[3]". A name that is a number becomes an index too.
 func factPath(pointer jsontext.Pointer) string {
 	var b strings.Builder
 	for token := range pointer.Tokens() {

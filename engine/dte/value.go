@@ -96,8 +96,7 @@ func Texts(pairs ...string) Value {
 // Arr returns an array of the items. It keeps the slice; the caller must not change the slice.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
-// Obj returns an object with the members in this order. It keeps the slice; the caller must not change the slice. Names
-// must be distinct.
+// Obj returns an object with the members in this order. It keeps the slice. Names must be distinct.
 func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
 
 // Kind returns the kind of v.
@@ -240,8 +239,7 @@ func (v Value) Set(set ...Member) Value {
 	return Obj(members...)
 }
 
-// Append writes v as compact JSON: members in order, numbers in their shortest form, and only the necessary escapes. An
-// absent Value writes null.
+// Append writes v as compact JSON: members in order, shortest numbers, necessary escapes only, null if absent.
 func (v Value) Append(dst []byte) []byte { return v.append(dst, nil) }
 
 // append writes v as Append does. If order is not nil, it writes the canonical form: members by name, each number in

@@ -244,8 +244,7 @@ func (b *builder) sale(v dte.Value, related bool) Sale {
 	return s
 }
 
-// label returns the label of a member. For a member without a label, it makes words of the name: totalOtrosCargos
-// becomes "Total otros cargos".
+// label returns the label of a member, or words made of its name: totalOtrosCargos becomes "Total otros cargos".
 func (b *builder) label(name string) string {
 	if l := cmp.Or(b.Clean(b.own.Labels[name]), labels[name]); l != "" {
 		return l

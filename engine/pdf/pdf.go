@@ -4,9 +4,8 @@
 //
 // The content follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
 // lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
-// words. ivaItem, totalIva and psv are not printed, as in MF2. No code here depends on a schema generation. The package
-// looks for a member under all its names. It prints a summary amount with an unknown name under that name. Absent, null
-// and zero values are not printed.
+// words; ivaItem, totalIva, psv, and absent, null and zero values are not printed. No code here depends on a schema
+// generation: it looks for a member under all its names, and prints an unknown amount under its own name.
 //
 // view.go, items.go and summary.go turn a document into texts; letter.go and ticket.go lay out these texts, book.go the
 // accountant's books. Package sheet measures texts, keeps the content of each page, and writes the PDF.
@@ -55,9 +54,8 @@ type Style struct {
 
 // Options are the same for all documents of an emisor.
 type Options struct {
-	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"). A code that is unique only within its
-	// departamento follows the code of the departamento: ("CAT-013", "06/23"), ("CAT-008", "06/14"). An unknown code is
-	// printed unchanged. nil: no texts.
+	// Catalogue returns the text of a code of MH's catalogues: ("CAT-017", "01"), or of a code within its departamento:
+	// ("CAT-013", "06/23"). An unknown code is printed unchanged. nil: no texts.
 	Catalogue func(catalogue, code string) (text string, ok bool)
 	// Type returns the values that are printed only for a type of document, or nil. Type may be nil.
 	Type  func(document string) *bundle.View
@@ -129,8 +127,7 @@ func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	return err
 }
 
-// Slip writes a slip as a PDF for thermal paper or, if commands is set, as the commands of a thermal printer. layout
-// must not be Letter.
+// Slip writes a slip as a PDF for thermal paper or as the commands of a printer. layout must not be Letter.
 func (p *Printer) Slip(w io.Writer, s Slip, layout Layout, commands bool) error {
 	parts := p.slip(s)
 	if commands {
@@ -159,6 +156,5 @@ func (p *Printer) prepare(d Document) (*View, *sheet.Code, error) {
 	return v, &sheet.Code{Size: code.Size, Dark: code.Black}, nil
 }
 
-// Logo returns the emisor's logo for a message, as an opaque PNG, and the size in pixels at which to show it. picture
-// is nil if there is no logo.
+// Logo returns the emisor's logo for a message, as an opaque PNG or nil, and its size on the page in pixels.
 func (p *Printer) Logo() (picture []byte, width, height int) { return p.logo.Mailed() }

@@ -9,9 +9,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// sums are the amounts below the lines, in the order of the arithmetic, with labels in the words of MF2's layouts.
-// Other amounts, such as those of a new generation, are printed after these amounts under their own names. Therefore no
-// amount of a document is left out.
+// sums are the amounts below the lines, in the order of the arithmetic, with the words of MF2's layouts. Other amounts
+// follow under their own names, so that no amount of a new generation is left out.
 var sums = []struct{ name, label string }{
 	{"totalNoSuj", "Suma de ventas no sujetas"},
 	{"totalExenta", "Suma de ventas exentas"},
@@ -58,8 +57,7 @@ var labels = func() map[string]string {
 
 const taxRows = "tributos"
 
-// finals are the possible names of the final amount. The first of these names that the summary has is the name of the
-// final amount.
+// finals are the possible names of the final amount; the first that the summary has is used.
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
 	"total"}
 
@@ -205,8 +203,7 @@ func (b *builder) groups() []Table {
 	return slices.DeleteFunc(append(out, t.trim()), func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// identifier returns a person's formatted NIT. If there is no NIT, it returns the formatted document number from the
-// member named other.
+// identifier returns a person's formatted NIT, or else the formatted number from the member named other.
 func (b *builder) identifier(v dte.Value, other string) string {
 	if nit := b.text(v, "nit"); nit != "" {
 		return dte.FormatNIT(nit)
@@ -242,8 +239,7 @@ func (t Table) trim() Table {
 	return out
 }
 
-// maxShift is the largest number of places by which an exponent moves the point. A number with a larger exponent is
-// printed unchanged.
+// maxShift limits by how many places an exponent moves the point. Beyond it, a number is printed unchanged.
 const maxShift = 40
 
 // Printed returns a JSON number in the form for people: no exponent, at least the given number of decimals, commas

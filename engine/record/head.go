@@ -189,15 +189,13 @@ type Invalidation struct {
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// EstadoPending is the state of an invalidation that MH has not answered yet. An answered invalidation has one of the
-// public states of a document.
+// EstadoPending is the state of an invalidation without MH's answer. An answered one has a document's public state.
 const EstadoPending = "PENDING"
 
 // Pending reports whether MH has not answered the event yet. It is false for nil.
 func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPending }
 
-// PartInvalidation returns the name of the part with the JWS of an invalidation. event is the codigoGeneracion of the
-// invalidation.
+// PartInvalidation returns the name of the part with the JWS of an invalidation; event is its codigoGeneracion.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
 // Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. A pending event that is

@@ -14,8 +14,7 @@ import (
 	"dtegate/storage"
 )
 
-// Whenever is the latest time that a record in a queue can have. Reading a queue up to Whenever returns all of its
-// records.
+// Whenever is the latest time of a record in a queue. Reading up to Whenever returns all records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
 // PutOff reports whether a record must wait. A record for MH waits less than two hours. If a record's time is later, a
@@ -83,8 +82,7 @@ func NewLostRecords(store *storage.Store, log *slog.Logger) *LostRecords {
 	return &LostRecords{store: store, log: log, why: make(map[storage.Code]string)}
 }
 
-// SetAside moves a record from its queue to QueueLost, unless the record has changed since it was read. why wraps
-// ErrLost. Errors: the store's.
+// SetAside moves a record to QueueLost, unless it has changed since it was read. why wraps ErrLost.
 func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why error) error {
 	stored, err := l.store.Get(entry.Code)
 	if err != nil || stored.Revision != entry.Revision || stored.Due == nil || stored.Due.Queue == QueueLost {
@@ -111,9 +109,8 @@ func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) 
 	return err
 }
 
-// Retry moves all lost records back to their queues. A record that still lacks its piece is set aside again by its next
-// step. Retry also looks for records that are lost as a whole, and for documents without their signed form: List names
-// them.
+// Retry moves all lost records back to their queues, from which a record that still lacks its piece is set aside again.
+// It also looks for records lost as a whole and for documents without a signed form, for List.
 func (l *LostRecords) Retry(ctx context.Context) error {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {
@@ -159,8 +156,7 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 	return nil
 }
 
-// Forget removes a record from QueueLost for good, because people have settled the record in another way. It reports
-// whether QueueLost had the record.
+// Forget removes a record that people have settled from QueueLost, and reports whether it was there.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {
@@ -172,8 +168,7 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 	return err == nil, err
 }
 
-// requeue moves a record to another queue. If another goroutine moves the record at the same time, requeue does
-// nothing.
+// requeue moves a record to another queue, unless another goroutine moves the record at the same time.
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
 	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
 		Due: &storage.Due{Queue: queue, At: entry.Due.At}})
@@ -209,8 +204,7 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	return len(entries), list, nil
 }
 
-// queueOf returns the queue of a lost record, or "" if it has no queue. Most states have one queue; for an accepted
-// document the head decides.
+// queueOf returns the queue of a lost record's state, or ""; for an accepted document the head decides.
 func queueOf(entry storage.Entry) string {
 	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues),
 		func(queue string) bool { return queue == QueueLost })

@@ -15,8 +15,7 @@ type Issuer struct {
 	ID       int64
 	Slug     string // first element of the archive's paths
 	Ambiente string // CAT-001: "00" test, "01" production
-	// Facts are the members of emisor, under the schema's names, without codEstable and codPuntoVenta, which come from
-	// a Point.
+	// Facts are the members of emisor, under the schema's names, without those that a Point adds.
 	Facts dte.Value
 }
 
@@ -102,8 +101,7 @@ func Emisor(i Issuer, p Point) dte.Value {
 	return i.Facts.Set(set...)
 }
 
-// EstablishmentOf returns the establishment and the point of sale from a document's control number, or those of p if
-// the document has no number.
+// EstablishmentOf returns establishment and point of sale from a document's control number, or else those of p.
 func EstablishmentOf(h *Head, p Point) (establishment, point string) {
 	if len(h.ControlNumber) == 31 { // DTE-01-M001P001-000000000000001
 		return h.ControlNumber[7:11], h.ControlNumber[11:15]
@@ -164,8 +162,7 @@ func Fold(name string) string {
 // Compact returns an identity number without hyphens and spaces, in capitals.
 func Compact(number string) string { return strings.ToUpper(compacted.Replace(number)) }
 
-// IdempotencyKey returns the stored form of a till's key. It depends on the point of sale, because each point of sale
-// has its own keys.
+// IdempotencyKey returns the stored form of a till's key. Each point of sale has its own keys.
 func IdempotencyKey(point int64, key string) (stored [32]byte) {
 	h := sha256.New()
 	_ = binary.Write(h, binary.BigEndian, point)

@@ -82,10 +82,9 @@ func to(states ...storage.State) []storage.State { return states }
 
 // table lists every state of every record. Move enforces it.
 //
-// A state may follow itself: then only the head or the queue changes. In state Signed, a restored branch puts the
-// document off. In state Accepted, an invalidation begins or is refused, or a delivery changes. In state Rejected, the
-// time to correct the document ends. Deferred, Reported and Rejected become Accepted if MH turns out to have a form of
-// the document.
+// A state may follow itself: then only the head or the queue changes. In Signed, a restored branch puts the document
+// off. In Accepted, an invalidation or a delivery changes. In Rejected, the time to correct ends. Deferred, Reported
+// and Rejected become Accepted if MH turns out to have a form of the document.
 var table = []row{
 	{Signed, "", in(QueueSettle, QueueLost), to(Signed, Accepted, Rejected, Deferred)},
 	{Accepted, EstadoProcessed, in(QueueInvalidate, QueueDeliver, QueueUndelivered, QueueLost),

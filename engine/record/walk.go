@@ -43,8 +43,7 @@ func (h *Head) Days() []uint32 {
 	return days
 }
 
-// mostDays is the highest number of days under which the store lists one record (see Head.Days). A document is
-// corrected on a few days at most.
+// mostDays limits the days under which the store lists one record (Head.Days): it is corrected on a few at most.
 const mostDays = 200
 
 const walkChunk = 256

@@ -74,8 +74,7 @@ const (
 
 const member = `,"mark":"`
 
-// Mark appends the key's mark to a record's head, as the last member, "mark". The head is a JSON object with at least
-// one member.
+// Mark appends the key's mark to a record's head, a JSON object with members, as the last member, "mark".
 func (k *Key) Mark(head []byte, at Place) []byte {
 	if k == nil {
 		return head

@@ -128,8 +128,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor returns the version that a bundle must exceed. It returns "" if the bundle was pushed again to replace its
-// damaged record.
+// floorFor returns the version that a bundle must exceed; "" if it was pushed again to replace its damaged record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -284,8 +283,7 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live with the bundle, and the books of the future days on which a bundle
-// begins.
+// layout compiles the book that would go live with the bundle, and the books of the days on which bundles begin.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {
@@ -418,8 +416,7 @@ func encodeHead(head any) ([]byte, error) {
 	return b, nil
 }
 
-// Refresh makes the book for today. Yesterday's book already has the rules that begin today, but fills all documents
-// with yesterday's catalogues.
+// Refresh makes today's book: yesterday's has today's rules, but fills documents with yesterday's catalogues.
 func (s *Store) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

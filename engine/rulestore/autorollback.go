@@ -50,10 +50,9 @@ func failureKind(cause error) string {
 }
 
 // RetryWithPrevious computes a sale with the previous good rule, after the sale's rule failed with cause. point is the
-// point of sale, day (yyyy-mm-dd) the day of the sale. It retries only if Options.OnFailure permits it for this kind of
-// failure, because after a change of law the previous rule has the old rate. A warning of the evaluation names the rule
-// that was used. If no rule computes the sale, the error is a *refusal.Error of CodeRuleFailed, which joins the errors
-// of all rules that were tried.
+// point of sale, day (yyyy-mm-dd) the day of the sale. It retries only as Options.OnFailure permits: after a change of
+// law the previous rule has the old rate. A warning of the evaluation names the rule. If no rule computes the sale, a
+// *refusal.Error of CodeRuleFailed joins the errors of all rules that were tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
@@ -220,8 +219,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Return makes the branch leave a bundle for the last good bundle before it, as the guard has requested. It logs its
-// errors.
+// Return makes the branch leave a bundle for the last good one before it, as the guard requested. It logs its errors.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -156,9 +156,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest. Differs is called for each document that differs. Progress is called
-// every thousand documents and every second, with the day of the current document. An error of a callback ends the
-// backtest.
+// BacktestReport has the callbacks of a backtest, whose errors end it: Differs for each document that differs, Progress
+// every thousand documents and every second, with the day of the current document.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error

@@ -18,8 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// goldenCase is one case of a bundle: the facts of a request, and either the exact bytes of the document or the faults
-// that refuse the facts.
+// goldenCase is a case of a bundle: a request's facts, and the document's exact bytes or the faults.
 type goldenCase struct {
 	Why      string          `json:"why"`
 	Facts    json.RawMessage `json:"facts"`

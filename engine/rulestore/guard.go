@@ -17,8 +17,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// Guard watches the bundles of a branch, and requests the return to an older bundle. A Guard is safe for concurrent
-// use.
+// Guard watches a branch's bundles, and requests the return to an older one. It is safe for concurrent use.
 type Guard struct {
 	points int // number of the branch's points of sale
 	wanted chan Return
@@ -192,8 +191,7 @@ func refusedFields(r *authority.Response) (paths []string) {
 	return paths
 }
 
-// ShapeOf returns the shape of a sale's facts. It ignores the members that the branch adds, which are the same in every
-// sale.
+// ShapeOf returns the shape of a sale's facts, without the members that the branch adds to every sale.
 func ShapeOf(facts dte.Value) (s Shape) {
 	var names []string
 	collect(&names, "", facts)
@@ -263,9 +261,8 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// Limits of failed evaluations, after which the branch returns to the previous bundle. Until then, the previous bundle
-// computes each sale whose rule failed. Therefore the branch can wait to see whether the rule is at fault, or only the
-// requests of one till.
+// Limits of failed evaluations, after which the branch returns to the previous bundle. Until then that bundle computes
+// the failed sales, and the branch can see whether the rule is at fault, or only one till's requests.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms
@@ -282,8 +279,7 @@ type failure struct {
 	shape Shape
 }
 
-// add counts an evaluation that failed. Each point of sale has its own list, therefore no till displaces the failures
-// of another till.
+// add counts an evaluation that failed, by point of sale: no till displaces the failures of another till.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
@@ -314,8 +310,7 @@ const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// If fewer decisions about the previous bundle are known, its ratio does not count. Then half of the new decisions
-	// must be refusals.
+	// With fewer decisions about the previous bundle its ratio does not count: half of the new ones must be refusals.
 	EnoughBefore = 20
 )
 

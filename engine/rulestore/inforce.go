@@ -19,10 +19,9 @@ import (
 	"dtegate/storage"
 )
 
-// floor returns the highest version of a bundle's generation that was ever in force here, or will be in force by the
-// bundle's first day; "" if there is no such version. A new bundle must have a higher version. Therefore no later day
-// silently brings back a lower version. A version that begins after the bundle's first day does not count: it must not
-// block a correction for today.
+// floor returns the highest version of a bundle's generation that was ever in force here, or will be by the bundle's
+// first day; "" without one. A new bundle must have a higher version, so that no later day silently brings back a lower
+// one. A version that begins later does not block a correction for today.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -45,8 +44,7 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether a record is authentic. Without this check, a forged record in a backup could block every later
-// version.
+// counts reports whether a record is authentic: a forged one in a backup could block every later version.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
@@ -69,9 +67,8 @@ func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	return best
 }
 
-// wantedBundles returns the bundles that are in force on the given day, on the day before, or later, and the bundles
-// for originals (see ofOriginals). It includes the day before because a sale may have read the clock just before
-// midnight.
+// wantedBundles returns the bundles in force on the day or later, on the day before (a sale may have read the clock
+// just before midnight), and for originals (see ofOriginals).
 func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	for _, i := range list {
 		if inForce(list, i, dte.Date(day.AddDate(0, 0, -1))) == i || inForce(list, i, dte.Date(day)) == i ||
@@ -82,8 +79,7 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	return wanted
 }
 
-// longestReturn is how many years after its original a note or return may be issued. It is the longest time of all
-// activities (MF2 p.27).
+// longestReturn is how many years after its original a note or return may be issued at the most (MF2 p.27).
 const longestReturn = 2
 
 // ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
@@ -139,8 +135,7 @@ func namesOn(list []*shelved, i *shelved, today string) string {
 	return last
 }
 
-// lastGoodBefore returns the bundle of the same generation that computes the sales when i fails, or nil if there is no
-// such bundle.
+// lastGoodBefore returns the bundle of the same generation that computes the sales when i fails, or nil.
 func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 	for _, o := range list {
 		if o.sameGeneration(i) && o.From <= i.From && o.rank(i) < 0 && !forEarlier(list, o) && (best == nil ||
@@ -243,8 +238,7 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, d
 	return named, nil
 }
 
-// publish makes a book live and removes the rules that the book does not need. A rule that a request still uses is
-// closed after that request.
+// publish makes a book live and removes the rules that it does not need, once no request uses them.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,17 +47,14 @@ type ShownBundle struct {
 	Admitted
 	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
 	// Vouched names who vouches for the bundle: "keys" (SignedBy names keys that are pinned today), "box" (this box
-	// admitted the bundle when the keys in SignedBy were pinned) or "" (nobody). A bundle that nobody vouches for is
-	// not used.
+	// admitted it when they were pinned) or "" (nobody, and it is not used).
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why the bundle may not be used, null if it may be used.
 	Trouble *Trouble `json:"trouble"`
-	// Floor is the highest version of the bundle's generation that was ever admitted. A pushed bundle must have a
-	// higher version.
+	// Floor is the highest version of the generation that was ever admitted. A pushed bundle must exceed it.
 	Floor string `json:"floor"`
-	// Expires is the last day of a bundle that has no successor. Expired means that this day has passed; the bundle
-	// stays in force.
+	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
 	// Outcomes are MH's newest decisions about the bundle's documents, null before the first decision.
@@ -65,9 +62,8 @@ type ShownBundle struct {
 	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }
 
-// Inspect opens every bundle of a store, and lists the bundles and who vouches for them. It does not change the store.
-// Of the options it uses Store, Keys, Box, Ambiente and Now. It loads no modules; only a start shows whether a module
-// runs.
+// Inspect opens every bundle of a store, and lists the bundles and who vouches for them, without a change. It uses the
+// options Store, Keys, Box, Ambiente and Now. Only a start shows whether a module runs.
 func Inspect(o Options) (*Listing, error) {
 	o.Logger = slog.New(slog.DiscardHandler) // the list has all findings
 	s := New(o)
@@ -148,8 +144,7 @@ func place(on []*shelved, i *shelved, day string) string {
 
 func (s *Store) stateOf(i *shelved) string { return place(s.computable(), i, s.today()) }
 
-// expiry returns the last day of a bundle that has no successor. It returns "" if the bundle has a successor or no last
-// day.
+// expiry returns the last day of a bundle that has no successor, otherwise "".
 func expiry(on []*shelved, i *shelved) string {
 	if i.Until == "" {
 		return ""

@@ -71,8 +71,7 @@ func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, err
 	return s.stepBack(ctx, to, off, &StepBack{Way: wayRollback, Who: o.Who, Reason: o.Reason})
 }
 
-// orderedBundle finds the bundle that an operator's order names. The caller holds changing. Errors: ErrReason,
-// ErrNoSuchRule.
+// orderedBundle finds the bundle that an order names. The caller holds changing. Errors: ErrReason, ErrNoSuchRule.
 func (s *Store) orderedBundle(t Target, o Order) (*shelved, error) {
 	if o.Reason == "" {
 		return nil, ErrReason
@@ -105,8 +104,7 @@ func (s *Store) find(is func(*shelved) bool) *shelved {
 	return nil
 }
 
-// stepBack takes bundles (off) out of use and puts a bundle (to) back, in one commit. to may be nil, or a bundle that
-// was not taken off.
+// stepBack takes the bundles off out of use and puts the bundle to back (nil: none), in one commit.
 func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.At = s.o.Now().UTC()
 	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return slices.Contains(off, i) })
@@ -187,8 +185,7 @@ func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, er
 	return s.stepBack(ctx, to, nil, &StepBack{Way: wayReinstate, Who: o.Who, Reason: o.Reason})
 }
 
-// ErrNothingToAcknowledge means that the branch has not gone back to an earlier rule by itself, or that somebody has
-// acknowledged the return already.
+// ErrNothingToAcknowledge means that no return of the branch by itself waits for an acknowledgement.
 var ErrNothingToAcknowledge = errors.New("there is no return to acknowledge")
 
 // Acknowledgement records who acknowledged an automatic return, and why.
@@ -223,8 +220,7 @@ func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error
 	return back, err
 }
 
-// issued reports whether a document of a type was ever numbered here. If no document was numbered, a new bundle may
-// describe the type differently.
+// issued reports whether a document of a type was ever numbered here. If not, a bundle may describe it anew.
 func (s *Store) issued(document string) bool {
 	series, err := s.o.Store.LastNumbers()
 	maps.DeleteFunc(series, func(name string, _ uint64) bool {

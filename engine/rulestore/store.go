@@ -42,15 +42,12 @@ type Options struct {
 	// Box authenticates the records of the bundles that this box admits. Therefore these bundles stay usable when the
 	// keys that signed them are no longer pinned. If Box is nil, only bundles that pinned keys have signed are used.
 	Box *recordmac.Key
-	// Open reports whether the branch issues a type of document; nil: it issues every type. A bundle for any other type
-	// is admitted with a warning.
+	// Open reports whether the branch issues a type, nil: every type. Other bundles are admitted with a warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
-	// OnFailure decides, by the kind of failure, what happens to a sale whose rule fails: Valid (default), Any or
-	// Refuse.
+	// OnFailure decides, by the kind of failure, about a sale whose rule fails: Valid (default), Any or Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned, if not nil, is called after an automatic
-	// return is recorded.
+	// Points is how many points of sale the branch has, default 1. Returned, if set, is called after a recorded return.
 	Points   int
 	Returned func(StepBack)
 	// Accept may refuse a book before it goes live; nil accepts every book.
@@ -94,8 +91,7 @@ type Admitted struct {
 	At       time.Time    `json:"at"`
 	// Described is kept for ever, because documents of the type are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
-	// Part names the storage part with the bundle's bytes, if the bundle was pushed again to repair its record;
-	// otherwise "".
+	// Part names the part with the bytes of a bundle that was pushed again to repair its record; otherwise "".
 	Part string `json:"part,omitempty"`
 }
 
@@ -163,11 +159,10 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores the bundles from their records. It adds the new shipped bundles (by file name). A shipped bundle is new
-// if the store has no bundle of its generation, or never had so high a version. If a shipped bundle is wrong, the first
-// start fails; later starts only log the fault, and the branch continues with the stored bundles. A wrong bundle in the
-// store never makes a start fail: the branch uses the newest bundle that opens and that a pinned key or the box vouches
-// for.
+// Load restores the bundles from their records, and adds the new shipped ones (by file name): the store has no bundle
+// of their generation, or never had so high a version. A wrong shipped bundle fails the first start; later starts log
+// it, and the branch continues with the stored bundles. For a wrong bundle in the store the branch uses the newest one
+// that opens and that a pinned key or the box vouches for.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -205,9 +200,8 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn registers the types that the records describe, in the order of the records: first the types of authentic
-// bundles, then the types of authentic bundles that were taken off, if documents of the type exist, and last the types
-// of other bundles.
+// learn registers the types that the records describe, in the order of the records: first those of authentic bundles,
+// then of authentic bundles that were taken off but have documents, and last all others.
 func (s *Store) learn() {
 	var on, off, other []*shelved
 	for _, i := range s.items {
@@ -292,8 +286,7 @@ func (s *Store) unmarkedStepBacks() {
 	}
 }
 
-// apply takes bundles out of use and puts a bundle back, as a step back prescribes. The caller holds mu, except at a
-// start.
+// apply takes bundles out of use and puts a bundle back. The caller holds mu, except at a start.
 func (s *Store) apply(b *StepBack) {
 	for _, i := range s.items {
 		if slices.ContainsFunc(b.Off, func(r record.RuleRef) bool { return r.Digest == i.Digest }) {
@@ -310,8 +303,7 @@ func (s *Store) apply(b *StepBack) {
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}
-		// Only a record that this box has written may switch the guard off, because a record from a backup may be
-		// forged.
+		// Only a record of this box may switch the guard off: a record from a backup may be forged.
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}
@@ -330,8 +322,7 @@ type candidate struct {
 	kind string
 }
 
-// admissionOrder is the order in which kinds of bundles are admitted. Catalogues come first, because all other golden
-// cases need them.
+// admissionOrder is the order of admission by kind. All other golden cases need the catalogues.
 var admissionOrder = [...]string{"catalogue", "document", "event"}
 
 // candidates returns the shipped files that this store does not have yet, in the order of admission.

@@ -39,8 +39,7 @@ func (r *Rule) checkType() error {
 	return errors.Join(append(append(faults, r.checkCreditable()...), r.checkView(wrong)...)...)
 }
 
-// subtracted maps an amount of bundle.CreditableNames to the members of resumen that are included in it and that notes
-// must not deduct again.
+// subtracted maps an amount of bundle.CreditableNames to members of resumen that notes must not deduct again.
 var subtracted = map[string][]string{"totalGravada": {"descuGravada", "totalIva"}, "totalExenta": {"descuExenta"},
 	"totalNoSuj": {"descuNoSuj"}}
 
@@ -70,8 +69,7 @@ func (r *Rule) checkCreditable() (f []error) {
 	return f
 }
 
-// checkView refuses a view that prints a field that no document has, or that changes the label or block of a field that
-// the box prints for all types.
+// checkView refuses a view that prints an unknown field, or changes the label or block of a field of all types.
 func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 	wrong := func(path, format string, args ...any) {
 		f = append(f, fmt.Errorf("%w: view.json: %s: %s", bundle.ErrFormat, path, fmt.Sprintf(format, args...)))
@@ -192,9 +190,8 @@ func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member that goes to another place (to) although the layout has a place with the member's own name
-// (own), because the document would differ from the till's request. A member that goes to receptor must be read as a
-// person.
+// misplaces refuses a member that goes to another place although the layout has a place with its own name, because the
+// document would differ from the till's request. A member for receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway reads these members to find the origin

@@ -94,8 +94,7 @@ func (a *Admitted) agrees(m *bundle.Manifest, series string) error {
 	return nil
 }
 
-// legible refuses a record with unprintable characters, because such characters could deceive an operator at a
-// terminal.
+// legible refuses a record with unprintable characters, which could deceive an operator at a terminal.
 func (a *Admitted) legible() error {
 	for _, text := range []string{a.Name, a.Version, a.Kind, a.Document, a.From, a.Until} {
 		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
@@ -126,9 +125,8 @@ func (s *Store) refuse(i *shelved, err error) {
 		i.Digest, "why", why, "goes_on", goes, "error", err)
 }
 
-// vet finds out who vouches for each bundle whose record does not bear this box's mark, also for bundles that were
-// taken off. It marks the records of bundles that pinned keys have signed. Therefore these bundles stay usable when the
-// keys are no longer pinned.
+// vet finds out who vouches for each bundle whose record lacks this box's mark, also if it was taken off. It marks the
+// records that pinned keys have signed: these bundles stay usable when the keys are no longer pinned.
 func (s *Store) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == recordmac.Own {
@@ -148,8 +146,7 @@ func (s *Store) vet(ctx context.Context) {
 	}
 }
 
-// rewrite replaces the head of a bundle's record by a head with this box's mark. If packed is not nil, it also adds
-// packed as the bundle's new bytes.
+// rewrite replaces the head of a bundle's record by one with this box's mark, and adds packed, if set, as its bytes.
 func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {
@@ -196,8 +193,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 			}
 			s.refuse(i, err)
 		case errors.Is(err, ErrNoCatalogue):
-			// Without catalogues no document can be filled. The branch runs, refuses every sale, and accepts a pushed
-			// bundle.
+			// Without catalogues no document can be filled: the branch refuses every sale, and accepts a pushed bundle.
 			s.o.Logger.Error("no catalogue bundle among the rules may be used: nothing can be issued", "rules", len(on))
 			return NewBook(noRules, nil, nil, nil, nil)
 		default:
@@ -206,8 +202,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	}
 }
 
-// twin returns an earlier bundle with the document, first day and version of i, or nil. If there is such a bundle, i is
-// invalid.
+// twin returns an earlier bundle with the document, first day and version of i, which is then invalid, or nil.
 func twin(on []*shelved, i *shelved) *shelved {
 	at := slices.Index(on, i)
 	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })

@@ -135,8 +135,7 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic returns an error if the file's public key does not belong to its private key. MH would refuse each
-// signature of such a key (802).
+// matchPublic returns an error if the file's public key does not belong to its private key (MH's error 802).
 func matchPublic(text string, want *rsa.PublicKey) error {
 	der, err := decodeBase64(text)
 	if err != nil {
@@ -216,8 +215,7 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is Seal for a key that Generate made. It is fast, because it uses few iterations. Errors: ErrNotDemo, and
-// Seal's.
+// DemoSeal is Seal with few iterations, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo

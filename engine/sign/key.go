@@ -3,8 +3,7 @@
 // memory a key can only make a JWS compact with the header {"alg":"RS512"}, as MH's own signer does (svfe-api-firmador
 // 2.0.0, jose4j). A key cannot be printed, logged or encoded.
 //
-// A document is signed with a [Right], a value that can be used only once. Therefore a repeated call cannot sign the
-// same form of a document twice.
+// A document is signed with a [Right], a value that is spent once: no repeated call signs the same form twice.
 package sign
 
 import (
@@ -189,8 +188,7 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 // about 0.4 s. go-jose refuses to open a file with more than a million.
 const iterations = 600_000
 
-// minPassphrase is the shortest passphrase of Seal, in bytes. It excludes a single word, which the iterations would not
-// protect.
+// minPassphrase is the shortest passphrase of Seal, in bytes: the iterations would not protect a single word.
 const minPassphrase = 12
 
 // ErrSealed means that a file is not a sealed key.
@@ -292,9 +290,8 @@ func (s *Signer) Right(code [16]byte, form string) *Right {
 	return &Right{signer: s, code: code, form: form}
 }
 
-// Sign signs a payload and spends the right. It returns the JWS compact, RS512, with only the header {"alg":"RS512"}.
-// Its payload is exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent, even
-// if the first failed.
+// Sign signs a payload and spends the right. It returns the JWS compact, RS512, with only the header {"alg":"RS512"}
+// and exactly the given bytes (MH's signer, svfe-api-firmador 2.0.0). A second call returns ErrSpent.
 func (r *Right) Sign(ctx context.Context, payload []byte) ([]byte, error) {
 	if r.spent.Swap(true) {
 		return nil, fmt.Errorf("%w: %s form of %x", ErrSpent, r.form, r.code)
@@ -333,8 +330,7 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 // ErrForeign means that a JWS was not made by Sign with this key.
 var ErrForeign = errors.New("not a signature of this key")
 
-// Verify returns nil if the signer's own key made the JWS. For any other JWS, also of an earlier key, it returns
-// ErrForeign.
+// Verify returns nil if the signer's own key made the JWS, otherwise, also for an earlier key, ErrForeign.
 func (s *Signer) Verify(jws []byte) error {
 	dot := bytes.LastIndexByte(jws, '.')
 	if !bytes.HasPrefix(jws, []byte(header)) || dot < len(header) {

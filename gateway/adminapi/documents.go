@@ -27,13 +27,13 @@ import (
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
-		return o.Recall.Invalidate(ctx, req, again)
+		return o.Engine.Recall(ctx, req, again)
 	})
 }
 
 // appraiseRecall answers POST /admin/invalidation/check?code= with the outcome that an invalidation would have.
 func (o *Routes) appraiseRecall(ctx *fasthttp.RequestCtx) (any, error) {
-	return o.withdraw(ctx, o.Recall.Appraise)
+	return o.withdraw(ctx, o.Engine.Appraise)
 }
 
 func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
@@ -77,12 +77,12 @@ func (o *Routes) declare(ctx *fasthttp.RequestCtx) (any, error) {
 		return nil, d.Refusal()
 	}
 	concerns(ctx, "cause "+strconv.FormatInt(cause, 10), reason)
-	return o.statusAfter(o.Contingency.Declare(context.Background(), cause, reason))
+	return o.statusAfter(o.Engine.Contingency().Declare(context.Background(), cause, reason))
 }
 
 // lift answers DELETE /admin/contingency: it ends the declaration. The contingency ends when MH answers.
 func (o *Routes) lift(*fasthttp.RequestCtx) (any, error) {
-	return o.statusAfter(o.Contingency.Lift(context.Background()))
+	return o.statusAfter(o.Engine.Contingency().Lift(context.Background()))
 }
 
 func (o *Routes) statusAfter(err error) (any, error) {
@@ -94,7 +94,7 @@ func (o *Routes) statusAfter(err error) (any, error) {
 
 // technicalReport answers GET /admin/contingency/report with what the records say for MH's technical report.
 func (o *Routes) technicalReport(*fasthttp.RequestCtx) (any, error) {
-	return o.Contingency.TechnicalReport(context.Background())
+	return o.Engine.Contingency().TechnicalReport(context.Background())
 }
 
 // noteTechnicalReport answers POST /admin/contingency/report: the operator confirms that MH has the report.
@@ -108,7 +108,7 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 		return nil, d.Refusal()
 	}
 	concerns(ctx, "technical report", reference)
-	return o.statusAfter(o.Contingency.NoteTechnicalReport(context.Background(), reference))
+	return o.statusAfter(o.Engine.Contingency().NoteTechnicalReport(context.Background(), reference))
 }
 
 // maxGivenUp limits the given-up deliveries in an answer, and the documents in a request to retry or forget.
@@ -120,20 +120,20 @@ type GivenUp struct {
 }
 
 func (o *Routes) showGivenUp(*fasthttp.RequestCtx) (any, error) {
-	list, err := o.Deliveries.GivenUp(maxGivenUp)
+	list, err := o.Engine.Outbox().GivenUp(maxGivenUp)
 	return GivenUp{list}, err
 }
 
 // retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: it retries the given-up deliveries of
 // the documents. If archive is true, it also archives again the files that the archive has lost.
 func (o *Routes) retryDelivery(ctx *fasthttp.RequestCtx) (any, error) {
-	return o.settleDelivery(ctx, "retried", o.Deliveries.Retry)
+	return o.settleDelivery(ctx, "retried", o.Engine.Outbox().Retry)
 }
 
 // forgetDelivery answers POST /admin/delivery/forget {"codes":[…]}: it removes the documents' given-up deliveries.
 func (o *Routes) forgetDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "forgotten", func(ctx context.Context, code dte.Code, _ bool) (int, error) {
-		return o.Deliveries.Forget(ctx, code)
+		return o.Engine.Outbox().Forget(ctx, code)
 	})
 }
 
@@ -178,7 +178,7 @@ func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 		c.Progress = func(done, total int64) error {
 			return send(Line{Progress: &Progress{Documents: int(done), Of: int(total)}})
 		}
-		totals, err := o.Deliveries.CheckArchive(ctx, c)
+		totals, err := o.Engine.Outbox().CheckArchive(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
 	}
 	concerns(ctx, given.Dir, "")
 	if !o.Backups.Begin(given.Dir) {
-		return nil, problem.ForOperator(fasthttp.StatusConflict, "BACKUP_UNDER_WAY", "Another backup is under way")
+		return nil, problem.ForOperator("BACKUP_UNDER_WAY", "Another backup is under way")
 	}
 	return o.Backups.State(), nil
 }

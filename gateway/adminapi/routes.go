@@ -20,10 +20,8 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"dtegate/engine"
-	"dtegate/engine/contingency"
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
-	"dtegate/engine/outbox"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
 	"dtegate/gateway/door"
@@ -128,15 +126,15 @@ func asProblem(err error) error {
 	case errors.Is(err, rulestore.ErrReason):
 		return problem.WrongQuery("reason", "why, for the branch's record")
 	case errors.Is(err, rulestore.ErrExpired):
-		return problem.ForOperator(fasthttp.StatusConflict, "RULE_EXPIRED", err.Error())
+		return problem.ForOperator("RULE_EXPIRED", err.Error())
 	case errors.Is(err, rulestore.ErrNoSuchRule), errors.Is(err, rulestore.ErrNothingToAcknowledge):
-		return problem.ForOperator(fasthttp.StatusConflict, "NO_SUCH_RULE", err.Error())
+		return problem.ForOperator("NO_SUCH_RULE", err.Error())
 	case errors.Is(err, ErrNoToken):
-		return problem.ForOperator(fasthttp.StatusNotFound, "NO_SUCH_TOKEN", err.Error())
+		return problem.ForOperator("NO_SUCH_TOKEN", err.Error())
 	case errors.Is(err, ErrTokenFault):
-		return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, err.Error())
+		return problem.ForOperator(refusal.CodeValidation, err.Error())
 	case errors.Is(err, documents.ErrNotFound):
-		return problem.ForOperator(fasthttp.StatusNotFound, refusal.CodeNotFound, err.Error())
+		return problem.ForOperator(refusal.CodeNotFound, err.Error())
 	}
 	return err
 }
@@ -150,7 +148,7 @@ func asked[T any](ctx *fasthttp.RequestCtx, form string) (v T, err error) {
 }
 
 func wrongBody(form, why string) error {
-	return problem.ForOperator(fasthttp.StatusBadRequest, refusal.CodeValidation, "The body is "+form+": "+why)
+	return problem.ForOperator(refusal.CodeValidation, "The body is "+form+": "+why)
 }
 
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
@@ -204,13 +202,11 @@ func (o *Routes) Admit(ctx *fasthttp.RequestCtx) error {
 
 // Options are the options of New.
 type Options struct {
-	Contingency *contingency.Contingency
-	Deliveries  *outbox.Outbox
-	Rules       *rulestore.Store
-	Recall      *engine.Recall
-	Ready       func() error          // returns nil if the branch can issue
-	Status      func() any            // returns the state for /status, as a value for JSON
-	Overview    func() *page.Overview // returns the state for the page at /
+	Engine   *engine.Engine
+	Rules    *rulestore.Store
+	Ready    func() error          // returns nil if the branch can issue
+	Status   func() any            // returns the state for /status, as a value for JSON
+	Overview func() *page.Overview // returns the state for the page at /
 	// AdminToken is the SHA-256 of the admin token; if it is zero, Admit refuses everybody.
 	AdminToken [32]byte
 	Keeper     Keeper // makes and ends tokens

@@ -103,7 +103,7 @@ func (o *Routes) showShadow(*fasthttp.RequestCtx) (any, error) {
 	if seen := o.Rules.Shadowed(); seen != nil {
 		return seen, nil
 	}
-	return nil, problem.ForOperator(fasthttp.StatusNotFound, "NOT_FOUND", "No rule has been a shadow since the start")
+	return nil, problem.ForOperator("NOT_FOUND", "No rule has been a shadow since the start")
 }
 
 func (o *Routes) stopShadow(ctx *fasthttp.RequestCtx) (any, error) {

@@ -29,14 +29,14 @@ type Problem struct {
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
 
-// ForTill returns a problem in Spanish.
-func ForTill(status int, kind, message string) *Problem {
-	return &Problem{Status: status, Type: kind, Message: message}
+// ForTill returns a problem in Spanish. Its status is that of the code.
+func ForTill(kind, message string) *Problem {
+	return &Problem{Status: Status(kind), Type: kind, Message: message}
 }
 
 // ForOperator returns a problem in English, for the operators' listener only.
-func ForOperator(status int, kind, message string) *Problem {
-	return &Problem{Status: status, Type: kind, Message: message, Operator: true}
+func ForOperator(kind, message string) *Problem {
+	return &Problem{Status: Status(kind), Type: kind, Message: message, Operator: true}
 }
 
 // TooMany returns a 429. The caller must wait before its next request.

@@ -2,7 +2,6 @@ package problem_test
 
 import (
 	"errors"
-	"net/http"
 	"testing"
 
 	"dtegate/engine/dte"
@@ -25,7 +24,7 @@ func TestProblem_English(t *testing.T) {
 			t.Errorf("%s: the problem for tills has changed: %+v", c.Name, p)
 		}
 	}
-	if p := problem.ForOperator(http.StatusConflict, "RULE_EXPIRED", "its dates are over"); p.InEnglish() != p {
+	if p := problem.ForOperator("RULE_EXPIRED", "its dates are over"); p.InEnglish() != p {
 		t.Error("a problem of operators was changed")
 	}
 }

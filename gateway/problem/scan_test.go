@@ -125,14 +125,10 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// tellers are the functions that take a text for the answer, by the place of their code, of their status and of their
-// text; -1 for what they do not take.
-var tellers = map[string]struct{ code, status, text int }{
-	"ForTill":     {1, 0, 2},
-	"ForOperator": {1, 0, 2},
-	"TooMany":     {-1, -1, 1},
-	"Unavailable": {-1, -1, 1},
-}
+// tellers are the functions that take a text for the answer, by the place of their code and of their text; -1 for what
+// they do not take.
+var tellers = map[string]struct{ code, text int }{"ForTill": {0, 1}, "ForOperator": {0, 1}, "TooMany": {-1, 1},
+	"Unavailable": {-1, 1}}
 
 var faultCode = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
@@ -146,7 +142,6 @@ func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 			cause: tellsCause(c.Args[x.text])}
 		if x.code >= 0 {
 			f.code = s.text(pkg, c.Args[x.code])
-			f.status = status(c.Args[x.status])
 		}
 		s.found = append(s.found, f)
 		return

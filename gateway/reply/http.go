@@ -25,21 +25,18 @@ import (
 const MaxBody = 1 << 20
 
 // ErrTooLarge refuses a body that is larger than MaxBody.
-var ErrTooLarge = problem.ForTill(fasthttp.StatusRequestEntityTooLarge, "TOO_LARGE",
-	"El cuerpo supera 1 MiB (1048576 bytes)")
+var ErrTooLarge = problem.ForTill("TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
 
 // Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status
 // 400, 413 or 415.
 func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
 	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {
-		return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
-			"El cuerpo debe ser application/json")
+		return dte.Value{}, problem.ForTill("UNSUPPORTED_MEDIA_TYPE", "El cuerpo debe ser application/json")
 	}
 	for _, encoding := range ctx.Request.Header.PeekAll("Content-Encoding") {
 		if !strings.EqualFold(strings.TrimSpace(string(encoding)), "identity") {
-			return dte.Value{}, problem.ForTill(fasthttp.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
-				"El cuerpo no se admite comprimido")
+			return dte.Value{}, problem.ForTill("UNSUPPORTED_MEDIA_TYPE", "El cuerpo no se admite comprimido")
 		}
 	}
 	b := ctx.PostBody()
@@ -73,8 +70,7 @@ func syntax(err error, body []byte) *problem.Problem {
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
-		return nil, problem.ForTill(fasthttp.StatusBadRequest, refusal.CodeValidation,
-			"La solicitud lleva dos encabezados "+name)
+		return nil, problem.ForTill(refusal.CodeValidation, "La solicitud lleva dos encabezados "+name)
 	}
 	return h.Peek(name), nil
 }
@@ -192,11 +188,10 @@ func NewRouter() Router {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false
 	r.NotFound = func(ctx *fasthttp.RequestCtx) {
-		Fail(ctx, problem.ForTill(fasthttp.StatusNotFound, "NOT_FOUND", "No existe esta ruta"))
+		Fail(ctx, problem.ForTill("NOT_FOUND", "No existe esta ruta"))
 	}
 	r.MethodNotAllowed = func(ctx *fasthttp.RequestCtx) {
-		Fail(ctx, problem.ForTill(fasthttp.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED",
-			"Esta ruta no admite el método"))
+		Fail(ctx, problem.ForTill("METHOD_NOT_ALLOWED", "Esta ruta no admite el método"))
 	}
 	return Router{r}
 }

@@ -267,8 +267,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	return errors.Join(err, p.Rule.Close(ctx))
 }
 
-// readExamples reads the examples of a type's form as the gateway reads a till's request. The golden cases do not test
-// the form: they contain facts.
+// readExamples reads the examples of a type's form as the gateway does. The golden cases, with facts, test no form.
 func readExamples(document string, parts map[string][]byte) error {
 	t, err := bundle.ParseType(document, parts)
 	if t == nil || err != nil {

@@ -290,8 +290,7 @@ func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) 
 	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach makes branches roll back, reinstate or cancel (act) a bundle, or acknowledge that they returned to an
-// earlier bundle by themselves.
+// stepEach makes branches roll back, reinstate or cancel (act) a bundle, or acknowledge their own return to one.
 func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
 	to rulestore.Target) error {
 	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {

@@ -137,8 +137,7 @@ func (r *Runner) able(kind string) bool {
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
-// eventDue reports whether a document must be issued in contingency, to cause the next event. Only one event is open at
-// a time.
+// eventDue reports whether a document must be issued in contingency now, to cause an event; one is open at a time.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
 	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round &&

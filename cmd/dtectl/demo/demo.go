@@ -95,8 +95,7 @@ func child(path string, args ...string) *exec.Cmd {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	// If the supervisor dies, the kernel ends its processes. Ctrl-C reaches only the supervisor, which then ends them
-	// in order.
+	// If the supervisor dies, the kernel ends its processes. Ctrl-C reaches the supervisor, which ends them in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return cmd
 }

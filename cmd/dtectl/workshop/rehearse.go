@@ -88,13 +88,8 @@ func (r *Rehearsal) Document(ctx context.Context, issuer record.Issuer, p record
 	if err != nil {
 		return nil, nil, err
 	}
-	identification := append([]dte.Member{
-		{Name: "ambiente", Value: dte.Str(r.ambiente)}, {Name: "codigoGeneracion", Value: dte.Str(code.String())},
-		{Name: "fecEmi", Value: dte.Str(r.day)}, {Name: "horEmi", Value: dte.Str("12:00:00")}, {Name: "tipoMoneda",
-			Value: dte.Str("USD")},
-		{Name: "numeroControl", Value: dte.Str(control)},
-	}, record.NormalMarks...)
-	facts = facts.Set(dte.Member{Name: "emisor", Value: record.Emisor(issuer, p)}, dte.Member{Name: "identificacion",
-		Value: dte.Obj(identification...)})
+	facts = facts.With("emisor", record.Emisor(issuer, p)).With("identificacion", dte.Texts("ambiente", r.ambiente,
+		"codigoGeneracion", code.String(), "fecEmi", r.day, "horEmi", "12:00:00", "tipoMoneda", "USD",
+		"numeroControl", control).Set(record.NormalMarks...))
 	return r.Rule.Remake(ctx, facts, schema.FillOptions{Catalogues: true})
 }

@@ -40,7 +40,7 @@ type Control struct {
 	trail   *audit.Trail
 	lan     lan
 	signing time.Time                // end of MH's certificate of the signing key; zero: not known
-	publish func(gateway.TokenTable) // gives tokens to the tills' listener
+	Publish func(gateway.TokenTable) // receives every later token table
 	broken  prometheus.Gauge
 
 	mu    sync.Mutex
@@ -51,7 +51,7 @@ type Control struct {
 
 // Open uses the tokens that Inputs read, and reads the certificates.
 func Open(cfg *config.Config, in *config.Inputs, trail *audit.Trail, log *slog.Logger) (*Control, error) {
-	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), publish: func(gateway.TokenTable) {},
+	a := &Control{cfg: cfg, log: log, trail: trail, signing: in.Key.NotAfter(), Publish: func(gateway.TokenTable) {},
 		broken: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "dte_token_file_broken", Help: "1 while the token file is unusable; the old tokens stay valid."})}
 	last, err := trail.Last(func(act *audit.Act) bool { return len(act.State) > 0 })
@@ -71,9 +71,6 @@ func (a *Control) Table() gateway.TokenTable {
 	t, _ := tokens(a.cfg, a.file) // Config.Inputs has checked the file
 	return t
 }
-
-// PublishTo sets the function that receives every later token table.
-func (a *Control) PublishTo(publish func(gateway.TokenTable)) { a.publish = publish }
 
 // Collect is a prometheus.CollectorFunc.
 func (a *Control) Collect(ch chan<- prometheus.Metric) {
@@ -134,7 +131,7 @@ func (a *Control) put(file *config.TokenFile, from string) error {
 	}
 	a.file = file
 	a.broken.Set(0)
-	a.publish(table)
+	a.Publish(table)
 	a.recordChanges(from)
 	return nil
 }
@@ -230,11 +227,8 @@ func (a *Control) edit(by adminapi.By, what, target string, change func(*config.
 		err = a.put(file, by.From)
 	}
 	if err != nil {
-		refused := audit.Act{Who: by.Who, From: by.From, What: what, Target: target, Outcome: audit.Refused,
-			Error: err.Error()}
-		if failed := a.trail.Record(context.Background(), refused); failed != nil {
-			a.log.Error("a refused change of tokens is not recorded", "error", failed)
-		}
+		a.trail.Note(a.log, audit.Act{Who: by.Who, From: by.From, What: what, Target: target, Outcome: audit.Refused,
+			Error: err.Error()})
 	}
 	return made, err
 }

@@ -124,9 +124,7 @@ func (a *Control) recordReplaced() {
 // record writes an act about the box's own authority to the trail.
 func (a *Control) record(act audit.Act) {
 	act.Target, act.Outcome = a.lan.pin, audit.Done
-	if err := a.trail.Record(context.Background(), act); err != nil {
-		a.log.Error("another authority is not recorded", "error", err)
-	}
+	a.trail.Note(a.log, act)
 }
 
 func (a *Control) renew() {

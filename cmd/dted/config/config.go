@@ -144,11 +144,6 @@ type OnFailure struct {
 	Time string `toml:"time" default:"valid" one:"valid any refuse"`
 }
 
-// Kinds returns the policy for each kind of failure.
-func (o OnFailure) Kinds() map[string]string {
-	return map[string]string{"trap": o.Trap, "fuel": o.Fuel, "time": o.Time}
-}
-
 // RulesKey is a public key that may sign rules.
 type RulesKey struct {
 	ID   string `toml:"id"`

@@ -75,9 +75,6 @@ func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
 	})
 }
 
-// Shipping returns the file that records how much of the second copy was shipped.
-func (f *Fleet) Shipping() Keeper { return Keeper(f.State + ".ship") }
-
 // Settings returns the file that keeps the centre's settings for the next start.
 func (f *Fleet) Settings() Keeper { return Keeper(f.State + ".settings") }
 

@@ -26,8 +26,7 @@ import (
 // Variables maps settings to the environment variables that override them.
 var Variables = map[string]string{"api.listen": "DTED_API_ADDR", "ops.listen": "DTED_OPS_ADDR"}
 
-// Load reads and checks a configuration; environment variables override the settings in Variables. The error is an
-// *Invalid with every fault.
+// Load reads and checks a configuration. The environment overrides Variables. Error: an *Invalid with every fault.
 func Load(path string) (*Config, error) {
 	c := new(Config)
 	faults, err := load(path, c)
@@ -102,8 +101,7 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	// The store remembers the path of its high-water mark. Therefore the path must not depend on the folder in which a
-	// program starts.
+	// The store remembers its mark's path, which therefore must not depend on the folder in which a program starts.
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err

@@ -40,8 +40,8 @@ type Gate struct {
 	// The archive's address, which is asked for the time if MH contradicts the box; may be ""
 	archive string
 	second  http.RoundTripper // to the archive
-	stored  time.Time         // the store's last activity before this start; zero: none
-	fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
+	Stored  time.Time         // the store's last activity before this start; zero: none
+	Fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
 }
 
 // NewGate returns the gate of a store that is not open yet; Guard adds the store. If the disk is full, NewGate deletes
@@ -65,15 +65,9 @@ func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logge
 		return fmt.Errorf("reading the store's time: %w", err)
 	}
 	g.health, g.behind = store.Health, store.Behind
-	g.clock, g.stored = clock.New(last, now, log), last
+	g.clock, g.Stored = clock.New(last, now, log), last
 	return nil
 }
-
-// Obey makes the gate ask the fence which box has the branch.
-func (g *Gate) Obey(fence *fleet.Fence) { g.fence = fence }
-
-// LastActivity returns the time of the store's last activity before this start; zero: none.
-func (g *Gate) LastActivity() time.Time { return g.stored }
 
 // Space returns the free space on the store's disk (zero if unknown) and the reserve, both in bytes.
 func (g *Gate) Space() (free, reserve int64) {
@@ -98,7 +92,7 @@ func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Check returns nil if a new document may be issued.
 func (g *Gate) Check() error {
-	if err := checkEnrolled(g.fence); err != nil {
+	if err := checkEnrolled(g.Fence); err != nil {
 		return err
 	}
 	if err := checkBehind(g.behind()); err != nil {
@@ -128,8 +122,8 @@ func unfit(err error) error {
 // Admit calls Check before a new document. The first document waits a moment for MH's time.
 func (g *Gate) Admit() error {
 	g.clock.AwaitFirst()
-	if g.fence != nil {
-		g.fence.Await(time.Now())
+	if g.Fence != nil {
+		g.Fence.Await(time.Now())
 	}
 	if err := g.Check(); err != nil {
 		return err

@@ -75,8 +75,7 @@ func LoadFonts() (*Fonts, error) {
 	return f, nil
 }
 
-// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding, from 0x80 on. A code without a useful character has a
-// question mark.
+// winAnsiHigh is the upper half of the PDF's WinAnsiEncoding, from 0x80 on. A useless code is a question mark.
 const winAnsiHigh = "€?‚ƒ„…†‡ˆ‰Š‹Œ?Ž??‘’“”•–—˜™š›œ?žŸ?¡¢£¤¥¦§¨©ª«¬?®¯°±²³´µ¶·¸¹º»¼½¾¿" +
 	"ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖ×ØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõö÷øùúûüýþÿ"
 
@@ -101,8 +100,7 @@ func weight(bold bool) int {
 	return 0
 }
 
-// parse reads the metrics. The two font files are part of the program, therefore a malformed file is an error of the
-// build.
+// parse reads the metrics. The fonts are part of the program: a malformed file is an error of the build.
 func (a *face) parse() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -171,8 +169,7 @@ func characters(cmap []byte, yield func(r rune, glyph int)) {
 	}
 }
 
-// program subsets the face to the characters in encoding. Code 32+i draws encoding[i]; an encoding[i] of 0 is an unused
-// code.
+// program subsets the face to the characters in encoding. Code 32+i draws encoding[i]; 0 is an unused code.
 func (a *face) program(tag string, encoding []rune, differences string) (program, error) {
 	widths := make([]int, 256)
 	set := make([]rune, 0, len(encoding))

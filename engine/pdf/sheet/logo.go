@@ -56,8 +56,7 @@ func ReadLogo(data []byte) (*Logo, error) {
 // mailWidth and mailHeight are the largest shown size of a logo in a message, in pixels.
 const mailWidth, mailHeight = 240, 80
 
-// Mailed returns the logo for a message, as an opaque PNG, and the size in pixels at which to show it. picture is nil
-// if l is nil.
+// Mailed returns the logo for a message, as an opaque PNG, and its size in pixels; nil if l is nil.
 func (l *Logo) Mailed() (picture []byte, width, height int) {
 	if l == nil {
 		return nil, 0, 0
@@ -66,8 +65,7 @@ func (l *Logo) Mailed() (picture []byte, width, height int) {
 	return l.mail, max(1, int(w)), max(1, int(h))
 }
 
-// shrink makes a picture smaller. Each point of the result is the mean of the points that it replaces. A picture that
-// is small already stays unchanged.
+// shrink makes a large picture smaller: each point becomes the mean of the points that it replaces.
 func shrink(src *image.RGBA, w, h int) image.Image {
 	full := src.Bounds()
 	if w, h = max(1, w), max(1, h); w >= full.Dx() || h >= full.Dy() {

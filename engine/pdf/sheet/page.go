@@ -238,10 +238,9 @@ func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 	return out
 }
 
-// Clean makes a text of the document printable in one line. Clean joins letters and combining marks, because some
-// systems store n and a tilde separately. It writes any run of whitespace and control characters as one space. It
-// removes invisible and direction-changing characters. For a character that the fonts lack, it writes the constant
-// missing.
+// Clean makes a text of the document printable in one line. It joins letters and combining marks, because some systems
+// store n and a tilde separately, writes runs of whitespace and control characters as one space, and removes invisible
+// and direction-changing characters. A character that the fonts lack becomes the constant missing.
 func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false

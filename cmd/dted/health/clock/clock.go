@@ -1,5 +1,4 @@
-// Package clock decides whether a document may bear the box's time: the law governs a document's date and hour, and the
-// year decides its series.
+// Package clock decides whether a document may bear the box's time: the law governs it, and the year is in the series.
 package clock
 
 import (
