@@ -357,7 +357,7 @@ func (g *Gateway) handle(route string, h func(*call) error, names ...string) fas
 	})
 }
 
-// measured returns a handler that calls h without a token, measures each request, and answers errors.
+// measured returns a handler that requires no token, calls h, measures each request, and answers errors.
 func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		began := time.Now()

@@ -234,7 +234,7 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage is the pause after a page from the running appliance, in times of the page's own duration.
+// restsPerPage is the length of the pause after a page from the running appliance, in multiples of the page's.
 const restsPerPage = 3
 
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {

@@ -25,7 +25,7 @@ type Sender struct {
 	Client *Client
 	Lost   []Span // may be nil
 	Now    func() time.Time
-	// DoubtFor is how long MH may work on a sent document: so long, an answer NotFound proves nothing.
+	// DoubtFor is how long MH may work on a sent document. During that time NotFound proves nothing.
 	DoubtFor time.Duration
 	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may not answer.
 	Away    func() bool

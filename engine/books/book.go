@@ -22,7 +22,7 @@ type Options struct {
 	Dir string
 	// Print draws a book as PDF and returns the number of its pages; nil: no PDFs.
 	Print func(w io.Writer, t pdf.Book) (pages int, err error)
-	// Volume is the largest number of rows in one PDF, default 10,000: it limits the memory, and can be bound.
+	// Volume is the largest number of rows in one PDF, default 10,000, for the memory and the binder.
 	Volume int
 	Made   string // when the books are made, for resumen.json
 	// Received also makes the annexes of suppliers' documents: see Receive.

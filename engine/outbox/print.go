@@ -14,7 +14,7 @@ import (
 	"dtegate/storage"
 )
 
-// legal returns a stored document, or a refusal if MH refused it: it has no legal existence.
+// legal returns a stored document, or a refusal if MH refused the document: then it has no legal existence.
 func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	r, err := box.o.Documents.Document(ctx, code, c)
 	if err != nil {

@@ -76,7 +76,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// AwaitToken repeats a request, at most most times, until the branch accepts the token: within a second of its making.
+// AwaitToken repeats a request, up to most times, until the branch accepts the token, which takes up to a second.
 func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	for tries := 1; ; tries++ {
 		var known json.RawMessage
