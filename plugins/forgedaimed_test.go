@@ -224,6 +224,14 @@ func TestForged_Aimed(t *testing.T) {
 		"words of another amount": {"dte01/v2", func(a *rogueAnswer) { a.summary["x"] = 9 * one; a.from("resumen.totalLetras", `"words":"x"`) }},
 		"constant words":          {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.totalLetras", `"value":"CERO 00/100 USD"`) }},
 		"no words":                {"dte01/v2", func(a *rogueAnswer) { a.from("resumen.totalLetras", "") }},
+		"words of another amount in a new place": {"dte01/v2", func(a *rogueAnswer) {
+			a.edit(func(layout, _ map[string]any) {
+				resumen, _ := place(layout, "resumen.totalLetras")
+				resumen["totalEnPalabras"] = resumen["totalLetras"]
+			})
+			a.summary["x"] = 9 * one
+			a.from("resumen.totalEnPalabras", `"words":"x"`)
+		}},
 		"another price": {"dte01/v2", func(a *rogueAnswer) {
 			for i := range a.n {
 				amount, _ := a.facts.Get("cuerpoDocumento").Index(i).Get("precioUni").Amount()

@@ -246,7 +246,7 @@ func (f *Filler) checkAnswers() error {
 			amount == shown && a.total < 0) ||
 			ofLine && slices.Contains(soldAs, column)):
 			return fmt.Errorf("schema of %s: is not the module's output of that name", x.document)
-		case !strings.HasSuffix(x.name, inWords) || !ofResumen && !ofLine:
+		case (x.from == nil || x.from.words < 0) && (!strings.HasSuffix(x.name, inWords) || !ofResumen && !ofLine):
 		case x.from == nil || x.from.words < 0:
 			return fmt.Errorf("overlay: from: %s: must be the words of what is paid", x.document)
 		case f.out.Summary[x.from.words] != f.total && (a.total >= 0 || f.out.Summary[x.from.words] != shown ||
