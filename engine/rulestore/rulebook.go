@@ -189,6 +189,12 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	m := r.Bundle.Manifest
 	d := r.Module.Description()
 	outputs := schema.Outputs{Summary: d.Summary, Taxes: d.Taxes}
+	for _, f := range d.Columns {
+		outputs.Inputs = append(outputs.Inputs, LinesName+"[]."+f.Name)
+	}
+	for _, f := range d.Scalars {
+		outputs.Inputs = append(outputs.Inputs, f.Name)
+	}
 	for _, f := range d.LineOutputs {
 		kind := schema.OutAmount
 		if f.Kind == "set" {

@@ -198,6 +198,7 @@ type Outputs struct {
 	Lines   []Output // members of cuerpoDocumento[]
 	Summary []string // members of resumen, always amounts
 	Taxes   []string // codes of CAT-015
+	Inputs  []string // paths of the facts that the module takes
 }
 
 // TaxAmount is one row of the summary's taxes.

@@ -389,23 +389,30 @@ func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	}
 }
 
-// hasPlaces notes a contradiction if the layout has no place for an amount, a code or a document that the till gave.
+// hasPlaces notes a contradiction if the layout has no place for an amount, a code or a document that the till gave. An
+// amount that the module does not take either is not of this type: that is a fault of the sale.
 func (r *run) hasPlaces() {
 	a := &r.filler.amounts
-	lacks := func(facts dte.Value, names []string) {
+	lacks := func(facts dte.Value, names []string, at string) {
 		members := facts.Members()
 		for i := range members {
 			m := &members[i]
-			if kind, exact, n, _ := m.Value.Scalar(); kind > dte.KindNull && !(exact && n == 0) &&
-				slices.Contains(names, m.Name) {
+			kind, exact, n, _ := m.Value.Scalar()
+			switch {
+			case kind <= dte.KindNull || exact && n == 0 || !slices.Contains(names, m.Name):
+			case kind == dte.KindNumber && m.Name != "uniMedida" && !slices.Contains(r.filler.out.Inputs, at+m.Name):
+				r.report(dte.Fault{Path: expandPath(at+m.Name, r.index[:]), Code: dte.FaultCondition,
+					Message: "Este documento no lo lleva"}, false)
+			default:
 				r.contradict(m.Name, "is given in the sale, and the layout has no place for it")
 			}
 		}
 	}
-	lacks(r.facts.Get("descuentoGlobal"), a.globalLacks)
+	lacks(r.facts.Get("descuentoGlobal"), a.globalLacks, "descuentoGlobal.")
 	lines := r.facts.Get(linesName)
 	for i := range lines.Len() {
-		lacks(lines.Index(i), a.lineLacks)
+		r.index[0] = int32(i)
+		lacks(lines.Index(i), a.lineLacks, linesName+"[].")
 	}
 }
 
