@@ -26,8 +26,7 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su envío no ha concluido. Repita con la misma Idempotency-Key"
 
-// settleDocument settles a Signed document. It queries MH first, therefore it also works after a crash or a loss of
-// records.
+// settleDocument settles a Signed document. It queries MH first: it also works after a crash or lost records.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {
@@ -80,8 +79,7 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
-// errPutOff means that a document is settled later, because MH does not answer, or may still decide on an earlier
-// sending.
+// errPutOff means that a document is settled later: MH does not answer, or may still decide on a sending.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
 func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry,
@@ -175,8 +173,7 @@ func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, 
 	return standing{entry: entry, head: h, jws: form}, err
 }
 
-// contingencyForm signs the contingency form of a normal document. The form has the document's code and number, and the
-// marks of contingency.
+// contingencyForm signs the contingency form of a normal document: its code and number, the marks of contingency.
 func (e *Engine) contingencyForm(ctx context.Context, code storage.Code, jws []byte, marks []dte.Member) ([]byte,
 	error) {
 	normal, err := record.Payload(jws)

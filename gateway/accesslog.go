@@ -50,8 +50,7 @@ func newAccessLog(o Options) *accessLog {
 	return a
 }
 
-// writeLine writes the line of a finished request. It writes nothing for a request that has no good token or only
-// reads, unless loggedAlways is set.
+// writeLine writes the line of a finished request that has a good token and changes something, or loggedAlways.
 func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.Duration) {
 	t, _ := ctx.UserValue(loggedToken).(*Token)
 	if t == nil || (!ctx.IsPost() || route == "/dte/documentos-info") &&

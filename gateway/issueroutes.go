@@ -64,8 +64,7 @@ func (g *Gateway) issuing(t *bundle.Type) *issuing {
 	return have.(*issuing)
 }
 
-// undescribed refuses a sale of a type whose bundle was removed. Documents of the type are still stored, but no form
-// describes a request for a new document.
+// undescribed refuses a sale of a type whose bundle was removed: no form describes a request for a new document.
 func undescribed(t *bundle.Type) error {
 	return problem.ForTill(refusal.CodeTypeClosed, "Las reglas de esta sucursal no tienen ya el documento "+t.Name)
 }

@@ -34,8 +34,7 @@ type witness struct {
 	now   func() time.Time
 }
 
-// newWitness decides whether the archive must be asked. last is the store's last activity before this start; archived
-// means that the box has an archive.
+// newWitness decides whether the archive, if the box has one (archived), must be asked. last is as of unsureSince.
 func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
 	error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}

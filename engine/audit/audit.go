@@ -180,8 +180,7 @@ func (t *Trail) End(ctx context.Context, o *Open) error {
 	return nil
 }
 
-// due returns a due time that sorts the newest act first. Storage returns a queue by increasing time, therefore the due
-// time is the negative of the act's time.
+// due returns a due time that sorts the newest act first: the negative of the act's time.
 func due(at time.Time) *storage.Due {
 	return &storage.Due{Queue: record.QueueAudit, At: time.Unix(0, -at.UnixNano())}
 }

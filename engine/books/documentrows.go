@@ -182,8 +182,7 @@ const (
 	exportedServices = 9
 )
 
-// export places an export invoice. Annex 2 has one column for goods of each region and one for services. Goods and
-// services have different types of income.
+// export places an export invoice. Annex 2 has a column for the goods of each region, and one for services.
 func (p *placement) export(d *sealed, s *Settings) {
 	e := d.share(s)
 	e.kind, e.income, e.exempt, e.nonSubject, e.taxed = "11", exportedGoods, decimal.Zero, decimal.Zero, decimal.Zero

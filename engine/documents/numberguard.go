@@ -125,8 +125,7 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// maxUnknown is the largest number of archived files of unknown documents that are read. Such files may belong to other
-// branches, therefore there can be many.
+// maxUnknown is how many archived files of unknown documents are read; other branches may have many of them.
 const maxUnknown = 500
 
 // AskArchive looks in the archive for documents of the given points of sale, dated between from and to (inclusive),

@@ -81,8 +81,7 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach writes both headers of the file, with the name as in RFC 2231. The library would encode a non-ASCII name in a
-// form that many readers show undecoded.
+// attach writes both headers of the file, with the name as in RFC 2231: many readers do not decode the library's form.
 func attach(msg *mail.Msg, a Attachment) {
 	kind, params, _ := mime.ParseMediaType(a.ContentType) // the type is the program's own text, therefore it is valid
 	params["name"] = a.Name

@@ -188,8 +188,7 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 	return made, a, err
 }
 
-// Backtest computes the stored documents of a period again with a candidate, and reports the differences. It uses one
-// goroutine, which gives way to sales.
+// Backtest computes a period's stored documents with a candidate, in one goroutine that gives way to sales.
 func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
 	*Activation, error) {
 	candidate, a, err := s.try(ctx, data)

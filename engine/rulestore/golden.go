@@ -231,8 +231,7 @@ func goldenFaults(faults []dte.Fault) []goldenFault {
 	return list
 }
 
-// Difference is an amount that differs between two documents. Old and New are written as in the documents; "" means
-// that the document has no such amount.
+// Difference is an amount that differs between two documents, as each has it; "" without such an amount.
 type Difference struct {
 	Path string `json:"path"`
 	Old  string `json:"old"`
@@ -250,8 +249,7 @@ func Differences(old, made dte.Value) (list []Difference) {
 	return list
 }
 
-// compareAmounts compares two values. lone means that the value is in an item of a list that only one of the documents
-// has, such as an additional tax or line.
+// compareAmounts compares two values. lone: the value is in an item of a list that only one document has.
 func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
 	one := old
 	if !old.Exists() {

@@ -252,8 +252,7 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad reports whether the harm is more than one till could cause. harms is the number of harmed sales. points is the
-// number of the branch's points of sale.
+// broad reports whether so many harmed sales (harms), of so many points of sale, are more than one till's.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
@@ -304,8 +303,7 @@ func (f *failures) leave(points int, now time.Time) string {
 	return fmt.Sprintf("%d evaluations failed within %v, at %d points of sale", harms, failuresOf, len(where.harmed))
 }
 
-// Limits of MH's refusals, after which the branch returns to the previous bundle. They are low, because few refusals
-// must suffice to notice a wrong rule.
+// Limits of MH's refusals, after which the branch returns to the previous bundle. Few refusals show a wrong rule.
 const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
@@ -374,8 +372,7 @@ func (t *tally) refused() (n int) {
 	return n
 }
 
-// leave returns the reason to leave the bundle for its predecessor, or "" if there is no reason. before is the
-// predecessor's tally; it may be nil.
+// leave returns the reason to leave the bundle for its predecessor, or "". before, the predecessor's tally, may be nil.
 func (t *tally) leave(before *tally, points int) string {
 	where, refused, decided := newSpread(t.used), t.refused(), len(t.judged)
 	for _, v := range t.judged {

@@ -56,8 +56,7 @@ func (s *Store) computable() []*shelved {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle in force on a day, of the bundles with the same document as the bundle like. It returns
-// nil if none of these bundles has begun.
+// inForce returns the bundle in force on a day, of those with the document of like, or nil if none has begun.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -149,8 +148,7 @@ func lastGoodBefore(list []*shelved, i *shelved) (best *shelved) {
 // noRules is the generation of a branch that cannot issue.
 var noRules = rules.NewGeneration()
 
-// warm loads in parallel, at a start, the bundles that assemble will need. It ignores errors, because assemble loads
-// the same bundles and returns the errors.
+// warm loads in parallel, at a start, the bundles that assemble will load. It leaves errors to assemble.
 func (s *Store) warm(ctx context.Context) {
 	defer s.o.Host.Starting()()
 	on := s.computable()

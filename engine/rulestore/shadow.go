@@ -55,8 +55,7 @@ type ShadowResult struct {
 	Differing []*Comparison `json:"differing"`
 }
 
-// OfferToShadow passes a stored sale to the running shadow, if any. It never waits. If too many sales wait already, the
-// shadow does not compute this sale.
+// OfferToShadow passes a stored sale to the running shadow, if any, without waiting: a busy shadow leaves it out.
 func (s *Store) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return

@@ -1,5 +1,4 @@
-// Package adminapi answers requests to the operators' listener: metrics, readiness, the status page, and all paths
-// under /admin. Its texts are in English.
+// Package adminapi answers the operators' listener in English: metrics, readiness, the status page, and /admin.
 package adminapi
 
 import (

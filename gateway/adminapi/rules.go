@@ -78,8 +78,7 @@ func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*ru
 	}
 }
 
-// acknowledgeRule answers POST /admin/rules/acknowledge: a person confirms the branch's automatic return to an earlier
-// rule. ?reason= is required.
+// acknowledgeRule answers POST /admin/rules/acknowledge: a person agrees to an automatic return. ?reason= is required.
 func (o *Routes) acknowledgeRule(ctx *fasthttp.RequestCtx) (any, error) {
 	concerns(ctx, "", text(ctx, "reason"))
 	return o.Rules.Acknowledge(context.Background(), order(ctx))

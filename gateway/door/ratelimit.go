@@ -109,8 +109,7 @@ type Buckets struct {
 	swept int // number of names after the last sweep
 }
 
-// NewBuckets returns buckets that admit, for each name, burst attempts at once, and on average n attempts in each
-// period. All arguments must be positive.
+// NewBuckets returns buckets that admit, for each name, burst attempts at once and n in each period on average.
 func NewBuckets(n int, each time.Duration, burst int) *Buckets {
 	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }

@@ -45,8 +45,7 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type. If the type has no form, the result has no members. New cannot fail, because
-// bundle.ParseType has checked the bundle.
+// New compiles the form of a type, without members for a type without one. bundle.ParseType has checked the bundle.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, bundle: *cmp.Or(t.Form, new(bundle.Form))}
 	for i := range f.bundle.Members {
@@ -336,8 +335,7 @@ func (d *Filled) setLines(lines []dte.Value) {
 	}
 }
 
-// specialUnits sets uniMedida to 99, as MH demands (MF2 pp.30, 33), in each line that is a tax or a charge outside the
-// tax base, if the request gives no unit.
+// specialUnits sets a missing uniMedida to 99 in each line that is a tax or an untaxed charge (MF2 pp.30, 33).
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {

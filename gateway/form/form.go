@@ -28,8 +28,7 @@ type Form struct {
 	bundle   bundle.Form // the form in the type's bundle; empty without a type
 }
 
-// Refusal returns the problem that refuses the request. If receptor lacks a field that SPEC requires, the problem has
-// the code RECEPTOR_VALIDATION_ERROR.
+// Refusal returns the problem that refuses the request: RECEPTOR_VALIDATION_ERROR if receptor lacks a field of SPEC.
 func (d *Filled) Refusal() *problem.Problem {
 	form := d.form
 	p := &problem.Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation,

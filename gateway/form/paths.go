@@ -20,8 +20,7 @@ func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	}
 }
 
-// Merge adds faults of facts, with their paths replaced by paths in the request. It leaves out a fault if its path, or
-// a path above, already has a fault.
+// Merge adds faults of facts under their paths in the request, unless the path, or a path above, has a fault.
 func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {

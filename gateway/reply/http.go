@@ -27,8 +27,7 @@ const MaxBody = 1 << 20
 // ErrTooLarge refuses a body that is larger than MaxBody.
 var ErrTooLarge = problem.ForTill("TOO_LARGE", "El cuerpo supera 1 MiB (1048576 bytes)")
 
-// Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are *problem.Problem with status
-// 400, 413 or 415.
+// Body returns a request's body: strict JSON, not compressed, at most MaxBody. Errors are 400, 413 and 415.
 func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
 	if kind = strings.TrimSpace(kind); kind != "" && !strings.EqualFold(kind, "application/json") {

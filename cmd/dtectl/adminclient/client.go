@@ -54,8 +54,7 @@ func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	return g, err
 }
 
-// Open returns the appliance that the flags name. It refuses plain HTTP to another machine, because the admin token and
-// the rules would travel unencrypted.
+// Open returns the appliance that the flags name. It refuses unencrypted HTTP to another machine.
 func (f Flags) Open(top *Options) (*Gateway, error) {
 	g, file := &Gateway{URL: f.Gateway, client: http.DefaultClient}, f.TokenFile
 	if g.URL != "" {

@@ -38,8 +38,7 @@ type documentLine struct {
 	rulestore.MadeDocument
 }
 
-// Run reads several branches at once, page by page, and keeps at most one page of each branch in memory. With several
-// branches, each line names its branch.
+// Run reads several branches at once, and keeps at most one page of each in memory. Then each line names its branch.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := c.Open(top)
 	if err != nil {

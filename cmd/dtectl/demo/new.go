@@ -146,8 +146,7 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	return signer, nil
 }
 
-// build makes a bundle from this checkout. It raises the bundle's minor version by a number (later). It does not run
-// the golden cases: the test suite does.
+// build makes a bundle from this checkout, with its minor version raised by later. It runs no golden cases.
 func build(ctx context.Context, name string, later int, signer bundle.Signer) (file string, data []byte, err error) {
 	folder := filepath.Join("var", "build")
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -16,8 +16,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Rehearsal makes the documents that bundles would make on a day. It uses no branch: nothing is numbered, signed or
-// stored. The caller must call Close.
+// Rehearsal makes the documents that bundles would make on a day, without a branch. The caller must call Close.
 type Rehearsal struct {
 	Rule          *rulestore.Rule // the rule that a branch would pick on the day
 	ambiente, day string

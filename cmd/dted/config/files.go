@@ -78,8 +78,7 @@ func readAs[T any](name, file string, parse func([]byte) (T, error)) (v T, err e
 	return v, err
 }
 
-// readOrMake reads a key of the box. If the file does not exist, it makes the key and writes the file. It never
-// replaces a file that it cannot read.
+// readOrMake reads a key of the box, or makes it if the file does not exist. It never replaces an unreadable file.
 func readOrMake[T any](file string, read func() (T, error), make func() (T, []byte, error)) (k T, made bool,
 	err error) {
 	if k, err = read(); !errors.Is(err, fs.ErrNotExist) {

@@ -44,8 +44,7 @@ type Gate struct {
 	Fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
 }
 
-// NewGate returns the gate of a store that is not open yet; Guard adds the store. If the disk is full, NewGate deletes
-// the ballast, so that the store can open.
+// NewGate returns the gate of a store that Guard adds once it is open. On a full disk it deletes the ballast first.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
 		second: &http.Transport{DialContext: (&net.Dialer{Timeout: clock.AskFirst}).DialContext,
@@ -237,8 +236,7 @@ func checkEnrolled(f *fleet.Fence) error {
 	return nil
 }
 
-// CheckPoint returns nil if this box may number a point of sale: the box's enrolment names the point of sale, and the
-// centre has not closed it for the year.
+// CheckPoint returns nil if the box's enrolment names a point of sale that the centre has not closed for the year.
 func CheckPoint(a *fleet.Agent, at record.Point, now time.Time) error {
 	if a == nil {
 		return nil

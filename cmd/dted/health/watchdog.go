@@ -30,8 +30,7 @@ type supervisor struct {
 // beatEvery is how often the store commits without sales, so that a restart knows the time to within some seconds.
 const beatEvery = 10 * time.Second
 
-// systemd reads the supervisor's settings from the environment. It plans three commits within the supervisor's timeout
-// (sd_watchdog_enabled(3) recommends two).
+// systemd reads the supervisor's settings from the environment, and plans three commits within its timeout.
 func systemd(log *slog.Logger) supervisor {
 	s := supervisor{socket: os.Getenv("NOTIFY_SOCKET"), log: log}
 	if pid := os.Getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {
