@@ -2,6 +2,7 @@ package ship_test
 
 import (
 	"testing"
+	"time"
 
 	"dtegate/engine/fleet/fleetproto"
 )
@@ -36,5 +37,35 @@ func TestFar(t *testing.T) {
 	if err := w.ship.Check(t.Context()); err != nil || w.store.Requests()-before > most ||
 		w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) == nil {
 		t.Errorf("%v, after %d requests", err, w.store.Requests()-before)
+	}
+}
+
+// TestFetch_NamedFar: of the pieces that only the box's status names, a fetch asks for the first ten thousand; it names
+// each of them as missing, once.
+func TestFetch_NamedFar(t *testing.T) {
+	w := newWorld(t)
+	w.grow("0000000001.copy", "one")
+	w.steps()
+	for _, until := range []int64{2, 10_001, 10_002, 10_006} {
+		named := w.ship.Shipped()
+		named.Segment = until
+		data, err := chain.Seal(&fleetproto.Status{Branch: "centro", Group: "norte", Epoch: 1,
+			Key: fleetproto.EncodeKey(fleetproto.Public(box).Public), Sequence: 1, At: time.Now(), Copy: named}, box)
+		if err == nil {
+			err = w.store.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := w.store.Requests()
+		_, f, err := w.fetch()
+		missing := int64(0)
+		for _, span := range f.Missing {
+			missing += span.To - span.From + 1
+		}
+		if err != nil || missing != until-1 || w.store.Requests()-before > 10_000+50 {
+			t.Errorf("up to piece %d: %v are missing, %v, after %d requests", until, f.Missing, err,
+				w.store.Requests()-before)
+		}
 	}
 }

@@ -222,6 +222,23 @@ func TestShip_Cloned(t *testing.T) {
 	if clone.cloned != 2 {
 		t.Error("the next start has forgotten it")
 	}
+	// A piece of the same bytes that follows another piece is the other copy's too.
+	behind := newWorld(t)
+	behind.grow("0000000001.copy", "head")
+	behind.steps()
+	piece, err := chain.SealPiece(fleetproto.Piece{Branch: "centro", Epoch: 1, Number: 2, File: "0000000001.copy",
+		Offset: 4, Previous: fleetproto.Digest([]byte("another piece"))}, []byte("-sold"), box)
+	if err == nil {
+		err = behind.store.Create(t.Context(), fleetproto.SegmentKey("centro", 1, 2), piece)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind.grow("0000000001.copy", "-sold")
+	_ = behind.ship.Step(t.Context())
+	if err := behind.ship.Step(t.Context()); !errors.Is(err, ship.ErrCloned) || behind.cloned != 1 {
+		t.Errorf("%v, told %d times", err, behind.cloned)
+	}
 	// Under a key of its own and enrolled again, the copy of the disk is another box.
 	clone.start(other, 2)
 	if clone.steps(); clone.cloned != 2 || w.store.Held(fleetproto.SegmentKey("centro", 2, 1)) == nil {

@@ -211,6 +211,22 @@ func TestParts_Altered(t *testing.T) {
 		if got, f, err := w.fetch(); err != nil || got != contents(t, w.dir) {
 			t.Errorf("a piece is lost: %+v %v", f, err)
 		}
+		// A part of other bytes that the box's key signed, and that the store does not list, is replaced.
+		w, twin := newWorld(t), newWorld(t)
+		w.sellDay(0, 4)
+		twin.sellDay(0, 4)
+		twin.check()
+		key := twin.store.Keys(fleetproto.PartsFolder("centro", 1))[0]
+		last := int64(1)
+		for fleetproto.PartKey("centro", 1, 1, last) != key {
+			last++
+		}
+		forge(w, 1, last, box)
+		w.store.Hidden = func(k string) bool { return k == key }
+		w.check()
+		if got := string(w.store.Held(key)); got != string(twin.store.Held(key)) {
+			t.Errorf("the store holds %.300s", got)
+		}
 	})
 }
 

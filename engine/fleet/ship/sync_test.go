@@ -294,8 +294,7 @@ func TestCarry_NotLive(t *testing.T) {
 	})
 }
 
-// TestCarry_Waits: sales begin to wait once the store has the whole copy and answers in time, and only if they were told
-// to.
+// TestCarry_Waits: sales begin to wait once the store has the whole copy and answers in time, and only with Sync.
 func TestCarry_Waits(t *testing.T) {
 	for name, c := range map[string]struct {
 		sync  bool
