@@ -187,6 +187,28 @@ func TestBackup_Restore(t *testing.T) {
 	sound(t, s)
 }
 
+// TestRestore_Again: a restored store that gets a later backup before it is settled may still lack what came after the
+// first backup.
+func TestRestore_Again(t *testing.T) {
+	s, fs := newStore(t)
+	put(t, s, "a", 1)
+	first := backup(t, s, "medium/first")
+	put(t, s, "a", 2)
+	backup(t, s, "medium/second")
+	put(t, s, "a", 3)
+	lose(t, s, fs)
+	must(t, restored(t, fs, "medium/first").Close())
+	s = restored(t, fs, "medium/second")
+	if _, err := s.Get(code(2)); err != nil {
+		t.Error(err)
+	}
+	if got := s.Restored().TakenAt(); !got.Equal(first.Taken) {
+		t.Errorf("nothing is missing until %v, want %v", got, first.Taken)
+	}
+	trust(t, s)
+	sound(t, s)
+}
+
 // The mark went down with the store: nobody here knows the last numbers.
 func TestRestore_MarkLost(t *testing.T) {
 	s, fs := newStore(t)
