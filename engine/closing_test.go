@@ -15,6 +15,7 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
+	"dtegate/storage"
 	"dtegate/storage/disktest"
 )
 
@@ -111,5 +112,32 @@ func TestCloseDay_Unanswered(t *testing.T) {
 		w.Now()); err != nil || x.Net != z.Net ||
 		x.Groups[0].Estado != record.EstadoProcessed {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// TestCloseDay_Lost: a sale whose record was set aside is issued again, therefore no sum of its day includes it.
+func TestCloseDay_Lost(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	w.Wire.At = func(point string) {
+		if strings.Contains(point, "recepciondte") {
+			cancel()
+		}
+	}
+	if _, err := w.Engine.Issue(ctx, enginetest.Sale("one", 1130)); err == nil {
+		t.Fatal("the sale was answered")
+	}
+	due, err := w.Store.Due(record.QueueSettle, record.Whenever, 1)
+	if err != nil || len(due) != 1 {
+		t.Fatalf("%+v, %v", due, err)
+	}
+	if _, err := w.Store.Advance(context.Background(), due[0].Code, record.Signed, storage.Change{To: record.Signed,
+		Due: &storage.Due{Queue: record.QueueLost, At: w.Now()}}); err != nil {
+		t.Fatal(err)
+	}
+	if z := closeDay(w, true); z.Net.Sales != "0.00" || len(z.Groups) != 1 || z.Groups[0].Count != 1 ||
+		z.Groups[0].Estado != record.EstadoRejected {
+		t.Errorf("%+v", z)
 	}
 }

@@ -16,7 +16,7 @@ func TestDeliver_AgainArchive(t *testing.T) {
 	enginetest.WithDelivery(t, shelf, func(b *enginetest.Box, p *enginetest.PostOffice) {
 		ctx := context.Background()
 		p.Set(func() { p.Replies["gone@example.com"] = 550 })
-		r := b.Issue(enginetest.SaleTo("a", ""))
+		r := b.Issue(enginetest.SaleTo("a", "ana@example.com"))
 		if resent, err := b.Engine.Outbox().Resend(ctx, enginetest.CodeOf(r), "gone@example.com", enginetest.TestCaller(1)); err != nil ||
 			resent.Sent ||
 			!resent.Refused {
@@ -55,6 +55,9 @@ func TestDeliver_AgainArchive(t *testing.T) {
 			string(shelf.Get(r.PDFURL)) == string(printed) || b.Undelivered().GivenUp != 0 {
 			t.Errorf("%v, the archive holds %.50s and %.50s, %+v", err, shelf.Get(r.JSONURL), shelf.Get(r.PDFURL),
 				b.Undelivered())
+		}
+		if n := p.Attempts("ana@example.com"); n != 1 {
+			t.Errorf("the document was mailed %d times", n)
 		}
 	})
 }

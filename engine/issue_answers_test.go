@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dtegate/cmd/dtesim/simulator"
+	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
@@ -43,9 +44,13 @@ func TestIssue_SameKeyOtherSale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = w.Engine.Issue(context.Background(), enginetest.Sale("k", 1131))
-	if e, ok := err.(*refusal.Error); !ok || e.Code != refusal.CodeKeyConflict || e.Document != first.Code {
-		t.Fatalf("got %v", err)
+	other := enginetest.Sale("k", 1130) // the same body, to another endpoint
+	other.Document = "03"
+	for _, req := range []engine.Request{enginetest.Sale("k", 1131), other} {
+		_, err = w.Engine.Issue(context.Background(), req)
+		if e, ok := err.(*refusal.Error); !ok || e.Code != refusal.CodeKeyConflict || e.Document != first.Code {
+			t.Errorf("%s: got %v", req.Document, err)
+		}
 	}
 }
 

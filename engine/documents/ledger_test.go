@@ -297,3 +297,33 @@ func TestLedger_Beside(t *testing.T) {
 	}
 	b.check(query{days: days, limit: 3, match: func(group) bool { return true }})
 }
+
+// TestLedger_Meanwhile: a document that changes while its day is read for the first time is in the answer as it is,
+// even if another caller has taken the changes meanwhile.
+func TestLedger_Meanwhile(t *testing.T) {
+	b := open(t)
+	row := testRow{day: days[0], amount: dte.Scale, group: group{branch: 1, point: 1, document: "01", state: 1}}
+	first := b.append(0, row)
+	for n := range 2 * chunk {
+		b.append(n+1, row)
+	}
+	all := func(day string) query {
+		return query{days: []string{day}, limit: 1, match: func(group) bool { return true }}
+	}
+	b.check(all(days[1])) // another day is in memory
+	changed := false
+	b.ledger.rest = func() func() {
+		return func() {
+			if changed {
+				return
+			}
+			changed = true
+			b.advance(first, 2, 5*dte.Scale)
+			b.check(all(days[1]))
+		}
+	}
+	b.check(all(days[0]))
+	if !changed {
+		t.Error("nothing changed meanwhile")
+	}
+}

@@ -41,7 +41,7 @@ func TestWitness_MH(t *testing.T) {
 		enginetest.Refused(b.T, err, refusal.CodeStoreBehind, "")
 		held, err := b.Store.Held()
 		if err != nil || len(held) != 1 || held[0].Series[0].Series != series ||
-			held[0].Series[0].There != 2 || !strings.Contains(held[0].Path, "numeroControl") {
+			held[0].Series[0].Here != 1 || held[0].Series[0].There != 2 || !strings.Contains(held[0].Path, "numeroControl") {
 			b.T.Errorf("the store holds %+v, %v", held, err)
 		}
 		b.Cable.Set(enginetest.Plugged)
