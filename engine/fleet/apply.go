@@ -154,6 +154,14 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			return other, nil
 		}
 	}
+	// The golden cases of documents and events need the catalogues of their first day: the bundle would be refused.
+	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
+	for _, c := range a.wanted(d).On(day) {
+		if c.Bundle == "catalogue" && r.Bundle != "catalogue" && c.From <= max(r.From, day) && a.absent(c, shelf) &&
+			(rollout != "" || named(d.Live.Rules, c.Digest)) {
+			return "", fmt.Errorf("%s waits for %s", r, c)
+		}
+	}
 	file, err := a.fetch(ctx, fleetproto.RuleKey(r.File), r.File, fleetproto.MaxRule)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", r, err)
@@ -209,7 +217,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 		}
 		t := tookRule{Rule: r, Rollout: rollout}
 		for _, b := range a.o.Rules.Bundles() {
-			if r.SameGeneration(ruleOf(b)) && b.Digest != r.Digest && b.inForce() {
+			if r.SameDocument(ruleOf(b)) && b.Digest != r.Digest && b.inForce() {
 				t.Before = append(t.Before, b)
 			}
 		}
@@ -225,11 +233,11 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// inForce returns the bundle of a state that is in force on a day, of the generation of the bundle like; nil if there
-// is no such bundle.
+// inForce returns the bundle of a state that is in force on a day, of the document of the bundle like; nil if there is
+// no such bundle.
 func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
 	for _, r := range s.On(day) {
-		if r.SameGeneration(like) && r.From <= day {
+		if r.SameDocument(like) && r.From <= day {
 			return &r
 		}
 	}
@@ -246,7 +254,7 @@ func (a *Agent) returnsTo(d *fleetproto.Desired, r tookRule) (best *Bundle) {
 	}
 	for i, b := range r.Before {
 		if now := find(shelf, b.Digest); b.From <= day && (now == nil || now.Where != Retired) && (best == nil ||
-			cmp.Or(strings.Compare(b.From, best.From), bundle.Compare(b.Version, best.Version)) > 0) {
+			compareRanks(b, *best) > 0) {
 			best = &r.Before[i]
 		}
 	}
@@ -277,14 +285,18 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	return a.change(func(s *state) { s.Taken = t })
 }
 
-// missing returns the bundles of a state that this box could not admit yet, of the generation of the bundle like. Those
-// that the branch has refused do not count.
+// missing returns the absent bundles of a state, of the document of the bundle like.
 func (a *Agent) missing(in fleetproto.State, like fleetproto.Rule, shelf []Bundle) []fleetproto.Rule {
 	return slices.DeleteFunc(in.On(dte.Date(a.o.Now())), func(r fleetproto.Rule) bool {
-		b := find(shelf, r.Digest)
-		_, refused := a.state.Refused[r.Digest]
-		return !r.SameGeneration(like) || refused || b != nil && !a.cancelled(b)
+		return !r.SameDocument(like) || !a.absent(r, shelf)
 	})
+}
+
+// absent reports whether this box could not admit a bundle yet. A bundle that the branch has refused is not absent.
+func (a *Agent) absent(r fleetproto.Rule, shelf []Bundle) bool {
+	b := find(shelf, r.Digest)
+	_, refused := a.state.Refused[r.Digest]
+	return !refused && (b == nil || a.cancelled(b))
 }
 
 // takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the
@@ -294,7 +306,11 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage.Failed() {
 		return nil
 	}
+	wanted := a.wanted(d).On(dte.Date(a.o.Now()))
 	for _, r := range t.Rules {
+		if !named(wanted, r.Digest) {
+			continue
+		}
 		refused, err := a.ensureRule(ctx, d, r, t.Rollout)
 		if err != nil {
 			return err
@@ -333,14 +349,14 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		if named(d.Live.Rules, r.Rule.Digest) {
 			took = slices.DeleteFunc(took, func(o tookRule) bool {
 				b := find(shelf, o.Rule.Digest)
-				return o.Rule.SameGeneration(r.Rule) && !named(d.Live.Rules, o.Rule.Digest) &&
+				return o.Rule.SameDocument(r.Rule) && !named(d.Live.Rules, o.Rule.Digest) &&
 					(b == nil || !b.inForce())
 			})
 		}
 		switch {
 		case named(wanted.Rules, r.Rule.Digest), named(rollout, r.Rule.Digest),
 			named(d.Live.Rules, r.Rule.Digest) && !coming:
-		case r.Rollout == "" && !slices.ContainsFunc(d.Live.Rules, r.Rule.SameGeneration):
+		case r.Rollout == "" && !slices.ContainsFunc(d.Live.Rules, r.Rule.SameDocument):
 			// the live state brought the bundle, and no longer has a rule for its document
 		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
 			return bundle.Compare(o.Version, r.Rule.Version) > 0
@@ -370,24 +386,38 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 }
 
 // inherit restores, for an enrolled box without state, the notes that the method take makes. An earlier box may have
-// filled the rule store: bundles of the centre may be in force there in place of bundles of the live state.
+// filled the rule store. A bundle of the centre replaced the bundles of the live state or, if it belongs to the live
+// state itself, the last bundle before it: the branch goes back by one bundle only. A box from another group knows its
+// bundles (Told), and keeps those in force; a bundle that waits must not begin unless the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
-	if d == nil || len(s.Told) > 0 {
+	if d == nil {
 		return
 	}
 	shelf := a.o.Rules.Bundles()
-	for _, b := range shelf {
-		if !b.Ordered || !b.inForce() || named(d.Live.Rules, b.Digest) {
+	slices.SortStableFunc(shelf, compareRanks)
+	for i, b := range shelf {
+		_, told := s.Told[b.Digest]
+		if !b.Ordered || !b.inForce() || told && b.Where == Live || slices.ContainsFunc(s.Took,
+			func(o tookRule) bool { return o.Rule.Digest == b.Digest }) {
 			continue
 		}
 		t := tookRule{Rule: ruleOf(b)}
-		for _, o := range shelf {
-			if named(d.Live.Rules, o.Digest) && t.Rule.SameGeneration(ruleOf(o)) {
+		for j, o := range shelf {
+			switch own := named(d.Live.Rules, b.Digest); {
+			case !t.Rule.SameDocument(ruleOf(o)):
+			case !own && named(d.Live.Rules, o.Digest):
 				t.Before = append(t.Before, o)
+			case own && j < i && (o.inForce() || o.Where == Spare):
+				t.Before = []Bundle{o}
 			}
 		}
 		s.Took = append(s.Took, t)
 	}
+}
+
+// compareRanks compares two bundles of a document: the higher one is in force once both have begun.
+func compareRanks(b, o Bundle) int {
+	return cmp.Or(strings.Compare(b.From, o.From), bundle.Compare(b.Version, o.Version))
 }
 
 func ruleOf(b Bundle) fleetproto.Rule {
@@ -421,10 +451,11 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule)
 // place since then, for example because it came into force. It also finds changes that happened while the agent did not
 // run.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
+	d = cmp.Or(d, new(fleetproto.Desired))
 	shelf := a.o.Rules.Bundles()
 	var acts []fleetproto.Act
 	told := maps.Clone(a.state.Told)
-	stage, reason := a.state.Taken.stage(shelf)
+	stage, reason := a.state.Taken.stage(shelf, d.Live, dte.Date(a.o.Now()))
 	for i := range shelf {
 		b := &shelf[i]
 		digest, now := b.Digest, reportedAs(b)
@@ -440,10 +471,8 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 			continue
 		}
 		told[digest] = now
-		act := fleetproto.Act{What: now, Rule: b.Name + " " + b.Version, Digest: digest, Document: b.Document}
-		if d != nil {
-			act.Version = d.Version
-		}
+		act := fleetproto.Act{What: now, Version: d.Version, Rule: b.Name + " " + b.Version, Digest: digest,
+			Document: b.Document}
 		if t := a.state.Taken; t != nil && t.has(digest) {
 			act.Rollout = t.Rollout
 		}
@@ -496,8 +525,9 @@ func (t *taken) of(r *fleetproto.Rollout) bool {
 
 func (t *taken) has(digest string) bool { return t != nil && named(t.Rules, digest) }
 
-// stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final.
-func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
+// stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final. Bundles
+// that others have superseded do not count.
+func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage fleetproto.Stage, reason string) {
 	if t == nil {
 		return "", ""
 	}
@@ -505,7 +535,10 @@ func (t *taken) stage(shelf []Bundle) (stage fleetproto.Stage, reason string) {
 		return t.Stage, t.Reason
 	}
 	stage = fleetproto.StageLive
-	for _, r := range t.Rules {
+	for _, r := range t.State.Over(live).On(day) {
+		if !t.has(r.Digest) {
+			continue
+		}
 		b := find(shelf, r.Digest)
 		switch {
 		case b == nil || b.Where == Unsound || b.Where == Retired && b.Off == OffCentre: // an earlier order took it off

@@ -2,12 +2,15 @@ package fleet_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
+	"dtegate/rules/bundle"
 )
 
 // TestAgent_BeforeItsDay: the live state names the rule of today and each law that waits for its day. A box that is
@@ -141,6 +144,145 @@ func TestAgent_BeforeItsDayAway(t *testing.T) {
 		if w.where(today) != "live" || w.where(law) != "coming" || w.where(later) == "coming" {
 			t.Errorf("back: today's rule is %q, the law %q, its successor %q: %q", w.where(today), w.where(law),
 				w.where(later), w.gate.Changes)
+		}
+	}
+}
+
+// TestAgent_NewGeneration: a new generation of a document takes the place of the one before on its first day. From then
+// on no box misses the earlier generation, and a box that is new does not take it. What the centre takes back, the
+// branch leaves for the earlier generation, before the day and after it.
+func TestAgent_NewGeneration(t *testing.T) {
+	const day = 9 * 24 * time.Hour // from the world's first day to the law's
+	for name, c := range map[string]struct {
+		ring, late, after bool // by a ring; begun after its day; taken back after its day
+	}{"live": {}, "live, after the day": {after: true}, "ring": {ring: true}, "ring, after the day": {ring: true,
+		after: true}, "ring, begun late": {ring: true, late: true, after: true}} {
+		w := newWorld(t)
+		old, law := w.rule("rate/1", "1.0.0"), w.rule("rate/2", "1.0.0", "2026-12-01")
+		w.live(old)
+		w.start()
+		if w.pass(5 * time.Minute); c.late {
+			w.now = w.now.Add(day)
+		}
+		if w.live(law, old); c.ring {
+			w.last.Live.Rules = []fleetproto.Rule{old}
+			w.rollout("r", law)
+		}
+		if w.pass(5 * time.Minute); c.after && !c.late {
+			w.now = w.now.Add(day)
+			w.pass(5 * time.Minute)
+		}
+		if s := w.status(); s.Desired.Trouble != "" || c.after && w.where(law) != "live" {
+			t.Errorf("%s: %q, the law is %q", name, s.Desired.Trouble, w.where(law))
+		}
+		w.live(old)
+		w.now = w.now.Add(day)
+		w.pass(5 * time.Minute)
+		if s := w.status(); s.Desired.Trouble != "" || w.where(old) != "live" || w.where(law) != "retiredcentre" {
+			t.Errorf("%s: back: %q, the law is %q", name, s.Desired.Trouble, w.where(law))
+		}
+	}
+	w := newWorld(t)
+	w.live(w.rule("rate/2", "1.0.0", "2026-12-01"), w.rule("rate/1", "1.0.0"))
+	w.now = w.now.Add(day)
+	w.start()
+	w.pass(5 * time.Minute)
+	same(t, "a new box", w.gate.Changes, "admit rate 1.0.0")
+	if s := w.status(); s.Desired.Trouble != "" || s.Rules[0].Schema != 2 {
+		t.Errorf("a new box: %+v", s)
+	}
+}
+
+// TestAgent_DayInRing: a branch whose ring opens after the day of a roll-out's second law takes only that one.
+func TestAgent_DayInRing(t *testing.T) {
+	w := newWorld(t)
+	first, second := w.rule("rate", "2.0.0", "2026-12-01"), w.rule("rate", "2.1.0", "2026-12-15")
+	w.live(w.rule("rate", "1.0.0"))
+	w.start()
+	w.pass(5 * time.Minute)
+	w.now = w.now.Add(30 * 24 * time.Hour)
+	w.rollout("r", second, first)
+	w.pass(5 * time.Minute)
+	same(t, "changes", w.gate.Changes, "admit rate 1.0.0", "admit rate 2.1.0")
+	if w.stage() != fleetproto.StageLive {
+		t.Errorf("its stage is %s", w.stage())
+	}
+}
+
+// TestAgent_BackForgotten: a box that lost its memory, was rebuilt, or came from another group leaves what the centre
+// takes back, like every other box. A law that waits would otherwise begin on its day.
+func TestAgent_BackForgotten(t *testing.T) {
+	for _, name := range []string{"lost", "rebuilt", "moved", "moved after"} {
+		w := newWorld(t)
+		first, fix, law := w.rule("rate", "1.0.0"), w.rule("rate", "1.1.0"), w.rule("rate", "2.0.0", "2027-01-01")
+		w.enrol(1, w.box, director)
+		w.live(first)
+		w.start()
+		w.pass(5 * time.Minute)
+		w.live(fix, law)
+		w.pass(5 * time.Minute)
+		switch name {
+		case "lost":
+			w.disk = &fleettest.File{}
+		case "rebuilt": // it reads the desired state before it is enrolled
+			w.disk, w.box = &fleettest.File{}, signer("other", 4)
+			w.start()
+			w.pass(10 * time.Minute)
+			w.enrol(2, w.box, director)
+		default:
+			w.group, w.last = "sur", nil
+			if name == "moved" {
+				w.live(fix, law)
+			}
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		want := first
+		if strings.HasPrefix(name, "moved") {
+			want = fix // that group's orders do not apply to it
+		}
+		w.live(want)
+		w.pass(10 * time.Minute)
+		if s := w.status(); w.where(want) != "live" || w.where(law) != "retiredcentre" || s.Desired.Trouble != "" {
+			t.Errorf("%s: %q is wanted, the law is %q: %q %s", name, w.where(want), w.where(law), w.gate.Changes,
+				s.Desired.Trouble)
+		}
+	}
+}
+
+// TestAgent_CatalogueFirst: a bundle whose cases need a catalogue that could not be read waits for it, in the live
+// state and in a roll-out: it is not refused for good. It waits for no catalogue of a later day.
+func TestAgent_CatalogueFirst(t *testing.T) {
+	for _, ring := range []bool{false, true} {
+		w := newWorld(t)
+		codes, event := w.rule("codes", "1.0.0"), w.rule("invalidacion", "1.0.0")
+		later := w.rule("codes", "2.0.0", "2027-01-01")
+		w.gate.Refuse = func(b *bundle.Bundle) string {
+			if b.Manifest.Kind == "event" && !slices.Contains(w.gate.Changes, "admit codes 1.0.0") {
+				return "case 1 differs: no such code"
+			}
+			return ""
+		}
+		unread := codes
+		w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+			if r.Key == fleetproto.RuleKey(unread.File) {
+				return fleettest.Failed
+			}
+			return fleettest.None
+		}
+		if w.live(event, later, codes); ring {
+			w.live(later, codes)
+			w.rollout("r", event)
+		}
+		w.start()
+		w.pass(5 * time.Minute)
+		if s := w.status(); s.Desired.Trouble == "" || w.where(event) != "" {
+			t.Errorf("ring %v: %q", ring, s.Desired.Trouble)
+		}
+		unread = later
+		w.pass(5 * time.Minute)
+		if w.where(event) != "live" || ring && w.stage() != fleetproto.StageLive {
+			t.Errorf("ring %v: %q, %s", ring, w.gate.Changes, w.stage())
 		}
 	}
 }

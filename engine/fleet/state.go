@@ -80,7 +80,7 @@ type taken struct {
 }
 
 // tookRule is a bundle that the agent admitted. Rollout is the roll-out that brought the bundle, "" if the live state
-// did. Before are the bundles of the same generation that were in force or coming before the admission.
+// did. Before are the bundles of the same document that were in force or coming before the admission.
 type tookRule struct {
 	Rule    fleetproto.Rule `json:"rule"`
 	Rollout string          `json:"rollout,omitempty"`

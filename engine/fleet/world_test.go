@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,15 +109,21 @@ type signedRule struct {
 
 func rnd(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 1)) }
 
-// file is a bundle of a catalogue.
+// file is a bundle of a catalogue, or of the event invalidacion; "rate/2" is generation 2 of the catalogue rate.
 func file(t testing.TB, name, version string, by fleetproto.Signer, from string) ([]byte, fleetproto.Rule) {
 	t.Helper()
 	key := strings.Join([]string{name, version, by.ID, from}, " ")
 	if c, ok := cached[key]; ok {
 		return c.data, c.rule
 	}
-	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: name,
-		Version: version, Kind: "catalogue", Document: name,
+	document, generation, _ := strings.Cut(name, "/")
+	schema, _ := strconv.Atoi(generation)
+	kind, parts := "catalogue", map[string][]byte{"catalogues.json": []byte("{}")}
+	if name == "invalidacion" {
+		kind, parts = "event", map[string][]byte{"schema.json": []byte("{}"), "overlay.json": []byte("{}")}
+	}
+	data, err := bundle.Write(parts, bundle.Manifest{Name: document,
+		Version: version, Kind: kind, Document: document, Schema: schema,
 		Validity: map[string]bundle.Window{"00": {From: from}}}, by)
 	if err != nil {
 		t.Fatal(err)

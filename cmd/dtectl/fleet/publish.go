@@ -174,21 +174,21 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 		var changed []string
 		for _, l := range live.On(today) {
 			switch {
+			case l.SameDocument(r) && l.From > r.From && l.From <= today:
+				return fmt.Errorf("%s would never be in force: it begins on %s, and %s on %s", r, r.From, l, l.From)
 			case !l.SameGeneration(r) || l.Digest == r.Digest:
-			case l.From <= r.From && bundle.Compare(r.Version, l.Version) < 0:
-				return fmt.Errorf("%s is older than %s, which is desired: branches would refuse it; dtectl fleet "+
+			case l.From <= r.From && bundle.Compare(r.Version, l.Version) <= 0:
+				return fmt.Errorf("%s is not newer than %s, which is desired: branches would refuse it; dtectl fleet "+
 					"back goes back to what was desired before", r, l.Version)
 			case l.From <= r.From && (replaced == nil || replaced.From < l.From):
 				replaced = &l
-			case l.From > r.From && l.From <= today:
-				return fmt.Errorf("%s would never be in force: it begins on %s, and %s on %s", r, r.From, l, l.From)
 			case l.From > r.From && !slices.ContainsFunc(next, func(o fleetproto.Rule) bool {
 				return o.SameGeneration(l) && o.From >= l.From
 			}):
 				return fmt.Errorf("%s begins on %s, and %s would be lost, which begins on %s: give it a version below "+
 					"that, or publish a successor of %s in the same order", r, r.From, l, l.From, l)
 			}
-			if l.SameGeneration(r) && l.From > today && slices.Contains(next, l) && l.Digest != r.Digest {
+			if l.SameDocument(r) && l.From > today && slices.Contains(next, l) && l.Digest != r.Digest {
 				changed = append(changed, fmt.Sprintf("%s still begins on %s; dtectl fleet back, before this, leaves it",
 					l, l.From))
 			}

@@ -260,7 +260,7 @@ func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.S
 				"run under a higher version", head.Group)
 		}
 		for _, r := range head.Live.Rules { // a branch keeps a rule that no order names
-			if !slices.ContainsFunc(b.Live.Rules, r.SameGeneration) {
+			if !slices.ContainsFunc(b.Live.Rules, r.SameDocument) {
 				return live, fmt.Errorf("%s: nothing was desired for %s before %s %s: branches would keep it; publish "+
 					"another version of it", head.Group, r.Document, r.Name, r.Version)
 			}

@@ -386,7 +386,7 @@ func TestPublish_BesideLaw(t *testing.T) {
 		{[]string{edition("3.1.0", today), edition("3.3.1", day)}, "", "dte01 3.1.0, dte01 3.3.1"},
 		{[]string{edition("3.1.1", "2026-12-15")}, "dte01 3.0.0 would be lost, which begins on 2027-01-01", ""},
 		{[]string{edition("3.1.2", today)}, "dte01 3.0.0 would be lost, which begins on 2027-01-01", ""},
-		{[]string{edition("2.9.0", "2027-03-01")}, "dte01 2.9.0 is older than 3.0.0", ""},
+		{[]string{edition("2.9.0", "2027-03-01")}, "dte01 2.9.0 is not newer than 3.0.0", ""},
 		{[]string{edition("2.6.1", "2025-12-01")}, "dte01 2.6.1 would never be in force", ""},
 	} {
 		printed, err := os.Create(w.at("printed"))
@@ -415,6 +415,48 @@ func TestPublish_BesideLaw(t *testing.T) {
 	w.obey()
 	w.must(w.publish(Publish{Files: []string{edition("3.4.0", day)}, Share: &whole}))
 	if reach(); describe(w.head().Live) != "dte01 3.4.0" {
+		t.Errorf("after its day all run %s", describe(w.head().Live))
+	}
+}
+
+// TestBack_NewGeneration: a new generation of a document is taken back like any other law. After its first day nobody
+// lacks the earlier generation, which is no longer desired, and nothing of it is published.
+func TestBack_NewGeneration(t *testing.T) {
+	w := newWorld(t, "a")
+	whole := Percent(fleetproto.Whole)
+	reach := func(file string) {
+		t.Helper()
+		w.must(w.publish(Publish{Files: []string{file}, Share: &whole}))
+		w.obey()
+		w.now = w.now.Add(2 * time.Hour)
+		w.obey()
+		w.must(w.roll())
+		w.obey()
+	}
+	reach(w.generation(1, "1.0.0", w.rules))
+	reach(w.begins("2026-12-01", 2, "2.0.0", w.rules))
+	w.must((&Back{}).Run(t.Context(), w.chain))
+	if got := describe(w.head().Live); got != "catalogues 1.0.0" {
+		t.Errorf("back: %s", got)
+	}
+	reach(w.begins("2026-12-01", 2, "2.0.1", w.rules))
+	if got := describe(w.head().Live); got != "catalogues 2.0.1, catalogues 1.0.0" {
+		t.Errorf("before its day: %s", got)
+	}
+	w.now = time.Date(2026, 12, 2, 14, 0, 0, 0, time.UTC)
+	rules := &w.box("a").status.Rules
+	*rules = slices.DeleteFunc(*rules, func(r fleetproto.Running) bool { return r.Schema == 1 })
+	w.box("a").report()
+	if got := w.codes("a"); len(got) != 0 {
+		t.Errorf("after its day: %v", got)
+	}
+	for file, says := range map[string]string{w.generation(1, "1.0.1", w.rules): "would never be in force",
+		w.begins("2026-12-02", 2, "2.0.1", w.rules): "is not newer than 2.0.1"} {
+		if err := w.publish(Publish{Files: []string{file}}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if reach(w.begins("2026-12-01", 2, "2.0.2", w.rules)); describe(w.head().Live) != "catalogues 2.0.2" {
 		t.Errorf("after its day all run %s", describe(w.head().Live))
 	}
 }

@@ -173,11 +173,17 @@ func (w *world) bundle(version string, signer fleetproto.Signer) string {
 // generation writes a signed bundle of a generation of the law and returns its file.
 func (w *world) generation(schema int, version string, signer fleetproto.Signer) string {
 	w.t.Helper()
+	return w.begins("2026-11-01", schema, version, signer)
+}
+
+// begins is generation, of a first day.
+func (w *world) begins(from string, schema int, version string, signer fleetproto.Signer) string {
+	w.t.Helper()
 	data, err := bundle.Write(map[string][]byte{"catalogues.json": []byte("{}")}, bundle.Manifest{Name: "catalogues",
 		Version: version, Kind: "catalogue", Document: "catalogues", Schema: schema, ABI: 1,
-		Validity: map[string]bundle.Window{"00": {From: "2026-11-01"}}}, bundle.Signer(signer))
+		Validity: map[string]bundle.Window{"00": {From: from}}}, bundle.Signer(signer))
 	w.must(err)
-	file := w.at(fmt.Sprintf("catalogues-%d-%s.dterule", schema, version))
+	file := w.at(fmt.Sprintf("catalogues-%d-%s-%s.dterule", schema, version, from))
 	w.must(os.WriteFile(file, data, 0o600))
 	return file
 }

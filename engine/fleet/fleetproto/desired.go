@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"dtegate/rules/bundle"
@@ -147,19 +148,22 @@ func (s State) Over(below State) State {
 	return union
 }
 
-// On returns the bundles of s that are in force on a day or wait for a later day.
+// On returns the bundles of s that are in force on a day or wait for a later day. From its first day on, a new
+// generation of a document takes the place of the earlier generation.
 func (s State) On(day string) []Rule {
 	return slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool {
 		return slices.ContainsFunc(s.Rules, func(o Rule) bool {
-			return r.SameGeneration(o) && r.From < o.From && o.From <= day
+			return r.SameDocument(o) && o.From <= day && cmp.Or(strings.Compare(r.From, o.From),
+				bundle.Compare(r.Version, o.Version)) < 0
 		})
 	})
 }
 
-// SameGeneration reports whether two bundles have the same kind, document and schema: only one of them can be in force.
-func (r Rule) SameGeneration(o Rule) bool {
-	return r.Bundle == o.Bundle && r.Document == o.Document && r.Schema == o.Schema
-}
+// SameDocument reports whether two bundles have the same kind and document: only one of them can be in force.
+func (r Rule) SameDocument(o Rule) bool { return r.Bundle == o.Bundle && r.Document == o.Document }
+
+// SameGeneration reports whether two bundles of a document also have the same schema: their versions are one sequence.
+func (r Rule) SameGeneration(o Rule) bool { return r.SameDocument(o) && r.Schema == o.Schema }
 
 // beside reports whether a state may contain two bundles of one generation.
 func (r Rule) beside(o Rule) bool {

@@ -304,7 +304,7 @@ func TestState_Over(t *testing.T) {
 			t.Errorf("%s from %s: %v", c.version, c.from, err)
 		}
 	}
-	for day, want := range map[string]int{"2026-11-01": 5, "2027-01-01": 4, "2027-04-01": 3} {
+	for day, want := range map[string]int{"2026-11-01": 4, "2027-01-01": 3, "2027-04-01": 2} {
 		if got := below.On(day); len(got) != want {
 			t.Errorf("%s: %v", day, got)
 		}

@@ -56,17 +56,28 @@ func (g *Gate) where(b *fleet.Bundle) fleet.Where {
 	if b.Off != "" {
 		return fleet.Retired
 	}
-	day := max(b.From, g.Today())
-	for _, o := range g.list {
-		if o.Off == "" && o.Kind == b.Kind && o.Document == b.Document && o.Schema == b.Schema && o.From <= day &&
-			(o.From > b.From || o.From == b.From && bundle.Compare(o.Version, b.Version) > 0) {
-			return fleet.Spare
-		}
-	}
-	if b.From > g.Today() {
+	switch {
+	case g.above(b) != nil:
+		return fleet.Spare
+	case b.From > g.Today():
 		return fleet.Coming
 	}
 	return fleet.Live
+}
+
+// above returns a bundle that is in force in place of b, today or on b's first day, whatever its generation.
+func (g *Gate) above(b *fleet.Bundle) *held {
+	for i, o := range g.list {
+		if o.Off == "" && o.From <= max(b.From, g.Today()) && outranks(&o.Bundle, b) {
+			return &g.list[i]
+		}
+	}
+	return nil
+}
+
+func outranks(o, b *fleet.Bundle) bool {
+	return o.Kind == b.Kind && o.Document == b.Document && (o.From > b.From || o.From == b.From &&
+		bundle.Compare(o.Version, b.Version) > 0)
 }
 
 // Admit implements fleet.Rules.
@@ -81,23 +92,29 @@ func (g *Gate) Admit(_ context.Context, file []byte, o fleet.Order) (fleet.Admis
 	window := m.Validity[g.Ambiente]
 	made := held{fleet.Bundle{Digest: b.Digest, Name: m.Name, Version: m.Version, Kind: m.Kind, Document: m.Document,
 		Schema: m.Schema, From: window.From, Ordered: fleet.Ordered(o.Who)}, false}
-	// the bundle may be admitted again
-	g.list = slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest && h.cancelled })
 	for _, h := range g.list {
-		if h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "" {
+		switch {
+		case h.Digest == b.Digest && g.where(&h.Bundle) != fleet.Spare && h.Off == "":
 			return fleet.Admission{}, nil
-		}
-		if h.Kind == m.Kind && h.Document == m.Document && h.Schema == m.Schema && !h.cancelled &&
-			h.From <= max(g.Today(), window.From) && bundle.Compare(m.Version, h.Version) <= 0 {
+		case h.Kind != m.Kind || h.Document != m.Document || h.Schema != m.Schema:
+		case !h.cancelled && h.From <= max(g.Today(), window.From) && bundle.Compare(m.Version, h.Version) <= 0:
 			return fleet.Admission{Refused: "floor", Reason: "not above " + h.Version}, nil
+		case h.Digest != b.Digest && h.Version == m.Version:
+			return fleet.Admission{Refused: "dates", Reason: h.Version + " was here before"}, nil
 		}
+	}
+	if o := g.above(&made.Bundle); o != nil {
+		return fleet.Admission{Refused: "dates", Reason: "never in force: " + o.Version + " begins on " + o.From}, nil
 	}
 	if g.Refuse != nil {
 		if why := g.Refuse(b); why != "" {
 			return fleet.Admission{Refused: "cases", Reason: why}, nil
 		}
 	}
-	g.commit("admit "+m.Name+" "+m.Version, func() { g.list = append(g.list, made) })
+	g.commit("admit "+m.Name+" "+m.Version, func() {
+		// it may have been cancelled before
+		g.list = append(slices.DeleteFunc(g.list, func(h held) bool { return h.Digest == b.Digest }), made)
+	})
 	return fleet.Admission{}, nil
 }
 
@@ -128,8 +145,7 @@ func (g *Gate) StepBack(_ context.Context, to fleet.Bundle, o fleet.Order) error
 	}
 	var off []int
 	for i, h := range g.list {
-		if h.Kind == to.Kind && h.Document == to.Document && h.Schema == to.Schema && bundle.Compare(h.Version,
-			to.Version) > 0 && h.Off == "" && h.From <= g.Today() {
+		if h.Off == "" && h.From <= g.Today() && outranks(&h.Bundle, &g.list[at].Bundle) {
 			off = append(off, i)
 		}
 	}
