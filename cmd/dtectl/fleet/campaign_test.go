@@ -349,6 +349,7 @@ func (g *chainGame) publish(group string) {
 		}
 		g.serial++
 		begun, waits := 0, []gameRule(nil) // the highest minor version that has begun anywhere, and what waits
+		today := "2026-01-01"
 		for _, r := range gameMade {
 			if r.rule.Name == name && r.from <= g.day() {
 				minor := 0
@@ -359,17 +360,19 @@ func (g *chainGame) publish(group string) {
 		for _, r := range live {
 			if r.from > g.day() {
 				waits = append(waits, r)
+			} else {
+				today = r.from
 			}
 		}
 		law := func(from string) gameRule {
 			g.serial++
 			return g.make(name, fmt.Sprintf("1.%d.0", g.serial), from)
 		}
-		switch someday := dte.Date(g.now.AddDate(0, 0, 2+g.rnd.IntN(20))); g.rnd.IntN(6) {
+		switch someday := dte.Date(g.now.AddDate(0, 0, 1+g.rnd.IntN(8))); g.rnd.IntN(6) {
 		case 0, 1: // a correction of today's rule
-			chosen = append(chosen, g.make(name, fmt.Sprintf("1.%d.%d", begun, g.serial), "2026-01-01"))
+			chosen = append(chosen, g.make(name, fmt.Sprintf("1.%d.%d", begun, g.serial), today))
 		case 2: // a version above those that wait, refused while one waits
-			chosen = append(chosen, law("2026-01-01"))
+			chosen = append(chosen, law(today))
 		case 3: // a law; refused if it begins before another
 			chosen = append(chosen, law(someday))
 		case 4: // a correction of the last law
@@ -763,7 +766,7 @@ func TestChainGame(t *testing.T) {
 			for _, b := range g.boxes {
 				b.calm = lies == ""
 			}
-			for range 40 {
+			for range 50 {
 				g.act(lies)
 			}
 			g.truthAgain()
