@@ -189,7 +189,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 					"that, or publish a successor of %s in the same order", r, r.From, l, l.From, l)
 			}
 			if l.SameDocument(r) && l.From > today && slices.Contains(next, l) && l.Digest != r.Digest {
-				changed = append(changed, fmt.Sprintf("%s still begins on %s; dtectl fleet back, before this, leaves it",
+				changed = append(changed, fmt.Sprintf("%s still begins on %s (before this, dtectl fleet back ends it)",
 					l, l.From))
 			}
 		}
