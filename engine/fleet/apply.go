@@ -126,7 +126,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
-		case b.Where == Coming && rollout != "": // the box may have lost its state since it admitted the bundle
+		case b.Where == Coming && rollout != "" && b.Ordered: // the box may have lost its state since it admitted it
 			return "", a.take(r, rollout)
 		case b.inForce():
 			return "", nil

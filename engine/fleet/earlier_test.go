@@ -193,6 +193,40 @@ func TestAgent_NewGeneration(t *testing.T) {
 	}
 }
 
+// TestAgent_InstalledLaw: a law that waits for its day, and that the installation brought, is not the centre's: it stays
+// if a roll-out that names it ends or is refused. Otherwise the end of a chain's first order would leave the branch with
+// the earlier generation after the day.
+func TestAgent_InstalledLaw(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		w := newWorld(t)
+		old, law := w.rule("rate/1", "1.0.0"), w.rule("rate/2", "1.0.0", "2026-12-01")
+		for generation, from := range map[string]string{"rate/1": old.From, "rate/2": law.From} {
+			data, _ := file(t, generation, "1.0.0", author, from)
+			if _, err := w.gate.Admit(context.Background(), data, fleet.Order{Who: "the installation"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		event := w.rule("invalidacion", "1.0.0")
+		w.gate.Refuse = func(b *bundle.Bundle) string {
+			return map[bool]string{true: "case 1 differs"}[refused && b.Digest == event.Digest]
+		}
+		w.enrol(1, w.box, director)
+		w.start()
+		w.rollout("r1", old, law, event)
+		w.pass(5 * time.Minute)
+		if w.stage().Failed() != refused {
+			t.Errorf("refused %v: its stage is %s", refused, w.stage())
+		}
+		w.live()
+		w.pass(5 * time.Minute)
+		w.now = w.now.Add(9 * 24 * time.Hour)
+		w.pass(5 * time.Minute)
+		if w.where(law) != "live" {
+			t.Errorf("refused %v: the law is %q: %q", refused, w.where(law), w.gate.Changes)
+		}
+	}
+}
+
 // TestAgent_DayInRing: a branch whose ring opens after the day of a roll-out's second law takes only that one.
 func TestAgent_DayInRing(t *testing.T) {
 	w := newWorld(t)
