@@ -55,6 +55,9 @@ func randomOriginal(rng *rand.Rand) *original {
 		}
 		if rng.IntN(2) == 0 { // by weight
 			x.quantity, x.price = dte.Amount(1+rng.Int64N(9*dte.Scale)), dte.Amount(rng.Int64N(200*dte.Scale))
+			if rng.IntN(3) == 0 { // less than half a cent: a total may be 0
+				x.quantity, x.price = dte.Amount(1+rng.Int64N(dte.Scale/100)), dte.Amount(rng.Int64N(dte.Scale))
+			}
 		}
 		x.fuel = x.kind == gravada && rng.IntN(8) == 0
 		gross, _ := sdk.Times(int64(x.quantity), int64(x.price))

@@ -589,7 +589,7 @@ func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	part := mulDiv(amount(fact, name+"Origen"), amount(fact, "cantidad"), amount(fact, "cantidadOrigen"))
 	if kind := slices.Index(soldAs, name); kind >= 0 {
 		origin := r.facts.Get("origen")
-		total := amount(origin, totalsSold[kind])
+		total := cmp.Or(amount(origin, totalsSold[kind]), 1) // a total of 0 has lines of half a cent, no discount
 		part = mulDiv(part, total-amount(origin, discounts[kind]), total)
 	}
 	return part + dte.Amount(cmp.Compare(part, 0))*cent
