@@ -221,16 +221,19 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 				t.Before = append(t.Before, b)
 			}
 		}
-		s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool {
-			at := slices.IndexFunc(t.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
-			if at < 0 || !o.Owed {
-				return false
-			}
-			t.Before = append(slices.Delete(t.Before, at, at+1), o.Before...) // nobody wants to return to that bundle
-			return true
-		})
+		s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Owed && t.skip(o) })
 		s.Took = append(s.Took, t)
 	})
+}
+
+// skip replaces, in the list of bundles that r replaced, a bundle (o) to which nobody wants to return by the bundles
+// that o replaced. It reports whether o was in the list.
+func (r *tookRule) skip(o tookRule) bool {
+	at := slices.IndexFunc(r.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
+	if at >= 0 {
+		r.Before = slices.Concat(r.Before[:at], r.Before[at+1:], o.Before)
+	}
+	return at >= 0
 }
 
 // inForce returns the bundle of a state that is in force on a day, of the document of the bundle like; nil if there is
@@ -346,6 +349,12 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	for _, r := range a.state.Took {
 		b, to := find(shelf, r.Rule.Digest), inForce(wanted, r.Rule, dte.Date(a.o.Now()))
 		coming := b != nil && b.Where == Coming
+		for _, o := range slices.Backward(a.state.Took) { // of one roll-out, nobody wants both any more
+			if o.Rollout == r.Rollout && len(o.Before) > 0 && !named(wanted.Rules, o.Rule.Digest) &&
+				!named(rollout, o.Rule.Digest) && !named(wanted.Rules, r.Rule.Digest) {
+				r.skip(o)
+			}
+		}
 		if named(d.Live.Rules, r.Rule.Digest) {
 			took = slices.DeleteFunc(took, func(o tookRule) bool {
 				b := find(shelf, o.Rule.Digest)
@@ -408,7 +417,9 @@ func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 			case !own && named(d.Live.Rules, o.Digest):
 				t.Before = append(t.Before, o)
 			case own && j < i && (o.inForce() || o.Where == Spare):
-				t.Before = []Bundle{o}
+				t.Before = append(slices.DeleteFunc(t.Before, func(Bundle) bool {
+					return !named(d.Live.Rules, o.Digest)
+				}), o)
 			}
 		}
 		s.Took = append(s.Took, t)

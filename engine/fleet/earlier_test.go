@@ -227,6 +227,53 @@ func TestAgent_InstalledLaw(t *testing.T) {
 	}
 }
 
+// TestAgent_BackOfTwo: a roll-out brought a correction of today's rule and a law. Once the law is in force the branch
+// still goes back to the rule before both, in whatever order they came, and no further.
+func TestAgent_BackOfTwo(t *testing.T) {
+	for at := range 16 {
+		lawFirst, ring, lost, live := at&1 > 0, at&2 > 0, at&4 > 0, at&8 > 0
+		w := newWorld(t)
+		older, first := w.rule("rate/1", "1.0.0"), w.rule("rate/1", "1.1.0")
+		rules := []fleetproto.Rule{w.rule("rate/1", "1.2.0"), w.rule("rate/2", "1.0.0", "2026-12-01")}
+		if lawFirst {
+			slices.Reverse(rules)
+		}
+		w.enrol(1, w.box, director)
+		w.live(older)
+		w.start()
+		w.pass(5 * time.Minute)
+		w.live(first)
+		w.pass(5 * time.Minute)
+		if !live {
+			w.rollout("r1", rules...)
+			w.pass(5 * time.Minute)
+		}
+		if live || !ring {
+			w.live(rules...)
+			w.pass(5 * time.Minute)
+		}
+		w.now = w.now.Add(9 * 24 * time.Hour)
+		w.publish(func(*fleetproto.Desired) {})
+		if w.pass(5 * time.Minute); lost {
+			w.disk = &fleettest.File{}
+			w.start()
+			w.pass(5 * time.Minute)
+		}
+		for range 2 {
+			w.live(first)
+			w.pass(10 * time.Minute)
+			if s := w.status(); w.where(first) != "live" || s.Desired.Trouble != "" {
+				t.Errorf("law first %v, ring %v, lost %v, live %v: %q %s", lawFirst, ring, lost, live, w.gate.Changes,
+					s.Desired.Trouble)
+			}
+		}
+		w.live(older)
+		if w.pass(10 * time.Minute); w.where(older) == "live" && (live || !ring) { // a ring was not the last roll-out
+			t.Errorf("law first %v, ring %v, lost %v, live %v: %q", lawFirst, ring, lost, live, w.gate.Changes)
+		}
+	}
+}
+
 // TestAgent_DayInRing: a branch whose ring opens after the day of a roll-out's second law takes only that one.
 func TestAgent_DayInRing(t *testing.T) {
 	w := newWorld(t)
