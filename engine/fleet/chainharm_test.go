@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -624,6 +625,16 @@ func (s *site) fetch(m *chainBox) (from storage.Sources, got ship.Fetched, err e
 	}
 	if err != nil {
 		return from, got, err
+	}
+	files, err := os.ReadDir(dir)
+	s.must(err)
+	headless := func(f os.DirEntry) bool { // the store has lost the piece with the segment's head
+		data, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		s.must(err)
+		return len(data) == 0 || data[0] == 0
+	}
+	if !slices.ContainsFunc(files, func(f os.DirEntry) bool { return !headless(f) }) {
+		return from, got, ship.ErrNothing
 	}
 	from = storage.Sources{Copy: folder, Lacks: got.Lacks()}
 	if got.Status != nil && got.Status.Copy != nil {
