@@ -419,6 +419,15 @@ func TestForged_View(t *testing.T) {
 			{"party", "fields", values[any]([]any{map[string]any{"path": "emisor.nombre", "label": "Receptor", "in": "party"}},
 				[]any{map[string]any{"path": "resumen.totalPagar", "label": "Descuento", "in": "terms"}})},
 			{"party", "columns", values[any]([]any{map[string]any{"paths": []string{"precioUni"}, "head": "Descuento"}})}}
+		for _, name := range []string{"numItem", "cantidad", "uniMedida", "descripcion", "precioUni", "montoDescu", "noGravado", "ventaNoSuj",
+			"ventaExenta", "ventaGravada", "compra", "montoSujetoGrav", "ivaRetenido", "psv", "ivaItem"} {
+			parts := maps.Clone(f.parts)
+			parts["view.json"] = []byte(`{"party":{"paths":["receptor","sujetoExcluido","documento","donante"],"heading":"Parte"},"final":[],` +
+				`"columns":[{"paths":["` + name + `","codigo"],"head":"Cantidad"}]}`)
+			if _, _, err := f.make(parts, f.facts[0], nil); err == nil || !strings.Contains(err.Error(), "MH's head") {
+				t.Errorf("a column of the letter reads %s: %v", name, err)
+			}
+		}
 		refused, made := 0, 0
 		for range campaign(50) {
 			parts := maps.Clone(f.parts)

@@ -73,11 +73,8 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the columns of the lines. A column of the type's view replaces a common column of the same member.
+// columns returns the columns of the lines. A column of the type's view prints its members in place of a common column.
 func (b *builder) columns() []spec {
-	if len(b.own.Columns) == 0 {
-		return columns
-	}
 	all := slices.Clone(columns)
 	for _, c := range b.own.Columns {
 		s := spec{head: b.Clean(c.Head), names: c.Paths, as: plainText}
@@ -91,14 +88,16 @@ func (b *builder) columns() []spec {
 		case c.As == "date":
 			s.as = dated
 		}
-		reads := func(have spec) bool {
-			return slices.ContainsFunc(have.names, func(n string) bool { return slices.Contains(c.Paths, n) })
+		at := len(all)
+		for i, have := range all {
+			names := slices.DeleteFunc(slices.Clone(have.names), func(n string) bool {
+				return slices.Contains(c.Paths, n)
+			})
+			if len(names) < len(have.names) {
+				all[i].names, at = names, min(at, i)
+			}
 		}
-		if i := slices.IndexFunc(all, reads); i >= 0 {
-			all[i] = s
-		} else {
-			all = append(all, s)
-		}
+		all = slices.Insert(all, at, s)
 	}
 	return all
 }

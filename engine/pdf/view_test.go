@@ -281,3 +281,33 @@ func TestView_Labels(t *testing.T) {
 		render(t, &p, d, l)
 	}
 }
+
+// TestView_Columns: a column of a type's view takes no member that it does not name from a column of all types.
+func TestView_Columns(t *testing.T) {
+	p := *printer(t)
+	table := func(own ...bundle.ViewColumn) map[string]string {
+		p.o.Type = func(string) *bundle.View { return &bundle.View{Columns: own} }
+		v, err := p.view(fixture(t, "dte01", Processed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := make(map[string]string)
+		for i, c := range v.Items.Cols {
+			all[c.Head] = v.Items.Rows[0].Cells[i]
+		}
+		return all
+	}
+	was := table()
+	for _, s := range columns {
+		for _, name := range s.names {
+			is := table(bundle.ViewColumn{Paths: []string{"codigo", name}, Head: "Nota"})
+			for _, c := range columns {
+				if !slices.Contains(c.names, name) || len(c.names) > 1 && c.names[0] != name {
+					if is[c.head] != was[c.head] {
+						t.Errorf("codigo, %s: %s is %q, was %q", name, c.head, is[c.head], was[c.head])
+					}
+				}
+			}
+		}
+	}
+}

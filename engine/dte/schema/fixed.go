@@ -66,12 +66,13 @@ func Priced(name string) bool {
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
 // Counted reports whether name is an amount of a line or of the summary, or another value, that is always shown with
-// MH's label: no bundle may give it another label.
+// MH's label, or never shown: no bundle may give it another label.
 func Counted(name string) bool {
 	free := slices.Concat(exported, carriage, []string{"totalNoOnerosas", "valorTotal"})
 	return slices.Contains(known, name) && !slices.Contains(free, name) ||
 		slices.Contains([]string{"cantidad", "precioUni", "montoDescu", "noGravado", "montoSujetoGrav", "ivaRetenido",
-			"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "telefono", "correo", "descActividad"}, name)
+			"ventaNoSuj", "ventaExenta", "ventaGravada", "compra", "telefono", "correo", "descActividad", "numItem",
+			"uniMedida", "descripcion", "psv", "ivaItem"}, name)
 }
 
 // saidOfLine lists the amounts that the till gives for a line of a sale, a withholding, a donation or a liquidation.
