@@ -135,13 +135,10 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		case a.cancelled(b): // it must be admitted again
 		case b.Where == Retired && b.Off == OffCentre:
 			// The centre wants the bundle again. If we crash after the step, the next look finds the bundle in force.
-			if err := a.take(r, rollout); err != nil {
-				return "", err
+			if err = a.take(r, rollout); err == nil {
+				err = a.o.Rules.StepBack(ctx, *b, order(d, rollout))
 			}
-			if err := a.o.Rules.StepBack(ctx, *b, order(d, rollout)); err != nil {
-				return "", fmt.Errorf("going on with %s %s: %w", b.Name, b.Version, err)
-			}
-			return "", nil
+			return "", err
 		case b.Where == Retired && b.Off == OffItself:
 			other = "the branch has left it by itself: " + b.Reason
 		case b.Where == Retired:
@@ -226,8 +223,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// skip replaces, in the list of bundles that r replaced, a bundle (o) to which nobody wants to return by the bundles
-// that o replaced. It reports whether o was in the list.
+// skip puts the bundles that o replaced in the place of o in r.Before. It reports whether o was there.
 func (r *tookRule) skip(o tookRule) bool {
 	at := slices.IndexFunc(r.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
 	if at >= 0 {
@@ -276,9 +272,8 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
 			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
-		// The roll-out waits for a bundle of the live state that this box could not admit yet, for example because the
-		// store failed. Once the roll-out's bundle is admitted, the live state's bundle has too low a version to be
-		// admitted, and the branch could not go back to that bundle.
+		// The roll-out waits for a bundle of the live state that this box could not admit yet: after the roll-out's
+		// bundle its version is too low, and the branch could not go back to it.
 		if list := a.missing(d.Live, rule, shelf); len(list) > 0 {
 			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, list[0])
 		}
@@ -349,9 +344,9 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	for _, r := range a.state.Took {
 		b, to := find(shelf, r.Rule.Digest), inForce(wanted, r.Rule, dte.Date(a.o.Now()))
 		coming := b != nil && b.Where == Coming
-		for _, o := range slices.Backward(a.state.Took) { // of one roll-out, nobody wants both any more
-			if o.Rollout == r.Rollout && len(o.Before) > 0 && !named(wanted.Rules, o.Rule.Digest) &&
-				!named(rollout, o.Rule.Digest) && !named(wanted.Rules, r.Rule.Digest) {
+		for _, o := range a.state.Took { // one roll-out brought both, and the wanted bundle is behind both
+			if to != nil && o.Rollout == r.Rollout && find(r.Before, to.Digest) == nil &&
+				find(o.Before, to.Digest) != nil {
 				r.skip(o)
 			}
 		}
