@@ -365,7 +365,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
 			return bundle.Compare(o.Version, r.Rule.Version) > 0
 		}): // the bundle stays until its successor is here
-		case !coming && to != nil && find(r.Before, to.Digest) == nil: // takeLive brings a newer bundle
+		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.From >= b.From):
+			// takeLive brings a newer bundle
 		default:
 			err := a.stepBack(ctx, d, r)
 			if err == nil {

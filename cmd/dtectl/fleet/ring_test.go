@@ -198,7 +198,6 @@ func TestOrders(t *testing.T) {
 			first = []fleetproto.Rule{second[0], first[0]}
 			d.Live.Rules, d.Rollout = first, nil
 		}},
-		{"back from what had nothing before it", time.Minute, back, true, "", nil},
 		{"one generation anew, to a pilot", time.Hour, publish(Publish{Pilots: []string{"centro"}, Soak: time.Hour,
 			MaxFailures: all / 2, Share: &tenth, MinSuccess: 2, Reason: "IVA"}, w.bundle("1.1.0", w.rules)), false,
 			"IVA", func(d *fleetproto.Desired) {
@@ -219,7 +218,7 @@ func TestOrders(t *testing.T) {
 		{"all", time.Hour, w.roll, false, "",
 			func(d *fleetproto.Desired) { d.Rollout.Share = fleetproto.Whole; opened(d) }},
 		{"it has reached all", time.Hour, w.roll, false, "r5 has reached all", func(d *fleetproto.Desired) {
-			d.Live.Rules, d.Rollout = []fleetproto.Rule{second[0], first[0]}, nil // the other generation stays
+			d.Live.Rules, d.Rollout = second, nil // the generation before it has ended
 		}},
 		{"back from it", time.Minute, back, false, "no",
 			func(d *fleetproto.Desired) { d.Live.Rules = first }},

@@ -434,6 +434,9 @@ func TestBack_NewGeneration(t *testing.T) {
 		w.obey()
 	}
 	reach(w.generation(1, "1.0.0", w.rules))
+	if err := (&Back{}).Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "nothing was desired for") {
+		t.Errorf("back from what had nothing before it: %v", err)
+	}
 	reach(w.begins("2026-12-01", 2, "2.0.0", w.rules))
 	w.must((&Back{}).Run(t.Context(), w.chain))
 	if got := describe(w.head().Live); got != "catalogues 1.0.0" {
