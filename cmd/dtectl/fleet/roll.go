@@ -113,7 +113,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	if r.Share == fleetproto.Whole {
 		return chain.order(ctx, s, head, r.Name+" has reached all", func(d *fleetproto.Desired) {
 			d.Live, d.Rollout = r.State.Over(d.Live), nil
-			d.Live.Rules = d.Live.On(dte.Date(now))
+			d.Live.Rules = d.Live.On(dte.Date(now.Add(-2 * time.Hour))) // boxes' clocks may be behind by an hour
 		})
 	}
 	rings := []int{500, 2500, fleetproto.Whole} // 5 %, 25 %, all

@@ -446,6 +446,11 @@ func TestBack_NewGeneration(t *testing.T) {
 	if got := describe(w.head().Live); got != "catalogues 2.0.1, catalogues 1.0.0" {
 		t.Errorf("before its day: %s", got)
 	}
+	w.now = time.Date(2026, 12, 1, 4, 20, 0, 0, time.UTC) // a box's clock may be behind the centre's midnight
+	reach(w.begins("2026-12-01", 2, "2.0.1", w.rules))
+	if got := describe(w.head().Live); got != "catalogues 2.0.1, catalogues 1.0.0" {
+		t.Errorf("just after midnight: %s", got)
+	}
 	w.now = time.Date(2026, 12, 2, 14, 0, 0, 0, time.UTC)
 	rules := &w.box("a").status.Rules
 	*rules = slices.DeleteFunc(*rules, func(r fleetproto.Running) bool { return r.Schema == 1 })
