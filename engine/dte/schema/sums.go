@@ -579,8 +579,8 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	}
 }
 
-// partOf returns the most that a return gives back of an amount of its origin's line: the part of the returned quantity,
-// less the same part of the origin's global discount, and a cent. It is 0 if there is no such amount.
+// partOf returns the most that a return gives back of an amount of its origin's line: the part of the returned
+// quantity, less the same part of the origin's global discount, and a cent. It is 0 if there is no such amount.
 func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	amount := func(v dte.Value, name string) dte.Amount {
 		n, _ := v.Get(name).Amount()
