@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -67,6 +68,10 @@ func (m *assembly) others(ctx context.Context) error {
 		}
 		if err != nil {
 			why = append(why, fmt.Errorf("backup %s: %w", dir, err))
+		}
+		if f != nil && len(f.sources) == 0 {
+			bad := m.source("backup " + dir).Bad
+			why = append(why, fmt.Errorf("%w: backup %s: %s", ErrNoStore, dir, strings.Join(bad, ", ")))
 		}
 		if f != nil {
 			m.opened = append(m.opened, f)
