@@ -755,6 +755,7 @@ func TestChainGame(t *testing.T) {
 	term.Out, term.Err = term.New(&quiet), term.New(&quiet)
 	t.Cleanup(func() { term.Out, term.Err = out, errs })
 	seeds, dir := 2, t.TempDir()
+	clear(gameMade)
 	if os.Getenv("DTE_SOAK") != "" {
 		seeds = 60
 	}
