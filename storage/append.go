@@ -44,12 +44,12 @@ type Appending struct {
 	turn  *turn // nil before Number
 	id    uint64
 	over  bool // number and locks are released
-	ok    bool // the record is in the log
+	ok    bool
 }
 
-// Begin locks the idempotency key and the origins, and waits while other callers hold these locks. Errors: ErrKeyTaken
-// (for a repeated request, after it has waited for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt,
-// ErrClosed, and ctx's error while Begin waits. ctx has no effect after Begin.
+// Begin locks the idempotency key and the origins, waiting for callers that hold them. Errors: ErrKeyTaken (a repeated
+// request first waits for the first request), ErrReadOnly, ErrRestored, ErrBehind, ErrCorrupt, ErrClosed, and ctx's
+// error while Begin waits. ctx has no effect after Begin.
 func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	if err := s.enter(); err != nil {
 		return nil, fmt.Errorf("appending: %w", err)
@@ -62,13 +62,12 @@ func (s *Store) Begin(ctx context.Context, keys Keys) (*Appending, error) {
 	return a, nil
 }
 
-// failed notes damage if the medium caused err, and adds the series to err.
+// failed adds the series to err. If the medium caused err, it also notes damage.
 func (a *Appending) failed(err error) error {
 	a.s.suspect(err)
 	return fmt.Errorf("appending to series %q: %w", a.keys.Series, err)
 }
 
-// lock locks the idempotency key and the origins, so that nothing that the record depends on can change.
 func (a *Appending) lock(ctx context.Context) (err error) {
 	s, keys := a.s, &a.keys
 	if err := errors.Join(keys.check(), s.writable()); err != nil {
@@ -196,12 +195,12 @@ func (a *Appending) store(draft *Draft) (Entry, error) {
 	settle()
 
 	// 3. Wait until the mark has the previous number. The mark may trail by one number, because a single record would
-	// otherwise wait for two syncs. Therefore a damaged end of the log can lose a series' last number unnoticed.
+	// otherwise wait for two syncs. A damaged end of the log can therefore lose a series' last number unnoticed.
 	s.mark.wait(keys.Series, e.Number-1)
 	return e.Entry, nil
 }
 
-// series reads the row of a series. The caller holds the lock of the series.
+// series reads the row of a series. The caller holds the series' lock.
 func (s *Store) series(name string) (Reach, error) {
 	b, err := get(s.db, seriesKey(name))
 	if errors.Is(err, ErrNotFound) {
@@ -217,7 +216,7 @@ func (s *Store) series(name string) (Reach, error) {
 // journal's link and the series' row. was is the entry before the change, nil for a new record.
 func (s *Store) change(b *pebble.Batch, series string, row *Reach, was, e *entryRow, l *link, parts []Part) {
 	if e.Due != nil {
-		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // a copy, in the form that a reader gets
+		e.Due = &Due{Queue: e.Due.Queue, At: e.Due.At.UTC().Round(0)} // copied, as readers get it
 	}
 	if was != nil && was.Due != nil {
 		_ = b.Delete(was.due(), nil) // cannot fail: the batch is in memory
@@ -263,12 +262,12 @@ type turn struct {
 	sequence uint32 // the series' id
 	first    *turn  // the first turn of its line
 	number   uint64
-	before   <-chan struct{} // closed once the turn before has ended; nil: there was no turn before
-	over     chan struct{}   // closed once this record is stored or has failed
+	before   <-chan struct{} // closed when the turn before has ended; nil: no turn before
+	over     chan struct{}   // closed when this record is stored or has failed
 }
 
-// take gives out the series' next number: the last number of its line plus 1 or, in a new line, the number that the
-// function read returns, plus 1.
+// take assigns the series' next number: one more than the last number of its line or, in a new line, than the result of
+// read.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,8 +292,8 @@ func (n *turn) wait() {
 	}
 }
 
-// end ends a turn, once. If its record was not stored, the later numbers of its line are wrong: therefore later records
-// begin a new line.
+// end ends a turn, once. If its record was not stored, the later numbers of its line are wrong; later records begin a
+// new line.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -304,8 +303,8 @@ func (t *turns) end(n *turn, stored bool) {
 	close(n.over)
 }
 
-// pending knows which records have a change in the log that the disk does not have yet. Pebble shows a write before it
-// is durable; readers wait here, so that nobody acts on a change that a crash would undo.
+// pending knows which records have a change in the log that is not on the disk yet. Pebble shows a write before it is
+// durable; readers wait here so that nobody acts on a change that a crash would undo.
 type pending struct {
 	mu      sync.Mutex
 	records map[Code][]chan struct{}
@@ -342,8 +341,8 @@ func (p *pending) remove(code Code, done chan struct{}) {
 	}
 }
 
-// wait returns when the record's changes that were under way are durable. Call wait after a read: when wait returns,
-// the data that was read is durable.
+// wait returns when the record's changes under way are durable. Called after a read, it makes sure that the data read
+// is durable.
 func (p *pending) wait(code Code) {
 	for {
 		p.mu.Lock()
@@ -358,7 +357,7 @@ func (p *pending) wait(code Code) {
 	}
 }
 
-// ids gives out record ids and knows the lowest id whose record may still appear.
+// ids assigns record ids and knows the lowest id whose record may still appear.
 type ids struct {
 	mu   sync.Mutex
 	next uint64

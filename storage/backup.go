@@ -44,10 +44,10 @@ const (
 // items such as links of the journal. It is never called by two goroutines at once.
 type Progress func(done, total int64)
 
-// Backup copies the store's present state into a new folder, best on another medium, while issuing continues. The copy
-// is written under a temporary name, synced, checked as by Fsck, and renamed to dir last: therefore an existing dir is
-// a complete backup. The medium of dir needs as much free space as the store takes; the store's own disk needs almost
-// none.
+// Backup copies the store's present state into a new folder, preferably on another medium, while issuing continues. The
+// copy is written under a temporary name, synced, checked as by Fsck, and finally renamed to dir; an existing dir is
+// therefore a complete backup. The medium of dir needs as much free space as the store takes; the store's own disk
+// needs almost none.
 //
 // ErrExists if dir exists. If rows of the copy contradict each other, Backup returns ErrCorrupt and makes no backup. A
 // crash leaves dir + ".new", which the next Backup to dir removes.
@@ -60,7 +60,7 @@ func (s *Store) Backup(ctx context.Context, dir string, progress Progress) (*Bac
 	if err != nil {
 		return nil, fmt.Errorf("backing up to %s: %w", dir, err)
 	}
-	_ = s.do("noting a backup", func() error { // fails if the store closes: the backup is good anyway
+	_ = s.do("noting a backup", func() error { // fails if the store closes; the backup is good all the same
 		s.o.dieOn(setJSON(s.db, keyBackup, b.Taken, pebble.Sync), "noting a backup")
 		return nil
 	})
@@ -86,7 +86,7 @@ func (s *Store) backup(ctx context.Context, dir string, progress Progress) (*Bac
 	}
 
 	// 2. Copy the checkpoint to the backup's medium, without its log. The log may be torn in the middle: Pebble copies
-	// the log while it grows. Everything acknowledged before the checkpoint's flush is in the tables. Without the log,
+	// the log while it grows. Everything acknowledged before the checkpoint's flush is in the tables; without the log,
 	// the tables are the store at the moment of a flush. Step 3 reads the copied files only after their sync.
 	names, size, err := listFiles(withoutLogs{fs}, checkpoint)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Store) checkpoint(ctx context.Context, dir string, b *Backup) (*Head, e
 	return marked, s.db.Checkpoint(dir)
 }
 
-// flush writes the store's tables. Pebble repeats a failing flush for ever; therefore ErrTables or ctx ends the wait.
+// flush writes the store's tables. Pebble repeats a failing flush forever; ErrTables or ctx ends the wait.
 func (s *Store) flush(ctx context.Context) error {
 	flushed, err := s.db.AsyncFlush()
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) flush(ctx context.Context) error {
 
 func (o *Options) checkpointDir() string { return o.Dir + ".checkpoint" }
 
-// checkCopy checks a store that nobody else has open, and changes nothing. ErrCorrupt if the check finds a problem.
+// checkCopy checks a store that nobody else has open, without changing it. ErrCorrupt if it finds a problem.
 func checkCopy(ctx context.Context, o *Options, dir string, marked *Head, p *meter) (report *Report, err error) {
 	defer wrap(&err, "checking the copy")
 	db, err := o.openAt(dir, true)
@@ -242,7 +242,7 @@ func readBackup(fs vfs.FS, dir string) (*Backup, map[string]string, error) {
 // medium would delay the store's own syncs.
 const copyChunk = 1 << 20
 
-// copyFile makes a synced copy and returns its digest. The target file (to) must not exist.
+// copyFile makes a synced copy and returns its digest. The target (to) must not exist.
 func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (sum string, err error) {
 	defer wrap(&err, "copying %s", from)
 	in, err := fs.Open(from)
@@ -261,7 +261,6 @@ func copyFile(ctx context.Context, fs vfs.FS, from, to string, p *meter) (sum st
 	return sum, errors.Join(err, paced.Close())
 }
 
-// checkFile compares a file with its digest. ErrCorrupt if they differ.
 func checkFile(ctx context.Context, fs vfs.FS, path, sum string, p *meter) error {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -358,7 +357,7 @@ func readWhole(fs vfs.FS, path string) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// unlocked is a filesystem without locks, for stores that nobody else opens. Pebble makes a lock file even to read,
+// unlocked is a filesystem without locks, for stores that nobody else opens. Pebble makes a lock file even for reading,
 // which a read-only filesystem refuses.
 type unlocked struct{ vfs.FS }
 

@@ -22,8 +22,8 @@ func (s *Store) newBatch(parts []Part) *pebble.Batch {
 
 // commit writes a batch to the log, calls applied as soon as the batch's place in the log is certain, and returns when
 // the disk and the second copy (if any) have the batch. It returns no error: after a failed write the disk's content is
-// unknown, so the process ends, and the next process reads the disk. The parameter row is the series' row after the
-// batch; feed is the sequence number of the batch's announcement, 0 if it has no announcement.
+// unknown, so the process ends, and the next process reads the disk. row is the series' row after the batch; feed is
+// the sequence number of the batch's announcement, 0 if it has no announcement.
 func (s *Store) commit(b *pebble.Batch, row *Reach, feed uint64, applied func()) {
 	var batch []byte
 	if s.second != nil {
@@ -58,7 +58,7 @@ func get(r pebble.Reader, key []byte) ([]byte, error) {
 	return append([]byte{}, value...), closer.Close() // copied before it is closed
 }
 
-// readJSON reads a JSON row; it returns the zero value if the row does not exist.
+// readJSON reads a JSON row; a missing row gives the zero value.
 func readJSON[T any](r pebble.Reader, key []byte) (v T, err error) {
 	b, err := get(r, key)
 	if errors.Is(err, ErrNotFound) {
@@ -83,7 +83,7 @@ func has(r pebble.Reader, key []byte) (bool, error) {
 	return err == nil, onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
-// errStop ends a scan early and is not an error.
+// errStop ends a scan early.
 var errStop = errors.New("stop")
 
 func iterate(r pebble.Reader, lower, upper []byte, fn func(it *pebble.Iterator) error) (err error) {
@@ -155,7 +155,7 @@ func newSyncer(s *Store) *syncer {
 	return y
 }
 
-// wait returns when the disk has a batch; row is the series' row after the batch. The batch must already be in the log.
+// wait returns when the disk has a batch that is already in the log; row is the series' row after the batch.
 func (y *syncer) wait(row place) {
 	y.mu.Lock()
 	r := y.next
@@ -201,8 +201,7 @@ func (y *syncer) ready(since time.Time, rested *time.Timer) *round {
 	return r
 }
 
-// sync syncs the batches of a round to the disk, and ends the round. It returns no error, for the same reason as
-// commit.
+// sync syncs the batches of a round to the disk, and ends the round. Like commit, it returns no error.
 func (y *syncer) sync(r *round) {
 	s := y.store
 	start := s.o.Now()
@@ -215,15 +214,15 @@ func (y *syncer) sync(r *round) {
 	close(r.done)
 }
 
-// close ends run. Nobody may be in wait any more.
+// close ends run. No caller may still be in wait.
 func (y *syncer) close() {
 	close(y.kick)
 	<-y.stopped
 }
 
-// rest returns the pause after a sync. In the pause more records become ready to share the next sync; waiting is the
-// number of batches that already wait for that sync. The pause is 0 if at least half of the records under way already
-// wait, or if only one record is under way.
+// rest returns the pause after a sync, in which more records become ready to share the next sync. waiting is the number
+// of batches that already wait for that sync. The pause is 0 if at least half of the records under way already wait, or
+// if only one record is under way.
 func (s *Store) rest(waiting int) time.Duration {
 	writing := int(s.writing.Load())
 	if s.o.FakeTime || 2*waiting >= writing {
@@ -235,8 +234,8 @@ func (s *Store) rest(waiting int) time.Duration {
 // Beat writes a row of its own and returns when the disk has the row: this shows that the store still commits. If the
 // disk hangs, Beat waits. See LastBeat.
 //
-// Beat also works in a damaged store: such a store has already stopped issuing, and the watchdog must not restart the
-// process, which would not know of the damage. Errors: ErrReadOnly, ErrClosed.
+// Beat also works in a damaged store, which has already stopped issuing: the watchdog must not restart the process,
+// because a new process would not know of the damage. Errors: ErrReadOnly, ErrClosed.
 func (s *Store) Beat(at time.Time) error {
 	return s.do("beating", func() error {
 		if s.o.readOnly {

@@ -16,17 +16,17 @@ import (
 type Head struct {
 	Store  [16]byte         // zero: the medium names no store
 	Series map[string]Reach // by name
-	// Numbers: the medium knows numbers only, like the mark, a status of the box, MH and the archive. It may lag.
+	// Numbers: like the mark, a status of the box, MH and the archive, the medium knows only numbers. It may lag.
 	Numbers bool
-	// Slack is how many numbers may have been given after the last number that the medium knows.
+	// Slack is how many more numbers may have been assigned after the last number that the medium knows.
 	Slack uint64
 
-	// links returns, by series, the hash of this medium's journal link at the position in ends. The ends are those of
-	// another medium. A series whose link cannot be read may be missing in the result.
+	// links returns, by series, the hash of this medium's journal link at the position that ends names; ends comes from
+	// another medium. A series may be missing if its link cannot be read.
 	links func(ends map[string]Reach) (map[string][32]byte, error)
 }
 
-// Reach is how far one series got. It is also the row of a series in the store.
+// Reach is how far one series got. In the store it is the row of a series.
 type Reach struct {
 	Sequence uint32   // of the journal; Position and Hash are 0 if Head.Numbers is set
 	Last     uint64   // the highest number
@@ -77,7 +77,7 @@ func storeHead(id [16]byte, r pebble.Reader, series map[string]Reach) *Head {
 }
 
 // Relate compares a with b. It lists the series that go further in b or differ from a, with their ends in a (Here) and
-// in b (There). A link that a medium cannot read in its own journal does not prove divergence.
+// in b (There). An unreadable link does not prove divergence.
 func Relate(a, b *Head) (Relation, []Lead, error) {
 	if none := [16]byte{}; a.Store != none && b.Store != none && !sameFamily(a.Store, b.Store) {
 		return Foreign, nil, nil
@@ -146,8 +146,8 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 }
 
 // Plan returns the highest number of each series that any head knows, and the slack: how many more numbers may have
-// been given. The series continues after known + slack, with a number that was never given. possible lists series that
-// may have begun although no medium knows them.
+// been assigned. The series continues after known + slack, where no number was ever assigned. possible lists series
+// that may have begun although no medium knows them.
 func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uint64) {
 	known = make(map[string]uint64)
 	for _, name := range possible {
@@ -174,8 +174,8 @@ type Witness struct {
 	Series   []Lead `json:"series"`
 }
 
-// Lead compares how far a series got in the store and on the medium. Changes is the number of changes that only the
-// medium has, new records included; 0: not known.
+// Lead compares how far a series got in the store and on the medium. Changes is the number of changes, new records
+// included, that only the medium has; 0 if unknown.
 type Lead struct {
 	Series  string `json:"series"`
 	Here    uint64 `json:"here"`  // last number in the store; 0 in a Restoration
@@ -214,7 +214,7 @@ func (a Lead) String() string {
 	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
 }
 
-// Behind returns the media of the box that know more than this store; while the list is empty, the store may take
+// Behind returns the media of the box that know more than this store. Only while there are none may the store take
 // numbers. The caller must not change the result.
 func (s *Store) Behind() []Witness {
 	if list := s.behind.Load(); list != nil {
@@ -223,7 +223,7 @@ func (s *Store) Behind() []Witness {
 	return nil
 }
 
-// Held returns the witnesses outside of the box. Each of them names one series.
+// Held returns the witnesses outside of the box. Each names one series.
 func (s *Store) Held() ([]Witness, error) {
 	return use(s, "reading witnesses", func() ([]Witness, error) {
 		list, err := readJSON[[]Witness](s.db, keyBehind)
@@ -233,7 +233,7 @@ func (s *Store) Held() ([]Witness, error) {
 
 func inBox(w Witness) bool { return !w.Outside }
 
-// Hold adds witnesses outside of the box, durably. Each of them must name one series.
+// Hold adds witnesses outside of the box, durably. Each must name one series.
 func (s *Store) Hold(list []Witness) error {
 	return s.do("holding series", func() error {
 		if err := s.sound(); err != nil {
@@ -268,14 +268,14 @@ func (s *Store) hold(w Witness) {
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
 }
 
-// release deletes the witnesses outside of the box that name the series and know no number above the given number.
+// release deletes the witnesses outside of the box that name the series and know no higher number.
 func (s *Store) release(series string, number uint64) error {
 	return s.replaceWitnesses(func(w Witness) bool {
 		return w.Outside && w.Series[0].Series == series && w.Series[0].There <= number
 	}, nil)
 }
 
-// replaceWitnesses deletes the witnesses for which drop returns true, and adds w (nil: adds none), durably.
+// replaceWitnesses deletes the witnesses for which drop returns true, and adds w unless w is nil, durably.
 func (s *Store) replaceWitnesses(drop func(Witness) bool, w *Witness) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
@@ -312,9 +312,8 @@ func leads(medium, path string, here, there *Head) (*Witness, error) {
 	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list}, nil
 }
 
-// lookAtCopy reads the end of a second copy and compares it with a store. end is nil when there is no copy, or when its
-// end cannot be read; w is nil when the store has everything that the copy has. errForeign if the copy is another
-// store's.
+// lookAtCopy reads the end of a second copy and compares it with a store. end is nil if there is no copy or its end
+// cannot be read; w is nil if the store has everything in the copy. errForeign if the copy is another store's.
 func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logEnd, w *Witness, err error) {
 	if end, err = readEnd(o.FS, dir); err != nil || end == nil {
 		return nil, nil, err
@@ -340,8 +339,8 @@ func (e *logEnd) head(o *Options, dir string) *Head {
 	return h
 }
 
-// links finds the hashes of the copy's links at the positions where the series of another medium end. It reads the
-// segments backwards, down to these positions.
+// links finds the hashes of the copy's links at the positions in ends. It reads the segments backwards, down to these
+// positions.
 func (e *logEnd) links(o *Options, dir string, ends map[string]Reach) (map[string][32]byte, error) {
 	names, found := make(map[uint32]string), make(map[string][32]byte)
 	for name, end := range ends {
@@ -420,7 +419,7 @@ var (
 )
 
 // examine reads the second medium before anything is written to it. It returns the end where this store's log
-// continues, nil when a new log must begin.
+// continues, or nil if a new log must begin.
 func (c *second) examine(id [16]byte) (*logEnd, error) {
 	o := &c.s.o
 	end, w, err := lookAtCopy(o, c.s.db, o.SecondCopy, id)
@@ -446,7 +445,7 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	case end.store == id:
 		return end, nil
 	}
-	// The copy was made before this store was restored or rebuilt: Settle has dealt with everything in it.
+	// The copy is older than this store's restoration: Settle has dealt with everything in it.
 	if err := setAside(o, end.store, nil); err != nil {
 		return nil, err
 	}

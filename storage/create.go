@@ -20,20 +20,20 @@ import (
 type Options struct {
 	// Dir is the store's folder.
 	Dir string
-	// MarkPath is the file of the high-water mark, best on another medium. Default: Dir + ".mark".
+	// MarkPath is the file of the high-water mark, preferably on another medium. Default: Dir + ".mark".
 	MarkPath string
 	// FS is the file system of Dir and MarkPath. Default: the operating system's.
 	FS vfs.FS
-	// Logger gets the messages of Pebble and of the store. Default: the messages are dropped.
+	// Logger gets the messages of Pebble and of the store. Default: none.
 	Logger *slog.Logger
-	// SecondCopy is a folder on another medium; every change is written there too before the change is acknowledged;
-	// see Assemble. Empty: no copy. SecondPatience is how long a change waits for the second copy, default 2 s; if the
+	// SecondCopy is a folder on another medium. Every change is written there too before it is acknowledged; see
+	// Assemble. Empty: no copy. SecondPatience is how long a change waits for the second copy, default 2 s; if the
 	// medium takes longer, the copy is no longer live.
 	SecondCopy     string
 	SecondPatience time.Duration
 	// Carry, if not nil, is called after each change is on the second copy's medium, with the file and the offset at
-	// which the change ends. The change is acknowledged when Carry returns; Carry must limit its own time. It is not
-	// called while the copy is not live.
+	// which the change ends. The change is acknowledged when Carry returns; Carry must limit its own time. While the
+	// copy is not live, Carry is not called.
 	Carry func(file string, end int64)
 	// Fatal is called when a write to the disk failed and its result is unknown. Fatal must not return: Pebble would
 	// continue and report the write as done. Default: log and exit with status 1.
@@ -42,8 +42,8 @@ type Options struct {
 	Now func() time.Time
 	// Ours, if not nil, returns an error if series with these names are another branch's; see ErrForeign.
 	Ours func(series []string) error
-	// FakeTime is for testing/synctest. It disables Pebble's background ticks, 26 million in a month, and the rests
-	// between syncs, because fake time does not pass while a goroutine waits for a mutex.
+	// FakeTime is for testing/synctest. It disables Pebble's background ticks, 26 million in a month, and the pauses
+	// between syncs, because fake time stands still while a goroutine waits for a mutex.
 	FakeTime bool
 
 	segment  uint64       // size of the second copy's segments, bytes
@@ -74,24 +74,24 @@ func (o *Options) foreign(series iter.Seq[string]) error {
 	return onlyIf(err != nil, fmt.Errorf("%w: %w", ErrForeign, err))
 }
 
-// die reports a failed write and ends the process, whatever Fatal does.
+// die reports a failed write and ends the process, even if Fatal returns.
 func (o *Options) die(format string, args ...any) {
 	o.Fatal(fmt.Sprintf(format, args...))
 	o.exit(1)
 }
 
-// dieOn is die for the error of a write; without an error it does nothing.
+// dieOn calls die if err is not nil.
 func (o *Options) dieOn(err error, format string, args ...any) {
 	if err != nil {
 		o.die("%s: %v", fmt.Sprintf(format, args...), err)
 	}
 }
 
-// pebbleOptions are for a small appliance: about 60 MiB at most for cache and memtables.
+// pebbleOptions are for a small appliance: cache and memtables take about 60 MiB at most.
 func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 	tables := cmp.Or(o.tables, newTableWrites(o))
 	fs := vfs.FS(wholeBlocksFS{markerFS{o.FS}, func(what string) {
-		tables.begin("") // waits: Pebble at once repeats a compaction that reads a damaged block
+		tables.begin("") // waits: Pebble repeats a compaction of a damaged block at once
 		o.damaged(d, what)
 	}})
 	if o.tables != nil && !o.readOnly {
@@ -123,8 +123,8 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		p.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	}
 	for i := range p.Levels {
-		p.Levels[i].BlockSize = 16 << 10 // more than a document; Pebble writes and reads files by block
-		// every Append looks up a key and a code that mostly do not exist
+		p.Levels[i].BlockSize = 16 << 10 // larger than a document; Pebble writes and reads whole blocks
+		// every Append looks up a key and a code that rarely exist
 		p.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return p
@@ -148,10 +148,10 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 }
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
-// Create makes an empty store and its mark. ErrExists if Dir exists, or if there is a mark with any number: this mark
-// may be all that is left of a lost store, and its numbers must not be used again.
+// Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark with any number exists: it may be all
+// that is left of a lost store, whose numbers must not be used again.
 //
-// A crash in the middle leaves no store; Create can then be repeated.
+// After a crash there is no store, and Create can be repeated.
 func Create(o Options) (err error) {
 	o.setDefaults()
 	defer wrap(&err, "creating store %s", o.Dir)
@@ -179,7 +179,7 @@ func Create(o Options) (err error) {
 	if err := writeNewMark(o.FS, o.MarkPath, markHead(store, nil), firstSlot, 1); err != nil {
 		return err
 	}
-	// Pebble has synced its folder; sync it again, so as not to rely on Pebble.
+	// Pebble should have synced its folder; do not rely on it.
 	if err := syncDir(o.FS, aside); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func Create(o Options) (err error) {
 	return renameSynced(o.FS, aside, o.Dir)
 }
 
-// fill opens the new store twice, because the log of the very first Open still has the old format.
+// fill opens the new store twice, because the first Open still writes a log in the old format.
 func fill(o *Options, dir string, store [16]byte) error {
 	po := o.pebbleOptions(&damage{})
 	po.ErrorIfNotExists, po.ErrorIfExists = false, true
@@ -209,8 +209,8 @@ func fill(o *Options, dir string, store [16]byte) error {
 	return db.Close()
 }
 
-// makeParents makes the parent folder of path, durably. If a sync fails, it removes the new folder. Otherwise the next
-// attempt would find the folder and not sync it again, although the folder's name may not be on the medium.
+// makeParents makes the parent folder of path, durably. If a sync fails, it removes the new folder: the next attempt
+// would find the folder and not sync it, although its name may not be on the medium.
 func makeParents(fs vfs.FS, path string) error {
 	dir := fs.PathDir(path)
 	above := fs.PathDir(dir)

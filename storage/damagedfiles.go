@@ -14,11 +14,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// A damaged store is read file by file, without Pebble's manifest, which may itself be damaged. A deleted or
-// overwritten row may reappear; therefore the journal's digests decide which rows count.
+// Without Pebble's manifest, which may itself be damaged, a damaged store is read file by file. A deleted or
+// overwritten row may reappear; the journal's digests therefore decide which rows count.
 
-// rowSource delivers the rows of a store. A row may come repeatedly, and rows come in any order; only the links of a
-// series' journal come in their order. A rowSource reports unreadable pieces, and continues.
+// rowSource delivers the rows of a store, in any order and perhaps repeatedly; only the links of a series' journal come
+// in their order. It reports unreadable pieces and continues.
 type rowSource struct {
 	name string
 	own  bool // a source of the store itself, not of another medium
@@ -27,7 +27,7 @@ type rowSource struct {
 
 // folder is a Pebble store as a source of rows.
 type folder struct {
-	sources []rowSource // Pebble's view, if Pebble opens the store; the tables; the log; newest file first
+	sources []rowSource // Pebble's view, if it opens the store; the tables; the log; newest file first
 	whole   bool        // Pebble shows all changes, and the end of every series
 	blind   bool        // Pebble does not show all rows
 	meta    bool        // Pebble shows all meta rows
@@ -111,8 +111,7 @@ func (o *Options) tableRows(ctx context.Context, path string, row func(key, valu
 		return nil
 	}
 	defer func() { _ = r.Close() }() // the table was only read
-	// scan has no upper bound other than the store's last key, because the search for a readable row may skip over any
-	// key.
+	// scan has no upper bound except the store's last key: the search for a readable row may skip over any key.
 	scan := func(from []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {
@@ -122,7 +121,7 @@ func (o *Options) tableRows(ctx context.Context, path string, row func(key, valu
 			if bad := it.Error(); bad != nil {
 				err = errors.Join(err, ErrCorrupt, bad)
 			}
-			_ = it.Close() // it.Error has this error already
+			_ = it.Close() // Close reports it.Error again
 		}()
 		for kv := it.SeekGE(from, 0); kv != nil && bytes.Compare(kv.K.UserKey, []byte{tableEnd}) < 0; kv = it.Next() {
 			if kind := kv.K.Kind(); kind != pebble.InternalKeyKindSet && kind != pebble.InternalKeyKindSetWithDelete {
@@ -162,7 +161,7 @@ const (
 
 // logRows reads one file of the log. After damage it searches for the next chunk byte by byte. Pebble reuses a log's
 // file for a later log: chunks of the earlier log remain after the later log's end, and are not damage. The log of a
-// killed process has no end mark: in a reused file such a log is reported as damaged, because its end may be damaged.
+// killed process has no end mark; in a reused file it is reported as damaged, because its end may be.
 func (o *Options) logRows(ctx context.Context, path string, row func(key, value []byte) error, bad func()) error {
 	var number uint32
 	if _, err := fmt.Sscanf(o.FS.PathBase(path), "%d", &number); err != nil {
@@ -213,7 +212,7 @@ func (o *Options) logRows(ctx context.Context, path string, row func(key, value 
 	return nil
 }
 
-// logOf returns the number of the log whose chunk or end mark is at the start of b; 0 if there is neither.
+// logOf returns the number of the log whose chunk or end mark is at the start of b, or 0.
 func logOf(b []byte) uint32 {
 	if number := le.Uint32(b[7:]); b[6] == chunkEnd {
 		if [6]byte(b) == [6]byte{} {
@@ -225,7 +224,7 @@ func logOf(b []byte) uint32 {
 	return 0
 }
 
-// logChunk returns the chunk at the start of b; a nil payload when there is no chunk.
+// logChunk returns the payload of the chunk at the start of b, nil if there is no chunk.
 func logChunk(b []byte, number uint32) (kind byte, payload []byte) {
 	kind = b[6]
 	if kind < chunkFull || kind > chunkLast || le.Uint32(b[7:]) != number {

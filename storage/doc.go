@@ -17,8 +17,8 @@
 //
 // # The API
 //
-// Create makes a store once, and Open opens it; OpenReadOnly and OpenBackup open a store that nobody writes to. All
-// methods of a Store may be called from many goroutines.
+// Create makes a store once, and Open opens it; OpenReadOnly and OpenBackup open a store for reading. All methods of a
+// Store may be called from many goroutines.
 //
 // A record is stored in steps, because its content needs its number: Begin locks what it depends on, Appending.Number
 // gives its number, Appending.Append stores it. Append does all three if the content needs no number. Advance moves a
@@ -33,7 +33,7 @@
 //	what changed      Changes, Announced
 //	the series        LastNumber, LastNumbers
 //
-// A store cares for itself while it issues:
+// An open store takes care of itself:
 //
 //	the clock         Beat, LastBeat
 //	what it can do    Health, Space, and Collect for Prometheus

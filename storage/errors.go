@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// ErrNotFound: no such record, part or key.
+	// ErrNotFound: the record, part or key does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrKeyTaken: a record with this idempotency key exists; Lookup returns it. No number was spent.
 	ErrKeyTaken = errors.New("idempotency key is taken")
@@ -27,7 +27,7 @@ var (
 	ErrClosed = errors.New("store is closed")
 	// ErrExists: Create or Backup would replace an existing file or folder.
 	ErrExists = errors.New("something is there already")
-	// ErrNoStore: Open found no store. Open never makes a store: a mistyped path would restart numbering at 1.
+	// ErrNoStore: Open found no store. Open never makes a store, because a mistyped path would restart numbering at 1.
 	ErrNoStore = errors.New("no store")
 	// ErrLayout: another version of this package wrote the store. Nothing was read or changed.
 	ErrLayout = errors.New("another version of dted wrote the store")
@@ -42,8 +42,8 @@ var (
 	ErrReadOnly = errors.New("store is open to read only")
 	// ErrRestored: the store was rebuilt from other media, and Settle has not yet decided which numbers were spent.
 	ErrRestored = errors.New("store was made of other media and its numbers are not settled")
-	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. Taking more
-	// numbers would use numbers twice.
+	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. More numbers would
+	// be used twice.
 	ErrBehind = errors.New("another medium knows more than the store")
 	// ErrMissing: documents or numbers are lost, and no person has accepted the loss.
 	ErrMissing = errors.New("a loss is not accepted")
@@ -52,13 +52,13 @@ var (
 	ErrDiverged = errors.New("the second copy holds another history")
 	// ErrUnreadable: a medium does not return its data, so its content is unknown. A later read may succeed.
 	ErrUnreadable = errors.New("the medium cannot be read")
-	// ErrNotMounted: the second copy's medium is not mounted where it was.
+	// ErrNotMounted: the second copy's medium is no longer mounted.
 	ErrNotMounted = errors.New("the second copy's medium is not mounted")
 	// ErrCorrupt: rows contradict each other or the disk returned damaged blocks. Nothing more is written.
 	ErrCorrupt = errors.New("store is damaged")
 )
 
-// ConflictError reports that a record was not in the state from which Advance should move it.
+// ConflictError reports that a record was not in the state that Advance expected.
 type ConflictError struct {
 	Have State // the record's state
 }
@@ -81,7 +81,7 @@ const (
 	// repairAdvice is the advice for a store that can still be opened for reading.
 	repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
 	// listAdvice is the advice when Pebble's manifest (its list of tables) or the marker that names the current
-	// manifest is damaged: without them Pebble opens nothing, although the tables and the log still exist.
+	// manifest is damaged: Pebble then opens nothing, although the tables and the log still exist.
 	listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
 )
 
@@ -112,7 +112,7 @@ var (
 	}
 )
 
-// explained returns an error as a damagedError, or nil if the list does not explain the error.
+// explained returns an error as a damagedError, or nil if list has no explanation.
 func explained(err error, list []explanation) error {
 	if err == nil {
 		return nil
@@ -135,14 +135,13 @@ func Explain(err error) error {
 	return explained(err, readErrors)
 }
 
-// wrap puts a text, usually the name of the call, before an error. Callers use it in defer statements.
 func wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
 	}
 }
 
-// closing closes c and adds the error of Close to err. Callers use it in defer statements.
+// closing closes c and adds the error of Close to err.
 func closing(err *error, c io.Closer) { *err = errors.Join(*err, c.Close()) }
 
 // oneLine joins the lines of an error and omits repeated and meaningless lines.
@@ -158,7 +157,7 @@ func oneLine(text string) string {
 }
 
 // damage remembers the first sign that the disk does not return what was written: an error of Pebble, a row that does
-// not decode, a read that fails. From then on nothing new is stored: "corruption stops issuing, loudly".
+// not decode, a failed read. From then on the store takes no new record.
 type damage struct{ first atomic.Pointer[string] }
 
 func (d *damage) err() error {
@@ -168,8 +167,8 @@ func (d *damage) err() error {
 	return nil
 }
 
-// Health returns nil while the store can take a new record; else ErrCorrupt, ErrTables, ErrRestored, ErrBehind,
-// ErrReadOnly. It reads no disk and costs almost nothing: a probe may call it at any rate.
+// Health returns nil while the store can take a new record; else ErrCorrupt, ErrTables, ErrRestored, ErrBehind or
+// ErrReadOnly. It reads no disk and is cheap enough for any probe.
 func (s *Store) Health() error {
 	return cmp.Or(s.writable(), s.o.tables.err())
 }

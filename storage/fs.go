@@ -13,12 +13,11 @@ import (
 // mediumFS is the file system through which an open store's Pebble writes. Pebble answers a failed write of its log,
 // its manifest or its folder in one of three ways: it calls Fatalf, it panics while it holds a lock, or it returns an
 // error to a caller that may go on. With mediumFS the process always ends, and names the file. After a failed sync
-// Linux counts the pages as written, and only a process that reads the files again knows what the medium holds:
-// Pebble's Open replays the log into new tables and writes a new manifest, and trusts neither the old log nor the old
-// manifest.
+// Linux counts the pages as written, and only a process that reads the files again knows the medium's content. Pebble's
+// Open replays the log into new tables and writes a new manifest; it reuses neither the old log nor the old manifest.
 //
-// A table is different: nothing relies on a table before the manifest names it, and Pebble can write it again under
-// another name. tableWrites paces these repetitions.
+// A table is different: before the manifest names it, nothing relies on it, and Pebble can write it again under another
+// name. tableWrites paces these repetitions.
 type mediumFS struct {
 	vfs.FS
 	o      *Options
@@ -53,7 +52,7 @@ func (f mediumFS) OpenDir(name string) (vfs.File, error) {
 	return mediumFile{file, name, f.o}, nil
 }
 
-// GetDiskUsage returns only an error that Pebble ignores: any other error counts as failed work in the background.
+// GetDiskUsage returns only an error that Pebble ignores; any other error would count as failed background work.
 func (f mediumFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	u, err := f.FS.GetDiskUsage(path)
 	return u, onlyIf(err != nil, vfs.ErrUnsupported)
@@ -104,9 +103,9 @@ func (f mediumFile) SyncTo(length int64) (full bool, err error) {
 //   - the new marker without the manifest (cockroachdb/pebble#5825, fixed after 2.1.7 in #5915), or
 //   - neither of the two markers.
 //
-// The store then does not open any more. markerFS syncs the folder before a marker is made and before a marker is
-// removed: after a power cut there is always a marker, and the manifest that it names. Pebble makes a marker about once
-// for each 128 MiB of manifest and at every Open, so this costs nothing. TestCrash_Open shows both faults without it
+// The store then no longer opens. markerFS syncs the folder before a marker is made and before a marker is removed:
+// after a power cut there is always a marker and the manifest that it names. Pebble makes a marker about once for each
+// 128 MiB of manifest and at every Open, so this costs nothing. TestCrash_Open shows both faults without it
 // (cmd/cmdtest/mutant/testdata).
 type markerFS struct{ vfs.FS }
 
@@ -134,8 +133,8 @@ func (f markerFS) isMarker(name string) bool { return strings.HasPrefix(f.PathBa
 const fadviseDontNeed = 4 // POSIX_FADV_DONTNEED
 
 // readMedium reads at most limit bytes of a file from its medium, not from the kernel's cache: after a failed sync, the
-// cache has data that the medium never got, and a cached copy hides damage on the medium. Dropping the cache also
-// leaves memory to the store.
+// cache has data that the medium never got, and a cached copy hides damage on the medium. Dropping the cache also frees
+// memory for the store.
 func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	f, err := fs.Open(path)
 	if err != nil {
@@ -147,8 +146,7 @@ func readMedium(fs vfs.FS, path string, limit int64) ([]byte, error) {
 	return b, errors.Join(err, f.Close())
 }
 
-// forget asks the kernel to drop a file's clean pages. If the kernel does not drop them, the file is read from the
-// cache.
+// forget asks the kernel to drop a file's clean pages. If the kernel does not, the file is read from the cache.
 func forget(f vfs.File) {
 	if fd := f.Fd(); fd != vfs.InvalidFd {
 		_, _, _ = syscall.Syscall6(syscall.SYS_FADVISE64, fd, 0, 0, fadviseDontNeed, 0, 0)

@@ -27,7 +27,7 @@ type Report struct {
 	Affected []Affected // documents that cannot be read completely; at most MaxProblems
 }
 
-// Problem is one contradiction, or one thing that cannot be read.
+// Problem is one contradiction or unreadable thing.
 type Problem struct {
 	Where  string // the row, or the file
 	What   string
@@ -49,7 +49,7 @@ const MaxProblems = 1000
 
 // Fsck reads every row of the store at one moment, and compares it with all other rows about the same record: numbers
 // without gap or duplicate, the journal's chain, the digests of records and parts, the indexes in both directions, and
-// the mark. It reads all data and needs memory for the series only. Issuing may continue meanwhile.
+// the mark. It reads all data and needs memory for the series only. Issuing may continue.
 func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	return use(s, "checking store", func() (*Report, error) {
 		// Read the mark first: the store grows meanwhile, and must not be behind its mark.
@@ -64,7 +64,7 @@ func (s *Store) Fsck(ctx context.Context) (*Report, error) {
 	})
 }
 
-// Check is Fsck for a store that is not open, also for a store that Open refuses. It changes nothing.
+// Check is Fsck for a store that is not open, even a store that Open refuses. It changes nothing.
 func Check(ctx context.Context, o Options) (_ *Report, err error) {
 	o.setDefaults()
 	defer wrap(&err, "checking store %s", o.Dir)
@@ -83,7 +83,7 @@ func Check(ctx context.Context, o Options) (_ *Report, err error) {
 		markErr = fmt.Errorf("the mark is of store %x, this is store %x", state.said.Store, j.id)
 	}
 	report, err := fsck(ctx, db, state.said, markErr, nil)
-	if err == nil && len(report.Problems) == 0 { // also check blocks without rows
+	if err == nil && len(report.Problems) == 0 { // blocks without rows count too
 		err = eachTable(ctx, db, &o, nil, func(path string, bad error) {
 			report.Problems = append(report.Problems, Problem{path, "is damaged where no row lies", bad.Error()})
 		})
@@ -94,7 +94,7 @@ func Check(ctx context.Context, o Options) (_ *Report, err error) {
 	return report, err
 }
 
-// openToCheck opens a store to read. If the log cannot be read, it opens only the tables, and returns a Problem.
+// openToCheck opens a store for reading. If the log cannot be read, it opens only the tables and returns a Problem.
 func openToCheck(o *Options) (db *pebble.DB, logless *Problem, err error) {
 	db, err = openPebble(o, &damage{}, true)
 	if !unreadable(err) || errors.Is(err, ErrNoStore) {
@@ -127,24 +127,24 @@ type checker struct {
 	holes  *holes // rows that are known to be missing
 	facts  *facts
 
-	seriesBlind bool // rows of series cannot be read
+	seriesBlind bool // a row of a series cannot be read
 	countersSet int  // counter rows that the journals' changes set, minus the rows that exist
 
-	progress     Progress // through the journal, which is most of the work
+	progress     Progress // through the journal, most of the work
 	links, total int64
 }
 
-// seriesCheck is the state of the walk through a series' journal.
+// seriesCheck is the state of the check of one series' journal.
 type seriesCheck struct {
 	name  string
 	row   Reach
-	last  Reach // the series' row as the journal's links up to here give it
+	last  Reach // the series' row according to the journal's links so far
 	blind bool  // the next part of the journal cannot be read
 
 	nameless bool // the series' row, which has its name, cannot be read
 }
 
-// fsck reads every table once, from its first row to its last. It sums up what the tables say of each record: see
+// fsck reads every table once, from its first row to its last. It sums up the rows' statements about each record: see
 // facts. Unreadable rows do not stop it. If a record's sum is not 0, a second walk finds which of its rows are wrong.
 func fsck(ctx context.Context, r pebble.Reader, marked *Head, markErr error, progress Progress) (*Report, error) {
 	c := &checker{ctx: ctx, r: r, report: &Report{Last: make(map[string]uint64)}, series: make(map[uint32]*seriesCheck),
@@ -252,7 +252,7 @@ func (c *checker) metaRow(key, value []byte) error {
 	return nil
 }
 
-// metaRows has, for each meta row, a function that reports whether its value can be read.
+// metaRows has, for each meta row, a function that reports whether its value is readable.
 var metaRows = map[string]func(value []byte) bool{
 	"layout":       func(b []byte) bool { return len(b) == 4 && be.Uint32(b) == layout },
 	"store":        func(b []byte) bool { return len(b) == 16 },
@@ -289,8 +289,8 @@ func (c *checker) seriesRow(key, value []byte) error {
 	return nil
 }
 
-// journalRow checks the next link of a series' journal and adds the link to the facts. Rows are compared with the
-// journal, because nobody can alter its chain in one place only.
+// journalRow checks the next link of a series' journal and adds the link to the facts. The journal is the reference for
+// the rows, because its chain cannot be altered in one place only.
 func (c *checker) journalRow(key, value []byte) error {
 	if c.links++; c.progress != nil && c.links%1024 == 0 {
 		c.progress(c.links, c.total)
@@ -311,10 +311,10 @@ func (c *checker) journalRow(key, value []byte) error {
 		c.series[sequence] = s
 	}
 	if h := c.holes.row(sequence, s.last.Position+1); h.To > 0 && position == h.To+1 && l.Previous == h.Hash {
-		// skip the links that are known to be missing
+		// skip the links known to be missing
 		s.last.Position, s.last.Hash, s.last.Last = h.To, h.Hash, max(s.last.Last, h.Numbers.To)
 	}
-	if s.blind { // the link before cannot be read: trust this link
+	if s.blind { // the previous link is unreadable: trust this link
 		s.blind = false
 		s.last.Position, s.last.Hash = position-1, l.Previous
 		if l.Op == opAppend && l.Number > s.last.Last+1 {
@@ -434,7 +434,7 @@ func (c *checker) affects(a Affected) {
 	}
 }
 
-// unseen returns the numbers of a series whose journal cannot be read: from the last readable link up to a number (to).
+// unseen returns the numbers after the last readable link of a series' journal, up to a number (to).
 func (s *seriesCheck) unseen(to uint64) Affected {
 	return Affected{Series: s.name, From: s.last.Last + 1, To: to, What: "their journal"}
 }

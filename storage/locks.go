@@ -24,7 +24,7 @@ func lockOfKey(key [32]byte) string   { return "1" + string(key[:]) }
 func lockOfRecord(code Code) string   { return "2" + string(code[:]) }
 func lockOfSeries(name string) string { return "3" + name }
 
-// held is the locks of one caller; release releases all of them.
+// held is the set of locks of one caller; release releases them.
 type held struct {
 	locks *Locks
 	names []string
@@ -53,7 +53,7 @@ func (l *Locks) acquire(ctx context.Context, names ...string) (*held, error) {
 	return h, nil
 }
 
-// add takes one more lock. The lock's name must sort after the names that h holds.
+// add takes one more lock. Its name must sort after the names that h holds.
 func (h *held) add(ctx context.Context, name string) error {
 	l := h.locks
 	l.mu.Lock()
@@ -109,8 +109,8 @@ func (l *Locks) leave(name string, n *namedLock) {
 	}
 }
 
-// names maps each series to its sequence id. Ids are 1, 2, 3 …. If the first record of a series fails, the series keeps
-// its id until the process ends.
+// names maps each series to its sequence id: 1, 2, 3 …. If the first record of a series fails, the series keeps its id
+// until the process ends.
 type names struct {
 	mu       sync.RWMutex
 	sequence map[string]uint32
@@ -125,7 +125,7 @@ func (n *names) add(name string, sequence uint32) {
 	n.sequence[name], n.name[sequence], n.last = sequence, name, max(n.last, sequence)
 }
 
-// sequenceOf returns the sequence id of a series; a new series gets a new id.
+// sequenceOf returns the sequence id of a series, a new id for a new series.
 func (n *names) sequenceOf(name string) uint32 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -26,11 +26,10 @@ type Restoration struct {
 	Made     string   `json:"made"`  // what the store was made from, in words
 	MarkLost bool     `json:"mark_lost,omitempty"`
 	From     [16]byte `json:"from"` // the identity of the store that this store was made from
-	// Doubt is the largest number of changes that may have followed the readable end of the copy.
-	Doubt uint64 `json:"doubt,omitempty"`
-	Known []Lead `json:"known,omitempty"` // the series whose end is missing
-	Lacks string `json:"lacks,omitempty"`
-	// Sources are the names of the media.
+	// Doubt is the largest number of changes that may be missing after the copy's readable end.
+	Doubt   uint64   `json:"doubt,omitempty"`
+	Known   []Lead   `json:"known,omitempty"` // the series whose end is missing
+	Lacks   string   `json:"lacks,omitempty"`
 	Sources []string `json:"sources,omitempty"`
 }
 
@@ -42,8 +41,8 @@ func (r *Restoration) TakenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 // series equal too.
 func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
-// beRestored gives a store a new identity and prevents numbering until the store is settled. The parameter former names
-// the stores that this store was made from.
+// beRestored gives a store a new identity and stops numbering until the store is settled. former names the stores that
+// this store was made from.
 func beRestored(db *pebble.DB, id []byte, row Restoration, former ...[16]byte) error {
 	b := db.NewBatch()
 	return errors.Join(addFormer(b, db, append(former, row.From)...), newIdentity(b, db, id),
@@ -54,14 +53,13 @@ func beRestored(db *pebble.DB, id []byte, row Restoration, former ...[16]byte) e
 // Owed is what must be settled before a store gives numbers again; see Settle.
 type Owed struct {
 	Since    time.Time // documents issued after this time may be missing
-	Made     string    // what the store was rebuilt from, in words; empty: it was not rebuilt
+	Made     string    // what the store was rebuilt from, in words; empty: not rebuilt
 	MarkLost bool      // the mark is lost: nothing bounds the last numbers
 	Why      []string  // other sources that know more, in sentences
 	Series   []Next
 	Missing  []Missing // missing in every source
 }
 
-// Next is where a series continues.
 type Next struct {
 	Series string
 	Here   uint64 // last number in the store
@@ -69,19 +67,19 @@ type Next struct {
 	To     uint64 // Settle moves the series to at least To; the next number is To + 1
 	Open   bool   // nothing bounds the last number: a person must name it
 	lost   []Span // numbers whose document is missing everywhere, whole or in part
-	// changes means that changes of existing documents are missing everywhere.
+	// changes: changes of existing documents are missing everywhere.
 	changes bool
 }
 
-// Loss is the loss in one series that a person accepts. If Numbers is empty, nothing is lost, or only changes of the
-// series' documents.
+// Loss is a loss in one series that a person accepts. Without Numbers, nothing is lost but perhaps changes of
+// documents.
 type Loss struct {
 	Series  string
 	Numbers []Span
 }
 
-// Lost returns the loss in a series that a person must accept, in the form of ParseLoss; empty: no loss. If the last
-// number is unknown, the text has N in its place.
+// Lost returns the loss in a series that a person must accept, in the form of ParseLoss; empty: no loss. N stands for
+// an unknown last number.
 func (n Next) Lost() string {
 	var words []string
 	for _, s := range n.lost {
@@ -109,9 +107,9 @@ func (n Next) Lost() string {
 func (n Next) Whole() Loss { return Loss{n.Series, slices.Clone(n.lost)} }
 
 const (
-	// NoNumbers, in the text of a Loss, means no numbers.
+	// NoNumbers, in the text of a Loss, stands for no numbers.
 	NoNumbers = "none"
-	// Others, in the text of a Loss, means the series that may have begun although no medium knows them.
+	// Others, in the text of a Loss, stands for the series that may have begun although no medium knows them.
 	Others = "others"
 )
 
@@ -159,7 +157,7 @@ func (l Loss) to() (n uint64) {
 type Possible func(since time.Time) []string
 
 // owed compares a store with every source that knows more of its history. behind are the media of the box that know
-// more; mark is nil if the mark cannot be read. It returns nil if nothing must be settled.
+// more; mark is nil if the mark cannot be read. The result is nil if nothing must be settled.
 func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possible Possible) (*Owed, error) {
 	witnesses, err := readJSON[[]Witness](r, keyBehind)
 	if err != nil {
@@ -247,8 +245,8 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 	return o, nil
 }
 
-// Owed returns what must be settled before the store can give numbers again, nil if nothing must be settled. possible
-// may be nil. Error: ErrClosed.
+// Owed returns what must be settled before the store can give numbers again, nil if nothing. possible may be nil.
+// Error: ErrClosed.
 func (s *Store) Owed(possible Possible) (*Owed, error) {
 	return use(s, "reading what is owed", func() (*Owed, error) { return s.owed(possible) })
 }
@@ -346,7 +344,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	}
 	row, err := readJSON[*Restoration](s.db, keyRestored)
 	if err != nil || row == nil && s.Behind() == nil {
-		return err // nil: only witnesses outside of the box, and they have no history
+		return err // nil: only witnesses outside of the box, which have no history
 	}
 	id, err := identity(s.db)
 	series, bad := readAllSeries(s.db)
@@ -376,11 +374,10 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	return nil
 }
 
-// Restored returns how this store was rebuilt; nil if it was not rebuilt, or is settled. The caller must not change the
-// result.
+// Restored returns how this store was rebuilt, nil if it was not or is settled. The caller must not change the result.
 func (s *Store) Restored() *Restoration { return s.restored.Load() }
 
-// Lost are numbers of a series that have no record, with the reason. The journal has a link for these numbers.
+// Lost are numbers of a series without records, and the reason. The journal has a link for them.
 type Lost struct {
 	Series   string
 	From, To uint64 // inclusive
@@ -388,9 +385,9 @@ type Lost struct {
 	Reason   string
 }
 
-// SkipTo moves a series to a number, durably; the skipped numbers, this number included, have no records. It also works
-// in a store that is not settled yet (see Restored). The journal keeps the lost numbers and the reason, at most 1000
-// bytes. If the series is already at the number, SkipTo succeeds; a series never moves back.
+// SkipTo moves a series to a number, durably. The skipped numbers, this number included, have no records. It also works
+// in a store that is not settled yet (see Restored). The journal keeps the lost numbers and the reason (at most 1000
+// bytes). If the series is already at the number or beyond, SkipTo changes nothing.
 func (s *Store) SkipTo(ctx context.Context, series string, number uint64, reason string) error {
 	return s.do("moving series", func() error { return s.skipTo(ctx, series, number, reason) })
 }
@@ -428,14 +425,13 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 }
 
 // Gap is a period that the store has lost: at the time To, the store was put back to its state at the time From. The
-// changes between From and To (documents sealed, numbers spent) are missing.
+// changes between them (documents sealed, numbers spent) are missing.
 type Gap struct{ From, To time.Time }
 
-// maxGaps is how many gaps are kept; the oldest gaps are removed first.
+// maxGaps is how many gaps are kept, the latest.
 const maxGaps = 64
 
-// Gaps returns the restorations of this store, the oldest first. The list is empty if the store was never restored from
-// a backup or a second copy.
+// Gaps returns the restorations of this store from a backup or a second copy, the oldest first.
 func (s *Store) Gaps() ([]Gap, error) {
 	return use(s, "reading restorations", func() ([]Gap, error) { return readJSON[[]Gap](s.db, keyGaps) })
 }

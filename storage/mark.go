@@ -15,9 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// mark is the high-water mark: the last durable number of every series, kept outside of the store and synced on its
-// own. A store that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and gives no
-// number.
+// mark is the high-water mark: the last durable number of every series, kept and synced outside of the store. A store
+// that lost acknowledged records (damaged log, old backup, wrong disk) is behind its mark and gives no number.
 //
 // The mark is written in the background and never has a higher number than the store. Number n is acknowledged once the
 // mark is at n-1 or more.
@@ -68,14 +67,14 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error)
 	for _, name := range file.said.bySequence() { // a mark's numbers never fall
 		k.raise(place{Reach{Sequence: names.sequenceOf(name), Last: file.said.Series[name].Last}, name})
 	}
-	// The mark of a restored store keeps only its own numbers, until Settle has compared them with the store's.
+	// The mark of a restored store keeps its own numbers until Settle has compared them with the store's.
 	if j.restored == nil {
 		for name, row := range j.series {
 			k.raise(place{row, name})
 		}
 	}
 	// Write the mark even if nothing changed: the previous process may have ended because a sync of the mark failed.
-	// Then the content read here is in Linux's cache and not on the medium.
+	// The content read here may then be in Linux's cache only.
 	if err := file.write(markHead(k.store, k.known)); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing mark %s: %w", o.MarkPath, err), file.close())
 	}
@@ -86,7 +85,7 @@ func openMark(o *Options, m *metrics, j *markJudge, names *names) (*mark, error)
 	return k, nil
 }
 
-// raise raises the number of a series, and returns whether the former number was lower.
+// raise raises the number of a series, and reports whether the former number was lower.
 func (m *mark) raise(p place) bool {
 	if m.known[p.Name].Last >= p.Last {
 		return false
@@ -109,7 +108,7 @@ func compareMark(here, marked *Head) error {
 	return err
 }
 
-// note passes rows to the writer. The rows are durable in the store.
+// note passes rows to the writer. They are durable in the store.
 func (m *mark) note(rows []place) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +121,7 @@ func (m *mark) note(rows []place) {
 	}
 }
 
-// signal puts one element into the channel, unless it is full.
+// signal puts an element into the channel if it is empty.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -139,7 +138,7 @@ func (m *mark) wait(series string, number uint64) {
 	}
 }
 
-// run writes new numbers, all series at once, as fast as the disk allows.
+// run writes new numbers, of all series at once, as fast as the disk allows.
 func (m *mark) run() {
 	defer close(m.stopped)
 	for range m.kick {
@@ -149,8 +148,7 @@ func (m *mark) run() {
 			m.mu.Unlock()
 			start := m.o.Now()
 			if err := m.file.write(now); err != nil {
-				// Without the mark no record may be acknowledged. The records under way cannot be refused either: they
-				// are durable already.
+				// Without the mark no record may be acknowledged, and the durable records under way cannot be refused.
 				m.o.die("writing mark %s: %v", m.o.MarkPath, err)
 				return
 			}
@@ -163,8 +161,8 @@ func (m *mark) run() {
 	}
 }
 
-// renew gives the mark to another store, or to the same store after a restoration, with that store's numbers. No record
-// may be appended meanwhile.
+// renew gives the mark to another store, or to the same store after a restoration, with that store's numbers. Nobody
+// may append meanwhile.
 func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,20 +177,19 @@ func (m *mark) renew(store [16]byte, series map[string]Reach) {
 	m.said = maps.Clone(m.known)
 }
 
-// close ends the writer after its last write. note must not be called any more.
+// close ends the writer after its last write. note must not be called after close.
 func (m *mark) close() error {
 	close(m.kick) // the writer still gets the last element
 	<-m.stopped
 	return m.file.close()
 }
 
-// proofTries is how often the mark is read in one proof: during two writes, a read may find both slots torn.
+// proofTries is how often one proof reads the mark: during two writes, a read may find both slots torn.
 const proofTries = 3
 
-// ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written. A running
-// store does not notice that its mark was deleted, or that the medium was unmounted or has become read-only; but the
-// next start refuses such a mark. ErrMark if the next start would refuse the mark. If the medium hangs, ProveMark
-// waits.
+// ProveMark opens the mark's file by its path, as the next start will, and compares it with what was written: a running
+// store does not notice that its mark was deleted, or that the medium was unmounted or has become read-only. ErrMark if
+// the next start would refuse the mark. If the medium hangs, ProveMark waits.
 func (s *Store) ProveMark() error {
 	if s.mark == nil {
 		return fmt.Errorf("proving the mark: %w", ErrReadOnly)
@@ -204,7 +201,7 @@ func (s *Store) ProveMark() error {
 	return nil
 }
 
-// MarkProved returns when the mark's file was last opened by its path and had the numbers that were written to it.
+// MarkProved returns when ProveMark last found the mark's file sound.
 func (s *Store) MarkProved() time.Time {
 	if s.mark == nil {
 		return time.Time{}
@@ -219,8 +216,7 @@ func (m *mark) durable() *Head {
 	return markHead(m.store, maps.Clone(m.said))
 }
 
-// prove reads the file and returns its numbers. It returns an error if a number is lower than the number that was
-// written.
+// prove reads the file and returns its numbers, with an error if a number is lower than the number written.
 func (m *mark) prove() (said *Head, err error) {
 	least := m.durable()
 	for range proofTries {
@@ -247,7 +243,7 @@ type markFile struct {
 
 	f          vfs.File
 	slot       int           // bytes
-	generation atomic.Uint64 // on the disk; the other fields belong to the goroutine that writes
+	generation atomic.Uint64 // on the disk; only the writing goroutine uses the other fields
 	torn       bool          // the other slot is damaged: it may have held the newer generation
 	buf        []byte
 }
@@ -264,8 +260,8 @@ var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// markHead returns the content of a mark: the sequence and last number of each series. One number above the mark may
-// have been given, because number n is acknowledged once the mark is at n-1.
+// markHead returns the content of a mark: the sequence and last number of each series. One more number may have been
+// assigned, because number n is acknowledged once the mark is at n-1.
 func markHead(store [16]byte, series map[string]Reach) *Head {
 	return &Head{Store: store, Series: series, Numbers: true, Slack: 1}
 }
@@ -314,7 +310,7 @@ func writeNewMark(fs vfs.FS, path string, h *Head, slot int, generation uint64) 
 	return renameSynced(fs, aside, path)
 }
 
-// openMarkFile opens and reads a mark; if write is set, it opens the mark for writing too.
+// openMarkFile opens and reads a mark, for writing too if write is set.
 func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, error) {
 	f, err := fs.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -13,22 +13,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrMarkSound means that NewMark makes no new mark: the mark in place is this store's and agrees with the store.
+// ErrMarkSound means that NewMark is not needed: the mark in place is this store's and agrees with it.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is how far the store's last beat may be from now, either way, for a second copy to prove the store: a
-// night. A running box writes a beat every few seconds. In a longer pause the branch may sell from another disk.
+// standstill is how far the store's last beat may be from now, either way, if a second copy is to prove the store: a
+// night. A running box writes a beat every few seconds. During a longer pause the branch may have sold from another
+// disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.
 type MarkProof struct {
 	Mark      MarkState // the file at the mark's path
-	Moved     string    // the path where the store's own mark was found, outside its place; empty: not found
+	Moved     string    // where the store's own mark was found, outside its place; empty: not found
 	Documents int
 	Series    int
 	Last      time.Time // the last moment that the store knows; zero: the store is empty
-	// Doubts are the reasons why the store may lack documents that it issued, in sentences. Empty: the store is proven
-	// to hold all documents.
+	// Doubts are the reasons why the store may lack documents that it issued, in sentences. Empty: it is proven that
+	// the store has all documents.
 	Doubts []string
 	Owed   *Owed  // what must be settled because of the doubts; nil: there are no doubts
 	Aside  string // the new path of the file that was in the mark's place, "" if there was none
@@ -40,17 +41,17 @@ type MarkAim struct {
 	Second   string // the second copy's folder; "": there is none
 	Dry      bool   // change nothing
 	Possible Possible
-	// Accept decides about a store with doubts. It returns nil if a person accepts the whole of MarkProof.Owed. After
-	// an error, NewMark changes nothing.
+	// Accept decides about a store with doubts. It returns nil if a person accepts all of MarkProof.Owed. After an
+	// error, NewMark changes nothing.
 	Accept func(*MarkProof) error
 }
 
-// NewMark gives a store a sound mark again, if the mark is not in its place, lost, unreadable, old, or another store's.
-// The store must not be open.
+// NewMark gives a sound mark to a store whose mark is not in its place, lost, unreadable, old, or another store's. The
+// store must not be open.
 //
 // The store's own mark is moved from aim.From to its place. At every moment one of the two files is the mark: NewMark
-// writes the new file completely, notes it in the store, and then renames the old file to aim.From + ".moved", if the
-// old file's medium still allows that.
+// writes the new file completely, notes it in the store, and renames the old file to aim.From + ".moved" if the medium
+// allows it.
 //
 // If the mark cannot be found, NewMark proves the store: it checks every row and the chains of the journals, and the
 // second copy must end exactly where the store ends. A proven store gets a new mark and continues where it was. A store
@@ -108,7 +109,7 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	if err != nil || aim.Dry {
 		return p, err
 	}
-	if doubted { // from here on the store gives no number before Settle; Open makes the mark
+	if doubted { // from here on the store gives no number before Settle, and Open makes the mark
 		err = beRestored(db, slices.Clone(j.id[:]), *row)
 	}
 	if err == nil {
@@ -138,13 +139,13 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 func moveMark(o *Options, db *pebble.DB, from *MarkState) error {
 	generation := from.generation + 1
 	err := writeNewMark(o.FS, o.MarkPath, from.said, firstSlot, generation)
-	if err == nil { // if we crash from here on, a start refuses the old file as an old mark
+	if err == nil { // if we crash from here on, a start refuses the old file as old
 		err = setJSON(db, keyMark, markRow{generation, o.MarkPath}, pebble.Sync)
 	}
 	if err != nil {
 		return err
 	}
-	// If the medium accepts no more writes, the file stays: the store knows that this file is old.
+	// If the medium is read-only, the file stays: the store knows that it is old.
 	if err = renameSynced(o.FS, from.Path, from.Path+".moved"); err != nil {
 		o.Logger.Warn("the old mark stays where it was; the store no longer accepts it", "path", from.Path,
 			"error", err)
@@ -195,8 +196,8 @@ func (p *MarkProof) doubt(format string, args ...any) {
 	p.Doubts = append(p.Doubts, fmt.Sprintf(format, args...))
 }
 
-// proveByCopy compares the store with the second copy. Store and copy have every change before it is acknowledged.
-// Therefore a store that ends exactly where its copy ends has lost nothing.
+// proveByCopy compares the store with the second copy. Both have every change before it is acknowledged; a store that
+// ends exactly where its copy ends has therefore lost nothing.
 func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Restoration, second string) error {
 	if second == "" {
 		p.doubt("there is no second copy that would prove that the store holds all that was issued")
@@ -231,8 +232,8 @@ func (p *MarkProof) proveByCopy(o *Options, db *pebble.DB, j *markJudge, row *Re
 	return nil
 }
 
-// more adds to the doubts that a medium (w) knows more than the store, and adds the medium's higher numbers to row. If
-// w is nil, more does nothing.
+// more handles a medium (w) that knows more than the store: it adds w to the doubts, and w's higher numbers to row. A
+// nil w is ignored.
 func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) {
 	if w == nil {
 		return
@@ -243,7 +244,7 @@ func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) 
 	}
 }
 
-// lastMoment returns the time of the store's last Beat or change; zero if there was neither.
+// lastMoment returns the time of the store's last Beat or change; zero if there is neither.
 func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 	latest, err = latestChange(r)
 	if beat, bad := readJSON[time.Time](r, keyBeat); bad == nil && beat.After(latest) {
@@ -253,8 +254,8 @@ func lastMoment(r pebble.Reader) (latest time.Time, err error) {
 }
 
 // markRow is the store's note about its mark: the mark's generation and its path. A mark of a lower generation, or of
-// another line (see writesBits), is an old mark that was put back. The row is always written after the mark: at each
-// Beat, at a Close if the mark was written since Open, and at an Open with a new mark. It is JSON.
+// another line (see writesBits), is old. The row is always written after the mark: at each Beat, at a Close if the mark
+// was written since Open, and at an Open with a new mark. It is JSON.
 type markRow struct {
 	Generation uint64
 	Path       string
@@ -269,8 +270,7 @@ func writesOf(generation uint64) uint64 { return generation & (1<<writesBits - 1
 
 func (m *mark) row() markRow { return markRow{m.file.generation.Load(), m.o.MarkPath} }
 
-// noteMark writes the markRow without a sync: if a crash loses the new row, the older row is still right, only less
-// precise.
+// noteMark writes the markRow without a sync: if a crash loses it, the older row is still right, only less precise.
 func (s *Store) noteMark() {
 	if s.damage.err() == nil {
 		s.o.dieOn(setJSON(s.db, keyMark, s.mark.row(), pebble.NoSync), "noting the mark")
@@ -281,10 +281,10 @@ func (s *Store) noteMark() {
 const (
 	MarkSound      = "sound"      // this store's, and the store has all numbers of the mark
 	MarkMissing    = "missing"    // there is no file
-	MarkUnreadable = "unreadable" // neither slot is complete, or the medium does not return the file
+	MarkUnreadable = "unreadable" // no slot is complete, or the medium does not return the file
 	MarkForeign    = "foreign"    // another store's
-	MarkOld        = "old"        // this store's, but old: the store knows a newer mark
-	MarkLater      = "later"      // the mark of a store that was restored from this store: this store is older
+	MarkOld        = "old"        // this store's, but the store knows a newer mark
+	MarkLater      = "later"      // of a store that was restored from this store: this store is older
 	MarkAhead      = "ahead"      // this store's, with numbers that the store lacks
 )
 
@@ -326,7 +326,7 @@ func newMarkJudge(r pebble.Reader) (*markJudge, error) {
 
 func (j *markJudge) head() *Head { return storeHead(j.id, nil, j.series) }
 
-// look judges the file at a path and changes nothing; the medium may be read-only.
+// look judges the file at a path without writing; the medium may be read-only.
 func (j *markJudge) look(fs vfs.FS, path string) MarkState {
 	file, err := openMarkFile(fs, path, false)
 	state := j.judge(path, file, err)
@@ -379,7 +379,7 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 	return is(MarkSound, "it is this store's, and the store has all of its numbers")
 }
 
-// refuse returns why a store does not open with a mark: ErrMark, and the last path of the store's own mark.
+// refuse returns why a store does not open with a mark: ErrMark and the last path of the store's own mark.
 func (j *markJudge) refuse(o *Options, m MarkState) error {
 	err := fmt.Errorf("%w: %s", ErrMark, m.What)
 	if j.row.Path == "" || j.row.Path == o.MarkPath {
@@ -403,7 +403,7 @@ func (j *markJudge) writeNew(o *Options, generation uint64) error {
 	return writeNewMark(o.FS, o.MarkPath, markHead(j.id, j.series), firstSlot, generation)
 }
 
-// LookAtMark compares the mark file at a path with this store, and changes nothing; "" is the configured file.
+// LookAtMark compares the mark file at a path with this store, and changes nothing; "" stands for the configured file.
 func (s *Store) LookAtMark(path string) (MarkState, error) {
 	return use(s, "judging a mark", func() (MarkState, error) {
 		j, err := newMarkJudge(s.db)

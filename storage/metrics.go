@@ -36,7 +36,7 @@ func newMetrics() *metrics {
 	}
 }
 
-// yes gives the value of a gauge that answers a question: 1 for true, 0 for false.
+// yes returns the value of a yes-or-no gauge.
 var yes = map[bool]float64{true: 1}
 
 // Collect is a prometheus.CollectorFunc. After Close it collects nothing.
@@ -98,7 +98,7 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// unixSeconds returns a time as metrics show it; 0 for the zero time.
+// unixSeconds returns a time for a metric, 0 for the zero time.
 func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -106,8 +106,8 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.Unix())
 }
 
-// lost counts the numbers without a record. It reads a whole table, but the table has only one row for each Settle and
-// series, and is empty in most stores.
+// lost counts the numbers without a record. It reads a whole table, which has only one row for each Settle and series
+// and is mostly empty.
 func (s *Store) lost() (n uint64, err error) {
 	holes, err := readHoles(s.db)
 	if err != nil {
@@ -128,8 +128,8 @@ type Space struct {
 	Store uint64 // used by the store
 }
 
-// Space returns the filesystem's numbers. A full disk ends the process. Therefore stop issuing long before the disk is
-// full: compaction and the log also need space, and 64 MiB is little for them.
+// Space returns the space on the store's disk. A full disk ends the process. Stop issuing long before: compaction and
+// the log also need space, and 64 MiB is little for them.
 func (s *Store) Space() (Space, error) {
 	return use(s, "measuring the disk", func() (Space, error) {
 		u, err := s.o.FS.GetDiskUsage(s.o.Dir)

@@ -30,7 +30,7 @@ type Store struct {
 	names       names
 	feed        *feed
 	queueStarts queueStarts
-	// number of records between Begin and Release, without records that still wait for a lock
+	// number of records between Begin and Release, except those that still wait for a lock
 	writing atomic.Int32
 	backing sync.Mutex // locked while a backup is under way
 	second  *second    // nil: no second copy is configured
@@ -45,7 +45,7 @@ type Store struct {
 	users  sync.WaitGroup // calls under way
 }
 
-// OpenReadOnly opens a store for reading, also a store that Open refuses, and changes nothing in it. No other process
+// OpenReadOnly opens a store for reading, even a store that Open refuses, and changes nothing in it. No other process
 // may have the store open. Errors: ErrNoStore, ErrInUse, ErrCorrupt.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.readOnly = true
@@ -60,8 +60,7 @@ func OpenBackup(dir string, o Options) (*Store, error) {
 	return OpenReadOnly(o)
 }
 
-// Open opens a store that Create or Assemble made. Errors: ErrNoStore, ErrForeign, ErrInUse, ErrLayout, ErrMark,
-// ErrCorrupt.
+// Open opens a store. Errors: ErrNoStore, ErrForeign, ErrInUse, ErrLayout, ErrMark, ErrCorrupt.
 func Open(o Options) (_ *Store, err error) {
 	o.setDefaults()
 	defer wrap(&err, "opening store %s", o.Dir)
@@ -97,7 +96,7 @@ func Open(o Options) (_ *Store, err error) {
 }
 
 func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
-	// Check this first: Pebble creates the folder and the lock before it reports that the store is missing.
+	// Check this first: Pebble makes the folder and the lock before it reports a missing store.
 	if _, err := o.FS.Stat(o.Dir); err != nil {
 		return nil, fmt.Errorf("%w (%w)", ErrNoStore, err)
 	}
@@ -129,8 +128,8 @@ func openPebble(o *Options, d *damage, readOnly bool) (*pebble.DB, error) {
 	return db, nil
 }
 
-// openAt opens the Pebble store in another folder. Damage there is not counted as damage of this store. If readOnly is
-// set, the other store is not locked, because nobody else has it open.
+// openAt opens the Pebble store in another folder. Damage there is not damage of this store. With readOnly, the other
+// store is not locked: nobody else has it open.
 func (o *Options) openAt(dir string, readOnly bool) (*pebble.DB, error) {
 	at := *o
 	if at.Dir = dir; readOnly {
@@ -159,7 +158,7 @@ func (o *Options) damagedOptions(po *pebble.Options) string {
 	return ""
 }
 
-// checkLayout refuses rows that another version of this package wrote.
+// checkLayout refuses the rows of another version of this package.
 func checkLayout(db *pebble.DB) error {
 	row, err := get(db, keyLayout)
 	if err == nil && (len(row) != 4 || be.Uint32(row) != layout) {
@@ -168,7 +167,7 @@ func checkLayout(db *pebble.DB) error {
 	return onlyIf(err != nil, fmt.Errorf("reading layout: %w", err))
 }
 
-// load reads the state that the store needs, and compares it with the mark. It costs a few reads for each series.
+// load reads the state that the store needs, a few reads for each series, and compares it with the mark.
 func (s *Store) load() error {
 	j, err := newMarkJudge(s.db)
 	if err = cmp.Or(err, s.o.foreign(maps.Keys(j.series))); err != nil {
@@ -189,7 +188,7 @@ func (s *Store) load() error {
 	}
 	s.feed = &feed{next: make(chan struct{})}
 	s.feed.ids.next, s.ids.next = max(announced, begins)+1, entries
-	for id := range holes.partial { // never reuse the id of a lost record: the journal still names the record
+	for id := range holes.partial { // never reuse the id of a lost record: the journal still names it
 		s.ids.next = max(s.ids.next, id)
 	}
 	s.ids.next++
@@ -253,7 +252,7 @@ func readAllSeries(r pebble.Reader) (map[string]Reach, error) {
 	return series, nil
 }
 
-// lastID returns the last key of a table that is keyed by growing numbers.
+// lastID returns the last key of a table whose keys are growing numbers.
 func lastID(r pebble.Reader, table byte) (id uint64, err error) {
 	err = iterate(r, []byte{table}, []byte{table + 1}, func(it *pebble.Iterator) error {
 		if !it.Last() {
@@ -269,7 +268,7 @@ func lastID(r pebble.Reader, table byte) (id uint64, err error) {
 	return id, err
 }
 
-// Close waits for the running calls, then closes the store. Later calls return ErrClosed. Close may be called again.
+// Close waits for the running calls, then closes the store. Later calls return ErrClosed.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -291,7 +290,7 @@ func (s *Store) Close() error {
 		}
 	}
 	s.o.tables.close()
-	if hangs { // as in a crash, every acknowledged change is on the disk
+	if hangs { // every acknowledged change is on the disk, as in a crash
 		s.o.Logger.Error("the second copy's medium hangs: the store's files stay open until it answers", "path",
 			s.o.SecondCopy)
 		go func() {
@@ -304,7 +303,7 @@ func (s *Store) Close() error {
 	return onlyIf(err != nil, fmt.Errorf("closing store: %w", err))
 }
 
-// enter makes Close wait until users.Done is called, because Pebble panics when it is used after it is closed.
+// enter makes Close wait until users.Done is called, because Pebble panics when used after it is closed.
 func (s *Store) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +314,7 @@ func (s *Store) enter() error {
 	return nil
 }
 
-// use calls fn between enter and users.Done, and puts the name of the call (what) before an error.
+// use calls fn between enter and users.Done, and adds the name of the call to its error.
 func use[T any](s *Store, what string, fn func() (T, error)) (v T, err error) {
 	if err = s.enter(); err == nil {
 		v, err = fn()
@@ -367,8 +366,7 @@ func latestChange(r pebble.Reader) (latest time.Time, err error) {
 	return latest, err
 }
 
-// CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the result of
-// the last scrub.
+// CopyState is what doctor shows of a second copy: a Witness if the copy knows more than the store, and the last scrub.
 type CopyState struct {
 	Witness *Witness
 	Scrub   Scrub

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Kinds of statements that rows make about a record. A statement is a hash of 8 bytes. Two rows are compared by their
-// statements, without a look-up. The comments up to saysLost name the two rows that make the same statement.
+// Kinds of statements that rows make about a record. A statement is a hash of 8 bytes, so two rows are compared without
+// a look-up. The comments up to saysLost name the two rows that make the same statement.
 const (
 	saysFirst   byte       = iota // an entry and its first link
 	saysLatest                    // an entry and its latest link
@@ -51,14 +51,14 @@ func numbers(list ...uint64) []byte {
 	return b
 }
 
-// facts checks that the rows of each record agree. It has a sum for each record. A statement is made by two rows: the
-// first row adds it to the sum, the second row subtracts it. If the rows agree, the sum is 0. Memory grows by 16 bytes
-// a record. Entries must come before the journal. Record 0 stands for the numbers that were given up.
+// facts checks that the rows of each record agree. Two rows make each statement: one adds it to the record's sum, the
+// other subtracts it. If the rows agree, the sum is 0. Memory grows by 16 bytes a record. Entries must come before the
+// journal. Record 0 stands for the numbers that were given up.
 type facts struct {
 	chunks  map[uint64]*[4096]fact // by id / 4096
 	partial map[uint64]bool        // records known to be incomplete: only their leads are added
 	bare    bool                   // omit the rows that lead to a record
-	looked  map[uint64]*detail     // the records of the second walk; nil: this is the first walk
+	looked  map[uint64]*detail     // the records of the second walk; nil: the first walk
 }
 
 type fact struct {
@@ -96,7 +96,6 @@ func (f *facts) add(times int, what byte, id uint64, rest ...[]byte) {
 	}
 }
 
-// bad returns the records whose rows do not agree.
 func (f *facts) bad() (ids []uint64) {
 	for _, n := range slices.Sorted(maps.Keys(f.chunks)) {
 		for i := range f.chunks[n] {
@@ -108,7 +107,7 @@ func (f *facts) bad() (ids []uint64) {
 	return ids
 }
 
-// look prepares the second walk, which finds out which rows of the given records do not agree.
+// look prepares the second walk, which finds out which rows of these records do not agree.
 func (f *facts) look(ids []uint64) {
 	f.looked = make(map[uint64]*detail)
 	for _, id := range ids {
@@ -116,7 +115,7 @@ func (f *facts) look(ids []uint64) {
 	}
 }
 
-// mismatch returns the names of a record's rows that do not agree.
+// mismatch names a record's rows that do not agree.
 func (d *detail) mismatch() string {
 	var words []string
 	for _, w := range []struct {
@@ -137,7 +136,7 @@ func (d *detail) mismatch() string {
 // recordTables are the tables whose rows describe records, entries first.
 var recordTables = append([]byte{tableEntry, tableJournal, tablePart, tableLost}, leadTables...)
 
-// row adds a row of recordTables to the sums; it returns false if the row cannot be read.
+// row adds a row of recordTables to the sums; false if the row cannot be read.
 func (f *facts) row(key, value []byte) bool {
 	switch {
 	case key[0] == tableEntry && len(key) == 9:
@@ -190,7 +189,7 @@ func (f *facts) entry(e *entryRow, value []byte) {
 	f.add(-int(e.Parts), saysParts, e.ID)
 }
 
-// link adds a link to the sums; it returns false for an unknown kind of link.
+// link adds a link to the sums; false for an unknown kind of link.
 func (f *facts) link(key []byte, l *link) bool {
 	if l.Op == opSkip {
 		f.add(1, saysLost, 0, key[1:], l.Entry[:])
@@ -218,8 +217,8 @@ func (f *facts) link(key []byte, l *link) bool {
 	return l.Op == opAppend && l.Revision == 1 || l.Op == opAdvance && l.Revision > 1
 }
 
-// proof has, for each row that a change of a journal wrote, the journal's statement about the row's bytes. Memory grows
-// by some 30 bytes a change and part.
+// proof has the journal's statement about the bytes of each row that a change wrote. Memory grows by some 30 bytes a
+// change and part.
 type proof struct{ said map[uint64]struct{} }
 
 func (p *proof) say(what byte, id uint64, rest ...[]byte) {
@@ -244,7 +243,6 @@ func (p *proof) link(key []byte, l *link) {
 	}
 }
 
-// verdict is the result of comparing a row with the journal.
 type verdict int
 
 const (

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The functions of this file return durable data: they read first, then wait until changes under way are durable.
+// The functions of this file return durable data: they read, and then wait for changes under way.
 
 // Get returns a record. Errors: ErrNotFound, ErrClosed.
 func (s *Store) Get(code Code) (Entry, error) {
@@ -55,8 +55,8 @@ func (s *Store) Parts(code Code) ([]Part, error) {
 	})
 }
 
-// PartsOf returns the parts of the given records, by name. It costs a third of calling Parts for each record. It saves
-// most if the records are in the order of their ids.
+// PartsOf returns the parts of the given records, by name, for a third of the cost of Parts. Records in the order of
+// their ids are cheapest.
 func (s *Store) PartsOf(records []Entry) ([][]Part, error) {
 	return use(s, "reading parts", func() ([][]Part, error) {
 		if len(records) == 0 {
@@ -96,7 +96,7 @@ func (s *Store) parts(ids ...uint64) ([][]Part, error) {
 }
 
 // Lookup returns the record that an idempotency key made, and the digest of the request that made it. ErrNotFound if
-// the key made no record.
+// there is none.
 func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	code, err = use(s, "looking up key", func() (code Code, err error) {
 		row, err := get(s.db, idemKey(key))
@@ -114,8 +114,8 @@ func (s *Store) Lookup(key [32]byte) (code Code, digest [32]byte, err error) {
 	return code, digest, err
 }
 
-// Counter returns a counter's value, 0 if it was never set. Only the owner of an Appending that names the origin can
-// rely on the value, and only from Begin to Append, while the origin is locked.
+// Counter returns a counter's value, 0 if it was never set. The value is reliable only for an Appending that names the
+// origin, from Begin to Append, while the origin is locked.
 func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	return use(s, "reading counter", func() (int64, error) {
 		n, err := s.counter(origin, line)
@@ -124,11 +124,11 @@ func (s *Store) Counter(origin Code, line uint32) (int64, error) {
 	})
 }
 
-// recordsChunk is how many records are read at once; no iterator stays open while the caller works on them.
+// recordsChunk is how many records are read at once, so that no iterator stays open while the caller works.
 const recordsChunk = 256
 
 // Records calls fn with every record above an id, by growing id. It stops before a record whose Append has not
-// finished. Therefore a reader that remembers the last id misses no record at its next call. fn may use the store.
+// finished, so a reader that remembers the last id misses no record at its next call. fn may use the store.
 func (s *Store) Records(afterID uint64, fn func(Entry) error) error {
 	for {
 		page, err := s.Page(afterID, recordsChunk)
@@ -196,7 +196,7 @@ func (s *Store) LastNumbers() (map[string]uint64, error) {
 	})
 }
 
-// LastNumber returns the last number of a series; a number that was given up counts too. 0: the series has not begun.
+// LastNumber returns the last number of a series; numbers given up count too. 0: the series has not begun.
 func (s *Store) LastNumber(series string) (uint64, error) {
 	return use(s, "reading last number", func() (uint64, error) {
 		row, err := s.series(series)
@@ -208,7 +208,7 @@ func (s *Store) LastNumber(series string) (uint64, error) {
 func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
 
 // Page returns the first records above an id, by growing id, at most limit of them (1 or more). It stops where Records
-// stops, and reads no more than it returns.
+// stops.
 func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 	return use(s, "reading records", func() ([]Entry, error) {
 		upper := s.ids.floor()
@@ -238,8 +238,7 @@ func (s *Store) ByID(ids []uint64) ([]Entry, error) {
 	return use(s, "reading records", func() ([]Entry, error) { return s.byID(ids) })
 }
 
-// Day returns the first records above an id that belong to a day, by growing id, at most limit of them (1 or more). It
-// stops where Records stops: a reader that remembers the last id misses no record at its next call.
+// Day is Page for the records of a day.
 func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
 	return use(s, "reading the records of a day", func() ([]Entry, error) {
 		ids := make([]uint64, 0, min(limit, recordsChunk))
@@ -256,7 +255,7 @@ func (s *Store) Day(day uint32, afterID uint64, limit int) ([]Entry, error) {
 	})
 }
 
-// byID reads records through one iterator: an id next to the previous id costs one step.
+// byID reads records through one iterator, which makes the next id cheap.
 func (s *Store) byID(ids []uint64) ([]Entry, error) {
 	entries := make([]Entry, 0, len(ids))
 	err := iterate(s.db, []byte{tableEntry}, []byte{tableEntry + 1}, func(it *pebble.Iterator) error {

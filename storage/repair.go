@@ -13,19 +13,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Sources are the media from which Assemble makes a store, in addition to the rest of the store itself. Every field may
-// be empty.
+// Sources are the media from which Assemble makes a store, besides the store itself. All fields may be empty.
 type Sources struct {
 	Copy    string   // a second copy
-	Backups []string // folders that Backup made, the best backup first
+	Backups []string // folders that Backup made, best first
 	// Knowledge of other sources about the second copy:
 	Last  map[string]uint64 // the last number of each series, as far as a source names it
 	Lacks string            // what the copy lacks, in words; empty: nothing known
-	// Part asks another place, for example the archive, for a part that no medium here has. It returns nil if the place
-	// has no such part. The bytes are used only if they have the journal's digest.
+	// Part asks another place, for example the archive, for a part that no medium here has; nil if the place has none.
+	// The bytes must have the journal's digest.
 	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
 	Possible Possible // for Assembled.Owed
-	// Dry makes the store under another name, to see the result, and removes it.
+	// Dry makes the store under another name, as a test, and removes it.
 	Dry bool
 }
 
@@ -47,7 +46,7 @@ type Source struct {
 	Name     string
 	Taken    int               // rows that no earlier medium had
 	Bad      []string          // unreadable pieces of the medium
-	Diverged []string          // series with another history: nothing of them was taken
+	Diverged []string          // series with another history, of which nothing was taken
 	Last     map[string]uint64 // last number of each series on the medium
 }
 
@@ -55,18 +54,18 @@ type Source struct {
 var ErrSound = errors.New("the store is not damaged, and no medium has more")
 
 // Assemble makes a new store from everything that can still be read of a store and from other media, and puts it in the
-// store's place. The old store may be gone; if not, it is kept under another name. The journals come first: a medium's
-// link is taken if the chain of hashes continues through it; links of the store itself are preferred. Then every record
-// and part, from any medium, is compared with the digest in its journal. Indexes are made again. The new store is
-// checked before it gets its name. No number that a medium or the mark knows is ever used again.
+// store's place. An old store is kept under another name. The journals come first: a medium's link is taken if the
+// chain of hashes continues through it; links of the store itself are preferred. Then every record and part of any
+// medium is compared with its digest in the journal. Indexes are made again. The new store is checked before it gets
+// its name. No number that a medium or the mark knows is ever used again.
 //
 // Assemble only reads the media. Until the new store is complete, the old one stays in its place, and an interrupted
-// Assemble begins from the start. After that, the next Assemble finishes the work. The store must not be open; Assemble
-// needs free space for a second store.
+// Assemble starts again; after that, the next Assemble finishes the work. The store must not be open; the disk needs
+// space for a second store.
 //
-// ErrSound; ErrDiverged if the store is sound and the copy holds another history; ErrUnreadable or ErrCorrupt if the
-// store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore when no medium has anything;
-// ErrMark when the mark is unreadable or another store's; ErrForeign when a medium is another branch's.
+// Errors: ErrSound; ErrDiverged if the store is sound and the copy has another history; ErrUnreadable or ErrCorrupt if
+// the store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore if no medium has anything;
+// ErrMark if the mark is unreadable or another store's; ErrForeign if a medium is another branch's.
 func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
 	o.setDefaults()
 	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
@@ -81,10 +80,10 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 	return r.said, nil
 }
 
-// repairedDir is the folder of a complete new store that has not got its final name yet.
+// repairedDir is the folder of a complete new store before its final rename.
 func (o *Options) repairedDir() string { return o.Dir + ".repaired" }
 
-// damagedDir returns the folder of an old store that was replaced at a time, Unix ns.
+// damagedDir returns the folder of the old store that was replaced at a time, Unix ns.
 func (o *Options) damagedDir(at int64) string {
 	return o.Dir + ".damaged-" + time.Unix(0, at).UTC().Format("20060102T150405.000000000")
 }
@@ -106,7 +105,7 @@ type assembly struct {
 	copy    *copyChain        // nil: there is none
 	id      [16]byte          // of the store
 	ids     [][16]byte        // of the other media
-	named   map[string]uint64 // the last numbers that a medium names although it lacks the rows
+	named   map[string]uint64 // the last numbers that a medium names without having the rows
 	taken0  int64             // when the backup was taken, Unix ns; 0: the store is not made from one backup alone
 	*histories
 
@@ -228,13 +227,13 @@ func (r *assembly) resume() error {
 	return renameSynced(r.o.FS, r.o.repairedDir(), r.o.Dir)
 }
 
-// owe finds out what must be settled before the new store gives numbers.
+// owe finds what must be settled before the new store gives numbers.
 func (m *assembly) owe(db *pebble.DB, row *Restoration) (err error) {
 	m.said.Owed, err = owed(db, row, nil, m.marked, m.from.Possible)
 	return err
 }
 
-// needed returns nil when there is damage to repair, or when a medium has more than the store.
+// needed returns nil if there is damage to repair, or if a medium has more than the store.
 func (r *assembly) needed(ctx context.Context) error {
 	report, err := Check(ctx, *r.o)
 	if errors.Is(err, ErrInUse) {
@@ -249,8 +248,8 @@ func (r *assembly) needed(ctx context.Context) error {
 		switch p.Where {
 		case describeKey(keyRestored): // no damage: Settle deletes the row
 		case markProblem:
-			// In the last 32 KiB of its log, Pebble cannot distinguish damage from bytes that were never synced. The
-			// mark shows which it is.
+			// In the last 32 KiB of its log, Pebble cannot tell damage from bytes that were never synced. The mark
+			// decides.
 			r.unsure = true
 		default:
 			damaged = true
@@ -320,8 +319,8 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 	return true, err
 }
 
-// unreadSegment returns ErrUnreadable when the medium does not return one of a copy's segments: the segment may have
-// changes that no other medium has.
+// unreadSegment returns ErrUnreadable if the medium does not return a segment: the segment may have changes that no
+// other medium has.
 func unreadSegment(o *Options, from string) error {
 	numbers, err := segmentNumbers(o.FS, from)
 	for _, n := range numbers {
@@ -332,7 +331,7 @@ func unreadSegment(o *Options, from string) error {
 	return err
 }
 
-// room returns an error when the new store does not fit on the disk.
+// room returns an error if the new store does not fit on the disk.
 func (r *assembly) room() error {
 	_, size, err := listFiles(r.o.FS, r.o.Dir)
 	if err != nil {
@@ -344,7 +343,7 @@ func (r *assembly) room() error {
 	return nil
 }
 
-// finish makes the indexes of the taken rows, and finds out what is missing.
+// finish makes the indexes of the taken rows, and finds what is missing.
 func (a *assembly) finish() error {
 	was, err := readJSON[*Restoration](a.db, keyRestored)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
@@ -390,14 +389,14 @@ func (a *assembly) finish() error {
 	if err != nil {
 		return err
 	}
-	// The mark must have exactly this store's identity, and no number that the store lacks.
+	// The mark must have this store's identity, and no number that the store lacks.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
 	if a.said.Whole {
 		a.said.Lacking = nil
 		return nil
 	}
-	// A mark that was made after the loss of the former mark does not bound the numbers.
+	// A mark that was made after a loss of the mark does not bound the numbers.
 	a.row.MarkLost = a.row.MarkLost || was != nil && was.MarkLost
 	a.row.From, a.row.Known, a.row.Lacks, a.row.Made = a.id, known, a.from.Lacks, a.made()
 	for _, s := range a.said.Sources {
@@ -431,7 +430,7 @@ func (a *assembly) made() string {
 	return "restored from a backup"
 }
 
-// raiseSegments notes the last segment of the second copy, so that no segment's name is used again.
+// raiseSegments notes the last segment of the second copy, so that its name is not used again.
 func (a *assembly) raiseSegments() error {
 	if a.copy == nil {
 		return nil
@@ -443,7 +442,7 @@ func (a *assembly) raiseSegments() error {
 	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.end.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
-// raise notes in known that a series reached the number to, unless the series reaches that number in the store.
+// raise notes in known that a series reached the number to, unless it does so in the store.
 func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
 	last := series[name].Last
 	if to <= last {
@@ -457,8 +456,7 @@ func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead
 	return known
 }
 
-// accepted reports whether everything that is missing was already missing in the old store: a person has accepted that
-// loss.
+// accepted reports whether everything missing was missing in the old store already: a person has accepted that loss.
 func (a *assembly) accepted(now *holes) bool {
 	if now.none() || a.own.db == nil {
 		return now.none()
@@ -494,7 +492,7 @@ func (a *assembly) checkMark() error {
 }
 
 // Incomplete lists the records that lack a part, a change or everything, after a repair or rebuild whose losses a
-// person accepted. It omits records whose code is not known, and returns at most MaxProblems. Error: ErrClosed.
+// person accepted. It omits records with unknown codes, and returns at most MaxProblems. Error: ErrClosed.
 func (s *Store) Incomplete() ([]Affected, error) {
 	return use(s, "listing incomplete records", func() ([]Affected, error) { return lacking(s.db) })
 }

@@ -24,10 +24,10 @@ type mender struct {
 	lost   *holes
 	facts  *facts
 
-	latest, sound      int64  // the latest change; the latest change before a missing change; Unix ns
+	latest, sound      int64  // the latest change; the latest before a missing change; Unix ns
 	before             int64  // time of the previous link, of any series; Unix ns
 	last               uint64 // the highest id
-	appended, furthest int64  // when its record was appended, and the latest time at which any was; Unix ns
+	appended, furthest int64  // when its record was appended; the latest such time of all; Unix ns
 }
 
 type mendedSeries struct {
@@ -35,14 +35,13 @@ type mendedSeries struct {
 	row     Reach    // the row according to the media
 	end     Reach    // the row according to the end of the journal
 	at      int64    // of the last link, Unix ns
-	from    []uint64 // the positions at which its holes begin
+	from    []uint64 // positions at which its holes begin
 	holes   []lostRow
 	partial []partialRecord
 }
 
-// mend completes a store (see mender). It returns the series whose end is missing, and the time (in Unix ns) until
-// which nothing is missing: the time of the last change before the first missing change, or of the latest change if no
-// change is missing.
+// mend completes a store (see mender). It returns the series whose end is missing, and the time (Unix ns) until which
+// nothing is missing: that of the last change before the first missing change, or of the latest change.
 func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {
@@ -140,8 +139,7 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach notes the numbers between the series' last number and the given number. These numbers have no link: they belong
-// to the latest hole.
+// reach adds the numbers after the series' last number, up to the given number, to the latest hole: they have no link.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {
 		return
@@ -150,7 +148,7 @@ func (s *mendedSeries) reach(number uint64) {
 	s.end.Last = number - 1
 }
 
-// entry adds a record to the facts. It adds to the batch the rows that lead to the record.
+// entry adds a record to the facts, and to the batch the rows that lead to it.
 func (m *mender) entry(key, value []byte) error {
 	e, err := decodeEntry(be.Uint64(key[1:]), value)
 	if err != nil {
@@ -164,7 +162,7 @@ func (m *mender) entry(key, value []byte) error {
 	return nil
 }
 
-// note writes the holes and incomplete records. bad are the ids of the incomplete records.
+// note writes the holes and the incomplete records, whose ids are bad.
 func (m *mender) note(bad []uint64) (known []Lead) {
 	for _, id := range bad {
 		d := m.facts.looked[id]
@@ -206,12 +204,12 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 	return known
 }
 
-// Missing lists what is missing in a series because no source had it. The series continues after the highest number
-// that a source names. Therefore no number is used twice.
+// Missing lists what no source had of a series. The series continues after the highest number that any source names, so
+// no number is used twice.
 type Missing struct {
 	Series  string
 	Numbers []Span // numbers without any record
-	Partial []Span // numbers whose record lacks some parts or changes; a span is one number
+	Partial []Span // numbers whose record lacks parts or changes; a span is one number
 	Changes uint64 // lost changes, including those of the numbers above
 }
 
@@ -237,8 +235,8 @@ func (m Missing) String() string {
 }
 
 // lostRow, in the table of lost numbers, describes what a series lacks. It is JSON, of one of three kinds: numbers that
-// the opSkip link at the row's position gave up (the link's Entry is the digest of the row); a hole, where links are
-// missing from the row's position on; or, at position 0, the incomplete records.
+// the opSkip link at the row's position gave up (the link's Entry is the row's digest); a hole, where links are missing
+// from the row's position on; or, at position 0, the incomplete records.
 type lostRow struct {
 	Numbers Span            `json:"numbers,omitzero"` // numbers without a record; a hole may have no numbers
 	Reason  string          `json:"reason,omitempty"`
@@ -263,13 +261,13 @@ func (r *lostRow) encode() []byte {
 	return b
 }
 
-// holes holds all rows of the table lost (tableLost), in order. Most stores have no such rows.
+// holes holds all rows of the table of lost numbers (tableLost), in order. In most stores it is empty.
 type holes struct {
 	rows    []lostRow
 	partial map[uint64]bool // records that are not whole, by id
 }
 
-// readHoles also returns the readable rows when it returns an error.
+// readHoles returns the readable rows even with an error.
 func readHoles(r pebble.Reader) (*holes, error) {
 	g := &holes{partial: make(map[uint64]bool)}
 	var damage error
@@ -333,7 +331,7 @@ func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 	return list
 }
 
-// missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
+// missing lists the holes by series. known has the end that the copy names of each series whose end is lost.
 func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) {
 	ends, all := make(map[string]Lead), maps.Clone(series)
 	for _, k := range known {
@@ -361,7 +359,7 @@ func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) 
 
 func (n Span) compare(o Span) int { return cmp.Compare(n.From, o.From) }
 
-// without returns the numbers of n that are not in out; out is sorted.
+// without returns the numbers of n that are not in the sorted list out.
 func (n Span) without(out []Span) (rest []Span) {
 	if n.From == 0 {
 		return nil

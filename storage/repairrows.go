@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// assemble fills the new store, and finds out what is missing.
+// assemble fills the new store, and finds what is missing.
 func (a *assembly) assemble(ctx context.Context) error {
 	a.row, a.named = Restoration{At: a.o.Now().UnixNano()}, make(map[string]uint64)
 	maps.Copy(a.named, a.from.Last)
@@ -83,8 +83,8 @@ func (a *assembly) assemble(ctx context.Context) error {
 	return a.finish()
 }
 
-// journals adds the journals and the meta rows of a medium. It returns whether the medium has another history of some
-// series than earlier media.
+// journals adds the journals and the meta rows of a medium. It reports whether the medium's history of some series
+// differs from that of earlier media.
 func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err error) {
 	a.begin()
 	err = s.rows(ctx, func(key, value []byte) error {
@@ -126,7 +126,7 @@ func (a *assembly) journals(ctx context.Context, s rowSource) (strange bool, err
 	return len(diverged) > 0, nil
 }
 
-// takeStoreRow adds a meta row of a medium. If Pebble shows the store's own meta rows, no other meta rows are taken.
+// takeStoreRow adds a meta row of a medium, unless Pebble shows the store's own meta rows.
 func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	wanted := [][]byte{keyGaps, keyFormer}
 	if own {
@@ -147,7 +147,7 @@ func (a *assembly) takeStoreRow(own bool, key, value []byte) error {
 	return a.db.Set(key, value, pebble.NoSync)
 }
 
-// archiveMedium is the name of the place that Sources.Part asks.
+// archiveMedium names the place that Sources.Part asks.
 const archiveMedium = "archive"
 
 // prove collects the statements of all journals in the new store, and sets the counters.
@@ -258,7 +258,7 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name takes from the mark the names of the series whose rows are lost. Only a mark with the same identity has the same
+// name takes from the mark the names of series whose rows are lost. Only with the same identity has a mark the same
 // sequence ids.
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
@@ -289,20 +289,20 @@ type blindSpot struct {
 	Why  error  // Pebble's error
 }
 
-// unreadable reports whether the medium caused an error: damaged data, a failed read, a missing table.
+// unreadable reports whether the medium caused an error: damaged data, a failed read or a missing table.
 func unreadable(err error) bool {
 	return errors.Is(damaged(err), ErrCorrupt) || errors.Is(err, os.ErrNotExist)
 }
 
-// scanPast is like scan, but continues after unreadable rows, and calls tell for each range of such rows.
+// scanPast is scan, but continues after unreadable rows, and calls tell for each range of them.
 func scanPast(r pebble.Reader, lower, upper []byte, fn func(key, value []byte) error, tell func(blindSpot)) error {
 	from := func(from []byte, fn func(key, value []byte) error) error { return scan(r, from, upper, fn) }
 	return readPast(from, lower, upper, fn, tell)
 }
 
-// readPast calls fn with the rows that scan reads from lower on. When rows cannot be read, it calls tell with their
-// range, and continues after them. scan must stop at its own first error and at an error of fn, and must return nil if
-// fn returned errStop.
+// readPast calls fn with the rows that scan reads from lower on. It calls tell for each range of unreadable rows, and
+// continues after it. scan must stop at its own first error and at an error of fn, and must return nil if fn returned
+// errStop.
 func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lower, upper []byte,
 	fn func(key, value []byte) error, tell func(blindSpot)) error {
 	for at := lower; ; {
@@ -327,11 +327,11 @@ func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lo
 	}
 }
 
-// keyDigits is the number of bytes of a key that behindWith uses for its search, without the table byte.
+// keyDigits is how many bytes of a key, without the table byte, behindWith searches.
 const keyDigits = 24
 
 // behindWith returns the first key after the damage. reads reports whether rows can be read from a key on. The search
-// doubles its step from the damage on, and then halves it.
+// doubles its step, and then halves it.
 func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	key := make([]byte, 1+keyDigits)
 	copy(key, from)
@@ -356,7 +356,7 @@ func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	return upper
 }
 
-// copyChain is a second copy that is being read.
+// copyChain is a second copy being read.
 type copyChain struct {
 	dir   string
 	parts []position // segments in order, each with its end; 0: the end of its last whole frame
@@ -407,12 +407,12 @@ func readCopy(fs vfs.FS, dir string) (*copyChain, error) {
 	return c, nil
 }
 
-// leastChange is less than the size of any change in the log, in bytes. Therefore n unreadable bytes at the log's end
-// held at most n/leastChange changes, rounded up.
+// leastChange is less than the size of any change in the log, in bytes: n unreadable bytes at the log's end held at
+// most n/leastChange changes, rounded up.
 const leastChange = 256
 
-// rows calls fn with each row of one segment, also with the rows around damage. It records in told the end of the
-// series according to the segment.
+// rows calls fn with each row of one segment, even around damage. It records in told the end of the series according to
+// the segment.
 func (c *copyChain) rows(ctx context.Context, fs vfs.FS, part position, told *copyState,
 	fn func(key, value []byte) error) error {
 	s, err := loadSegment(fs, c.dir, part.Segment)

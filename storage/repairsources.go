@@ -33,8 +33,7 @@ func (m *assembly) unreadable(name string) func(what string) {
 	}
 }
 
-// joins reports whether a medium belongs to the store. If the store's identity is not known yet, the medium's identity
-// becomes the store's.
+// joins reports whether a medium belongs to the store. If the store's identity is unknown, it becomes the medium's.
 func (m *assembly) joins(id [16]byte) bool {
 	if m.id == [16]byte{} {
 		m.id = id
@@ -42,8 +41,8 @@ func (m *assembly) joins(id [16]byte) bool {
 	return sameFamily(id, m.id)
 }
 
-// others adds the second copy and the backups to the sources. It reports and skips a medium that is another store's, or
-// that cannot be read at all.
+// others adds the second copy and the backups to the sources. It reports and skips a medium that is another store's or
+// unreadable.
 func (m *assembly) others(ctx context.Context) error {
 	var why []error // why a medium is skipped
 	if m.from.Copy != "" {
@@ -102,7 +101,7 @@ func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	}
 	at := *m.o
 	at.Dir, at.FS = m.o.FS.PathJoin(dir, backupStore), unlocked{m.o.FS}
-	alone := len(m.sources) == 0 // if true, the store gets the backup's meta rows
+	alone := len(m.sources) == 0 // the store gets the backup's meta rows
 	f, err := openFolder(&at, name, alone)
 	if errors.Is(err, ErrNoStore) {
 		m.unreadable(name)(err.Error())
@@ -157,13 +156,13 @@ func (m *assembly) copyRows(ctx context.Context, row func(key, value []byte) err
 // histories collects the journals of a store that is being assembled, and what the media know about each series.
 type histories struct {
 	names    map[uint32]string
-	told     copyState         // how far each series got on the media with the same history
+	told     copyState         // how far each series got on media with the same history
 	furthest map[uint32]uint64 // the highest number that any medium names, by sequence
 
-	// The next five fields describe only the medium that is being read:
+	// The next five fields are about the medium being read:
 	reached   copyState
 	gave      map[uint32][]uint64 // positions of the links that came only from this medium, by sequence
-	confirmed map[uint32]uint64   // the last position at which this medium agrees with earlier media, by sequence
+	confirmed map[uint32]uint64   // the last position at which it agrees with earlier media, by sequence
 	diverged  map[uint32]bool
 	taken     int
 }
@@ -172,16 +171,15 @@ func newHistories() *histories {
 	return &histories{names: make(map[uint32]string), told: newCopyState(), furthest: make(map[uint32]uint64)}
 }
 
-// begin must be called before the rows of a medium are added.
 func (h *histories) begin() {
 	h.reached = newCopyState()
 	h.gave, h.confirmed, h.diverged, h.taken = make(map[uint32][]uint64), make(map[uint32]uint64),
 		make(map[uint32]bool), 0
 }
 
-// end must be called after the rows of a medium are added. It returns the names of the series with another history on
-// the medium. If there is such a series, a link of the medium counts only if another medium has the same link: on this
-// medium the same ids may belong to other records.
+// end must be called after the rows of a medium are added. It names the series with another history on the medium. If
+// there are any, a link of the medium counts only if another medium has it: on this medium the same ids may belong to
+// other records.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))
@@ -281,7 +279,7 @@ func (h *histories) confirm(sequence uint32, position uint64) {
 	h.confirmed[sequence] = max(h.confirmed[sequence], position)
 }
 
-// diverge notes that the medium has another history of a series, and removes the links that came from the medium.
+// diverge notes that the medium has another history of a series, and removes the medium's links.
 func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	h.diverged[sequence] = true
 	for _, position := range h.gave[sequence] {
@@ -294,12 +292,12 @@ func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	return nil
 }
 
-// expect sets the total of the progress, once the media are known. The rows are larger than their files: the progress
-// may reach the end of the first half early and wait there.
+// expect sets the total of the progress when the media are known. The rows are larger than their files: the first half
+// may end early and wait.
 func (a *assembly) expect() {
 	total := int64(1)
 	add := func(dir string) {
-		if _, size, err := listFiles(a.o.FS, dir); err == nil { // a folder that cannot be listed is not read either
+		if _, size, err := listFiles(a.o.FS, dir); err == nil { // an unlistable folder is not read either
 			total += size
 		}
 	}
@@ -313,8 +311,8 @@ func (a *assembly) expect() {
 	a.meter.total = 4 * total
 }
 
-// RepairRecord describes the repair that made a store. The store keeps the record until the audit trail has it. The
-// record is written before the new store gets its name: a crash never leaves a repaired store without this record.
+// RepairRecord describes the repair that made a store. The store keeps it until the audit trail has it. It is written
+// before the new store gets its name: a crash never leaves a repaired store without it.
 type RepairRecord struct {
 	At      time.Time `json:"at"`
 	Damaged string    `json:"damaged"` // the damaged store's folder
@@ -329,7 +327,7 @@ func (s *Store) Unrecorded() ([]RepairRecord, error) {
 	})
 }
 
-// Recorded deletes the repairs that Unrecorded returned. Call it when the audit trail has them.
+// Recorded deletes the repairs that Unrecorded returned, when the audit trail has them.
 func (s *Store) Recorded() error {
 	return s.do("dropping the record of a repair", func() error {
 		s.o.dieOn(s.db.Delete(keyRepairs, pebble.Sync), "dropping the record of a repair")
@@ -337,7 +335,7 @@ func (s *Store) Recorded() error {
 	})
 }
 
-// record writes the repair into the new store, after earlier repairs that are not in the audit trail yet.
+// record writes the repair into the new store, after earlier repairs that the audit trail lacks.
 func (r *assembly) record() error {
 	list, err := readJSON[[]RepairRecord](r.db, keyRepairs)
 	if err != nil && !errors.Is(err, ErrCorrupt) {

@@ -12,8 +12,8 @@ import (
 )
 
 // The key table. A key is its table's byte and then binary fields; integers are big-endian, so that they sort. Records
-// are keyed by their growing id, not by their random code. Bulk data then arrives in key order, and compactions move
-// the data instead of rewriting it. This spares an appliance's flash.
+// are keyed by their growing id, not by their random code: bulk data arrives in key order, and compactions move the
+// data instead of rewriting it. This spares an appliance's flash.
 //
 //	table     key after the byte                        value
 //	meta      name                                      "layout": u32 · "store": 16 random bytes · all others in JSON:
@@ -50,8 +50,7 @@ const (
 	tableEnd     byte = 13 // no table; the upper bound of the last table
 )
 
-// layout is the version of the key table and of the rows. dted 1.0.0 wrote version 1. A store of another layout is not
-// opened.
+// layout is the version of the key table and of the rows. dted 1.0.0 wrote version 1. Open refuses other layouts.
 const layout uint32 = 2
 
 var (
@@ -110,7 +109,7 @@ func dueKey(queue string, unixNano int64, id uint64) []byte {
 	return be.AppendUint64(be.AppendUint64(duePrefix(queue), uint64(unixNano)^1<<63), id)
 }
 
-// parseDueKey takes a due key apart; ok is false for a key that dueKey cannot have made.
+// parseDueKey takes a due key apart; ok is false if dueKey cannot have made it.
 func parseDueKey(key []byte) (queue string, unixNano int64, id uint64, ok bool) {
 	if len(key) < 2 || len(key) != 18+int(key[1]) {
 		return "", 0, 0, false
@@ -135,8 +134,8 @@ func dayKey(day uint32, id uint64) []byte {
 // leadTables are the tables whose rows only lead to a record: see entryRow.leads.
 var leadTables = []byte{tableCode, tableIdem, tableDue, tableDay}
 
-// leadsTo returns the id of the record that a row of leadTables leads to; ok is false for a row that entryRow.leads
-// cannot have made.
+// leadsTo returns the id of the record that a row of leadTables leads to; ok is false if entryRow.leads cannot have
+// made the row.
 func leadsTo(key, value []byte) (id uint64, ok bool) {
 	switch {
 	case key[0] == tableCode && len(key) == 17 && len(value) == 8, key[0] == tableIdem && len(key) == 33 &&
@@ -254,8 +253,8 @@ func decodeEntry(id uint64, b []byte) (r entryRow, err error) {
 	return r, c.end("entry row")
 }
 
-// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days. The
-// record determines these rows, and no other row of leadTables leads to it.
+// leads calls fn with every row that leads to the record: by its code, its idempotency key, its queue, its days.
+// leadTables have no other rows of the record.
 func (r *entryRow) leads(fn func(key, value []byte)) {
 	fn(codeKey(r.Code), be.AppendUint64(nil, r.ID))
 	if k := r.Idempotency; k != nil {
@@ -275,7 +274,7 @@ func (r *entryRow) led(key, value []byte) (found bool) {
 	return found
 }
 
-// due returns the record's key in the due table; nil: the record is in no queue.
+// due returns the record's key in the due table, nil if the record is in no queue.
 func (r *entryRow) due() []byte {
 	if r.Due == nil {
 		return nil
@@ -283,7 +282,8 @@ func (r *entryRow) due() []byte {
 	return dueKey(r.Due.Queue, r.Due.At.UnixNano(), r.ID)
 }
 
-// cursor reads a row from its start. After a short row or a strange version, reads return 0 and end returns an error.
+// cursor reads a row from its start. After a short row or a strange version, it returns zeros, and end returns an
+// error.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -394,7 +394,7 @@ func decodeLink(b []byte) (l link, err error) {
 	return l, c.end("journal link")
 }
 
-// eachLink calls fn with every link of every series' journal, in order. It stops at a link that it cannot decode.
+// eachLink calls fn with every link of every series' journal, in order. It stops at a link that does not decode.
 func eachLink(r pebble.Reader, fn func(key, value []byte, l *link) error) error {
 	return scan(r, []byte{tableJournal}, []byte{tableJournal + 1}, func(key, value []byte) error {
 		l, err := decodeLink(value)

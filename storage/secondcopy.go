@@ -10,18 +10,18 @@ import (
 )
 
 // second keeps a copy of every change on another medium, from which Assemble makes a store when the box is dead. A
-// change is written to the copy once the store has it, and acknowledged once both have it. Therefore the copy never has
-// more than the store. This costs two syncs, shared by all waiting changes.
+// change is written to the copy when the store has it, and acknowledged when both have it; the copy never has more than
+// the store. This costs two syncs, shared by all waiting changes.
 //
 // A medium that fails, fills up or does not answer in time stops nothing: the branch goes on without a copy, reports
-// this in log and metrics, and catches up when the medium works again.
+// this in log and metrics, and catches up later.
 type second struct {
 	s       *Store
 	kick    chan struct{} // one element: run has work
 	stop    chan struct{}
 	stopped chan struct{}
 	first   chan struct{} // closed when it is known whether the copy is live
-	seen    chan struct{} // closed when it is known whether the copy has more than the store, or is unreadable
+	seen    chan struct{} // closed when it is known whether the copy has more than the store or is unreadable
 
 	mu     sync.Mutex
 	status SecondCopy
@@ -56,7 +56,7 @@ type change struct {
 	feed  uint64
 	batch []byte
 	done  chan struct{} // nil: nobody waits
-	end   position      // where the change ends in the copy; zero: the copy lacks the change; set before done is closed
+	end   position      // where the change ends in the copy, zero if the copy lacks it; set before done is closed
 }
 
 const (
@@ -64,8 +64,8 @@ const (
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
 
-	// examinePatience is how long a start waits until the medium's end is read. This reading writes nothing. It
-	// reads at most one segment, unless the medium knows more than the store.
+	// examinePatience is how long a start waits for reading the medium's end. The reading covers at most one segment,
+	// unless the medium knows more than the store.
 	examinePatience = 15 * time.Second
 )
 
@@ -90,9 +90,8 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter makes the second copy begin again if a shipped file (its name is file) has a later name than all files of
-// the copy. A restored store does not know the names that were given after its backup, and its clock may have been set
-// back since.
+// CopyAfter makes the second copy begin again if the given shipped file has a later name than all files of the copy. A
+// restored store does not know the names that were assigned after its backup, and its clock may have been set back.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64
@@ -108,7 +107,7 @@ func (s *Store) CopyAfter(file string) {
 	}
 }
 
-// push gives a change to the copy. It returns when the copy has the change, or when the copy is no longer live.
+// push gives a change to the copy. It returns when the copy has the change or is no longer live.
 func (c *second) push(at place, feed uint64, batch []byte) {
 	n := &change{at: at, feed: feed, batch: batch}
 	c.mu.Lock()
@@ -140,7 +139,7 @@ func (c *second) push(at place, feed uint64, batch []byte) {
 	}
 }
 
-// leave releases all waiting callers, and the branch goes on without a copy. It wakes the session, which catches up.
+// leave releases all waiting callers: the branch goes on without a copy. It wakes the session, which catches up.
 func (c *second) leave(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,13 +175,13 @@ func (c *second) await() {
 	timedOut(c.s.o.SecondPatience, c.first)
 }
 
-// settled releases the caller of await: the copy is live now, or the branch goes on without it.
+// settled releases the caller of await: the copy is live, or the branch goes on without it.
 func (c *second) settled() {
 	shut(c.first)
 	shut(c.seen)
 }
 
-// shut closes a channel, unless it is closed already. The caller holds a lock.
+// shut closes a channel that may be closed already. The caller holds a lock.
 func shut(c chan struct{}) {
 	select {
 	case <-c:
@@ -202,7 +201,7 @@ func (c *second) run() {
 		}
 		c.leave(err)
 		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) || errors.Is(err, ErrNotMounted) {
-			// a person who moves a copy away or mounts a medium should not wait half an hour for a live copy
+			// a person who moves a copy away or mounts a medium should not wait half an hour
 			pause = retryFirst
 		}
 		if !timedOut(pause, c.stop) {
@@ -319,7 +318,7 @@ func (c *second) take() ([]*change, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mode != copyLive {
-		return nil, errSlow // a caller has waited too long, and called leave
+		return nil, errSlow // a caller waited too long and called leave
 	}
 	if c.queued > queueLimit {
 		return nil, fmt.Errorf("%w: %d bytes wait", errSlow, c.queued)
@@ -329,8 +328,8 @@ func (c *second) take() ([]*change, error) {
 	return list, nil
 }
 
-// write copies each change that is the next of its series, and releases the change's caller. It puts the other changes
-// back into the queue: the changes before them were committed earlier and will arrive.
+// write copies each change that is the next of its series, and releases the change's caller. It puts the others back
+// into the queue, because the changes before them will arrive.
 func (c *second) write(l *copyLog, list []*change) error {
 	slices.SortFunc(list, func(a, b *change) int {
 		return cmp.Or(cmp.Compare(a.at.Sequence, b.at.Sequence), cmp.Compare(a.at.Position, b.at.Position))
@@ -366,8 +365,8 @@ func (c *second) write(l *copyLog, list []*change) error {
 	return nil
 }
 
-// close ends the copy. If the medium hangs, close returns true, and the session uses the store's database until stopped
-// is closed.
+// close ends the copy. It returns true if the medium hangs; the session then uses the store's database until stopped is
+// closed.
 func (c *second) close() (hangs bool) {
 	close(c.stop)
 	return timedOut(c.s.o.SecondPatience, c.stopped)

@@ -16,14 +16,14 @@ import (
 // reorder limits how far announcements may be out of order: an announcement gets its number before it is durable.
 const reorder = 10_000
 
-// catchUp copies the changes that the store has and the log lacks, as of one moment. It ends with flush; an unfinished
-// fill does not count.
+// catchUp copies what the store has and the log lacks at one moment. It ends with flush; an unfinished fill does not
+// count.
 func (l *copyLog) catchUp() error {
 	db := l.c.s.db
 	r := db.NewSnapshot()
 	defer func() { _ = r.Close() }() // it only frees memory
-	// A snapshot shows changes before they are durable. This line makes them durable: the copy must have only durable
-	// changes.
+	// A snapshot shows changes before they are durable, and the copy must have only durable changes. This line makes
+	// them durable.
 	if err := db.LogData(nil, pebble.Sync); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (l *copyLog) catchUp() error {
 	return errors.Join(l.addJSON(frameFilled, filled), l.flush())
 }
 
-// storeState returns how far a store's series and its feed go.
+// storeState returns how far a store's series and feed go.
 func storeState(r pebble.Reader) (copyState, error) {
 	now := newCopyState()
 	series, err := readAllSeries(r)
@@ -64,8 +64,8 @@ func storeState(r pebble.Reader) (copyState, error) {
 	return now, errors.Join(err, bad)
 }
 
-// between writes the store's links between two states of the log, and the rows of these links in their current state.
-// The caller must flush.
+// between writes the store's links between two states of the log, and these links' rows in their current state. The
+// caller must flush.
 func (f *filler) between(from, to copyState) error {
 	for _, sequence := range slices.Sorted(maps.Keys(to.Series)) {
 		begin, end := from.Series[sequence], to.Series[sequence]
@@ -98,8 +98,8 @@ type filler struct {
 // fillChunk is how many bytes are written and synced at once.
 const fillChunk = 1 << 20
 
-// full writes the gathered rows when they reach the limit. It is called between two links, so that no link is split
-// between segments.
+// full writes the gathered rows when they reach the limit. It is called between two links, so that a link stays in one
+// segment.
 func (f *filler) full() error {
 	if f.b.Len() < f.limit {
 		return nil
@@ -158,8 +158,8 @@ func (f *filler) copyRow(key []byte) error {
 	return onlyIf(!errors.Is(err, ErrNotFound), err)
 }
 
-// link adds a link and the rows that it wrote. The record's entry, and the rows that lead to the record, come only with
-// the record's latest link (but see whole).
+// link adds a link and the rows that it wrote. The record's entry and the rows that lead to it come only with its
+// latest link (but see whole).
 func (f *filler) link(key, value []byte) error {
 	l, err := decodeLink(value)
 	if err != nil {
@@ -199,7 +199,7 @@ func (f *filler) link(key, value []byte) error {
 // Scrubbing reads the second copy while the branch sells: otherwise a flipped bit in the copy stays unnoticed until the
 // copy is needed. A damaged segment is written again from the store.
 //
-// Scrubbing reads the medium, not the kernel's cache, and slowly: the store's own syncs may use the same bus.
+// Scrubbing bypasses the kernel's cache, and is slow: the store's own syncs may use the same bus.
 const (
 	scrubFirst = 5 * time.Minute // after the copy is live
 	scrubEvery = 24 * time.Hour  // from the end of a pass to the start of the next
@@ -216,7 +216,7 @@ type Scrub struct {
 	Bad      []string  `json:"bad,omitempty"` // segments that are damaged and could not be repaired, with reasons
 }
 
-// scrubber belongs to a session of the copy; its own goroutine runs it.
+// scrubber is a goroutine of a session of the copy.
 type scrubber struct {
 	c    *second
 	l    *copyLog
@@ -233,7 +233,7 @@ func (c *second) startScrub(l *copyLog) *scrubber {
 	return b
 }
 
-// end waits for the scrubber. If the medium hangs, end waits too, like the session itself.
+// end waits for the scrubber, however long the medium hangs.
 func (b *scrubber) end() {
 	close(b.stop)
 	b.done.Wait()
@@ -250,7 +250,7 @@ func (b *scrubber) run() {
 	}
 }
 
-// pass reads every segment once. It returns false if it was stopped.
+// pass reads every segment once. It returns false if stopped.
 func (b *scrubber) pass() bool {
 	s := b.c.s
 	var now Scrub
@@ -301,7 +301,7 @@ func (b *scrubber) chain() (list []countedSegment, gone map[uint64]replaced, err
 var errRoll = errors.New("it is being written; it is ended first, and mended with the next pass")
 
 // mend writes the rows of a bad segment again, from the store, at the end of the log: all rows between the end of the
-// previous segment and the start of the next segment. Afterwards the log ignores the old segment.
+// previous segment and the start of the next. The log then ignores the old segment.
 func (b *scrubber) mend(n uint64) error {
 	c, o, l := b.c, &b.c.s.o, b.l
 	chain, gone, err := b.chain()
@@ -359,8 +359,8 @@ func (b *scrubber) mend(n uint64) error {
 	if err := f.flush(); err != nil {
 		return err
 	}
-	// The segment is removed once the log has everything that the store had when the rows were read: these rows may be
-	// newer than the log.
+	// The segment is removed when the log has everything that the store had when the rows were read: they may be newer
+	// than the log.
 	for covered := false; ; {
 		err := b.write(func() error {
 			if covered = l.state.covers(reach); !covered {
@@ -384,7 +384,7 @@ func (b *scrubber) mend(n uint64) error {
 
 var errAway = errors.New("the copy is not live any more; it is mended with the next pass")
 
-// write calls fn, which writes the log. A failure also ends the session.
+// write calls fn, which writes the log. Its failure also ends the session.
 func (b *scrubber) write(fn func() error) error {
 	return b.l.inTurn(b.stop, func() error {
 		if b.l.failed == nil {
@@ -409,7 +409,6 @@ func (l *copyLog) inTurn(stop <-chan struct{}, fn func() error) error {
 	return fn()
 }
 
-// scrubEnded notes a complete pass.
 func (c *second) scrubEnded(pass Scrub) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

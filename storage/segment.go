@@ -25,7 +25,7 @@ import (
 // Frames of one group were written and synced together. A segment begins with a head: the position, name and last
 // number of each series at that time, and the place in earlier segments from which the log continues. Bytes after that
 // place in the earlier segments are void. A segment is trusted when a later head continues from it. The last segment
-// may lack bytes that a failed sync lost and the kernel still shows; therefore it is copied again from its head on.
+// may lack bytes that a failed sync lost and the kernel still shows; it is therefore copied again from its head on.
 const (
 	frameMagic  = "\xd7DTEcpy\x01"
 	frameHeader = len(frameMagic) + 4 + 4 + 8 + 1
@@ -39,7 +39,7 @@ const (
 	segmentSize = 16 << 20 // bytes; a segment may be one group larger
 )
 
-// place is the end of a series' journal in the copy. Last is 0 where it is not known.
+// place is the end of a series' journal in the copy. Last is 0 if unknown.
 type place struct {
 	Reach
 	Name string // empty: not known
@@ -65,15 +65,14 @@ func (s copyState) covers(other copyState) bool {
 	return true
 }
 
-// noteReached notes that a series got to p.
+// noteReached notes that a series got as far as p.
 func (s copyState) noteReached(p place) {
 	old := s.Series[p.Sequence]
 	p.Last, p.Name = max(p.Last, old.Last), cmp.Or(p.Name, old.Name)
 	s.Series[p.Sequence] = p
 }
 
-// noteAll copies from another state (other) each series that is at least as far there as in s, and the higher of the
-// two feeds.
+// noteAll copies from another state (other) each series that is at least as far there as in s, and the higher of the two feeds.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
@@ -106,7 +105,7 @@ type segmentHead struct {
 	Fill   position // where the unfinished fill began; zero: there is none
 	At     int64    // Unix ns
 	State  copyState
-	// Reached is how far the unfinished fill has copied, link by link.
+	// Reached is how far the unfinished fill has copied, by links.
 	Reached  copyState           `json:",omitzero"`
 	Replaced map[uint64]replaced `json:",omitempty"` // bad segments, which do not count any more
 }
@@ -171,7 +170,7 @@ func (f *frame) rows(fn func(key, value []byte) error) error {
 	return nil
 }
 
-// frameAt reads the frame at an offset; false when no whole frame begins there.
+// frameAt reads the frame at an offset; false if no whole frame begins there.
 func frameAt(b []byte, offset uint64) (f frame, ok bool) {
 	if uint64(len(b)) < offset+uint64(frameHeader) || string(b[offset:offset+8]) != frameMagic {
 		return f, false
@@ -190,7 +189,7 @@ type logEnd struct {
 	told    copyState // with all that can be read, the last segment included
 	trusted copyState // without the last segment: nothing has confirmed it
 	after   position  // where trusted ends
-	counts  uint64    // the last segment that counts; later segments are void; 0: all are void
+	counts  uint64    // the last segment that counts; later ones are void; 0: all are void
 	last    uint64    // the highest number of a file
 	unread  uint64    // unreadable bytes after the end that readState found
 	strange []uint64  // unreadable segments after counts: their content is unknown
@@ -198,7 +197,7 @@ type logEnd struct {
 	replaced map[uint64]replaced // from the last head
 }
 
-// readEnd finds where a second copy ends; nil when there is no copy.
+// readEnd finds where a second copy ends; nil if there is no copy.
 func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	numbers, err := segmentNumbers(fs, dir)
 	if err != nil || len(numbers) == 0 {
@@ -255,9 +254,8 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	return nil, onlyIf(len(faults) > 0, fmt.Errorf("%w: %w", kind, errors.Join(faults...)))
 }
 
-// readState reads the state at a segment's end, skipping damage. pending reports whether the copying of the store's
-// rows to the medium began and did not finish in the segment. behind is the number of unreadable bytes at the segment's
-// end.
+// readState reads the state at a segment's end, skipping damage. pending reports whether a copying of the store's rows
+// began in the segment and did not finish there. behind is the number of unreadable bytes at its end.
 func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill
@@ -270,7 +268,7 @@ func (s *segment) readState() (state copyState, pending bool, behind uint64, err
 	return state, fill != (position{}), behind, err
 }
 
-// segment is a segment that was read, perhaps only up to the place after which its bytes no longer count.
+// segment is a segment that was read, perhaps only up to the place where its bytes cease to count.
 type segment struct {
 	path     string
 	head     segmentHead
@@ -303,8 +301,8 @@ func segmentNumbers(fs vfs.FS, dir string) (numbers []uint64, err error) {
 // errNoSegment: the file is not a segment, for example after a power cut while it was made.
 var errNoSegment = errors.New("not a segment")
 
-// readSegment reads a segment whose head is whole. Errors: errNoSegment; ErrCorrupt when the head is damaged; the
-// medium's error when the file cannot be read.
+// readSegment reads a segment whose head is whole. Errors: errNoSegment; ErrCorrupt if the head is damaged; the
+// medium's error.
 func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	s, err := loadSegment(fs, dir, number)
 	if err != nil {
@@ -316,7 +314,7 @@ func readSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	return s, nil
 }
 
-// loadSegment also reads a segment whose head is damaged: headless is true then.
+// loadSegment also reads a segment with a damaged head, and sets headless.
 func loadSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 	s := &segment{path: segmentPath(fs, dir, number)}
 	var err error
@@ -340,7 +338,7 @@ func headAt(b []byte, number uint64) (h segmentHead, ok bool) {
 	return h, ok && f.Kind == frameSegment && json.Unmarshal(f.Payload, &h) == nil && h.Number == number
 }
 
-// readHead reads a segment's head without the whole segment.
+// readHead reads only a segment's head.
 func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	b, err := readMedium(fs, segmentPath(fs, dir, number), 256<<10)
 	if err != nil {
@@ -356,16 +354,16 @@ func readHead(fs vfs.FS, dir string, number uint64) (*segmentHead, error) {
 	return &s.head, nil
 }
 
-// countedSegment is a segment that counts up to the place at; offset 0 stands for the end of its last whole frame.
+// countedSegment is a segment that counts up to the place at; offset 0 is the end of its last whole frame.
 type countedSegment struct {
 	at   position
 	head *segmentHead // nil: it cannot be read, because of bad
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order. It omits segments whose numbers are below from. It follows
-// the heads backwards from last, and skips the replaced segments (gone). After an unreadable head it goes on with the
-// previous segment in the folder.
+// chain returns the segments of a copy that count, in order. It omits numbers below from. It follows the heads
+// backwards from last, skipping the replaced segments (gone); after an unreadable head it goes on with the previous
+// segment in the folder.
 func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
 	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)
@@ -398,7 +396,7 @@ func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, go
 	return list, nil
 }
 
-// checkCounted reads and verifies one segment of a chain, up to the place after which its content no longer counts.
+// checkCounted reads and verifies one segment of a chain, as far as it counts.
 func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int, err error) {
 	at := list[i].at
 	s, err := readSegment(fs, dir, at.Segment)
@@ -421,7 +419,7 @@ func checkCounted(fs vfs.FS, dir string, list []countedSegment, i int) (size int
 	return len(s.bytes), err
 }
 
-// nextFrame finds the next offset of a whole frame; false when there is none.
+// nextFrame finds the next offset of a whole frame; false if there is none.
 func (s *segment) nextFrame(at uint64) (uint64, bool) {
 	for {
 		i := bytes.Index(s.bytes[min(at+1, uint64(len(s.bytes))):], []byte(frameMagic))
@@ -435,7 +433,7 @@ func (s *segment) nextFrame(at uint64) (uint64, bool) {
 	}
 }
 
-// laterGroup reports whether a frame of a later group follows: then the unreadable bytes were synced once.
+// laterGroup reports whether a frame of a later group follows: if so, the unreadable bytes were synced once.
 func (s *segment) laterGroup(at, group uint64) bool {
 	for {
 		next, ok := s.nextFrame(at)
@@ -449,7 +447,7 @@ func (s *segment) laterGroup(at, group uint64) bool {
 	}
 }
 
-// follow applies the frame to state and fill (where the unfinished fill began). Parameter here: the frame's position.
+// follow applies the frame at here to state and fill (where the unfinished fill began).
 func (f *frame) follow(state *copyState, fill *position, here position) error {
 	switch f.Kind {
 	case frameChange:
@@ -499,9 +497,9 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 	}
 }
 
-// frames calls fn with every whole frame up to an offset (0: up to the segment's end), and skips other bytes. lost is
-// the number of unreadable bytes before the offset. If last is set, the segment is the log's last: then an unreadable
-// end, which may be a torn group, counts in torn and not in lost.
+// frames calls fn with every whole frame up to an offset (0: the segment's end), and skips other bytes. lost is the
+// number of unreadable bytes. If last is set, the segment is the log's last: an unreadable end, which may be a torn
+// group, then counts in torn instead.
 func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost, torn uint64, err error) {
 	part, size, missing := *s, uint64(len(s.bytes)), uint64(0)
 	if upTo > 0 {
@@ -530,8 +528,8 @@ func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) err
 	return max(lost, missing), torn, nil
 }
 
-// CopyChanges counts the changes in a second copy's files that come after a place. The place is a file's name and an
-// offset (end) in that file; "" and 0 stand for the beginning of the copy. It also counts changes in void parts.
+// CopyChanges counts the changes in a second copy's files after a place: the offset end in a file, or the beginning (""
+// and 0). Void parts count too.
 func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
 	numbers, err := segmentNumbers(fs, dir)

@@ -33,15 +33,15 @@ type copyLog struct {
 	buf    []byte
 	failed error // a write or sync of this segment failed: its content on the medium is unknown
 
-	void     []uint64            // segments that do not count once this log has caught up
+	void     []uint64            // segments that cease to count when this log has caught up
 	replaced map[uint64]replaced // see segmentHead
 }
 
-// openCopyLog continues this store's log after end (nil: there is no log), in a new segment.
+// openCopyLog continues this store's log after end, in a new segment. If end is nil, there is no log.
 //
 // The new log begins at the place that the last head names, not at the end of the last segment: nothing has confirmed
-// that the bytes after that head are on the medium. A process that was killed after a failed sync would read them from
-// the kernel's cache. Readers still use these bytes until they are copied again.
+// that the bytes after that head are on the medium. A process killed after a failed sync would read them from the
+// kernel's cache. Readers use these bytes until they are copied again.
 //
 // least is the highest segment number in the folder.
 func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {
@@ -103,11 +103,11 @@ func (l *copyLog) removeVoid() error {
 // segmentJump limits the random step of the segment numbers when the store gets a new identity.
 const segmentJump = 1 << 24
 
-// giveSegment returns the number of a new segment, and notes it before the segment is made. A number is never given
-// twice, whatever happens to the medium: a shipped number always means the same segment. A store with a new identity
-// may not know the numbers of its predecessor, which gave fewer than one number a second. Therefore the store's own
-// numbers begin at the clock, in Unix seconds, or, if the known numbers are above the clock, a random step above the
-// known numbers. CopyAfter handles numbers below the shipped numbers.
+// giveSegment returns the number of a new segment, and notes it before the segment is made. No number is given twice,
+// whatever happens to the medium: a shipped number always means the same segment. A store with a new identity may not
+// know the numbers of its predecessor, which gave fewer than one number a second. Its own numbers therefore begin at
+// the clock, in Unix seconds, or a random step above the known numbers, if these are above the clock. CopyAfter handles
+// numbers below the shipped numbers.
 func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 	row, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy)
 	if err != nil {
@@ -127,16 +127,15 @@ func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
 }
 
 // segmentsRow is the store's note about its second copy: the identity that numbered the last segment, the segment's
-// number, and the folder that was last seen on another device than the store's, "" if no folder was.
+// number, and the folder last seen on another device than the store's, or "".
 type segmentsRow struct {
 	Store  [16]byte
 	Last   uint64
 	Folder string
 }
 
-// readSegments returns the segmentsRow for a copy in a folder. ErrNotMounted when the folder was on another device than
-// the store and is on the store's device now: the medium is not mounted, and a copy in the folder would be lost
-// together with the store.
+// readSegments returns the segmentsRow for a copy in a folder. ErrNotMounted if the folder was on another device than
+// the store and is on the store's now: the medium is not mounted, and a copy would be lost together with the store.
 func readSegments(o *Options, r pebble.Reader, folder string) (row segmentsRow, err error) {
 	if row, err = readJSON[segmentsRow](r, keySegments); err != nil {
 		return row, err
@@ -205,7 +204,6 @@ func (l *copyLog) begin(after position) error {
 	return syncDir(l.fs, l.dir)
 }
 
-// add adds a frame to the group that flush writes.
 func (l *copyLog) add(kind byte, payload ...[]byte) {
 	l.buf = appendFrame(l.buf, l.group, kind, payload...)
 }
@@ -223,8 +221,8 @@ func (l *copyLog) addChange(c *change) {
 	l.add(frameChange, c.at.appendTo(nil), be.AppendUint64(nil, c.feed), c.batch)
 }
 
-// flush returns when the medium has everything that was added. After an error nothing of the segment is trusted, and
-// the log must be opened again.
+// flush returns when the medium has everything that was added. After an error the segment is not trusted, and the log
+// must be opened again.
 func (l *copyLog) flush() error {
 	if l.failed != nil || len(l.buf) == 0 {
 		return l.failed
@@ -250,7 +248,7 @@ func (l *copyLog) flush() error {
 // roll ends a segment: the head of the next segment confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
 
-// readBack reads from the medium the segments that this log wrote; from is the number of the first of these segments.
+// readBack reads from the medium the segments that this log wrote, beginning with number from.
 func (l *copyLog) readBack(from uint64) error {
 	list, err := chain(l.fs, l.dir, l.store, from, position{l.number, l.size}, l.replaced)
 	for i := range list {
@@ -264,7 +262,8 @@ func (l *copyLog) readBack(from uint64) error {
 	return l.failed
 }
 
-// close ends the log. If no write failed, a last head confirms the written bytes: they need not be copied again.
+// close ends the log. If no write failed, a last head confirms the written bytes, so that they need not be copied
+// again.
 func (l *copyLog) close() error {
 	if l.f == nil {
 		return nil
@@ -280,13 +279,11 @@ func (l *copyLog) close() error {
 	return err
 }
 
-// The store never deletes a second copy that it cannot continue. It moves the copy into a subfolder of the copy's
-// folder, which may be the mount point of the medium. The subfolder's name is "old-", the date, and the owner. Assemble
-// can read the copy there.
+// The store never deletes a second copy that it cannot continue. It moves the copy into a subfolder (the folder itself
+// may be a mount point), named "old-", the date, and the owner. Assemble can read the copy there.
 
-// setAside moves segments of a store into a subfolder "old-". numbers are the segments' numbers; nil means all
-// segments. A zero store means that the segments cannot be read. After a crash, the next setAside continues in the same
-// subfolder.
+// setAside moves segments of a store into a subfolder "old-". numbers nil means all segments; a zero store means
+// unreadable segments. After a crash, the next setAside continues in the same subfolder.
 func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	fs, dir, whose := o.FS, o.SecondCopy, "unreadable"
 	if store != ([16]byte{}) {
@@ -332,8 +329,8 @@ func setAside(o *Options, store [16]byte, numbers []uint64) error {
 	return nil
 }
 
-// roomFor refuses to begin a whole copy that will not fit while old copies take space. A copy takes about two and a
-// half times the store's size.
+// roomFor refuses a whole new copy that will not fit while old copies take space. A copy takes about two and a half
+// times the store's size.
 func (c *second) roomFor() error {
 	fs, dir := c.s.o.FS, c.s.o.SecondCopy
 	need := 2 * c.s.db.Metrics().DiskSpaceUsage()

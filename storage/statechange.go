@@ -14,8 +14,8 @@ import (
 )
 
 // Advance moves a record from one state to another, in one durable batch. If the record is not in the state from,
-// nothing happens and the error is a *ConflictError. The new state may be the same as from, for example to move the due
-// time. Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's error while Advance waits for the locks.
+// nothing changes and the error is a *ConflictError. The new state may be the same, for example to move the due time.
+// Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's error while Advance waits for the locks.
 func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
 	return use(s, "advancing record", func() (Entry, error) {
 		start := s.o.Now()
@@ -100,7 +100,7 @@ func (s *Store) advance(ctx context.Context, code Code, from State, c *Change) (
 	return e.Entry, nil
 }
 
-// inState returns a record if it is in the given state and has no part with the name of a new part.
+// inState returns a record if it is in the given state and has none of the new parts.
 func (s *Store) inState(code Code, from State, parts []Part) (entryRow, error) {
 	e, err := s.entry(code)
 	if err != nil {
@@ -185,8 +185,8 @@ func (s *Store) due(queue string, before time.Time, limit int) ([]Entry, error) 
 	return entries, nil
 }
 
-// queueStarts remembers for each queue the time before which no record is due. Callers ask idle queues many times a
-// minute; this saves reading the table.
+// queueStarts remembers when the first record of each queue is due. Callers ask idle queues many times a minute; this
+// saves reading the table.
 type queueStarts struct {
 	mu    sync.Mutex
 	known map[string]queueStart
@@ -195,7 +195,7 @@ type queueStarts struct {
 type queueStart struct {
 	read   bool   // the table was read
 	first  int64  // if read: no record of the queue is due before this time, Unix ns
-	joined uint64 // records that have joined the queue since the store was opened
+	joined uint64 // records that have joined the queue since Open
 }
 
 // idle reports whether no record of the queue is due at a time, and how many records have joined the queue so far.
@@ -206,8 +206,8 @@ func (q *queueStarts) idle(queue string, at int64) (joined uint64, idle bool) {
 	return k.joined, k.read && at < k.first
 }
 
-// noteFirst stores when the first record of the queue is due, as read from the table; MaxInt64 if the queue is empty.
-// It does nothing if a record has joined since the call of idle.
+// noteFirst stores when the first record of the queue is due, as read from the table; MaxInt64 if none. It does nothing
+// if a record has joined since the call of idle.
 func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -217,7 +217,7 @@ func (q *queueStarts) noteFirst(queue string, joined uint64, first int64) {
 }
 
 // join must be called for each record that joins a queue, as soon as the tables show the record. A record that leaves a
-// queue does not make another record due earlier.
+// queue makes no other record due earlier.
 func (q *queueStarts) join(due *Due) {
 	if due == nil {
 		return
@@ -228,14 +228,13 @@ func (q *queueStarts) join(due *Due) {
 	q.known[due.Queue] = queueStart{k.read, min(k.first, due.At.UnixNano()), k.joined + 1}
 }
 
-// count is a counter after one change.
 type count struct {
 	Counter
 	Revision uint64 // how often it has been set, this time included
 }
 
-// count adds counters to the batch and returns their new values. The caller holds the locks of the counters' origins.
-// If relative is set, count adds the values to the stored values.
+// count adds counters to the batch and returns their new values: with relative, the sums with the stored values. The
+// caller holds the locks of the counters' origins.
 func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]count, error) {
 	var counts []count
 	for _, c := range counters {
@@ -275,16 +274,15 @@ func (s *Store) counter(origin Code, line uint32) (count, error) {
 	return n, nil
 }
 
-// ErrCursor: no announcement of this store has the sequence number that Changes got. The number is from a lost history:
-// the reader must start again.
+// ErrCursor: the sequence number that Changes got is from a lost history: the reader must start again.
 var ErrCursor = errors.New("the cursor is not of this store's history")
 
 // feedJump limits the random step of the sequence numbers when the store gets a new identity.
 const feedJump = 1 << 40
 
 // newIdentity gives a new identity to a store that was restored or that gave up another medium's history. The sequence
-// number of the store's next announcement is higher by a random step, because numbers of the lost history must not be
-// used again.
+// number of the next announcement is higher by a random step, because numbers of the lost history must not be used
+// again.
 func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	last, err := lastID(db, tableFeed)
 	if err != nil {
@@ -301,10 +299,10 @@ func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 type Announcement struct {
 	Sequence uint64 // from 1, growing; gaps are possible
 	Code     Code
-	State    State // the record's state after the change
+	State    State
 }
 
-// feed gives sequence numbers to announcements and wakes the readers that wait for the next announcement.
+// feed gives sequence numbers to announcements and wakes the readers that wait for them.
 type feed struct {
 	ids
 	next chan struct{} // closed at the next announcement; guarded by ids.mu
@@ -327,8 +325,8 @@ func (s *Store) Announced() <-chan struct{} {
 }
 
 // Changes returns the announcements after a sequence number, in order, at most limit. They are durable, and no
-// announcement will appear between them later. Therefore a reader that remembers the last number sees each announcement
-// exactly once. ErrCursor if no announcement of this store has the number; 0 reads from the first.
+// announcement will appear between them; a reader that remembers the last number sees each exactly once. 0 reads from
+// the first. ErrCursor if no announcement of this store has the number.
 func (s *Store) Changes(after uint64, limit int) ([]Announcement, error) {
 	return use(s, "reading changes", func() ([]Announcement, error) {
 		upper := s.feed.floor()

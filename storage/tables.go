@@ -18,11 +18,11 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// ErrTables: several attempts in a row to write Pebble's tables failed. Documents are safe in the log, which grows.
+// ErrTables: several attempts in a row to write Pebble's tables failed. Documents are safe in the growing log.
 var ErrTables = errors.New("the disk does not take the store's tables")
 
 // tableWrites paces the writing of tables after a failure. Pebble 2.1.7 repeats a failed flush or compaction in the
-// background for ever, without a pause between two attempts: some 700 times a second, each time with a line in the log.
+// background forever and without a pause: some 700 times a second, each time with a line in the log.
 type tableWrites struct {
 	o       *Options
 	closing chan struct{} // closed by close
@@ -39,8 +39,8 @@ type tableWrites struct {
 
 // tableKind is one way of writing tables. A compaction that fails because of damaged rows must not delay a flush.
 type tableKind struct {
-	failed int // times in a row
-	waited int // the value of failed for which begin has waited already
+	failed int // in a row
+	waited int // the value of failed for which begin has already waited
 	why    error
 }
 
@@ -49,7 +49,7 @@ const (
 
 	tableRetryFirst   = 100 * time.Millisecond // doubles with each failure
 	tableRetryLongest = time.Minute
-	tablesFailing     = 3           // this many failures in a row make err return ErrTables: after 0.7 s
+	tablesFailing     = 3           // err returns ErrTables after so many failures in a row: after 0.7 s
 	tablesAtStart     = time.Minute // how long Open tries before the process ends
 )
 
@@ -60,8 +60,8 @@ func newTableWrites(o *Options) *tableWrites {
 	return &tableWrites{o: o, closing: make(chan struct{}), begun: time.Now()}
 }
 
-// begin is called when an attempt makes its first table, or reads a damaged block. After failures it waits.
-// Pebble holds no lock here.
+// begin is called when an attempt makes its first table or reads a damaged block. It waits after failures. Pebble holds
+// no lock here.
 func (t *tableWrites) begin(category vfs.DiskWriteCategory) {
 	kind := compactions
 	if strings.Contains(string(category), "flush") {
@@ -92,7 +92,6 @@ func timedOut(d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
-// ended notes the result of an attempt.
 func (t *tableWrites) ended(kind int, err error) {
 	if errors.Is(err, pebble.ErrCancelledCompaction) {
 		return
@@ -120,14 +119,14 @@ func (t *tableWrites) ended(kind int, err error) {
 	if isLogged(failed) {
 		t.o.Logger.Error("the disk does not take the store's tables", "error", err.Error(), "failures", failed)
 	}
-	if never { // Pebble's Open would wait for ever
+	if never { // Pebble's Open would wait forever
 		t.o.die("start: the disk did not take the store's tables for %v: %v", tablesAtStart, err)
 	}
 }
 
-// background handles every failure of Pebble's background work. Pebble holds its lock now. For flushes and compactions,
-// ended has already been called. Any other work reads tables to learn their contents; Pebble 2.1.7 repeats a failed
-// read at once, without end.
+// background handles every failure of Pebble's background work, under Pebble's lock. For flushes and compactions, ended
+// has already been called. Other work reads tables to learn their contents; Pebble 2.1.7 repeats its failed reads
+// without a pause or an end.
 func (t *tableWrites) background(err error) {
 	t.mu.Lock()
 	if t.last != nil && errors.Is(err, t.last) {
@@ -147,7 +146,7 @@ func tableWait(failed int) time.Duration {
 	return min(tableRetryFirst<<min(failed-1, 20), tableRetryLongest)
 }
 
-// isLogged reports whether a failure is logged: the first failure in a row, and then failures a minute apart.
+// isLogged reports whether a failure is logged: the first in a row, and then one a minute.
 func isLogged(failed int) bool { return failed == 1 || tableWait(failed-1) == tableRetryLongest }
 
 // err returns ErrTables while tables cannot be written.
@@ -165,7 +164,7 @@ func (t *tableWrites) err() error {
 // close ends all waits of begin.
 func (t *tableWrites) close() { close(t.closing) }
 
-// tableLists returns the files in which Pebble lists its tables; nil when there is no trace of a store.
+// tableLists returns the files in which Pebble lists its tables; nil if there is no trace of a store.
 func (o *Options) tableLists() (list []string) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
@@ -183,7 +182,7 @@ func (o *Options) tableLists() (list []string) {
 }
 
 const (
-	readFirst = 10 * time.Minute // after the start, which is busy enough; then every scrubEvery
+	readFirst = 10 * time.Minute // the start is busy enough; then every scrubEvery
 
 	// At most 4 MiB a second, a tenth of that during sales: a branch's year is read in an hour or two.
 	readPiece = 256 << 10             // bytes between two rests
@@ -192,9 +191,9 @@ const (
 )
 
 // ReadDaily reads every table of the store once a day, from the medium, and checks each block, until ctx ends. It finds
-// a damaged block before one of its rows is needed, and while the second copy and the backups still have the right
-// bits. A damaged table stops issuing, like any damage. Rows are not compared with each other: see Fsck. sleep waits
-// for a time, and returns an error when its context has ended.
+// a damaged block before a row in it is needed, and while the second copy and the backups still have the right bits. A
+// damaged table stops issuing, like any damage. Only Fsck compares rows with each other. sleep returns an error when
+// its context ends.
 func (s *Store) ReadDaily(ctx context.Context, sleep func(ctx context.Context, d time.Duration) error) {
 	for wait := readFirst; sleep(ctx, wait) == nil; wait = scrubEvery {
 		read := 0
@@ -231,20 +230,20 @@ func (s *Store) readTables(ctx context.Context, pause func(bytes int) error) err
 	})
 }
 
-// Reading is the result of the store's last complete reading of its tables.
+// Reading is the result of the last complete reading of the store's tables.
 type Reading struct {
 	At      time.Time `json:"at"`      // when it ended; zero: there was no reading
 	Damaged uint64    `json:"damaged"` // number of damaged tables
 }
 
-// LastReading returns the last result of ReadDaily, also of an earlier process.
+// LastReading returns the last result of ReadDaily, even of an earlier process.
 func (s *Store) LastReading() Reading {
 	r, _ := use(s, "reading the last reading", func() (Reading, error) { return readJSON[Reading](s.db, keyRead) })
 	return r // an unreadable row counts as no reading
 }
 
 // eachTable checks every block of every table, and calls tell for damaged tables. It skips a table that a compaction
-// removes meanwhile: its rows are in a newer table.
+// removes: its rows are in a newer table.
 func eachTable(ctx context.Context, db *pebble.DB, o *Options, pause func(bytes int) error, tell func(path string,
 	bad error)) error {
 	levels, err := db.SSTables()
@@ -303,9 +302,9 @@ func (r *pacedReader) ReadAt(p []byte, at int64) (int, error) {
 }
 
 // wholeBlocksFS is a filesystem that compares the checksum of each block of a table before Pebble does, and fails the
-// read of a damaged block. Each time that a checksum is wrong, Pebble 2.1.7 searches for the one flipped bit, in time
-// quadratic in the block's length: half a second of a core for 16 KiB, 14 s for a rule's bundle of 600 KiB, for every
-// reader and at every start.
+// read of a damaged block. At a wrong checksum, Pebble 2.1.7 searches for one flipped bit, in time quadratic in the
+// block's length: half a second of a core for 16 KiB, 14 s for a rule's bundle of 600 KiB, for every reader and at
+// every start.
 type wholeBlocksFS struct {
 	vfs.FS
 	tell func(what string) // called when ReadAt finds a damaged block, before the read fails
@@ -325,8 +324,8 @@ type wholeBlocksFile struct {
 	fs   wholeBlocksFS
 }
 
-// largestFooter is more than the length of a table's footer in bytes. All longer reads are whole blocks. In a shorter
-// block Pebble's search takes no time.
+// largestFooter is more than the bytes of a table's footer. All longer reads are whole blocks. In a shorter block
+// Pebble's search takes no time.
 const largestFooter = 64
 
 func (f wholeBlocksFile) ReadAt(p []byte, at int64) (int, error) {

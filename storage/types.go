@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// State is a record's state. The storage gives it no meaning and knows no order among states.
+// State is a record's state. The storage gives it no meaning or order.
 type State uint8
 
 // Code identifies a record for ever; its owner chooses it.
@@ -19,16 +19,17 @@ type Part struct {
 	Data []byte
 }
 
-// Due puts a record in a queue at a time. Queue: 1 to 255 bytes. At is kept to the nanosecond, in UTC, years 1678-2262.
+// Due puts a record in a queue at a time. Queue: 1 to 255 bytes. At is kept in UTC, to the nanosecond, from 1678 to
+// 2262.
 type Due struct {
 	Queue string
 	At    time.Time
 }
 
-// Idempotency names a request. A repeated request finds the record of the first request. The store keeps a key as long
-// as its record.
+// Idempotency names a request. A repeated request finds the record of the first. The store keeps a key as long as its
+// record.
 type Idempotency struct {
-	Key    [32]byte // digest of the caller's key and of the scope in which that key is unique
+	Key    [32]byte // digest of the caller's key and of its scope
 	Digest [32]byte // digest of the request's body
 }
 
@@ -47,14 +48,12 @@ type Counter struct {
 	Value  int64 // absolute in a Draft, a difference in a Change
 }
 
-// Slot is the number and the ids that a record gets before it is made.
 type Slot struct {
 	Number     uint64 // in its series, from 1, no gaps
 	ID         uint64 // in the store, from 1, growing; gaps are possible
 	SequenceID uint32 // of the series, from 1
 }
 
-// Draft is a record to append.
 type Draft struct {
 	Code     Code
 	State    State
@@ -78,7 +77,6 @@ type Entry struct {
 	Days       []uint32
 }
 
-// Change is a record's change by Advance.
 type Change struct {
 	To    State
 	Head  []byte   // nil: the head does not change
@@ -176,7 +174,7 @@ func checkCounters(counters []Counter) error {
 	return nil
 }
 
-// origins returns the records that the counters belong to, without duplicates.
+// origins returns the counters' records, without duplicates.
 func origins(counters []Counter) []Code {
 	var codes []Code
 	for _, c := range counters {
