@@ -151,6 +151,29 @@ func TestAgent_Refused(t *testing.T) {
 	}
 }
 
+// TestAgent_ReturnFromKnown: a return also counts as a failure of the roll-out where a person had pushed its bundle
+// before, as in a pilot branch.
+func TestAgent_ReturnFromKnown(t *testing.T) {
+	w := newWorld(t)
+	second := w.rule("catalogos", "1.0.1")
+	w.live(w.rule("catalogos", "1.0.0"))
+	w.start()
+	w.pass(2 * time.Minute)
+	data, _ := file(t, "catalogos", "1.0.1", author, second.From)
+	if _, err := w.gate.Admit(t.Context(), data, fleet.Order{Who: "ana"}); err != nil {
+		t.Fatal(err)
+	}
+	w.rollout("r1", second)
+	if w.pass(3 * time.Minute); w.stage() != fleetproto.StageLive {
+		t.Errorf("its stage is %s", w.stage())
+	}
+	w.gate.Return(second.Digest, "MH refuses")
+	w.pass(3 * time.Minute)
+	if p := w.status().Rollout; p.Stage != fleetproto.StageReturned || p.Reason != "MH refuses" {
+		t.Errorf("%+v", p)
+	}
+}
+
 // A return by the branch itself is reported, counts as a failure, and is not undone by the centre.
 func TestAgent_Return(t *testing.T) {
 	w := newWorld(t)

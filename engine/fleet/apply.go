@@ -365,7 +365,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
 			return bundle.Compare(o.Version, r.Rule.Version) > 0
 		}): // the bundle stays until its successor is here
-		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.From >= b.From):
+		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0):
 			// takeLive brings a newer bundle
 		default:
 			err := a.stepBack(ctx, d, r)
@@ -422,14 +422,11 @@ func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	}
 }
 
-// compareRanks compares two bundles of a document: the higher one is in force once both have begun.
-func compareRanks(b, o Bundle) int {
-	return cmp.Or(strings.Compare(b.From, o.From), bundle.Compare(b.Version, o.Version))
-}
+func compareRanks(b, o Bundle) int { return ruleOf(b).Compare(ruleOf(o)) }
 
 func ruleOf(b Bundle) fleetproto.Rule {
 	return fleetproto.Rule{Digest: b.Digest, Name: b.Name, Version: b.Version, Bundle: b.Kind, Document: b.Document,
-		Schema: b.Schema}
+		Schema: b.Schema, From: b.From}
 }
 
 // errOwed means that the branch still has a bundle that the centre no longer wants.
@@ -533,7 +530,7 @@ func (t *taken) of(r *fleetproto.Rollout) bool {
 func (t *taken) has(digest string) bool { return t != nil && named(t.Rules, digest) }
 
 // stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final. Bundles
-// that others have superseded do not count.
+// that others have superseded do not count. A bundle that was here before the roll-out counts.
 func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage fleetproto.Stage, reason string) {
 	if t == nil {
 		return "", ""
@@ -543,7 +540,7 @@ func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage 
 	}
 	stage = fleetproto.StageLive
 	for _, r := range t.State.Over(live).On(day) {
-		if !t.has(r.Digest) {
+		if named(live.Rules, r.Digest) {
 			continue
 		}
 		b := find(shelf, r.Digest)

@@ -90,6 +90,47 @@ func TestAgent_BackPairs(t *testing.T) {
 	}
 }
 
+// TestAgent_BackOverLeft: a branch that refused the bundle before, or left it by itself, goes back from the bundle that
+// the centre takes back to what it had, and no further.
+func TestAgent_BackOverLeft(t *testing.T) {
+	for at := range 4 {
+		refused, ring := at&1 > 0, at&2 > 0
+		w := newWorld(t)
+		oldest, first := w.rule("a", "1.0.0"), w.rule("a", "1.0.1")
+		left, bad := w.rule("a", "1.0.2"), w.rule("a", "1.0.3")
+		w.gate.Refuse = func(b *bundle.Bundle) string {
+			return map[bool]string{true: "it changes 3 sales"}[refused && b.Digest == left.Digest]
+		}
+		w.enrol(1, w.box, director)
+		w.live(oldest)
+		w.start()
+		for _, r := range []fleetproto.Rule{first, left, bad} {
+			if w.pass(5 * time.Minute); r != bad || ring {
+				w.rollout("r", r)
+				w.pass(5 * time.Minute)
+			}
+			if r == left && !refused {
+				w.gate.Return(left.Digest, "MH refuses")
+			}
+			if r != bad || !ring {
+				w.live(r)
+			}
+		}
+		w.pass(5 * time.Minute)
+		for range 2 {
+			w.live(left) // back
+			w.pass(10 * time.Minute)
+			if w.where(first) != "live" || w.where(bad) != "retiredcentre" || w.status().Desired.Trouble == "" {
+				t.Errorf("refused %v, ring %v: %q: %s", refused, ring, w.gate.Changes, w.status().Desired.Trouble)
+			}
+		}
+		w.live(oldest)
+		if w.pass(10 * time.Minute); w.where(oldest) == "live" && !ring { // a ring was not the last roll-out
+			t.Errorf("refused %v, ring %v: the branch was walked down: %q", refused, ring, w.gate.Changes)
+		}
+	}
+}
+
 // TestAgent_LawAgain: a law that every branch has, published once more together with a bundle that the branch refuses,
 // stays where it is.
 func TestAgent_LawAgain(t *testing.T) {

@@ -153,10 +153,14 @@ func (s State) Over(below State) State {
 func (s State) On(day string) []Rule {
 	return slices.DeleteFunc(slices.Clone(s.Rules), func(r Rule) bool {
 		return slices.ContainsFunc(s.Rules, func(o Rule) bool {
-			return r.SameDocument(o) && o.From <= day && cmp.Or(strings.Compare(r.From, o.From),
-				bundle.Compare(r.Version, o.Version)) < 0
+			return r.SameDocument(o) && o.From <= day && r.Compare(o) < 0
 		})
 	})
+}
+
+// Compare compares two bundles of a document: the higher one is in force once both have begun.
+func (r Rule) Compare(o Rule) int {
+	return cmp.Or(strings.Compare(r.From, o.From), bundle.Compare(r.Version, o.Version))
 }
 
 // SameDocument reports whether two bundles have the same kind and document: only one of them can be in force.
