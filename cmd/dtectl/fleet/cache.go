@@ -69,15 +69,15 @@ func (c *Chain) remember(name string, v any) error {
 	return nil
 }
 
-// versionsFolder returns the folder with the versions of a group that this centre published or read.
-func (c *Chain) versionsFolder(group string) string {
-	return filepath.Join(c.cached("desired"), group)
+// versionFile returns the file of a group's version that this centre published or read.
+func (c *Chain) versionFile(group string, version int64) string {
+	return filepath.Join(c.cached("desired"), group, strconv.FormatInt(version, 10)+".jws")
 }
 
 // keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version. If it cannot
 // write the folder, remember reports the error.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
-	file := filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws")
+	file := c.versionFile(group, version)
 	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}
@@ -86,7 +86,7 @@ func (c *Chain) keepVersion(group string, version int64, data []byte) {
 
 // keptVersions returns the numbers of the kept versions, ascending.
 func (c *Chain) keptVersions(group string) (numbers []int64) {
-	entries, _ := os.ReadDir(c.versionsFolder(group)) // no folder: nothing was kept
+	entries, _ := os.ReadDir(filepath.Dir(c.versionFile(group, 1))) // no folder: nothing was kept
 	for _, e := range entries {
 		if n, err := strconv.ParseInt(strings.TrimSuffix(e.Name(), ".jws"), 10, 64); err == nil && n > 0 {
 			numbers = append(numbers, n)
@@ -96,8 +96,18 @@ func (c *Chain) keptVersions(group string) (numbers []int64) {
 	return numbers
 }
 
+// forget removes a group's kept versions after the version last.
+func (c *Chain) forget(group string, last int64) (err error) {
+	for _, n := range c.keptVersions(group) {
+		if n > last && err == nil {
+			err = os.Remove(c.versionFile(group, n))
+		}
+	}
+	return err
+}
+
 func (c *Chain) keptGroups() (groups []string) {
-	entries, _ := os.ReadDir(c.versionsFolder(""))
+	entries, _ := os.ReadDir(c.cached("desired"))
 	for _, e := range entries {
 		if fleetproto.CheckName(e.Name()) == nil {
 			groups = append(groups, e.Name())
@@ -108,7 +118,7 @@ func (c *Chain) keptGroups() (groups []string) {
 
 // kept reads a kept version and verifies it.
 func (c *Chain) kept(group string, version int64) ([]byte, error) {
-	data, err := os.ReadFile(filepath.Join(c.versionsFolder(group), strconv.FormatInt(version, 10)+".jws"))
+	data, err := os.ReadFile(c.versionFile(group, version))
 	if err != nil {
 		return nil, err
 	}

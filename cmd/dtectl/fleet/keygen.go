@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -74,7 +75,8 @@ type Rekey struct {
 
 // Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
 // last version of each group. From then on, a box that pins the new key, alone or after the old key, accepts no new
-// object signed by the old key. After an interruption, the next run continues.
+// object signed by the old key. After an interruption, the next run continues; it signs nothing that the old key has
+// signed after the new key.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)
 	if err != nil {
@@ -131,6 +133,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 // branch.
 func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetproto.Signer) (map[string]bool, error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
+	signed, top := make(map[*fleetproto.Enrolment]bool), make(map[string]int64) // by the new key; its highest epochs
 	ordered, err := chain.Groups(ctx)
 	if err != nil {
 		return nil, err
@@ -154,6 +157,9 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 			term.Printf("%s is left as it is: %v\n", o.Key, err)
 			continue
 		}
+		if _, err := chain.Identity.OpenEnrolment(held.Data, chain.keys()[:1], o.owner, o.number); err == nil {
+			signed[e], top[o.owner] = true, max(top[o.owner], cmp.Or(e.Highest, e.Epoch))
+		}
 		branches[o.owner] = append(branches[o.owner], e)
 		if e.Group != "" { // also a group without versions: its boxes must learn of the new key
 			groups[e.Group] = true
@@ -162,13 +168,18 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
 		list := slices.SortedFunc(slices.Values(branches[branch]),
 			func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
-		for _, e := range list {
+		highest := cmp.Or(top[branch], list[0].Epoch)
+		for _, e := range slices.DeleteFunc(list, func(e *fleetproto.Enrolment) bool { return signed[e] }) {
+			if e.Epoch > highest {
+				term.Printf("%s, epoch %d is left as it is: the old key signed it after the new key\n", branch, e.Epoch)
+				continue
+			}
 			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, Fingerprint(e.Key),
 				local(e.At), e.By)
 			if c.DryRun {
 				continue
 			}
-			e.Highest, e.At, e.By = list[0].Epoch, chain.Now().UTC().Truncate(time.Second), chain.Who
+			e.Highest, e.At, e.By = highest, chain.Now().UTC().Truncate(time.Second), chain.Who
 			data, err := chain.Identity.Seal(e, director)
 			if err == nil {
 				err = chain.Store.Overwrite(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
@@ -184,6 +195,12 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
+	ours := func(n int64) bool { _, err := chain.kept(group, n); return err == nil }
+	// If the new key has signed a version, what the old key signed after it does not count.
+	if own, err := chain.Head(ctx, group); own != nil || err != nil && !foreign(err) ||
+		slices.ContainsFunc(chain.keptVersions(group), ours) {
+		return err
+	}
 	head, err := both.Head(ctx, group)
 	if foreign(err) && !ofBranch {
 		term.Printf("%s is left as it is: %v\n", group, err)
@@ -192,11 +209,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if err != nil {
 		return err
 	}
-	if head != nil {
-		if _, err := chain.Version(ctx, group, head.Version); !foreign(err) {
-			return err // nil: the new key has already signed the group's last version
-		}
-	}
+	last := int64(math.MaxInt64) // of the versions that no thief published
 	for _, b := range c.Back {
 		if name, version, _ := strings.Cut(b, "="); name == group {
 			wanted, err := strconv.ParseInt(version, 10, 64)
@@ -211,7 +224,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 			// A closed point of sale stays closed.
 			d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
 				func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
-			head = d
+			head, last = d, wanted
 		}
 	}
 	if head != nil {
@@ -220,6 +233,9 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	}
 	if c.DryRun {
 		return nil
+	}
+	if err := chain.forget(group, last); err != nil { // otherwise fleet back would believe the thief's versions
+		return err
 	}
 	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{}, nil)
 	if err == nil {

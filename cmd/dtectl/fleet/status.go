@@ -86,16 +86,15 @@ func (s *Survey) Counts() (n Counts) {
 		if b.Enrolment == nil || b.Stranger != nil {
 			n.Waiting++
 		}
-		if b.silent(s.At) {
+		switch {
+		case b.silent(s.At):
 			n.Silent++
 			continue
-		}
-		if b.Status == nil {
+		case b.Status == nil:
 			continue
-		}
-		if b.Status.Ready && !b.Status.Replaced {
+		case b.Status.Ready && !b.Status.Replaced:
 			n.Selling++
-		} else {
+		default:
 			n.Closed++
 		}
 		if b.Status.Contingency != nil {

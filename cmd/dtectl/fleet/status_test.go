@@ -327,6 +327,9 @@ func TestRekey(t *testing.T) {
 		rekey := Rekey{}
 		if stolen {
 			w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
+			_, err := w.chain.Next(t.Context(), w.head(), "tiendas", "", time.Time{},
+				func(d *fleetproto.Desired) { d.Live = d.Rollout.State })
+			w.must(err)
 			thief := w.add("norte")
 			data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "norte", Epoch: 2,
 				Key: thief.status.Key, Group: "tiendas", At: w.now, By: "x"},
@@ -398,6 +401,24 @@ func TestRekey(t *testing.T) {
 		w.must(rekey.run(t.Context(), w.chain, old)) // once more changes nothing
 		if w.head().Version != head.Version {
 			t.Errorf("%s: version %d, then %d", name, head.Version, w.head().Version)
+		}
+		// The thief writes once more, and central IT runs the verb once more.
+		thief := fleetproto.Signer{ID: directorID, Private: key("director")}
+		d := *head.Desired
+		d.Version, d.Previous, d.Live.Settings = head.Version+1, head.Digest, fleetproto.Digest([]byte("evil"))
+		late, err := w.chain.Identity.Seal(&d, thief)
+		w.must(err)
+		taken, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "sur", Epoch: 2, Group: "otros", At: w.now,
+			Key: w.box("norte").status.Key, By: "x"}, thief)
+		w.must(err)
+		w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", d.Version), late))
+		w.must(w.store.Create(t.Context(), fleetproto.BoxKey("sur", 2), taken))
+		w.must(rekey.run(t.Context(), w.chain, old))
+		if h := w.head(); h.Version != head.Version || string(w.store.Held(fleetproto.BoxKey("sur", 2))) != string(taken) {
+			t.Errorf("%s: the new key signs what the thief wrote later: version %d, %+v", name, h.Version, h.Live)
+		}
+		if live, err := liveBefore(t.Context(), w.chain, w.head()); err == nil && fmt.Sprint(live) != fmt.Sprint(good.Live) {
+			t.Errorf("%s: back goes to what the thief desired: %+v", name, live)
 		}
 	}
 }

@@ -411,11 +411,9 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 		held := fleetproto.Verified{Version: b.Status.Desired.Version, Digest: b.Status.Desired.Digest}
 		key := fleetproto.DesiredKey(v.Group, held.Version)
 		digest, known := digests[key]
-		switch {
-		case held.Version == v.Version:
+		if held.Version == v.Version {
 			digest = v.Digest
-		case held.Version > v.Last.Version || known:
-		default:
+		} else if held.Version <= v.Last.Version && !known {
 			o, err := s.Chain.Store.Fetch(ctx, key, fleetproto.MaxJWS)
 			if err != nil && !foreign(err) {
 				return fmt.Errorf("reading version %d of %s: %w", held.Version, v.Group, err)
