@@ -146,8 +146,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 		}
 		if other != "" && rollout == "" {
 			return "", fmt.Errorf("%s is not accepted: %s", r, other)
-		}
-		if other != "" {
+		} else if other != "" {
 			return other, nil
 		}
 	}
@@ -381,13 +380,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 			s.Taken = nil
 		}
 	})
-	if err != nil {
+	if err != nil || len(faults) == 0 {
 		return err
 	}
-	if err := errors.Join(faults...); err != nil {
-		return fmt.Errorf("%w: %w", errOwed, err)
-	}
-	return nil
+	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
 // inherit restores, for an enrolled box without state, the notes that the method take makes. An earlier box may have

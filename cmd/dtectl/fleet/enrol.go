@@ -246,18 +246,18 @@ func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []
 	if err != nil {
 		return 0, err
 	}
-	var before []fleetproto.ClosedPoint
+	var after []fleetproto.ClosedPoint
 	if head != nil {
-		before = head.Closed
+		after = slices.Clone(head.Closed)
 	}
-	after := slices.Clone(before)
+	before := len(after)
 	for _, p := range points {
 		if !slices.Contains(closed(after), p) {
 			after = append(after, fleetproto.ClosedPoint{Branch: w.branch, Establishment: p.Establishment,
 				Point: p.Point, Year: year, Since: w.epoch})
 		}
 	}
-	if len(after) == len(before) {
+	if len(after) == before {
 		return head.Version, nil
 	}
 	d, err := c.Next(ctx, head, w.status.Group, "a box of "+w.branch+" was lost", time.Time{},
