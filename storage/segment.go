@@ -72,7 +72,8 @@ func (s copyState) noteReached(p place) {
 	s.Series[p.Sequence] = p
 }
 
-// noteAll copies from another state (other) each series that is at least as far there as in s, and the higher of the two feeds.
+// noteAll copies from another state (other) each series that is at least as far there as in s, and the higher of the
+// two feeds.
 func (s *copyState) noteAll(other copyState) {
 	s.Feed = max(s.Feed, other.Feed)
 	for _, p := range other.Series {
