@@ -19,8 +19,8 @@ const (
 	loggedAlways = "log.always" // log the request although it changes nothing
 )
 
-// Limits of the access log: lines a second on average, and lines at once. Further lines are only counted, and the next
-// written line states their number, because a flood must not fill the store's disk.
+// Limits of the access log: lines a second on average, and lines at once. Further lines are only counted, so that a
+// flood does not fill the store's disk; the next written line states their number.
 const (
 	requestLines = 50
 	requestBurst = 2000
@@ -28,8 +28,8 @@ const (
 	refusalBurst = 60
 )
 
-// accessLog writes a line for each request of a till that changes or sends something, and for each request that is
-// refused because it has no valid token. A line contains no body, no token, and no text of the request except its path.
+// accessLog writes a line for each request of a till that changes or sends something, and for each request refused for
+// lack of a valid token. Of the request's text, a line contains only the path.
 type accessLog struct {
 	log      *slog.Logger
 	now      func() time.Time
@@ -71,7 +71,7 @@ func (a *accessLog) writeLine(ctx *fasthttp.RequestCtx, route string, took time.
 	a.write(ctx, &a.requests, "request", attrs)
 }
 
-// refused writes the line of a request without a good token. given means that the request had a wrong token.
+// refused writes the line of a request without a good token. given: the request had a wrong token.
 func (a *accessLog) refused(ctx *fasthttp.RequestCtx, listener string, given bool) {
 	a.write(ctx, &a.refusals, "no token", []slog.Attr{slog.String("listener", listener), slog.Bool("given", given),
 		slog.String("method", reply.TerminalText(string(ctx.Method()))),
@@ -89,7 +89,7 @@ func (a *accessLog) write(ctx *fasthttp.RequestCtx, l *lines, message string, at
 	a.log.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }
 
-// flush logs, when the gateway stops, how many lines were left out.
+// flush logs, when the gateway stops, how many lines are missing from the log.
 func (a *accessLog) flush() {
 	for _, l := range []*lines{&a.requests, &a.refusals} {
 		if n := l.missing.Swap(0); n > 0 {

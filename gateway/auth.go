@@ -20,16 +20,16 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Token is a till's token as the gateway knows it. The token itself is not stored, only a hash.
+// Token is a till's token as the gateway knows it: the token itself is stored only as a hash.
 type Token struct {
 	ID          int64
 	Hash        [32]byte // HMAC-SHA-256 of the token under the table's secret
 	Point       record.Point
 	Permissions []string
-	Until       time.Time // when a rotated token ends; zero: the token does not end
+	Until       time.Time // when a rotated token ends; zero: never
 }
 
-// TokenTable finds a token by its keyed hash. Therefore neither the table nor the time of a look-up discloses a token.
+// TokenTable finds a token by its keyed hash, so that neither the table nor the time of a look-up discloses a token.
 type TokenTable struct {
 	secret []byte
 	byHash map[[32]byte]*Token
@@ -55,7 +55,7 @@ func (t *TokenTable) find(token string, now time.Time) *Token {
 	return k
 }
 
-// SetTokens replaces the table of tokens. Requests that were already admitted continue.
+// SetTokens replaces the table of tokens. Admitted requests continue.
 func (g *Gateway) SetTokens(t TokenTable) { g.tokens.Store(&t) }
 
 // credential returns the token in x-api-token or in Authorization: Bearer (SPEC section 5), or "".
@@ -96,7 +96,7 @@ func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	return t.ID, true
 }
 
-// authenticate returns the caller's token. A token of another branch is unknown here, like any other wrong token.
+// authenticate returns the caller's token. Another branch's token is as wrong as any other.
 func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	token, err := credential(&ctx.Request.Header)
 	if err != nil {
@@ -118,7 +118,7 @@ func (g *Gateway) requireToken(ctx *fasthttp.RequestCtx) error {
 	return err
 }
 
-// wrong refuses a caller without a good token. given: the caller sent a wrong one. After many, the caller must wait.
+// wrong refuses a caller without a good token. given: the caller sent a wrong token; after many, it must wait.
 func (g *Gateway) wrong(ctx *fasthttp.RequestCtx, listener string, given bool, message string) error {
 	if listener == listenerOps && given {
 		g.logins.Failed(door.AddressOf(ctx.RemoteAddr()).String())
@@ -152,7 +152,7 @@ func (g *Gateway) paced(t *Token) error {
 	return nil
 }
 
-// caller returns a token's caller for the engine, with the configured rights to read and to mail.
+// caller returns a token's caller for the engine, with its rights to read and to mail.
 func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 	return record.Caller{TokenID: t.ID, Point: t.Point, Permissions: t.Permissions, From: ctx.RemoteIP().String(),
 		OwnTypes:    g.o.Access.OwnTypes && !slices.Contains(t.Permissions, record.PermissionRead),
@@ -163,12 +163,12 @@ func (g *Gateway) caller(ctx *fasthttp.RequestCtx, t *Token) record.Caller {
 type Access struct {
 	// OwnTypes: a token without the permission CONSULTA reads only the types of documents that it may issue.
 	OwnTypes bool
-	// MailAnywhere: a token may mail a document to an address that the document does not contain, without REENVIO.
+	// MailAnywhere: without REENVIO, a token may mail a document to an address that the document does not contain.
 	MailAnywhere bool
 }
 
-// permit refuses a document type that the token may not issue. A return has no permission of its own, because the
-// engine requires the permission for the returned document's type.
+// permit refuses a document type that the token may not issue. A return needs no permission of its own: the engine
+// requires that of the returned document's type.
 func (t *Token) permit(kind *bundle.Type) error {
 	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
 		return problem.ForTill(refusal.CodePermission, "El token no tiene el permiso "+p)
@@ -177,7 +177,7 @@ func (t *Token) permit(kind *bundle.Type) error {
 }
 
 // Pages of listed origins may use the tills' API from a browser (CORS, fetch.spec.whatwg.org §3.2). No page may use the
-// operators' listener. No answer allows cookies, because a till sends its token in a header.
+// operators' listener. No answer allows cookies: tills send their token in a header.
 
 // Methods and headers that a page of a listed origin may use. Browsers let a page send or read some of these headers
 // only if the answer names them. TestContract_Origins compares the lists of headers with the contract.
@@ -185,10 +185,11 @@ const (
 	allowedMethods = "GET, HEAD, POST"
 	allowedHeaders = "x-api-token, Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
 	exposedHeaders = "Content-Disposition, ETag, Location, Preference-Applied, Retry-After, WWW-Authenticate"
-	preflightLife  = "7200" // seconds; no browser keeps the answer to a preflight longer
+	preflightLife  = "7200" // seconds; browsers keep no preflight's answer longer
 )
 
-// origins are the pages that may use the tills' API, as Origin names them. Without any, no answer has CORS headers.
+// origins are the pages that may use the tills' API, as Origin names them. If there are none, no answer has CORS
+// headers.
 type origins struct {
 	listed []string
 	count  *prometheus.CounterVec
@@ -202,8 +203,8 @@ func newOrigins(listed []string, r prometheus.Registerer) *origins {
 	return o
 }
 
-// handler returns a handler that adds CORS headers to all answers of h, including refusals. It also answers a
-// preflight: the OPTIONS request without a token that a browser sends before the real request.
+// handler adds CORS headers to all answers of h, including refusals. It also answers a preflight: the OPTIONS request
+// without a token that a browser sends before the real request.
 func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	if len(o.listed) == 0 {
 		return h
@@ -223,7 +224,7 @@ func (o *origins) handler(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	}
 }
 
-// unreadable adds CORS headers to the answers to unreadable requests, if their header Origin could be read.
+// unreadable adds CORS headers to the answer to an unreadable request, if its header Origin is readable.
 func (o *origins) unreadable(h func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
 	if len(o.listed) == 0 {
 		return h
@@ -245,7 +246,7 @@ func tellOrigin(ctx *fasthttp.RequestCtx, origin string) {
 	}
 }
 
-// isPreflight reports whether a request is a browser's preflight. A preflight has no body.
+// isPreflight reports whether a request is a browser's preflight, which has no body.
 func isPreflight(ctx *fasthttp.RequestCtx) bool {
 	header := &ctx.Request.Header
 	return header.IsOptions() && len(header.Peek("Access-Control-Request-Method")) > 0 &&
@@ -270,14 +271,15 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 type Limits struct {
 	Rate  int // requests a second on average, default 50
 	Burst int // requests at once, default 200
-	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB. At once it may send eight
-	// times as many bytes. Default 1 MiB: a sale of 2,000 lines each second.
+	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB, and eight times as many at
+	// once. Default 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64
 }
 
-// wrongBurst is how many wrong tokens a network may send at once; then one a second. Good tokens are still accepted.
+// wrongBurst is how many wrong tokens a network may send at once; after that, one a second. Good tokens are still
+// accepted.
 const wrongBurst = 60
 
 // How many requests that need no token (/docs, /openapi.json, a PDF link) a network may send, a second and at once.
@@ -287,16 +289,16 @@ const (
 )
 
 // A token that repeats requests without waiting for Retry-After gets slower refusals, because answering a flood would
-// slow the other tills. For each token, the gateway answers 429 without a pause insistBurst times at once, and
-// insistRate times a second on average. Before each further 429 it waits insistPause. This limits the flood, because a
-// connection answers one request at a time, and door.Places.PerToken limits a token's connections.
+// slow the other tills. It gets insistBurst refusals (429) at once, and insistRate a second on average; before each
+// further 429 the gateway waits insistPause. A connection answers one request at a time, and door.Places.PerToken
+// limits a token's connections.
 const (
 	insistRate  = 10 // refusals a second, by token
 	insistBurst = 40
 	insistPause = 250 * time.Millisecond
 )
 
-// slow pauses before an answer 429 if the token has already received too many such answers.
+// slow pauses before an answer 429 if the token has received too many of them.
 func (g *Gateway) slow(token int64) {
 	if g.insistent.Take(strconv.FormatInt(token, 10), g.o.Now()) > 0 {
 		_ = fairqueue.Sleep(g.serving, insistPause) // when the gateway stops, the pause ends

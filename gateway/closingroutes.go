@@ -86,8 +86,8 @@ func (g *Gateway) closingDay(q *query) string {
 	return date
 }
 
-// closes checks that a token may read every type of document, because a closing shows every type. Then it waits for the
-// token's turn (see reads). The caller must call leave.
+// closes checks that a token may read every type of document, which a closing shows, and waits for the token's turn
+// (see reads). The caller must call leave.
 func (g *Gateway) closes(c *call) (leave func(), err error) {
 	if !c.caller.ReadsAll() {
 		return nil, problem.ForTill(refusal.CodePermission,
@@ -106,7 +106,7 @@ func answerClosing(ctx *fasthttp.RequestCtx, status int, x *documents.Closing) e
 }
 
 // codeLists answers GET /dte/catalogos with the names of MH's catalogues in force, and GET /dte/catalogos/:catalogo
-// with the codes in one catalogue. A till offers these codes in its forms.
+// with the codes of one catalogue, for a till's forms.
 func (g *Gateway) codeLists(c *call) error {
 	lists := g.o.Sales.CodeLists()
 	name, one := c.ctx.UserValue("catalogo").(string)

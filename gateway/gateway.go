@@ -78,7 +78,7 @@ type Options struct {
 	Sales     Sales
 	Documents Documents
 	Outbox    Outbox
-	Operators adminapi.Options // the parts that the operators' listener reads and changes
+	Operators adminapi.Options // read and changed by the operators' listener
 	Tokens    TokenTable
 	Issuer    reply.Information
 	Logger    *slog.Logger
@@ -88,7 +88,7 @@ type Options struct {
 	Types func(path string) *bundle.Type
 	// Issued returns the document types that the branch issues today, for the contract. Default: all known types.
 	Issued func() []*bundle.Type
-	// The fields below are settings, which deploy/dted.toml explains.
+	// The fields below are settings: see deploy/dted.toml.
 	PaymentCodes   map[string]string
 	RequireKey     bool
 	Slug           string // first part of the paths in dteJsonUrl and dtePdfUrl; if empty, these paths are not served
@@ -202,21 +202,21 @@ func (g *Gateway) ownHost(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 var errHost = problem.ForOperator("NOT_FOUND",
 	"Host names another machine: open the page by localhost or by its address")
 
-// side is the description of a listener, the tills' or the operators'.
+// side describes a listener, the tills' or the operators'.
 type side struct {
 	name   string
 	places door.Places
-	// sender returns the id of the token in a request's headers; the memory for bodies is shared among tokens. ok is
+	// sender returns the id of the token in a request's headers, under which the memory for bodies is shared. ok is
 	// false for a stranger (no good token), whose body the gateway does not read.
 	sender func(*fasthttp.RequestHeader) (id int64, ok bool)
 	admit  func(*fasthttp.RequestCtx) error // refuses a stranger
 	pace   func(id int64, n int) error      // see door.NewBodies
-	// bound returns the largest size of a body, in bytes, and how long the body may take to arrive; 0 means 15 s.
+	// bound returns the largest size of a body, in bytes, and how long it may take to arrive; 0 means 15 s.
 	bound func(*fasthttp.RequestHeader) (most int, long time.Duration)
 }
 
-// server sets every limit of fasthttp, which by default has none. Concurrency is above package door's limit of
-// connections, because a worker may outlive its connection. received reads the bodies, of known senders only.
+// server sets every limit of fasthttp, which by default has none. Concurrency is above package door's limit, because a
+// worker may outlive its connection. received reads only known senders' bodies.
 func (g *Gateway) server(l *side, h fasthttp.RequestHandler) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:                      g.recovered(l.name, g.received(l, h)),
@@ -244,7 +244,7 @@ type fastLogger struct{ log *slog.Logger }
 
 func (l fastLogger) Printf(format string, _ ...any) { l.log.Debug("fasthttp", "format", format) }
 
-// Serve answers the tills until ctx ends. Then it accepts no more requests, and finishes the requests in progress.
+// Serve answers the tills until ctx ends. It then finishes the requests in progress and accepts no others.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	defer context.AfterFunc(ctx, g.stop)()
 	defer g.access.flush()
@@ -314,7 +314,7 @@ func (g *Gateway) routes() reply.Router {
 // call is a request of an authenticated till.
 type call struct {
 	ctx      *fasthttp.RequestCtx
-	deadline context.Context // does not end when the till hangs up, because begun work is finished
+	deadline context.Context // does not end when the till hangs up: begun work is finished
 	token    *Token
 	caller   record.Caller
 	code     dte.Code // codigoGeneracion in the path, if the route has one
@@ -326,8 +326,8 @@ func (c *call) answer(body []byte) error {
 	return nil
 }
 
-// handle returns a handler that authenticates the caller and calls h. The handler also measures each request, and turns
-// errors into HTTP answers. names are the query parameters that the route accepts.
+// handle returns a handler that authenticates the caller, calls h, measures the request, and turns errors into HTTP
+// answers. names are the query parameters of the route.
 func (g *Gateway) handle(route string, h func(*call) error, names ...string) fasthttp.RequestHandler {
 	return g.measured(route, func(ctx *fasthttp.RequestCtx) error {
 		token, err := g.authenticate(ctx)
@@ -374,7 +374,7 @@ func (g *Gateway) measured(route string, h func(*fasthttp.RequestCtx) error) fas
 	}
 }
 
-// recovered answers 500 when a handler panics. Otherwise the panic would end the process.
+// recovered answers 500 when a handler panics, so that the process goes on.
 func (g *Gateway) recovered(listener string, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if listener == listenerOps {
@@ -404,7 +404,7 @@ func OpenAPI(issued []*bundle.Type, lang string) ([]byte, error) {
 	return form.Contract(contractBase, issued, record.Known(), contractTexts()[lang])
 }
 
-// contractTexts returns, for each language except English, a map of the contract's English texts to that language.
+// contractTexts returns, for each language but English, a map from the contract's English texts to that language.
 var contractTexts = sync.OnceValue(func() map[string]map[string]string {
 	var spanish map[string]string
 	if err := json.Unmarshal(contractSpanish, &spanish); err != nil {
@@ -413,7 +413,7 @@ var contractTexts = sync.OnceValue(func() map[string]map[string]string {
 	return map[string]map[string]string{"es": spanish}
 })
 
-// contractPages are the pages of the contract for one set of types: GET /openapi.json, and GET /docs for people.
+// contractPages are the contract's pages for one set of types: GET /openapi.json, and GET /docs for people.
 type contractPages struct {
 	issued []*bundle.Type
 	pages  map[string]fixedPage // by path and language: "/docs es"
@@ -425,7 +425,7 @@ type fixedPage struct {
 	body                    []byte
 }
 
-// contractPages returns the pages for the types that the branch issues today. It makes new pages when the types change.
+// contractPages returns the pages for the types that the branch issues today. New types get new pages.
 func (g *Gateway) contractPages() (*contractPages, error) {
 	issued := g.o.Issued()
 	if have := g.contract.Load(); have != nil && slices.Equal(have.issued, issued) {
@@ -447,8 +447,8 @@ func (g *Gateway) contractPages() (*contractPages, error) {
 	return made, nil
 }
 
-// publicPage serves a page of the contract to anybody, within the limits of stranger. If the caller requests no
-// language, /docs is in Spanish. /openapi.json is in English, because programs read it.
+// publicPage serves a page of the contract to anybody, within the limits of stranger. By default, /docs is in Spanish,
+// and /openapi.json, which programs read, in English.
 func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 	if err := cmp.Or(g.stranger(ctx), reply.CheckQuery(ctx, []string{"lang"})); err != nil {
 		return err
@@ -494,8 +494,8 @@ func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
 	reply.Fail(ctx, p)
 }
 
-// answerRecord answers with a record. The connection reuses a buffer of up to 32 KiB for its next answer. It does not
-// keep a larger buffer, because such buffers would occupy memory for idle tills.
+// answerRecord answers with a record. The connection reuses a buffer of up to 32 KiB for its next answer; a larger
+// buffer would occupy memory for an idle till.
 func answerRecord(ctx *fasthttp.RequestCtx, status int, r *record.View) error {
 	const kept = 32 << 10 // bytes
 	ctx.SetUserValue(loggedCode, r.Code)

@@ -83,8 +83,8 @@ func (g *Gateway) issue(c *call, f *form.Form) error {
 	return g.make(c, f, fasthttp.StatusCreated, g.o.Sales.Issue)
 }
 
-// validate answers a creation endpoint when the request has Prefer: validate. It answers with the amounts of the sale,
-// or with all faults of the sale. Nothing is stored, and no number is used.
+// validate answers a request with Prefer: validate at a creation endpoint with the amounts of the sale, or with all its
+// faults. It stores nothing and uses no number.
 func (g *Gateway) validate(c *call, f *form.Form) error {
 	var v *engine.Validation
 	_, err := g.attempt(c, f, func(ctx context.Context, req engine.Request) (_ *record.View, err error) {
@@ -123,7 +123,7 @@ func (g *Gateway) correct(c *call) error {
 	})
 }
 
-// make reads a sale with a form, calls do to make its document, and answers with the record and a status.
+// make reads a sale with a form, makes its document with do, and answers with the record and a status.
 func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Context,
 	engine.Request) (*record.View, error)) error {
 	r, err := g.attempt(c, f, do)
@@ -135,7 +135,7 @@ func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Contex
 	return answerRecord(c.ctx, status, r)
 }
 
-// attempt reads a sale with a form and calls do with the sale. The error names all faults of the sale.
+// attempt reads a sale with a form and calls do with it. The error names all faults of the sale.
 func (g *Gateway) attempt(c *call, f *form.Form,
 	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
 	if err := c.token.permit(f.Type); err != nil {
@@ -146,8 +146,8 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if err != nil {
 		return nil, err
 	}
-	// A repeated sale must get its first answer, also when the token's quota is used up, when today's form would refuse
-	// the sale, or when the form no longer exists because the type's bundle has ended.
+	// A repeated sale must get its first answer, even if the token's quota is used up, today's form would refuse the
+	// sale, or the type's bundle has ended and the form no longer exists.
 	wait := g.daily.left(c.token.ID, g.o.Now())
 	if refused := wait > 0 || len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) &&
 		!validates(c.ctx) {
@@ -212,7 +212,7 @@ func (g *Gateway) read(ctx *fasthttp.RequestCtx, f *form.Form, req *engine.Reque
 // preferValidate is the preference of a till that wants only the amounts or the faults of a sale, and no document.
 const preferValidate = "validate"
 
-// preferences returns the preferences of a request (RFC 7240). Unknown preferences are ignored, as the RFC requires.
+// preferences returns the preferences of a request (RFC 7240). Unknown ones are ignored, as the RFC requires.
 func preferences(ctx *fasthttp.RequestCtx) []string {
 	return strings.Split(string(bytes.Join(ctx.Request.Header.PeekAll("Prefer"), []byte(","))), ",")
 }
@@ -273,8 +273,8 @@ func (g *Gateway) invalidate(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// Limits of resends of one document, and of resends by one token. Each number is how many resends are permitted at
-// once, and how many a minute on average. A till that loops must not fill somebody's inbox.
+// Limits of resends of one document, and of resends by one token: at once, and a minute on average. A looping till must
+// not fill somebody's inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30
@@ -304,7 +304,7 @@ func (g *Gateway) resend(c *call) error {
 			"en un minuto", resendsOfDocument, resendsByToken))
 	}
 	r, err := g.o.Outbox.Resend(c.deadline, c.code, email, c.caller)
-	if err != nil { // nothing was sent, therefore the attempt must not count for the document
+	if err != nil { // nothing was sent: the attempt does not count for the document
 		g.resends.GiveBack(code)
 		return err
 	}

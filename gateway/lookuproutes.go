@@ -47,8 +47,8 @@ const (
 	pageMax     = 500
 )
 
-// list answers GET /dte/documentos with one page of documents, filtered by period, point of sale, type and state, or
-// found by a search, and with the totals of all pages.
+// list answers GET /dte/documentos with one page of the documents that match a period, point of sale, type and state,
+// or a search, and with the totals of all pages.
 func (g *Gateway) list(c *call) error {
 	f := g.filter(&c.query, c.token)
 	if err := c.query.err(); err != nil {
@@ -218,7 +218,7 @@ func (g *Gateway) information(c *call) error {
 // daily counts how many bytes each token has stored on a day of El Salvador, so that no till can fill the disk. After a
 // restart, recall reads the counts from the store.
 type daily struct {
-	most int64 // bytes that a token may store in a day
+	most int64
 
 	mu   sync.Mutex
 	day  string
@@ -260,8 +260,8 @@ func (g *Gateway) overQuota(wait time.Duration) error {
 		Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 }
 
-// affordsLarge refuses a large body (n bytes, over 32 KiB) from a token that sends large bodies too fast. It is called
-// before the body is read. Therefore a flood of large bodies does not slow the other tokens.
+// affordsLarge refuses n bytes, over 32 KiB, from a token that sends large bodies too fast. It is called before the
+// body is read, so that a flood of large bodies does not slow the other tokens.
 func (g *Gateway) affordsLarge(token int64, n int) error {
 	if wait := g.large.TakeMany(strconv.FormatInt(token, 10), n>>10, g.o.Now()); wait > 0 {
 		return problem.TooMany(wait, "Demasiadas ventas grandes seguidas con este token")
@@ -269,7 +269,7 @@ func (g *Gateway) affordsLarge(token int64, n int) error {
 	return nil
 }
 
-// recall adds to g.daily the bytes that the tokens had stored today before the start.
+// recall adds to g.daily the bytes that the tokens stored today before the start.
 func (g *Gateway) recall(ctx context.Context) {
 	if g.o.Usage == nil {
 		return
@@ -311,7 +311,7 @@ func (q *query) day(name, preset string) (day string, at time.Time) {
 	return day, at
 }
 
-// number reads a whole number from low to high. If the parameter is missing, number returns the value preset.
+// number reads a whole number from low to high, preset if the parameter is missing.
 func (q *query) number(name string, base int, low, high, preset int64, code, message string) int64 {
 	v := q.text(name)
 	if v == "" {
@@ -324,7 +324,7 @@ func (q *query) number(name string, base int, low, high, preset int64, code, mes
 	return n
 }
 
-// pick reads one of the allowed words. If the parameter is missing, pick returns the value preset.
+// pick reads one of the allowed words, preset if the parameter is missing.
 func (q *query) pick(name, preset string, allowed ...string) string {
 	v := q.text(name)
 	switch {

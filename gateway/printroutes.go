@@ -142,8 +142,8 @@ func (g *Gateway) storedFile(c *call) error {
 	return err
 }
 
-// link answers GET /dte/pdf?format=url with a link that anybody can open during linkLife. The link leads to the archive
-// if the archive has the document, else to this appliance.
+// link answers GET /dte/pdf?format=url with a link that anybody can open during linkLife. It leads to the archive if
+// the archive has the document, else to this appliance.
 func (g *Gateway) link(c *call, layout string) error {
 	c.ctx.SetUserValue(loggedAlways, true) // because anybody can open the link
 	url, err := g.o.Outbox.Link(c.deadline, c.code, c.caller, layout, linkLife)
@@ -151,7 +151,7 @@ func (g *Gateway) link(c *call, layout string) error {
 		return err
 	}
 	if url == "" {
-		// If the document cannot be printed, refuse now, and not only when somebody opens the link.
+		// If the document cannot be printed, refuse now, not when somebody opens the link.
 		if _, err := g.o.Outbox.Archivo(c.deadline, c.code, c.caller); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (g *Gateway) link(c *call, layout string) error {
 }
 
 // pass returns the token of a link: the link's expiry, the layout, the branch, and an HMAC of these values and code.
-// The HMAC's key is derived from the token table's secret. Therefore a new secret makes all earlier links invalid.
+// Its key is derived from the token table's secret: a new secret ends all links.
 func (t *TokenTable) pass(code dte.Code, layout string, branch int64, until time.Time) string {
 	claims := fmt.Sprintf("%s.%s.%s", strconv.FormatInt(until.Unix(), 36), layout, strconv.FormatInt(branch, 36))
 	return claims + "." + base64.RawURLEncoding.EncodeToString(t.seal(code, claims))

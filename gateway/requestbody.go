@@ -39,13 +39,13 @@ var (
 )
 
 // ambiguous reports whether a request states the end of its body in two ways, or in a way that some servers do not know
-// (RFC 9112 §6.1): the appliance could read as a second request what a proxy has sent as a body. It reads the raw
-// headers, because fasthttp's ContentLength changes when the body is read.
+// (RFC 9112 §6.1): what a proxy sent as a body, the appliance could read as a second request. It reads the raw headers,
+// because fasthttp's ContentLength changes when the body is read.
 func ambiguous(h *fasthttp.RequestHeader) bool {
 	length, coding := false, false
 	for line := range bytes.Lines(h.RawHeaders()) {
 		if !bytes.HasSuffix(line, []byte("\r\n")) || line[0] == ' ' || line[0] == '\t' {
-			return true // programs read a bare line feed, or a header on two lines, differently (§2.2, §5.2)
+			return true // programs differ about a bare line feed, or a header on two lines (§2.2, §5.2)
 		}
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		switch name = bytes.TrimSpace(name); {
@@ -61,9 +61,9 @@ func ambiguous(h *fasthttp.RequestHeader) bool {
 	return length && coding
 }
 
-// received reads the whole body of each request into memory and calls h. If the body was not read to its end, the
-// connection is closed. received reads no body of a request without a good token. admit refuses such a request on every
-// path, therefore the caller learns nothing about routes and sizes.
+// received reads the whole body of each request into memory and calls h. If a body was not read to its end, the
+// connection is closed. The body of a request without a good token is not read: admit refuses it on every path, so that
+// the caller learns nothing about routes and sizes.
 func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	listener, share := l.name, door.NewBodies(l.pace)
 	return func(ctx *fasthttp.RequestCtx) {

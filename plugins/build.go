@@ -28,12 +28,11 @@ var Names = []string{
 	"retorno/v1", "invalidacion/v2", "invalidacion/v3", "contingencia/v3", "contingencia/v4",
 }
 
-// Further are the bundles of types that few taxpayers issue. A branch gets such a bundle only if it needs the type.
+// Further are the bundles of types that few taxpayers issue, for the branches that need them.
 var Further = []string{"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3",
 	"dte15/v1", "dte15/v2"}
 
-// Compile builds a rule module with the plain Go toolchain, into the file out. root is the folder of go.mod. Compile is
-// quick when out is up to date.
+// Compile builds a rule module with the plain Go toolchain, into the file out. root is the folder of go.mod.
 func Compile(ctx context.Context, root, name, out string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out,
 		"./plugins/"+name)
@@ -118,8 +117,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	return parts, m, nil
 }
 
-// inValidity refuses a case whose day is outside the bundle's validity in every ambiente, because such a case proves
-// nothing.
+// inValidity refuses a case whose day is outside the bundle's validity in every ambiente: it proves nothing.
 func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		var c struct {

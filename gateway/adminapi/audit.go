@@ -24,7 +24,7 @@ type Audit interface {
 const (
 	actTarget = "act.target"
 	actDetail = "act.detail"
-	actIdle   = "act.idle" // true: the request changed nothing
+	actIdle   = "act.idle" // the request changed nothing
 )
 
 func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
@@ -32,8 +32,8 @@ func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actDetail, detail)
 }
 
-// recorded answers a request and records its act in the audit trail: the beginning before the answer, and the outcome
-// after it. If the beginning cannot be recorded, the act is not done.
+// recorded answers a request and records its act in the audit trail: its beginning before the answer, its outcome after
+// it. If the beginning cannot be recorded, the act is not done.
 func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	if o.Audit == nil || a.act == "" {
 		return a.answer(ctx)
@@ -57,7 +57,7 @@ func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	return err
 }
 
-// outcome returns the outcome of a request for the audit trail, and the reason why the request was refused or failed.
+// outcome returns a request's outcome for the audit trail, and why the request was refused or failed.
 func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
 	var p *problem.Problem
 	var e *refusal.Error

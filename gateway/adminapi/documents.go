@@ -22,8 +22,8 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// recallDocument answers POST /admin/invalidation?code=: it invalidates a document, and answers with the outcome. The
-// body is that of the tills' route. With ?again=1 it sends another event if MH has refused the first event.
+// recallDocument answers POST /admin/invalidation?code=: it invalidates a document, and answers with the outcome. Its
+// body is that of the tills' route. With ?again=1 it sends another event if MH refused the first.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
@@ -92,7 +92,7 @@ func (o *Routes) statusAfter(err error) (any, error) {
 	return o.Status(), nil
 }
 
-// technicalReport answers GET /admin/contingency/report with what the records say for MH's technical report.
+// technicalReport answers GET /admin/contingency/report with the records' data for MH's technical report.
 func (o *Routes) technicalReport(*fasthttp.RequestCtx) (any, error) {
 	return o.Engine.Contingency().TechnicalReport(context.Background())
 }
@@ -111,7 +111,7 @@ func (o *Routes) noteTechnicalReport(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.statusAfter(o.Engine.Contingency().NoteTechnicalReport(context.Background(), reference))
 }
 
-// maxGivenUp limits the given-up deliveries in an answer, and the documents in a request to retry or forget.
+// maxGivenUp limits the given-up deliveries in an answer, and the documents to retry or forget in a request.
 const maxGivenUp = 1000
 
 // GivenUp is the answer of GET /admin/delivery.
@@ -125,7 +125,7 @@ func (o *Routes) showGivenUp(*fasthttp.RequestCtx) (any, error) {
 }
 
 // retryDelivery answers POST /admin/delivery/retry {"codes":[…],"archive":false}: it retries the given-up deliveries of
-// the documents. If archive is true, it also archives again the files that the archive has lost.
+// the documents. With archive, it also archives again the files that the archive has lost.
 func (o *Routes) retryDelivery(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.settleDelivery(ctx, "retried", o.Engine.Outbox().Retry)
 }
@@ -187,8 +187,8 @@ func (o *Routes) checkArchive(ctx *fasthttp.RequestCtx) (any, error) {
 }
 
 // monthPage answers GET /admin/books?month=2026-11&after=0 with one page of the month's documents, a few MiB at most,
-// and GET /admin/books?code=… with one document. The caller requests page after page, so that a large month occupies
-// neither a connection nor memory for long.
+// and GET /admin/books?code=… with one document. Page by page, a large month occupies neither a connection nor memory
+// for long.
 func (o *Routes) monthPage(ctx *fasthttp.RequestCtx) (any, error) {
 	if text(ctx, "code") != "" {
 		code, err := code(ctx)

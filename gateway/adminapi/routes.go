@@ -31,7 +31,7 @@ import (
 
 type route struct {
 	method, path string
-	// act is the name of the act in the audit trail. "": the route changes nothing, or its handler records the change.
+	// act is the name of the act in the audit trail. "": the route changes nothing, or its handler records the act.
 	act string
 	// handle returns the answer, or nil if it has written the answer itself.
 	handle func(*fasthttp.RequestCtx) (any, error)
@@ -119,7 +119,7 @@ func (a *route) answer(ctx *fasthttp.RequestCtx) error {
 	return reply.Show(ctx, ctx.Response.StatusCode(), shown)
 }
 
-// asProblem turns an error that the caller has caused into a problem, and returns any other error unchanged.
+// asProblem turns an error that the caller has caused into a problem; other errors are unchanged.
 func asProblem(err error) error {
 	switch {
 	case errors.Is(err, rulestore.ErrReason):
@@ -180,13 +180,13 @@ func (o *Routes) administers(h *fasthttp.RequestHeader) bool {
 		o.AdminToken[:]) == 1
 }
 
-// Sender returns the same id for all callers with the admin token. Therefore these callers together have one share of
-// the memory for bodies. ok is false for other callers.
+// Sender returns the same id for all callers with the admin token: together they have one share of the memory for
+// bodies. ok is false for other callers.
 func (o *Routes) Sender(h *fasthttp.RequestHeader) (id int64, ok bool) {
 	return operatorID, o.administers(h)
 }
 
-// operatorID is the token id of all operators on their listener; the ids of tills' tokens are positive.
+// operatorID is the token id of all operators; the ids of tills' tokens are positive.
 const operatorID = -1
 
 // Admit refuses a caller without the admin token.
@@ -206,7 +206,7 @@ type Options struct {
 	Ready    func() error          // returns nil if the branch can issue
 	Status   func() any            // returns the state for /status, as a value for JSON
 	Overview func() *page.Overview // returns the state for the page at /
-	// AdminToken is the SHA-256 of the admin token; if it is zero, Admit refuses everybody.
+	// AdminToken is the SHA-256 of the admin token; a zero AdminToken admits nobody.
 	AdminToken [32]byte
 	Keeper     Keeper // makes and ends tokens
 	Audit      Audit  // records what operators do
@@ -214,7 +214,7 @@ type Options struct {
 	Books      *documents.MonthReader // reads the documents for the accountant's books
 }
 
-// Front contains the parts of the gateway that both listeners use.
+// Front contains what both listeners use.
 type Front struct {
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -223,7 +223,7 @@ type Front struct {
 	Serving  context.Context // ends when the gateway stops accepting requests
 	// Refuse answers a request with an error.
 	Refuse func(ctx *fasthttp.RequestCtx, route string, err error)
-	// Wrong refuses a caller without the admin token. given means that the caller has sent a wrong token.
+	// Wrong refuses a caller without the admin token. given: the caller has sent a wrong one.
 	Wrong func(ctx *fasthttp.RequestCtx, given bool, message string) error
 }
 
@@ -237,7 +237,7 @@ type Routes struct {
 // New returns the routes.
 func New(o Options, f Front) *Routes { return &Routes{Options: o, front: f} }
 
-// readyz answers 200 when the branch can issue. It answers 200 even while MH is down.
+// readyz answers 200 when the branch can issue, even while MH is down.
 func (o *Routes) readyz(ctx *fasthttp.RequestCtx) {
 	if err := o.Ready(); err != nil {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)

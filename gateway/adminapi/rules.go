@@ -30,8 +30,8 @@ func order(ctx *fasthttp.RequestCtx) rulestore.Order {
 }
 
 // pushRule answers POST /admin/rules: it activates the bundle in the body, and answers with the steps of the
-// activation: 200, or 422 if a step failed. ?dry=1 changes nothing; otherwise ?reason= is required. With ?fewer_cases=1
-// the bundle may have fewer golden cases than its predecessor. An activation continues if the caller hangs up.
+// activation: 200, or 422 if a step failed. ?dry=1 changes nothing; otherwise ?reason= is required. ?fewer_cases=1
+// permits fewer golden cases than the predecessor has. An activation continues if the caller hangs up.
 func (o *Routes) pushRule(ctx *fasthttp.RequestCtx) (any, error) {
 	by := order(ctx)
 	if by.Reason == "" && !by.Dry {
@@ -59,8 +59,8 @@ func activated(ctx *fasthttp.RequestCtx) func(*rulestore.Activation, error) (any
 func (o *Routes) listRules(*fasthttp.RequestCtx) (any, error) { return o.Rules.List(), nil }
 
 // stepRule returns the handler of POST /admin/rules/rollback, reinstate and cancel
-// {"name","schema","version","expired"}; ?reason= is required. Only rollback uses expired, which permits a return to a
-// bundle whose own dates are over.
+// {"name","schema","version","expired"}; ?reason= is required. expired, only for rollback, permits a return to a bundle
+// whose own dates are over.
 func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack,
 	error)) func(*fasthttp.RequestCtx) (any, error) {
 	return func(ctx *fasthttp.RequestCtx) (any, error) {
@@ -78,7 +78,8 @@ func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*ru
 	}
 }
 
-// acknowledgeRule answers POST /admin/rules/acknowledge: a person agrees to an automatic return. ?reason= is required.
+// acknowledgeRule answers POST /admin/rules/acknowledge: a person accepts an automatic return to an earlier bundle.
+// ?reason= is required.
 func (o *Routes) acknowledgeRule(ctx *fasthttp.RequestCtx) (any, error) {
 	concerns(ctx, "", text(ctx, "reason"))
 	return o.Rules.Acknowledge(context.Background(), order(ctx))
@@ -130,7 +131,7 @@ type Line struct {
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is the number of documents so far, with the day of the latest or the number of all (Of).
+// Progress is the number of documents so far, with the day of the latest document or the number of all documents (Of).
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`
@@ -213,7 +214,7 @@ func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Rules.Documents(o.front.Serving, m)
 }
 
-// stream answers with the lines of work, until the caller reads nothing for a minute, or the gateway stops.
+// stream answers with the lines of work, until the caller has read nothing for a minute or the gateway stops.
 func (o *Routes) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(Line) error) error) (any, error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")
@@ -238,7 +239,7 @@ func writeLine(conn net.Conn, w *bufio.Writer, l Line) error {
 		return err
 	}
 	if l.Differs != nil {
-		return nil // there may be many differences: the writer flushes its buffer only when it is full
+		return nil // there may be many: the writer flushes only a full buffer
 	}
 	return w.Flush()
 }

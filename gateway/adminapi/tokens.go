@@ -12,7 +12,7 @@ import (
 )
 
 // Keeper makes and ends tokens, and records these acts in the audit trail. When a method returns, its change is in
-// force. Each method returns the token as a value for JSON; only a new or rotated token has its secret.
+// force. Each method returns the token for JSON; only a new or rotated token has its secret.
 type Keeper interface {
 	Tokens() any // all tokens
 	NewToken(by By, name string, point int64, permissions []string) (any, error)
@@ -48,7 +48,7 @@ func (o *Routes) newToken(ctx *fasthttp.RequestCtx) (any, error) {
 }
 
 // rotateToken answers POST /admin/tokens/{id}/rotate {"grace":"24h"}. Only this answer contains the new secret. The old
-// secret stays valid for the grace, by default 0.
+// secret stays valid for the grace, default 0.
 func (o *Routes) rotateToken(ctx *fasthttp.RequestCtx) (any, error) {
 	id, err := tokenID(ctx)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Keeper serves a certificate from files. Check reads the files again when they have changed. If the new files cannot
-// be used, Keeper keeps the previous certificate.
+// Keeper serves a certificate from files. Check reads the files again when they have changed. If they cannot be used,
+// Keeper keeps the previous certificate.
 type Keeper struct {
 	certificate, key string
 	live             atomic.Pointer[tls.Certificate]
 
 	mu   sync.Mutex
-	seen [2]stamp // versions of the two files that were read last
+	seen [2]stamp // versions of the two files read last
 	read bool
 	err  error // the error of the last reading
 }
@@ -28,15 +28,15 @@ type stamp struct {
 	at   time.Time
 }
 
-// Open reads a certificate with its chain, and its key, from two paths. Both paths may name the same file.
+// Open reads a certificate with its chain, and its key, from two paths. The paths may be the same.
 func Open(certificate, key string) (*Keeper, error) {
 	k := &Keeper{certificate: certificate, key: key}
 	_, err := k.Check()
 	return k, err
 }
 
-// Check reads the files if they have changed, and returns whether it has replaced the live certificate. It fails if
-// only one of the two has been replaced, and reads both again at the next change.
+// Check reads the files if they have changed, and reports whether it replaced the live certificate. It fails if only
+// one of the two files is new, and reads both again at the next change.
 func (k *Keeper) Check() (changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

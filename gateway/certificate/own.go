@@ -40,11 +40,11 @@ const (
 	backdated     = time.Hour // for a client whose clock is behind
 )
 
-// ErrExists means that the box already has an authority: a new one would lock out the tills that trust it.
+// ErrExists: the box already has an authority, and a new one would lock out the tills that trust it.
 var ErrExists = errors.New("there is an authority already")
 
-// Own is the box's own certificate authority. It may sign only for private addresses and for the names configured when
-// it was made: nobody can imitate another site with its key.
+// Own is the box's own certificate authority. It may sign only for private addresses and the names configured when it
+// was made, so that its key cannot imitate another site.
 type Own struct {
 	Folder string
 	Names  []string // in addition to the box's own names
@@ -85,7 +85,7 @@ func (o *Own) Create() error {
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	// The public file is written after the key: if it is missing after a crash, Create makes both again.
+	// Write the public file after the key: if it is missing after a crash, Create makes both again.
 	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (o *Own) Create() error {
 	return o.Renew()
 }
 
-// signed makes a key and its certificate, both in PEM. signer is the authority's key; nil: the new key itself.
+// signed makes a key and its certificate, both in PEM. signer is the authority's key; nil: self-signed.
 func signed(t, authority *x509.Certificate, signer *ecdsa.PrivateKey) (certificate, key []byte, err error) {
 	made, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -136,7 +136,7 @@ func (o *Own) Renew() error {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), key))
 }
 
-// Due returns why the certificate must be renewed, or "" if it need not be renewed.
+// Due returns why the certificate must be renewed, or "".
 func (o *Own) Due() (why string, err error) {
 	authority, err := o.Authority()
 	if err != nil {
@@ -195,8 +195,8 @@ func (o *Own) Authority() (*x509.Certificate, error) {
 	return c, nil
 }
 
-// CheckKey returns an error if the authority's key cannot sign the next certificate. Without this check, nobody would
-// notice until the current certificate ends.
+// CheckKey returns an error if the authority's key cannot sign the next certificate. Otherwise nobody would notice
+// before the current certificate ends.
 func (o *Own) CheckKey() error {
 	authority, err := o.Authority()
 	if err != nil {
@@ -225,8 +225,8 @@ func (o *Own) checkServer(authority *x509.Certificate) error {
 	return served.Leaf.CheckSignatureFrom(authority)
 }
 
-// names returns those of the box's own and of the configured names for which the authority may sign. A name that was
-// configured after the authority was made needs a new authority; dtectl tls show reports such a name.
+// names returns the names, the box's own and the configured ones, for which the authority may sign. A name configured
+// after the authority was made needs a new authority; dtectl tls show reports it.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }
@@ -241,7 +241,7 @@ func May(authority *x509.Certificate, name string) bool {
 	})
 }
 
-// private are the address ranges that are not routed on the Internet.
+// private are the address ranges that the Internet does not route.
 var private = func() (list []*net.IPNet) {
 	for _, s := range []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16",
 		"100.64.0.0/10", "::1/128", "fc00::/7", "fe80::/10"} {
@@ -258,7 +258,7 @@ func within(ranges []*net.IPNet, ip net.IP) bool {
 	return slices.ContainsFunc(ranges, func(n *net.IPNet) bool { return n.Contains(ip) })
 }
 
-// boxNames returns the box's host name, localhost, and the addresses of its interfaces except link-local ones.
+// boxNames returns the box's host name, localhost, and its interfaces' addresses except link-local ones.
 func boxNames() []string {
 	list := []string{"localhost", "127.0.0.1", "::1"}
 	if host, err := os.Hostname(); err == nil && host != "localhost" {

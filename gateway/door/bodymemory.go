@@ -20,10 +20,10 @@ const (
 )
 
 // Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived. A sender may
-// use at most as many bytes as are still free after that: one sender alone gets half of the budget, two get a third
-// each. A new sender finds memory as long as fewer than 63 others use their full shares.
+// use as many bytes as are then still free: one sender alone gets half of the budget, two get a third each. A new
+// sender finds memory as long as fewer than 63 others use their full shares.
 type Bodies struct {
-	pace func(id int64, n int) error // nil: no limit of the rate
+	pace func(id int64, n int) error // nil: the rate is not limited
 
 	mu   sync.Mutex
 	left int           // bytes
@@ -31,7 +31,7 @@ type Bodies struct {
 }
 
 // NewBodies returns the memory of a listener. If pace is not nil, Body.Read calls it before it reads n bytes of a large
-// body. If the sender is too fast, pace returns an error, and Body.Read returns this error unchanged.
+// body. pace returns an error if the sender is too fast, and Body.Read returns it unchanged.
 func NewBodies(pace func(id int64, n int) error) *Bodies {
 	return &Bodies{pace: pace, left: budget, held: make(map[int64]int)}
 }
@@ -74,7 +74,7 @@ type Body struct {
 
 var smallBodies = sync.Pool{New: func() any { return new([SmallBody]byte) }}
 
-// Read reads a body to its end. announced is its length; negative: it comes in chunks. The bytes are valid until
+// Read reads a body to its end. announced is its length, negative if it comes in chunks. The bytes are valid until
 // Release. Errors: ErrTooLarge, ErrShare, ErrFull, io.ErrUnexpectedEOF, or the error of pace or of the stream.
 func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	if announced > a.most {
@@ -102,8 +102,8 @@ func (a *Body) Read(stream io.Reader, announced int) ([]byte, error) {
 	}
 }
 
-// grow doubles the memory, up to the announced size or the largest size, plus one byte. The extra byte lets Read find
-// the end of the body, or detect that the body is too long.
+// grow doubles the memory, up to the announced size or the largest size, plus one byte. The extra byte lets Read detect
+// the end, or too long a body.
 func (a *Body) grow(announced int) error {
 	size := min(2*cap(a.data), a.most+1)
 	if announced >= 0 {
@@ -122,7 +122,7 @@ func (a *Body) grow(announced int) error {
 	return nil
 }
 
-// afford calls pace once with the announced size of a large body. For a body in chunks, it calls pace at each growth.
+// afford calls pace with the announced size of a large body or, for a body in chunks, at each growth.
 func (a *Body) afford(announced, size int) error {
 	if a.share.pace == nil || a.taken > 0 && announced >= 0 {
 		return nil
@@ -140,7 +140,7 @@ func (a *Body) recycle() {
 	a.data = nil
 }
 
-// Release frees the memory. The caller calls it after the request was answered.
+// Release frees the memory, after the request was answered.
 func (a *Body) Release() {
 	a.recycle()
 	if a.taken > 0 {

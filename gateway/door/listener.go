@@ -1,6 +1,6 @@
 // Package door protects a listener before a request is decoded. It limits the number of connections, the time of a TLS
 // handshake, the rate of each caller and the memory for large bodies, and it records failed logins. It knows no routes.
-// It writes one HTTP answer only, which states that the port speaks HTTPS.
+// Its only HTTP answer states that the port speaks HTTPS.
 package door
 
 import (
@@ -20,8 +20,8 @@ const handshakeTimeout = 5 * time.Second
 
 // Listener limits the number of its connections: of all connections, of strangers, of one address and of one token. A
 // stranger is a connection on which no good token has arrived yet; each connection begins as a stranger. When a limit
-// is reached, the Listener closes the oldest stranger under this limit and accepts the new connection. Therefore idle
-// connections cannot lock a till out. The rules are:
+// is reached, the Listener closes the oldest stranger under this limit and accepts the new connection, so that idle
+// connections cannot lock a till out:
 //
 //   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately, as a LAN is one /64.
 //   - If all strangers are at their limit, the oldest is closed. Strangers of a friend, an address that recently sent a
@@ -40,9 +40,9 @@ type Listener struct {
 	open     int
 	by       map[netip.Addr]*callers
 	tokens   map[int64]int        // number of known connections of each token
-	unknown  list.List            // of *visitor: strangers of other addresses, the oldest first
-	familiar list.List            // of *visitor: strangers of friends, the oldest first
-	friends  map[netip.Addr]int64 // value of turn when a good token last arrived from an address
+	unknown  list.List            // of *visitor: strangers of other addresses, oldest first
+	familiar list.List            // of *visitor: strangers of friends, oldest first
+	friends  map[netip.Addr]int64 // value of turn at an address's last good token
 	turn     int64
 }
 
@@ -54,8 +54,8 @@ type Places struct {
 	PerToken   int
 }
 
-// Tills and Operators are the limits of the two listeners. PerToken is below PerAddress, so that one token cannot use
-// up an address that it shares with other tokens.
+// Tills and Operators are the limits of the two listeners. PerToken is below PerAddress, so that tokens can share an
+// address.
 var (
 	Tills     = Places{All: 2048, Strangers: 1024, PerAddress: 64, PerToken: 32}
 	Operators = Places{All: 64, Strangers: 48, PerAddress: 16, PerToken: 12}
@@ -63,14 +63,14 @@ var (
 
 type callers struct {
 	open      int
-	strangers list.List // of *visitor, the oldest first
+	strangers list.List // of *visitor, oldest first
 }
 
 // maxFriends is the largest number of friends that a Listener remembers. A branch has fewer tills.
 const maxFriends = 1024
 
-// Listen limits the connections of a listener. A nil config means plain HTTP. refused is called with the reason for
-// each connection that is refused, or closed in favour of a new connection; it must not call the Listener.
+// Listen limits the connections of a listener. A nil config means plain HTTP. refused gets the reason for each
+// connection that is refused, or closed in favour of a new one; it must not call the Listener.
 func Listen(ln net.Listener, config *tls.Config, p Places, refused func(string)) *Listener {
 	return &Listener{Listener: ln, tls: config, places: p, refused: refused, by: make(map[netip.Addr]*callers),
 		tokens: make(map[int64]int), friends: make(map[netip.Addr]int64)}
@@ -81,14 +81,14 @@ type visitor struct {
 	net.Conn
 	door    *Listener
 	address netip.Addr
-	// Guarded by door.mu. The elements are nil after a good token. gone: the connection no longer counts.
+	// Guarded by door.mu. The elements are nil after a good token. gone: the visitor no longer counts.
 	ofDoor, ofAddress *list.Element
 	in                *list.List // the list that contains ofDoor
 	token             int64
 	gone              bool
 }
 
-// Accept returns the next connection that is within the limits.
+// Accept returns the next connection within the limits.
 func (d *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := d.Listener.Accept()
@@ -146,13 +146,13 @@ func (d *Listener) enter(v *visitor) (refusal string) {
 	return ""
 }
 
-// evict closes a stranger's connection. The worker of the connection gets an error from its next read or write.
+// evict closes a stranger's connection: the next read or write of its worker fails.
 func (d *Listener) evict(v *visitor) {
 	d.leave(v)
 	_ = v.Conn.Close()
 }
 
-// leave makes a visitor no longer count. A second call does nothing.
+// leave ends the counting of a visitor. A second call does nothing.
 func (d *Listener) leave(v *visitor) {
 	if v.gone {
 		return
@@ -180,7 +180,7 @@ func (d *Listener) unlist(v *visitor) {
 	}
 }
 
-// known records that a visitor has sent a good token, and remembers the visitor's address as a friend.
+// known records that a visitor has sent a good token, and makes its address a friend.
 func (d *Listener) known(v *visitor, token int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -212,7 +212,7 @@ func (d *Listener) befriend(a netip.Addr) {
 	delete(d.friends, oldest)
 }
 
-// Close closes the connection. Then the connection no longer counts.
+// Close closes the connection, which no longer counts.
 func (v *visitor) Close() error {
 	v.door.mu.Lock()
 	v.door.leave(v)
@@ -268,8 +268,8 @@ func Trust(c net.Conn, token int64) {
 	v.door.known(v, token)
 }
 
-// Discard reads the rest of a request, up to 16 MiB, for two seconds or until the client pauses. If a connection with
-// unread bytes were closed, it would be reset, and the client would not receive the answer.
+// Discard reads the rest of a request, up to 16 MiB, for two seconds or until the client pauses. Closing a connection
+// with unread bytes would reset it, and the client would not receive the answer.
 func Discard(c net.Conn) {
 	var b [32 << 10]byte
 	end := time.Now().Add(2 * time.Second)
@@ -295,7 +295,7 @@ func AddressOf(a net.Addr) netip.Addr {
 }
 
 // NetworkOf returns the IPv4 address or the IPv6 /64 network of a caller without a good token, for the rate limits. One
-// host can use every address of a /64 network.
+// host can use all addresses of a /64.
 func NetworkOf(a net.Addr) string {
 	ip := AddressOf(a)
 	if network, err := ip.WithZone("").Prefix(64); ip.Is6() && !ip.IsLoopback() && err == nil {
@@ -305,7 +305,7 @@ func NetworkOf(a net.Addr) string {
 }
 
 // OwnHost reports whether a connection without TLS may have the header Host. On loopback, Host must be an address or
-// localhost: a web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name in Host, and is refused.
+// localhost: a web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name in Host.
 func OwnHost(local net.Addr, host string) bool {
 	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {
 		return true

@@ -13,8 +13,8 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// Limits of the acts about failed logins. In each period of loginActs, there is one act for each address, for at most
-// maxLogins addresses. All further addresses share one act. Therefore nobody can fill the store with such acts.
+// Limits of the acts about failed logins, so that nobody fills the store with them. In each period of loginActs, there
+// is one act for each address, for at most maxLogins addresses. All further addresses share one act.
 const (
 	loginActs = time.Minute
 	maxLogins = 8
@@ -28,7 +28,7 @@ type Logins struct {
 	count  prometheus.Counter
 
 	mu   sync.Mutex
-	wait map[string]*loginFailures // failures that are not in the audit trail yet, by address
+	wait map[string]*loginFailures // failures that the audit trail lacks, by address
 	wake fairqueue.Bell
 }
 
@@ -37,7 +37,7 @@ type loginFailures struct {
 	since time.Time
 }
 
-// NewLogins returns a counter of wrong admin tokens. record writes an act to the audit trail; it may be nil.
+// NewLogins returns a counter of wrong admin tokens. record writes an act to the audit trail, unless it is nil.
 func NewLogins(record func(context.Context, audit.Act) error, log *slog.Logger, now func() time.Time) *Logins {
 	return &Logins{record: record, log: log, now: now, wait: make(map[string]*loginFailures),
 		wake: fairqueue.NewBell(),
@@ -64,7 +64,7 @@ func (l *Logins) Failed(address string) {
 	l.wake.Ring()
 }
 
-// Run records failures until ctx ends: the first failure at once, later failures once a minute.
+// Run records failures until ctx ends: the first at once, later ones once a minute.
 func (l *Logins) Run(ctx context.Context) {
 	for {
 		select {
@@ -99,7 +99,7 @@ func (l *Logins) tell() {
 // Counter returns the metric of wrong admin tokens.
 func (l *Logins) Counter() prometheus.Counter { return l.count }
 
-// Buckets are leaky buckets, one for each name. A bucket is stored as the time at which it will be empty (GCRA).
+// Buckets are leaky buckets, one for each name. A bucket is stored as the time when it will be empty (GCRA).
 type Buckets struct {
 	every time.Duration // the time that one attempt costs
 	burst int
@@ -114,7 +114,7 @@ func NewBuckets(n int, each time.Duration, burst int) *Buckets {
 	return &Buckets{every: each / time.Duration(n), burst: burst, empty: make(map[string]time.Time)}
 }
 
-// Take admits one attempt and returns 0, or returns how long the caller must wait.
+// Take admits one attempt and returns 0, or how long the caller must wait.
 func (b *Buckets) Take(name string, now time.Time) time.Duration { return b.TakeMany(name, 1, now) }
 
 // TakeMany is Take for n attempts at once; n is at most burst.

@@ -13,9 +13,9 @@ import (
 )
 
 // Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each type in
-// issued adds its operation, POST /dte/<path>, and the schemas of its form. known are all types of stored documents. A
-// form may name a group of members, which base defines in x-groups; the contract itself has no groups. spanish maps the
-// English texts of base, of forms and of this file to Spanish; if it is nil, the contract is in English.
+// issued adds its operation, POST /dte/<path>, and the schemas of its form. known are all types of stored documents.
+// base defines in x-groups the groups of members that a form may name; the contract has no groups. spanish maps the
+// English texts of base, of forms and of this file to Spanish; nil: the contract is in English.
 func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]string) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *contract) translated(v dte.Value) dte.Value {
 
 var textsOf = []string{"title", "summary", "description"}
 
-// js parses JSON. Each %s in format stands for one of texts, as a JSON string.
+// js parses JSON; each %s in format stands for one of texts, as a JSON string.
 func js(format string, texts ...string) dte.Value {
 	quoted := make([]any, len(texts))
 	for i, text := range texts {
@@ -166,8 +166,8 @@ func (c *contract) operation(t *bundle.Type) dte.Value {
 		With("responses", dte.Obj(responses...))
 }
 
-// component adds a named schema, and returns a reference to it. Two types share a name only if their schemas are equal.
-// Otherwise the number of the second type is appended to the second name.
+// component adds a named schema, and returns a reference to it. If two types use a name for different schemas, the
+// second name gets its type's number appended.
 func (c *contract) component(name string, t *bundle.Type, schema dte.Value) dte.Value {
 	text := string(schema.Append(nil))
 	for have, there := c.made[name]; there && have != text; have, there = c.made[name] {
@@ -196,8 +196,8 @@ func (c *contract) request(t *bundle.Type) dte.Value {
 	return s
 }
 
-// object returns the schema of an object. Its members are the form's members, and the members in more, which already
-// have schemas. loose permits unknown members.
+// object returns the schema of an object with the form's members, and the members in more, which already have schemas.
+// loose permits unknown members.
 func (c *contract) object(t *bundle.Type, about string, members []bundle.Member, more []dte.Member,
 	loose bool) dte.Value {
 	var due []dte.Value
@@ -246,7 +246,7 @@ func (c *contract) group(t *bundle.Type, m *bundle.Member) []dte.Member {
 	return []dte.Member{{Name: "descuentoGlobal", Value: orNull(c.component("DescuentoGlobal", t, s))}}
 }
 
-// orNull returns a schema that also permits null, because SPEC permits null for an optional member without a value.
+// orNull permits null too: SPEC permits it for an optional member without a value.
 func orNull(s dte.Value) dte.Value {
 	if kind := s.Get("type"); kind.Kind() == dte.KindString {
 		return s.With("type", dte.Arr(kind, dte.Str("null")))
@@ -333,7 +333,7 @@ func (c *contract) member(t *bundle.Type, m *bundle.Member) dte.Value {
 	return s
 }
 
-// notNull removes null from the schema of a group's member, because this form requires the member.
+// notNull removes null from the schema of a group's member that this form requires.
 func notNull(s dte.Value) dte.Value {
 	if first := s.Get("anyOf").Index(0); first.Exists() {
 		return first

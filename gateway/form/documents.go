@@ -32,7 +32,7 @@ var (
 	remarks   = field{name: "observaciones", place: inResumen, blank: true, lines: true}
 	inTest    = field{name: "testContingencia", shape: isFlag, place: nowhere} // every type has this member
 	retention = []field{{name: "isRetenIva", shape: isFlag}, {name: "isPerciIva", shape: isFlag}}
-	// appendix is apendice. MH permits ten entries; one of them is reserved for the gateway.
+	// appendix is apendice. MH permits ten entries; the gateway needs one of them.
 	appendix = field{name: ownEntries, shape: isList, members: required("campo", "etiqueta", "valor"), limit: 9}
 	// consumer and taxpayer are the members of receptor, which has two kinds (SPEC 2.5).
 	consumer = append(plain("tipoDocumento", "numDocumento", "nombre", "telefono", "correo"), direccion)
@@ -110,8 +110,8 @@ func fieldsOf(m *bundle.Member) []field {
 	return []field{f}
 }
 
-// target translates the field To of a form's member. It returns the place in the facts where the member's value goes,
-// and the name of the fact there. The name is "" if it is the member's own name.
+// target returns where a form's member goes in the facts, and the fact's name there, from the field To. "" stands for
+// the member's own name.
 func target(to string) (place, string) {
 	switch {
 	case to == bundle.ToNone:
@@ -161,7 +161,7 @@ var invalidationNames = map[string]string{
 	"motivo.numDocSolicita": "solicita.numDocumento",
 }
 
-// Invalidation reads a request to invalidate a document. The document's code is not in the body, but in the path.
+// Invalidation reads a request to invalidate a document. The path has the document's code.
 func Invalidation(body dte.Value) (engine.InvalidationRequest, *Filled) {
 	d := invalidation.Fill(body, nil)
 	who := func(name string) record.Person {
@@ -192,7 +192,6 @@ func OfInvalidation(faults []dte.Fault) []dte.Fault {
 // lookup is the body of POST /dte/documentos-info.
 var lookup = &Form{fields: []field{{name: "codigosGeneracion", shape: isTexts, required: true, limit: maxCodes}}}
 
-// Lookup reads the codes of the wanted documents.
 func Lookup(body dte.Value) ([]dte.Code, *Filled) {
 	d := lookup.Fill(body, nil)
 	var codes []dte.Code
@@ -222,7 +221,6 @@ var (
 	reportNote = &Form{fields: []field{{name: "reference", required: true}}}
 )
 
-// Declaration reads the contingency that an operator declares: its cause (CAT-005) and reason.
 func Declaration(body dte.Value) (cause int64, reason string, d *Filled) {
 	d = declaration.Fill(body, nil)
 	cause, _ = d.Facts.Get("cause").Int()
@@ -294,7 +292,7 @@ func (d *Filled) readOrigin() {
 }
 
 // withholdings numbers the lines of a withholding voucher, and adds the members that the tills' client library does not
-// send. If a document's number is a codigoGeneracion, the document is electronic (CAT-007: 2).
+// send. A document whose number is a codigoGeneracion is electronic (CAT-007: 2).
 func (d *Filled) withholdings() {
 	name := "cuerpoDocumento"
 	if !d.body.Get(name).Present() {
@@ -339,7 +337,7 @@ func (d *Filled) setLines(lines []dte.Value) {
 func (d *Filled) specialUnits() {
 	asked, lines := d.body.Get("items").Items(), d.Facts.Get(linesFact).Items()
 	if len(asked) != len(lines) {
-		return // some items are not objects, and their faults are already reported
+		return // items that are not objects; their faults are already reported
 	}
 	var changed []dte.Value // nil until a line changes
 	for i, line := range lines {

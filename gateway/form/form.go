@@ -1,5 +1,5 @@
-// Package form reads the body of a request. Tables describe the members of each body. The result is the facts for rules
-// and documents, or all faults at once. Package form knows the names in the tills' requests, but no HTTP.
+// Package form reads the body of a request with tables of its members. The result is the facts for rules and documents,
+// or all faults at once. It knows the names in the tills' requests, but no HTTP.
 package form
 
 import (
@@ -24,7 +24,7 @@ const (
 type Form struct {
 	Type     *bundle.Type // the type of document that the request creates; nil: no document
 	fields   []field
-	receptor []string    // SPEC's requiredFields; if one of them is missing, the refusal has a special code
+	receptor []string    // SPEC's requiredFields: if one is missing, the refusal has a special code
 	bundle   bundle.Form // the form in the type's bundle; empty without a type
 }
 
@@ -53,7 +53,7 @@ type Filled struct {
 	Facts           dte.Value
 	Origin          *engine.Origin // the document to which a note or a return refers
 	TestContingency bool
-	Warnings        []string // about accepted values by which the till may have meant something else
+	Warnings        []string // about accepted values that the till may not have meant
 
 	reader  // has the faults
 	form    *Form
@@ -104,7 +104,7 @@ func (form *Form) Fill(body dte.Value, codes map[string]string) *Filled {
 	return d
 }
 
-// payments applies SPEC 2.7: a request has pago or pagos; without either, condicionOperacion 1 is paid in cash.
+// payments applies SPEC 2.7: a request has pago or pagos; without them, condicionOperacion 1 is paid in cash.
 func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string]string) []dte.Member {
 	one, list := body.Get("pago"), body.Get("pagos")
 	if one.Present() && list.Present() {
@@ -140,15 +140,15 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 
 const cash = "01"
 
-// ambiguousPayments are the payment codes whose meanings differ in CAT-017 and in this service's specification (2.7):
-// MH's meaning, the specification's, and MH's code for the specification's meaning.
+// ambiguousPayments are the payment codes that mean one thing in CAT-017 and another in this service's specification
+// (2.7): MH's meaning, the specification's, and MH's code for the latter.
 var ambiguousPayments = map[string][3]string{
 	"03": {"tarjeta de crédito", "cheque", "04"},
 	"04": {"cheque", "transferencia", "05"},
 }
 
-// payment completes one payment. It removes the reference of a cash payment, because MH's layouts permit no such
-// reference (MF2 p.49). plazo and periodo must come together (pp.50-51).
+// payment completes one payment. It removes the reference of a cash payment, which MH's layouts forbid (MF2 p.49).
+// plazo and periodo must come together (pp.50-51).
 func (d *Filled) payment(p dte.Value, path string, codes map[string]string) dte.Value {
 	code := p.Get("codigo").Text()
 	if to, ok := codes[code]; ok {

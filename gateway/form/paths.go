@@ -12,8 +12,8 @@ import (
 
 // This file translates paths in the facts into paths in the request: a fault is reported once, at its member.
 
-// MergeMore calls find and adds the faults that it returns, unless MaxFaults faults are already known. The parameter
-// unread of find gets the paths of the facts that are missing because of the known faults.
+// MergeMore calls find and adds its faults, unless MaxFaults faults are already known. unread are the paths of the
+// facts that are missing because of known faults.
 func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	if !d.full() {
 		d.Merge(find(d.unread()))
@@ -46,7 +46,7 @@ next:
 }
 
 // sent cuts a path after the last member that the till has sent. A fault of the sum over a list ("pagos[].montoPago")
-// is reported at the item if the list has one item, or else at the list.
+// is reported at the list, or at its only item.
 func (d *Filled) sent(path string) string {
 	v, kept, rest := d.body, "", path
 	for rest != "" {
@@ -93,8 +93,8 @@ func totalName(field string) string {
 }
 
 // unread returns the paths, without indexes, of the facts that are missing because of faults. A total that depends on
-// such a fact cannot be computed. For an unknown member it returns the object around the member, because the member may
-// be a misspelt member of that object.
+// such a fact cannot be computed. For an unknown member it returns the object around it, because the member's name may
+// be misspelt.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path
@@ -109,7 +109,7 @@ func (d *Filled) unread() (paths []string) {
 	return paths
 }
 
-// factOf returns the path, without indexes, of the fact made from a member of the request, and whether the fact exists.
+// factOf returns the path, without indexes, of the fact made from a member of the request, if there is one.
 func (d *Filled) factOf(path string) (fact string, there bool) {
 	fields, v, prefix := d.form.fields, d.Facts, ""
 	for path != "" {
@@ -201,8 +201,8 @@ func (d *Filled) appendixPath(rest string) string {
 	return index("apendice", n-len(d.entries)) + below
 }
 
-// fieldOf returns the member of the request from which a fact comes, or nil if there is no such member. If two members
-// can supply the fact, it returns the member that the request contains.
+// fieldOf returns the member of the request from which a fact comes, or nil. If two members can supply the fact, it
+// returns the one in the request.
 func (d *Filled) fieldOf(in place, fact string) (match *field) {
 	name, _ := segment(fact)
 	for i := range d.form.fields {

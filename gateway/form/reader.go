@@ -17,7 +17,7 @@ import (
 type reader struct{ Faults []dte.Fault }
 
 // value checks one member and returns its fact, or an absent value if the member makes no fact. The member's path is
-// prefix + f.name. SPEC permits null for an optional member without a value.
+// prefix + f.name.
 func (r *reader) value(v dte.Value, f *field, prefix string) dte.Value {
 	if !v.Present() {
 		if f.required {
@@ -127,7 +127,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 		}
 		if v.Index(i).Kind() != dte.KindObject {
 			r.wrong(index(path, i), "Debe ser un grupo de datos, no un solo valor")
-			items = append(items, dte.Obj()) // an empty item, because later items must keep their numbers
+			items = append(items, dte.Obj()) // empty, because later items must keep their numbers
 			continue
 		}
 		var first []dte.Member
@@ -139,7 +139,7 @@ func (r *reader) list(v dte.Value, f *field, path string) dte.Value {
 	return dte.Arr(items...)
 }
 
-// unknown refuses members that are not in the table. If it ignored them, a misspelt isRetenIva would change a tax.
+// unknown refuses members that are not in the table: if isRetenIva were misspelt and ignored, a tax would change.
 func (r *reader) unknown(v dte.Value, fields []field, prefix string) {
 	for _, m := range v.Members() {
 		if r.full() {
@@ -163,8 +163,8 @@ func hint(name string, fields []field) string {
 	return ""
 }
 
-// text checks a text. The text must contain a visible character and no unprintable character. A text without a visible
-// character counts as absent if f.blank is set; otherwise it is refused.
+// text checks a text, which must contain a visible character and no unprintable character. If f.blank is set, a text
+// without a visible character counts as absent.
 func (r *reader) text(v dte.Value, f *field, path string) dte.Value {
 	s := v.Text()
 	switch {
@@ -195,14 +195,14 @@ func invisible(r rune) bool {
 	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != joiner
 }
 
-// printed reports whether a character is visible in print. Spaces are not visible. Some letters and marks are not
-// visible either: the Hangul fillers, the empty Braille cell, the null notehead, and variation selectors.
+// printed reports whether a character is visible in print. Spaces and some letters and marks are not: the Hangul
+// fillers, the empty Braille cell, the null notehead, and variation selectors.
 func printed(r rune) bool {
 	return unicode.IsPrint(r) && !strings.ContainsRune(" \u2800\U0001D159", r) &&
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a codigoGeneracion. A missing member, or one of another type, has its fault already.
+// code reads a codigoGeneracion. If it is missing or of another type, its fault is known.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}
@@ -308,7 +308,7 @@ var payment = []field{
 	{name: "referencia", blank: true},
 }
 
-// full reports whether MaxFaults faults are known. An answer lists no more faults.
+// full reports whether MaxFaults faults are known, the most that an answer lists.
 func (r *reader) full() bool { return len(r.Faults) >= MaxFaults }
 
 func (r *reader) wrong(path, message string) dte.Value {
@@ -337,9 +337,9 @@ const (
 	kindNIT = "36" // 14 digits, or the 9 digits of the DUI, which replaced the NIT of persons
 )
 
-// identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because the generations of MH's
-// layouts write these numbers differently. It refuses tipoDocumento without numDocumento. If tipoDocumento is missing,
-// the length of numDocumento determines it. prefix is the beginning of the paths of the person's members.
+// identities completes a person's facts. It reduces NIT, NRC and DUI to their digits, because MH's layouts write them
+// differently. It refuses tipoDocumento without numDocumento. If tipoDocumento is missing, the length of numDocumento
+// determines it. prefix is the beginning of the paths of the person's members.
 func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	p = r.mailbox(p, prefix)
 	p = r.digits(p, prefix, "nit", "El NIT lleva 14 dígitos, o los 9 del DUI", 9, 14)
@@ -375,7 +375,7 @@ func (r *reader) identities(p dte.Value, prefix string) dte.Value {
 	return p
 }
 
-// mailbox refuses an invalid mail address, because now the customer is still present and can correct it.
+// mailbox refuses an invalid mail address while the customer is still present to correct it.
 func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	v := p.Get("correo")
 	if !v.Present() || v.Kind() != dte.KindString || r.faulty(prefix+"correo") {
@@ -389,7 +389,7 @@ func (r *reader) mailbox(p dte.Value, prefix string) dte.Value {
 	return p.With("correo", dte.Str(address))
 }
 
-// onePerson refuses a NIT and a document number that belong to two different persons.
+// onePerson refuses a NIT and a document number of two different persons.
 func (r *reader) onePerson(p dte.Value, prefix string) {
 	kind, number, nit := p.Get("tipoDocumento").Text(), p.Get("numDocumento").Text(), p.Get("nit").Text()
 	comparable := kind == kindNIT || kind == kindDUI && len(nit) == len(number)

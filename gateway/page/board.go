@@ -45,8 +45,8 @@ type board struct {
 	Trouble       []fact
 }
 
-// fact is a line of the page: a name, a value, a remark (Note), and a level (ok, warn, bad, or empty). Raw is the
-// original message of a program or a server, mostly in English.
+// fact is a line of the page: a name, a value, a remark (Note), and a level (ok, warn, bad, or empty). Raw is a
+// program's or a server's own message, mostly in English.
 type fact struct{ Name, Value, Note, Level, Raw string }
 
 func (b *board) t(key string) string { return say(b.lang, key) }
@@ -94,8 +94,8 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline. It is bad if the deadline has passed, and warn if less time than pressing is
-// left. If more time is left, urgency returns the parameter otherwise.
+// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left, or
+// else the parameter otherwise.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:
@@ -151,7 +151,7 @@ func (b *board) facts() {
 	b.Facts = []fact{mh, period, b.pending(fact{Name: b.t("owed"), Value: count(n)}, n, b.o.Owed.Oldest)}
 }
 
-// pending completes a fact about n waiting records: level ok if n is 0, and the age of the oldest record as a remark.
+// pending completes a fact about n waiting records: level ok if n is 0, and as remark the age of the oldest record.
 func (b *board) pending(f fact, n int, oldest time.Time) fact {
 	if n == 0 {
 		f.Level = "ok"
@@ -173,7 +173,8 @@ func (b *board) day() {
 	b.Total = count(total)
 }
 
-// month adds a line for each type: number and total of the month's valid documents; the others as a remark.
+// month adds a line for each type: number and total of the month's valid documents, and the other documents as a
+// remark.
 func (b *board) month() {
 	if b.o.Month == nil {
 		return
@@ -253,7 +254,7 @@ func (b *board) rules() {
 	}
 }
 
-// outcomes adds how many of a rule's documents MH has refused, and a rule that is most likely wrong to Rejecting.
+// outcomes adds how many of a rule's documents MH has refused. It adds a rule that is most likely wrong to Rejecting.
 func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return
@@ -334,7 +335,8 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error in the log is red: a longer problem has a line of its own, or is logged again.
+// fresh is how long an error in the log stays red. If the trouble lasts longer, it has a line of its own, or is logged
+// again.
 const fresh = time.Hour
 
 func troubleLevel(x Trouble, now time.Time) string {
@@ -347,8 +349,8 @@ func troubleLevel(x Trouble, now time.Time) string {
 	return "warn"
 }
 
-// verdict sets the title and the advice: whether the branch can issue, and what people must do. It runs last, because
-// the advice depends on every red or yellow line of the page.
+// verdict sets the title and the advice: whether the branch can issue, and what people must do. It runs last: the
+// advice depends on every red or yellow line.
 func (b *board) verdict() {
 	o := b.o
 	late := slices.ContainsFunc(b.Deadlines, func(d fact) bool { return d.Level == "bad" })
@@ -392,7 +394,7 @@ func passwordReason(err error) string {
 	return "password.wrong"
 }
 
-// stopped returns why nothing is issued. It leaves out the underlying cause, because that is in the log.
+// stopped returns why nothing is issued, without the underlying cause, which is in the log.
 func stopped(lang string, err error) string {
 	var e *refusal.Error
 	switch {
@@ -430,7 +432,7 @@ func (b *board) worst() string {
 	return worst
 }
 
-// masked hides the local part of mail addresses, because the page must not show customers.
+// masked hides the local part of mail addresses: the page must not show customers.
 func masked(s string) string {
 	words := strings.Fields(s)
 	for i, w := range words {
@@ -441,8 +443,8 @@ func masked(s string) string {
 	return strings.Join(words, " ")
 }
 
-// Pages are made of nodes, which escape every text. html/template also escapes, but would make the program a third
-// larger, because the linker would keep every method.
+// Pages are made of nodes, which escape every text. html/template would make the program a third larger, because the
+// linker would keep every method.
 
 func el(name string, children ...g.Node) g.Node { return g.El(name, children...) }
 
@@ -463,7 +465,7 @@ func listed[T any](name string, items []T, node func(T) g.Node, before ...g.Node
 	return el(name, append(before, g.Map(items, node))...)
 }
 
-// document returns a whole page in a language. style must be the style that the page's policy allows.
+// document returns a whole page in a language. The page's policy must allow style.
 func document(lang, title, style string, head g.Node, body ...g.Node) []byte {
 	var b bytes.Buffer
 	b.WriteString("<!doctype html>\n")
@@ -534,7 +536,7 @@ func chart(lang string, day documents.Today, now int) g.Node {
 			attr("width", "13.5"), attr("height", "2")), bars)
 }
 
-// part is the number of an hour's documents of one kind, which is a CSS class and a key of words.json.
+// part is how many documents of one kind an hour has. The kind is a CSS class and a key of words.json.
 type part struct {
 	kind string
 	n    int
@@ -554,7 +556,7 @@ func tally(lang string, h documents.Hour) string {
 	return strings.Join(said, ", ")
 }
 
-// ceiling returns the top of a scale for n. It is a round, even number that is not below n.
+// ceiling returns the top of a scale for n: a round, even number, n or more.
 func ceiling(n int) int {
 	for _, top := range []int{2, 4, 6, 8} {
 		if top >= n {

@@ -19,10 +19,9 @@ import (
 //go:embed reference.css
 var referenceStyle string
 
-// Reference returns the reference page of an OpenAPI contract. spanish maps the page's own texts to Spanish; if it is
-// nil, the page and the contract are in English. x-guide in the contract has the hints for a till that follows the
-// service's specification to the letter. Reference panics if the contract is not JSON. This cannot happen, because the
-// contract is part of the program, and tests would find its faults.
+// Reference returns the reference page of an OpenAPI contract. spanish maps the page's own texts to Spanish; nil: the
+// page and the contract are in English. x-guide in the contract has hints for a till that follows the service's
+// specification to the letter. Reference panics if the contract, which is part of the program, is not JSON.
 func Reference(contract []byte, spanish map[string]string) []byte {
 	d, err := dte.Parse(contract)
 	if err != nil {
@@ -100,7 +99,7 @@ type reference struct {
 	lang    string
 }
 
-// t returns a text of the page in the page's language. The contract's texts are already in this language.
+// t returns one of the page's own texts in its language; the contract's texts are already in it.
 func (c reference) t(en string) string { return cmp.Or(c.spanish[en], en) }
 
 func (c reference) resolve(v dte.Value) (dte.Value, string) {
@@ -178,7 +177,7 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 }
 
 // schema shows a schema of the contract. To require one of two members, the contract says "without the first, the
-// second is required", not anyOf, of which client generators make a type that accepts everything.
+// second is required". It avoids anyOf, from which client generators make a type that accepts everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {

@@ -38,7 +38,7 @@ func policy(style string) string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// StatusLife is how long a status page is served before it is made again.
+// StatusLife is how long a status page is served.
 const StatusLife = 3 * time.Second
 
 // Status keeps the status page of each language for StatusLife. The zero value is ready.
@@ -52,7 +52,7 @@ type madePage struct {
 	html []byte
 }
 
-// Get returns the page in a language, es or en. If the page must be made again, Get calls look for the branch's state.
+// Get returns the page in a language, es or en. For a new page, it calls look for the branch's state.
 func (p *Status) Get(lang string, now time.Time, look func() *Overview) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func renderStatus(lang string, o *Overview) []byte {
 			el("section", class("verdict "+b.Level), txt("h1", b.Title), note("reason", b.Reason), txt("p", b.Advice),
 				g.If(b.Order != "", el("pre", txt("code", b.Order)))),
 			el("section", class("glance"), b.factsHTML(b.Facts)),
-			// A phone shows the first column above the second. Therefore waiting work comes before the long lists.
+			// A phone shows the first column above the second: waiting work comes before the long lists.
 			el("div", b.waitingHTML(), b.todayHTML(), b.troubleHTML(),
 				el("section", txt("h2", b.t("deliveries")), b.factsHTML(b.Deliveries),
 					g.If(o.Owed.Delivery.GivenUp > 0,
@@ -179,7 +179,7 @@ type Overview struct {
 	Ambiente    string // CAT-001
 	Branch      int64
 	Name        string // the branch's name; "": the page shows its number
-	// Stopped is the reason why nothing new is issued; nil while the branch issues.
+	// Stopped is why nothing new is issued; nil while the branch issues.
 	Stopped error
 	MH      Reach
 	Owed    *engine.Backlog
@@ -199,7 +199,7 @@ type Overview struct {
 	// Skew is the box's clock minus MH's, nil before MH's first answer.
 	Skew    *time.Duration
 	Expires []fleetproto.Certificate
-	Trouble []Trouble // the newest first
+	Trouble []Trouble // newest first
 }
 
 // Month are the numbers and amounts of the documents that the branch has issued in a month, by type and state.
@@ -222,7 +222,7 @@ type Reach struct {
 type Chain struct {
 	Branch string
 	Look   fleet.Look
-	Lacks  string // the parts of the second copy that the chain's store has lost; "": none
+	Lacks  string // what the chain's store has lost of the second copy; "": nothing
 }
 
 // Trouble is a warning or an error in the log. Count is how many times it was logged.
@@ -242,7 +242,7 @@ var ErrNoRules = errors.New("no rule is valid today")
 
 const oneDay = 24 * time.Hour
 
-// soon maps the name of a deadline or a certificate to the time before its end at which the page turns yellow.
+// soon maps the name of a deadline or a certificate to how long before its end the page turns yellow.
 var soon = map[string]time.Duration{"event": 6 * time.Hour, "documents": 12 * time.Hour, "correction": 23 * time.Hour,
 	"refused": 6 * time.Hour, "signing": 30 * oneDay, "api": 21 * oneDay, "ops": 21 * oneDay, "ca": 21 * oneDay}
 

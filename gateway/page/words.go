@@ -22,12 +22,11 @@ var words = table[map[string][2]string](wordsFile)
 //go:embed notices.es.json
 var noticesFile []byte
 
-// logged maps the message of each warning and error in the log, which is in English, to a sentence for the Spanish
-// page. A test checks that no message in the source code is missing.
+// logged maps each warning and error in the log (in English) to a sentence for the Spanish page. A test checks that
+// none is missing.
 var logged = table[map[string]string](noticesFile)
 
-// table decodes an embedded file. It panics if the file has a fault. This cannot happen, because the file is part of
-// the program, and tests would find the fault.
+// table decodes an embedded file. It panics if the file, which is part of the program, has a fault.
 func table[T any](text []byte) (t T) {
 	if err := json.Unmarshal(text, &t); err != nil {
 		panic(err)
@@ -132,7 +131,7 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
-// Ends maps a log message that ends a trouble to the log message that began the trouble.
+// Ends maps a log message that ends a trouble to the message that began it.
 var Ends = map[string]string{
 	"the disk takes the store's tables again": "the disk does not take the store's tables",
 	"out of contingency":                      "in contingency",

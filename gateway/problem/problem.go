@@ -1,5 +1,5 @@
 // Package problem contains the errors that callers of the appliance see: a status, a code, and a text, in Spanish for
-// tills and in English for operators. Of HTTP it uses only the status numbers.
+// tills and in English for operators.
 package problem
 
 import (
@@ -29,7 +29,6 @@ type Problem struct {
 
 func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
 
-// ForTill returns a problem in Spanish. Its status is that of the code.
 func ForTill(kind, message string) *Problem {
 	return &Problem{Status: Status(kind), Type: kind, Message: message}
 }
@@ -53,7 +52,7 @@ func WrongParameters(faults []dte.Fault) error {
 		Faults: faults}
 }
 
-// WrongQuery returns a 400 for a parameter of an operator's query; want describes in English a valid value.
+// WrongQuery returns a 400 for a parameter of an operator's query; want describes a valid value in English.
 func WrongQuery(name, want string) error {
 	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid",
 		Operator: true, Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
@@ -65,7 +64,7 @@ func From(e *refusal.Error) *Problem {
 		RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
 }
 
-// Renamed returns a *refusal.Error with its faults changed by rename, and any other error unchanged.
+// Renamed returns a *refusal.Error with its faults changed by rename; other errors are unchanged.
 func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
 	var refused *refusal.Error
 	if !errors.As(err, &refused) {
@@ -95,8 +94,8 @@ func (p *Problem) InSpanish() *Problem {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with other texts: for a code in the list of codes, the list's text in the language
-// that the function in selects; for any other code, what otherwise makes of the old text.
+// translated returns the problem with other texts. For a code in the list of codes it uses the list's text in the
+// language that in selects; for any other code, the result of otherwise.
 func (p *Problem) translated(in func(Text) string, otherwise func(string) string) *Problem {
 	text := func(code, message string) string {
 		c, _ := Find(code)
@@ -129,11 +128,11 @@ func OperatorText(err error) string {
 // Code is an entry of the list of codes. A code is never renamed, and never gets another meaning.
 type Code struct {
 	Name string
-	// Status are the HTTP statuses of the answers with this type; empty for a code that occurs only in errors.
+	// Status are the HTTP statuses of the answers of this type; empty for a code that occurs only in errors.
 	Status []int
-	// Fault means that elements of the member errors can have this code.
+	// Fault: the code can occur in the answer's list "errors".
 	Fault bool
-	// Operator means that only the operators' listener answers with this code; it has no Spanish texts.
+	// Operator: only the operators' listener answers with this code, which has no Spanish texts.
 	Operator bool
 	Meaning  Text
 	Action   Text // what the cashier or the till's programmer should do
@@ -164,7 +163,7 @@ var byName = func() map[string]Code {
 	return m
 }()
 
-// Faults returns the codes that elements of errors can have.
+// Faults returns the codes that can occur in the answer's list "errors".
 func Faults() []Code {
 	return slices.DeleteFunc(All(), func(c Code) bool { return !c.Fault })
 }

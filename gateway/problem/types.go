@@ -4,7 +4,7 @@ func answer(name string, status int, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Status: []int{status}, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }
 
-// operator returns a type of answers to operators. Such a type has no Spanish texts.
+// operator returns a type of answers to operators, without Spanish texts.
 func operator(name string, status int, en, actionEN string) Code {
 	c := answer(name, status, "", en, "", actionEN)
 	c.Operator = true
@@ -18,7 +18,7 @@ func both(name string, status int, es, en, actionES, actionEN string) Code {
 	return c
 }
 
-// element returns a code that occurs only in the elements of the member errors, never as the type of an answer.
+// element returns a code that occurs only in the answer's list "errors", never as the type of an answer.
 func element(name, es, en, actionES, actionEN string) Code {
 	return Code{Name: name, Fault: true, Meaning: Text{es, en}, Action: Text{actionES, actionEN}}
 }

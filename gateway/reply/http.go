@@ -64,8 +64,8 @@ func syntax(err error, body []byte) *problem.Problem {
 	return p
 }
 
-// SingleHeader returns the value of a header, or nil if the header is missing. It refuses a request with two headers of
-// this name with 400, because a proxy may read one of them and the appliance the other.
+// SingleHeader returns the value of a header, or nil. It refuses two headers of this name with 400, because a proxy may
+// read one of them and the appliance the other.
 func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	values := h.PeekAll(name)
 	if len(values) > 1 {
@@ -74,8 +74,8 @@ func SingleHeader(h *fasthttp.RequestHeader, name string) ([]byte, error) {
 	return h.Peek(name), nil
 }
 
-// CheckQuery refuses a query that has an unknown parameter or repeats a parameter. Otherwise a misspelt filter would
-// select everything. names are the parameters of the route. The error is a *problem.Problem with status 400.
+// CheckQuery refuses, with 400, a query that has an unknown parameter or repeats a parameter: a misspelt filter would
+// select everything. names are the parameters of the route.
 func CheckQuery(ctx *fasthttp.RequestCtx, names []string) error {
 	q := ctx.QueryArgs()
 	if q.Len() == 0 {
@@ -119,10 +119,10 @@ func TerminalText(s string) string {
 // ForOperators is the key of the user value that marks a request to the operators' listener: answers in English.
 const ForOperators = "operators"
 
-// ErrorKind is the key of the user value that is the code of the answered error, for the access log.
+// ErrorKind is the key of the user value with the answered error's code, for the access log.
 const ErrorKind = "log.error"
 
-// Fail answers with the error envelope. It rounds Retry-After up to whole seconds.
+// Fail answers with the error envelope. Retry-After is rounded up to whole seconds.
 func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
 	ctx.SetUserValue(ErrorKind, p.Type)
 	if ctx.UserValue(ForOperators) != nil {
@@ -147,7 +147,6 @@ func Answer(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.Response.SetBodyRaw(body)
 }
 
-// Show sends a value as JSON.
 func Show(ctx *fasthttp.RequestCtx, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -165,8 +164,8 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
-// Language returns "es" or "en": the language in ?lang=. Without it, Language returns the first of the two languages in
-// Accept-Language. If the request names neither language, it returns the parameter otherwise.
+// Language returns "es" or "en": from ?lang=, or else the first of the two in Accept-Language, or else the parameter
+// otherwise.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {
@@ -182,7 +181,6 @@ func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 // Router finds the handler of a request. It answers an unknown path or method with a problem.
 type Router struct{ *router.Router }
 
-// NewRouter returns a router without routes.
 func NewRouter() Router {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath = false, false

@@ -1,5 +1,5 @@
 // Package reply writes answers as JSON: records, lists, results and problems (reply.go, listings.go). It also reads a
-// request's body and headers, and sends answers over HTTP (http.go). Package form is its counterpart for requests.
+// request's body and headers, and sends answers over HTTP (http.go). Package form reads requests.
 package reply
 
 import (
@@ -26,7 +26,7 @@ func object(b []byte, members ...any) []byte {
 	return append(b, '}')
 }
 
-// Strings and bytes that value writes in a special way.
+// Strings and bytes with a special form in JSON.
 type (
 	optional string // written as null if empty
 	verbatim []byte // JSON
@@ -78,7 +78,6 @@ func success(members ...any) []byte {
 	return append(object([]byte(`{"status":"success","data":`), members...), '}')
 }
 
-// Problem appends the error envelope.
 func Problem(b []byte, p *problem.Problem) []byte {
 	b = text(append(b, `{"status":"error","type":`...), p.Type)
 	b = text(append(b, `,"message":`...), p.Message)
@@ -181,12 +180,12 @@ func appendInvalidation(b []byte, i *record.Invalidation) []byte {
 		"createdAt", i.At, "respuestaMh", func(b []byte) []byte { return appendResponse(b, i.Response) })
 }
 
-// Information is emisor in the answer of GET /dte/information (SPEC 2.8), as alternating names and values. It lacks the
-// point of sale, which depends on the token.
+// Information is emisor in the answer of GET /dte/information (SPEC 2.8), as alternating names and values. The point of
+// sale, which depends on the token, is missing.
 type Information []any
 
 // Issuer returns the answer of GET /dte/information: the emisor, the point of sale, and the permissions of the token.
-// The appliance's own permissions are left out, because SPEC 2.8 has a closed list of permissions.
+// SPEC 2.8 has a closed list of permissions; the appliance's own are left out.
 func Issuer(i Information, point record.Point, permissions []string) []byte {
 	shown := slices.DeleteFunc(slices.Clone(permissions), func(p string) bool {
 		return p == record.PermissionRead || p == record.PermissionMail

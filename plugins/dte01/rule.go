@@ -18,8 +18,8 @@ const (
 	cotransRate
 )
 
-// tributos lists the taxes that a line of a consumer invoice may name. VAT (20) is not among them, because MH refuses a
-// line that names it (096).
+// tributos lists the taxes that a line of a consumer invoice may name. VAT (20) is not among them: MH refuses a line
+// that names it (096).
 var tributos = []string{"59", "71", "D1", "C8"}
 
 const ivaItem = sdk.OutTributos + 1
@@ -40,7 +40,7 @@ var description = &abi.Description{
 	Faults: sdk.SaleFaults(),
 }
 
-// taxBits are the indexes in sdk.Taxes of the taxes that tributos lists, in the order of tributos.
+// taxBits are the indexes in sdk.Taxes of the taxes in tributos, in that order.
 var taxBits = [...]int{sdk.TaxTurismo, sdk.TaxSalida, sdk.TaxFovial, sdk.TaxCotrans}
 
 // evaluate computes a consumer invoice (MF2 pp.45-54; ME field 89 for totalIva).
@@ -52,8 +52,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if !s.Lines(layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {
 		return
 	}
-	// Prices include VAT. Therefore the VAT in a price is price × 13/113, to 8 decimals for each line, and never price
-	// × 13 %.
+	// The VAT in a price that includes it is price × 13/113, to 8 decimals for each line, and never price × 13 %.
 	iva := sdk.Shares(out.Lines, layout.Outputs, sdk.OutGravada, ivaItem, rate, net)
 	var rete int64
 	if sdk.Flag(in.Scalars[sdk.ScaRetencion]) {

@@ -18,8 +18,8 @@ const (
 	cotransRate
 )
 
-// description describes the tax credit voucher. Prices are without VAT. operacionBruta is not a member of the document.
-// The overlay of the previous generation uses its value for montoTotalOperacion.
+// description describes the tax credit voucher. Prices are without VAT. operacionBruta is not in the document: the
+// overlay of the previous generation uses it for montoTotalOperacion.
 var description = &abi.Description{
 	Name: "dte03",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaReteRate", Unit: "ratio"},

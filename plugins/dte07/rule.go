@@ -37,7 +37,7 @@ const (
 	faultOverflow
 )
 
-// description describes the withholding voucher. The till sends the amounts. The rule checks them and adds them up.
+// description describes the withholding voucher. The till sends the amounts; the rule checks and adds them.
 var description = &abi.Description{
 	Name: "dte07",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "rate22", Unit: "ratio"},
@@ -105,7 +105,7 @@ func check(row, params []int64) (fault, column int) {
 	switch row[colCodigo] {
 	case codeC4:
 		rate, wrong = params[rateC4], faultC4
-	case codeC9: // special cases, whose rates differ; check only the upper limit
+	case codeC9: // special cases with other rates: check only the upper limit
 		if withheld > amount {
 			return faultC9, colRetenido
 		}

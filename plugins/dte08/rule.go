@@ -32,8 +32,8 @@ const (
 	faultOverflow
 )
 
-// description describes the liquidation voucher. With it, a person who sells for another taxpayer lists the documents
-// of these sales. The amounts of an invalidated document are below zero.
+// description describes the liquidation voucher. With it, the seller of another taxpayer's goods lists the documents of
+// these sales. Amounts of an invalidated document are below zero.
 var description = &abi.Description{
 	Name:   "dte08",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}},

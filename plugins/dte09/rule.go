@@ -27,9 +27,9 @@ const (
 	faultCommission
 )
 
-// description describes the accounting document of a liquidation. By it, a card company pays an affiliated shop the
-// shop's card sales, less the perceived VAT and the commission. The document's body is one object, which is one line
-// here. MH's schema has no summary.
+// description describes the accounting document of a liquidation. With it, a card company pays a shop's card sales,
+// less the perceived VAT and the commission. The document's body is one object, which is one line here. MH's schema has
+// no summary.
 var description = &abi.Description{
 	Name:   "dte09",
 	Params: []abi.Param{{Name: "ivaRate", Unit: "ratio"}, {Name: "ivaPercibidoRate", Unit: "ratio"}},

@@ -20,7 +20,7 @@ const (
 
 const faultCarriage = sdk.FaultNothing + 1
 
-// description describes the export invoice. Its VAT is 0 % (C3), therefore prices include no VAT.
+// description describes the export invoice. Its VAT is 0 % (C3).
 var description = &abi.Description{
 	Name: "dte11",
 	Params: []abi.Param{{Name: "fovialRate", Unit: "USD per gallon"},

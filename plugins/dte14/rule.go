@@ -26,7 +26,7 @@ const (
 	faultPayments
 )
 
-// description describes the excluded-subject invoice. The buyer issues the invoice, and no VAT is charged.
+// description describes the excluded-subject invoice. The buyer issues it, without VAT.
 var description = &abi.Description{
 	Name:   "dte14",
 	Params: []abi.Param{{Name: "rentaRate", Unit: "ratio"}},
@@ -39,7 +39,7 @@ var description = &abi.Description{
 		{Name: "cantidad", Kind: "amount", Required: true},
 		{Name: "precioUni", Kind: "amount", Required: true},
 		{Name: "montoDescu", Kind: "amount"},
-		// tipoImpuesto changes nothing, because every line is a purchase. It is an enum only to refuse a misspelt word.
+		// tipoImpuesto changes nothing: every line is a purchase. As an enum it refuses a misspelt word.
 		{Name: "tipoImpuesto", Kind: "enum", Values: []string{"", "GRAVADO", "SUJETO_EXCLUIDO", "EXENTO", "NO_SUJETO"}},
 	},
 	LineOutputs: sdk.Amounts("montoDescu", "compra"),

@@ -46,10 +46,10 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 
 // vatOf returns the VAT of this event's taxed amount, in whole cents: the origin's VAT on all goods returned so far,
 // less the origin's VAT on the goods returned before this event. Together the returns give back the charged VAT to the
-// cent. lines is the sum of the lines' VAT. MF2 p.54 allows the result to differ from lines by a cent. When the last
-// cent of the base is returned, the difference can be 1.1 cents. vatOf then corrects *most, the VAT of the line with
-// the most VAT, by the part over a cent: each line has a tolerance too. If the origin is no consumer invoice, if that
-// part exceeds a cent, or if *most would become negative, vatOf returns lines, rounded to cents.
+// cent. MF2 p.54 allows the result to differ by a cent from lines, the sum of the lines' VAT. When the last cent of the
+// base is returned, the difference can be 1.1 cents. vatOf then corrects *most, the largest VAT of a line, by the part
+// over a cent: each line has a tolerance too. If the origin is not a consumer invoice, that part exceeds a cent, or
+// *most would become negative, vatOf returns lines, rounded to cents.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -70,9 +70,8 @@ func withhold(end, rate, net int64) withheld {
 }
 
 // upTo returns the tax on the first part of the origin, up to the amount base, in whole cents. The tax on any part is a
-// difference of two such values. Therefore all parts together have exactly the withheld tax, in whatever order they
-// return. If base is less than a cent below the end, upTo returns the whole tax, because the origin's total is rounded
-// and its lines are not.
+// difference of two such values, so that all parts together have exactly the withheld tax, in any order. If base is
+// less than a cent below the end, upTo returns the whole tax: the origin's total is rounded and its lines are not.
 func (w *withheld) upTo(base int64) int64 {
 	if base >= w.end-cent {
 		return w.all
@@ -82,8 +81,7 @@ func (w *withheld) upTo(base int64) int64 {
 }
 
 // line computes one returned line. Each value is the part of the origin's value returned up to and including this
-// event, less the part returned before this event. Therefore any sequence of returns adds up to exactly the origin's
-// values.
+// event, less the part returned before it, so that any sequence of returns adds up to exactly the origin's values.
 func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column int) {
 	now, before, all := row[colCantidad], sdk.Optional(row[colDevuelta]), row[colOrigen]
 	if now <= 0 {
@@ -149,7 +147,7 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	return kind, -1, -1
 }
 
-// kind returns the kind and amount of a line of the origin; ok is false if the origin's amounts contradict each other.
+// kind returns the kind and amount of a line of the origin; ok is false if the amounts contradict each other.
 func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	kind = gravada
 	if !o.invoice {
@@ -175,8 +173,8 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	return kind, amount, (gross-descu-amount) <= cent && (gross-descu-amount) >= -cent
 }
 
-// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind. The parameter
-// of is the sum of these lines' amounts.
+// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind, whose amounts
+// add up to the parameter of.
 func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0
@@ -185,10 +183,10 @@ func (o *origin) share(kind int, of int64) int64 {
 	return n
 }
 
-// rounded sets each sum of the lines to a difference in whole cents. This is the rounded sum of all returns up to this
-// event, less the rounded sum of the earlier returns. If each event rounded its own sums, the events together could
-// return more than the origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of
-// this event's lines. It returns false if more was returned than the origin has.
+// rounded sets each sum of the lines to a difference in whole cents. It is the rounded sum of all returns up to this
+// event, less that of the earlier returns: if each event rounded its own sums, the events could return more than the
+// origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of this event's lines. It
+// returns false if more was returned than the origin has.
 func (o *origin) rounded(sums *[kinds]int64) bool {
 	var off int64
 	for k := range sums {

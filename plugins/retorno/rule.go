@@ -19,7 +19,7 @@ const (
 	cotransRate
 )
 
-// Kinds of lines of the origin, in the order in which the four amounts are always listed.
+// Kinds of lines of the origin, in the order in which four amounts are always listed.
 const (
 	noSuj = iota
 	exenta
@@ -107,8 +107,8 @@ var description = &abi.Description{
 		{Name: "ventaNoSujOrigen", Kind: "amount"}, {Name: "ventaExentaOrigen", Kind: "amount"},
 		{Name: "ventaGravadaOrigen", Kind: "amount"}, {Name: "compraOrigen", Kind: "amount"},
 		{Name: "noGravadoOrigen", Kind: "amount"},
-		// acumuladoOrigen is the sum of the origin's preceding lines with the same kind of amount as this line. With
-		// it, a tax or discount on the whole origin is divided exactly among the lines.
+		// acumuladoOrigen is the sum of the origin's preceding lines with the same kind of amount as this line. It
+		// divides a tax or discount on the whole origin exactly among the lines.
 		{Name: "acumuladoOrigen", Kind: "amount"},
 		{Name: "codTributo", Kind: "enum", Values: []string{"", "A8", "57", "90", "A6"}}, // CAT-015 section 2
 	},
@@ -165,7 +165,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 			out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: i, Column: -1})
 			return
 		}
-		// No overflow: each value is a part of the line's amount, and the sum of the amounts does not overflow.
+		// No overflow: the values are parts of the lines' amounts, whose sum does not overflow.
 		iva += result[outIva]
 		if result[outIva] > *most {
 			most = &result[outIva]

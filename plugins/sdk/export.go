@@ -8,7 +8,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// The module's only message buffer, and the values that every call reuses to avoid allocations.
+// The module's only message buffer, and values that every call reuses instead of allocating.
 var (
 	buffer = make([]int64, 8<<10)
 	input  abi.Input

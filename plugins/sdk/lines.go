@@ -13,11 +13,11 @@ type Layout struct {
 	TaxBit []int
 	// Net is One if prices are without VAT. If prices include VAT, Net is One plus the rate of VAT.
 	Net int64
-	// Default is the set of taxes that every taxed line bears: 20 on types 03 to 06, C3 on an export; empty on 01.
+	// Default is the set of taxes of every taxed line: 20 on types 03 to 06, C3 on an export; empty on 01.
 	Default int64
 	// Levies are further taxes of this rule, in addition to Taxes.
 	Levies []Levy
-	// NoDiscounts means that the document has no global discounts. The rule has no scalars for them.
+	// NoDiscounts: the document has no global discounts, and the rule no scalars for them.
 	NoDiscounts bool
 }
 
@@ -32,20 +32,18 @@ type Levy struct {
 // OfAmount is the value of Levy.Of for a levy on the line's amount after the line's discount.
 const OfAmount = -1
 
-// Zeroed returns n zeros, in the memory of lines if that is large enough. Rules use it for out.Lines.
+// Zeroed returns n zeros, in the memory of lines if it is large enough. Rules use it for out.Lines.
 func Zeroed(lines []int64, n int) []int64 {
 	lines = slices.Grow(lines[:0], n)[:n]
 	clear(lines)
 	return lines
 }
 
-// Lines computes every line of a sale and its totals. If there are faults, it appends them to out.Faults and returns
-// false.
+// Lines computes every line of a sale and its totals. It appends faults to out.Faults and then returns false.
 //
-// The loop determines the cost of a rule, because a guest checks its fuel in each turn and at each taken branch.
-// Therefore the loop itself computes only plain lines, and the method odd computes the others. Almost all lines are
-// plain: taxed, of an ordinary size, with the amount cantidad × precioUni − montoDescu (MF2 p.45: the discount is for
-// the whole line).
+// The loop determines the cost of a rule, because a guest checks its fuel in each turn and at each taken branch. The
+// loop therefore computes only plain lines, almost all: taxed, of an ordinary size, with the amount cantidad ×
+// precioUni − montoDescu (MF2 p.45: the discount is for the whole line). The method odd computes the others.
 func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	out.Lines = Zeroed(out.Lines, in.N*l.Outputs)
 	rows, results := in.Lines, out.Lines
@@ -105,8 +103,8 @@ func (s *Sale) odd(l *Layout, i int, row *[ColTributos + 1]int64, result *[OutTr
 }
 
 // Priced computes lines from their first three columns: quantity, price and discount. It writes the first two outputs,
-// the discount and the amount, and returns the sum of the amounts and the sum of the discounts. Its faults are the
-// first four of SaleFaults.
+// the discount and the amount, and returns the sums of the amounts and of the discounts. Its faults are the first four
+// of SaleFaults.
 func Priced(in *abi.Input, out *abi.Output, columns, outputs int) (sum, off int64, ok bool) {
 	out.Lines = Zeroed(out.Lines, in.N*outputs)
 	for i := range in.N {
@@ -166,8 +164,8 @@ func lineAmount(row *[ColTributos + 1]int64) (amount int64, fault, column int) {
 	return amount, -1, -1
 }
 
-// taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, to the totals, and lists them in
-// the line's outputs.
+// taxes adds the line's taxes of CAT-015 section 1, which are outside the VAT's base, to the totals and to the line's
+// outputs.
 func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributos + 1]int64, amount int64,
 	r *Rates) (fault, column int) {
 	var named int64
@@ -206,8 +204,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults returns the taxes that a taxed line bears without naming them. An export bears no VAT. A line that is itself
-// a tax bears only VAT (MF2 pp.32-34).
+// defaults returns the taxes that a taxed line bears without naming them. A line that is itself a tax bears only VAT;
+// an export bears none (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:
@@ -218,7 +216,7 @@ func (l *Layout) defaults(named int64, isTax bool) int64 {
 	return l.Default
 }
 
-// levy adds a tax if the line names the tax. It returns false if the sum overflows.
+// levy adds a tax if the line names it. It returns false if the sum overflows.
 func (s *Sale) levy(t *Levy, named int64, row *[ColTributos + 1]int64, amount int64) bool {
 	if named>>t.Tax&1 == 0 {
 		return true

@@ -38,8 +38,8 @@ func MulDiv(a, b, c int64) (result int64, ok bool) {
 
 func fits(x, y uint64) bool { return bits.LeadingZeros64(x)+bits.LeadingZeros64(y) > 64 }
 
-// wide returns x×y÷d, rounded half up. It is not inlined, because 128-bit arithmetic takes a hundred instructions in
-// WebAssembly, and its division is a loop.
+// wide returns x×y÷d, rounded half up. It is not inlined: in WebAssembly 128-bit arithmetic takes a hundred
+// instructions, and its division is a loop.
 //
 //go:noinline
 func wide(x, y, d uint64) (quotient uint64, ok bool) {
@@ -53,7 +53,7 @@ func wide(x, y, d uint64) (quotient uint64, ok bool) {
 }
 
 // Shares sets the output with the index to, in every line, to the output with the index from × b÷c. The result has 8
-// decimals, rounded half away from zero. Shares returns the sum. b÷c must be at most one. Then no result exceeds Max if
+// decimals, rounded half away from zero. Shares returns the sum. b÷c must be at most one: no result then exceeds Max if
 // the sum of the inputs does not.
 func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	most := uint64(math.MaxInt64-c) / uint64(b|1) // the most that one machine word can multiply
@@ -69,8 +69,8 @@ func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	return sum
 }
 
-// Cents returns a×b÷c, rounded to cents, half away from zero. It rounds once; rounding the result of MulDiv would round
-// twice. c must be at most 9e12 (90,000.00).
+// Cents returns a×b÷c, rounded to cents, half away from zero. Rounding the result of MulDiv would round twice. c must
+// be at most 9e12 (90,000.00).
 func Cents(a, b, c int64) (int64, bool) {
 	n, ok := MulDiv(a, b, c*Cent)
 	if !ok || n > Max/Cent || n < -Max/Cent {
@@ -111,8 +111,8 @@ func Times(a, b int64) (product int64, ok bool) {
 }
 
 // times is a quick Times for amounts whose product is well below Max. With a = ah+al and b = bh+bl, where ah and bh are
-// whole numbers, only al×bl needs rounding, and 64 bits suffice. ok is false for any other amounts, also for negative
-// amounts.
+// whole numbers, only al×bl needs rounding, and 64 bits suffice. ok is false for other amounts, including negative
+// ones.
 func times(a, b int64) (product int64, ok bool) {
 	x, y := uint64(a), uint64(b)
 	ah, bh := x/One, y/One

@@ -62,9 +62,8 @@ func NoteDescription(name string) *abi.Description {
 var noteLayout = Layout{Columns: ColTributos + 1, Outputs: OutIvaRete + 1, TaxBit: TaxBits, Net: One,
 	Default: 1 << TaxIVA, NoDiscounts: true}
 
-// Note computes a credit or debit note (MF2 pp.47-48). These are the amounts that are given back or added, at the
-// original document's net prices, with taxes. Both notes have the same arithmetic; the document's type determines who
-// pays.
+// Note computes a credit or debit note (MF2 pp.47-48): the amounts given back or added, at the original document's net
+// prices, with taxes. Both notes have the same arithmetic; the document's type determines who pays.
 func Note(in *abi.Input, out *abi.Output) {
 	if in.Params[noteOrigin01+in.Scalars[NoteOrigen]] != One {
 		out.Faults = append(out.Faults, abi.Fault{Code: FaultOrigin, Line: -1, Column: NoteOrigen})
@@ -110,8 +109,8 @@ func noteShare(out *abi.Output, total, rate int64, output int) int64 {
 	return share
 }
 
-// takesNoGravado refuses charges outside the tax base in a generation whose notes have no member for such charges.
-// Leaving a charge out would change the amount to pay.
+// takesNoGravado refuses charges outside the tax base in a generation whose notes have no member for them. Leaving one
+// out would change the amount to pay.
 func (s *Sale) takesNoGravado(in *abi.Input, out *abi.Output) bool {
 	for i := range in.N {
 		if out.Lines[i*noteLayout.Outputs+OutNoGravado] != 0 {

@@ -6,7 +6,7 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Columns of every sale with items, in this order. A rule may add other columns after these columns.
+// Columns of every sale with items, in this order. A rule may add others after them.
 const (
 	ColCantidad = iota
 	ColPrecio
@@ -128,7 +128,7 @@ func SaleFaults() []abi.FaultText {
 	}
 }
 
-// Line outputs of a sale, in this order. A rule may add other outputs after these outputs.
+// Line outputs of a sale, in this order. A rule may add others after them.
 const (
 	OutNoSuj = iota
 	OutExenta
