@@ -135,8 +135,9 @@ func (d *deliveries) init(now func() time.Time) {
 	d.bell = fairqueue.NewBell()
 	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds,
 	// therefore printing tickets never uses up the allowance.
-	d.printing = fairqueue.New(fairqueue.Options{Slots: runtime.NumCPU(), Each: max(1, runtime.NumCPU()/2), Waiting: 16,
-		Now: now, Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
+	slots := max(2, runtime.NumCPU()) // one printer that takes its time leaves a slot, on a single core too
+	d.printing = fairqueue.New(fairqueue.Options{Slots: slots, Each: slots / 2, Waiting: 16, Now: now,
+		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
 	// Some deliveries waited for a server before the restart. Try them at once.
 	for i := range d.servers {
