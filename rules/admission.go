@@ -10,25 +10,24 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrVersion means that a bundle's version is not higher than each version that was in force here before.
+// ErrVersion means that a bundle's version is not higher than every version that was in force here.
 var ErrVersion = errors.New("the version is not newer than one that was in force here")
 
 // Check has the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys. This finds a misspelt name when the
-	// bundle is pushed.
+	// Named requires that the signatures call their keys by the names in Keys, which finds a misspelt name at the push.
 	Named bool
-	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "" if no
-	// version was ever in force. The bundle's version must be higher. An error of Floor ends the admission.
+	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "". The
+	// bundle's version must be higher. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
-	// Interpreter, if not nil, runs the golden cases first. Therefore only a module that has passed the cases is run as
-	// compiled code. This Host may have a Timeout.
+	// Interpreter, if not nil, runs the golden cases first: only a module that has passed them is run as compiled code.
+	// This Host may have a Timeout.
 	Interpreter *Host
-	// Case runs one golden case and compares the output byte by byte. If Case is not nil, the bundle of a document or
-	// an event must have a golden case. Nil skips the golden cases.
+	// Case runs one golden case and compares the output byte by byte. Unless Case is nil, the bundle of a document or
+	// an event must have a golden case.
 	Case func(ctx context.Context, r *Rule, golden []byte) error
-	// Pace is called between two pieces of work and may pause, to give way to other work. Nil: no pauses.
+	// Pace is called between two pieces of work and may pause to let other work run. Nil: no pauses.
 	Pace func()
 }
 
@@ -43,8 +42,7 @@ const (
 )
 
 // FuelMargin is the smallest permitted ratio of a bundle's budget to the most fuel that one of its golden cases used. A
-// ratio of ten is good. The margin is needed because the fuel of a call depends a little on the instance's earlier
-// calls.
+// ratio of ten is good. A margin is needed because the fuel of a call depends a little on the instance's earlier calls.
 const FuelMargin = 2
 
 // Step is a step that a bundle passed or failed.
@@ -67,8 +65,8 @@ func (s *Step) Run(run func() (detail string, err error)) error {
 }
 
 // Admit takes a bundle through the steps until one fails. It returns the rule, ready to run, and the steps that ran.
-// The error is that of the last step. Admit does not change the rules in force. Admit takes seconds, therefore never
-// call it while a request waits.
+// The error is that of the last step. The rules in force do not change. Admit takes seconds: never call it while a
+// request waits.
 func (h *Host) Admit(ctx context.Context, data []byte, c Check) (*Rule, []Step, error) {
 	a := &admission{host: h, check: c, data: data}
 	for _, s := range []struct {
@@ -170,8 +168,8 @@ func (a *admission) compiler(ctx context.Context) (string, error) {
 	return a.cases(ctx, a.rule)
 }
 
-// cases runs all golden cases twice, the second time in reverse order. This finds a module whose answer depends on
-// earlier calls.
+// cases runs all golden cases twice, the second time in reverse order, to find a module whose answer depends on earlier
+// calls.
 func (a *admission) cases(ctx context.Context, r *Rule) (string, error) {
 	names := a.bundle.Cases()
 	if a.check.Case == nil {

@@ -15,9 +15,8 @@ import (
 )
 
 // cache keeps compiled modules from start to start. Each metered module has a folder, named by the module's SHA-256,
-// with the engine's files and a seal over them. The seal is needed because the engine's own checksum covers only the
-// machine code. A flipped bit outside the code could make the code jump anywhere. A folder gets its name only when it
-// is complete.
+// with the engine's files and a seal over them. The engine's own checksum covers only the machine code; a flipped bit
+// elsewhere could make the code jump anywhere. A folder gets its name when it is complete.
 type cache struct{ dir string }
 
 const (
@@ -56,7 +55,7 @@ func openCache(dir string) (*cache, error) {
 		stale = append(stale, m.Name())
 	}
 	for _, name := range stale {
-		_ = os.RemoveAll(filepath.Join(dir, name)) // a folder that cannot be removed only uses disk space
+		_ = os.RemoveAll(filepath.Join(dir, name)) // a folder that stays only uses disk space
 	}
 	return c, nil
 }
@@ -70,7 +69,7 @@ type kept struct {
 	damage error  // why an earlier folder was removed
 }
 
-// find returns the folder of a metered module: the kept folder if its seal matches, otherwise a new folder.
+// find returns the folder of a metered module: the kept one if its seal matches, otherwise a new one.
 func (c *cache) find(metered []byte) (*kept, error) {
 	digest := sha256.Sum256(metered)
 	k := &kept{cache: c, digest: hex.EncodeToString(digest[:])}
@@ -107,7 +106,7 @@ func (k *kept) verify() error {
 	return err
 }
 
-// keep seals the folder after the engine has written into it, and gives it its name.
+// keep seals the folder after the engine has written into it, and names it.
 func (k *kept) keep() error {
 	if files, err := sumOf(k.folder, false); err != nil || files == k.files {
 		return err // the engine has written nothing
@@ -116,7 +115,7 @@ func (k *kept) keep() error {
 	if err != nil {
 		return err
 	}
-	// No sync is needed, because an incomplete folder does not match its seal after a crash.
+	// No sync is needed: after a crash, an incomplete folder does not match its seal.
 	if err := os.WriteFile(filepath.Join(k.folder, sealName), []byte(sum), 0o600); err != nil {
 		return err
 	}
@@ -136,8 +135,8 @@ func (k *kept) keep() error {
 
 func (k *kept) drop() error { return os.RemoveAll(k.folder) }
 
-// sumOf returns a checksum over all files of a folder except its seal: over their names and, if contents is set, their
-// contents. Otherwise the checksum is over names, sizes and times, which is quick to compute.
+// sumOf returns a checksum over all files of a folder except its seal: their names and, if contents is set, their
+// contents, else their sizes and times, which is quick.
 func sumOf(folder string, contents bool) (string, error) {
 	all, root := sha256.New(), os.DirFS(folder)
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -162,7 +161,7 @@ func sumOf(folder string, contents bool) (string, error) {
 }
 
 // private makes sure that a folder belongs to this user and that nobody else can write it, because the content of a
-// compilation cache is executed. A seal shows only damage, and does not protect from an attacker.
+// compilation cache is executed. A seal shows damage, but does not stop an attacker.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -12,14 +12,13 @@ import (
 )
 
 // sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
-// next slice of the budget. Between two slices the garbage collector can stop the guest, and the host can end a guest
-// that has worked too long. The compiled rules that we ship take 16 µs for a slice. A guest that waits for memory at
-// each step takes 70 ms.
+// next slice of the budget. Only between slices can the garbage collector stop the guest, or the host end it. A slice
+// takes our compiled rules 16 µs, and a guest that waits for memory at each step 70 ms.
 const sliceFuel = 20_000
 
 // meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.
 type meter struct {
-	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice, and the rest of the stack
+	fuel, stack api.MutableGlobal // globals of the guest: the rest of the slice and of the stack
 	limit       time.Duration     // limit of a call's processor time
 	reserve     int64             // the part of the budget that is not granted yet; negative if the call needed more
 	sliced      bool              // the call has spent a slice, and the goroutine is locked to its thread
@@ -34,7 +33,7 @@ func (m *meter) begin(budget int64) {
 	m.stack.Set(fuel.Stack)
 }
 
-// end ends a call. It returns the remaining fuel, negative if the call needed more than its budget.
+// end ends a call. It returns the fuel left, negative if the call needed more than its budget.
 func (m *meter) end() int64 {
 	if m.sliced {
 		runtime.UnlockOSThread()
@@ -55,8 +54,8 @@ func (m *meter) grant() {
 // errEnded ends a guest's call; instance.leave returns the reason.
 var errEnded = errors.New("the host has ended the call")
 
-// spent is called by the guest when its slice, or its stack, is used up. It grants the next slice, or ends the call
-// with a panic, which the engine returns as the call's error.
+// spent is called by a guest that has used up its slice or its stack. It grants the next slice, or ends the call with a
+// panic, which the engine returns as the call's error.
 func (m *meter) spent() {
 	m.reserve += int64(m.fuel.Get())
 	if m.reserve < 0 || int64(m.stack.Get()) < 0 {
@@ -69,8 +68,8 @@ func (m *meter) spent() {
 }
 
 // overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts:
-// a busy box must not make a call fail. overdue reads the clock first, which is cheaper. If too little time has passed
-// by the clock, too little processor time has passed as well.
+// a busy box must not make a call fail. The clock is read first, because it is cheaper: processor time cannot exceed
+// it.
 func (m *meter) overdue() bool {
 	if !m.sliced {
 		runtime.LockOSThread() // otherwise the processor time of other threads would count
@@ -80,8 +79,8 @@ func (m *meter) overdue() bool {
 	return time.Since(m.since) > m.limit && ThreadTime()-m.worked > m.limit
 }
 
-// ThreadTime returns the processor time that the calling thread has used. It cannot fail on Linux. On other systems it
-// returns the time that has passed by the clock.
+// ThreadTime returns the processor time that the calling thread has used. On systems other than Linux, it returns the
+// time by the clock.
 func ThreadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage

@@ -24,28 +24,28 @@ type Options struct {
 	// Engine is "compiler" (default) or "interpreter". The interpreter is slower and needs no executable memory.
 	Engine string
 	// CacheDir is the folder of compiled modules, which later starts reuse; "": every start compiles. The folder must
-	// belong to the user (see private). An unusable folder or damaged content costs time, but never prevents a start.
+	// belong to the user (see private). An unusable or damaged folder costs only time.
 	CacheDir string
 	// MemoryPages limits each instance, in pages of 64 KiB, default 512 (32 MiB).
 	MemoryPages uint32
 	// Fuel limits each call of a module whose bundle gives no limit, in units of package fuel; default 20,000,000, over
 	// ten times the use of a plain Go guest for 2,000 lines. An endless loop uses up the default in 0.07 s compiled and
-	// 4 s interpreted. A guest that waits for memory at each step would take 70 s. Timeout ends such a guest earlier.
+	// 4 s interpreted. A guest that waits for memory at each step would take 70 s; Timeout ends it earlier.
 	Fuel int64
 	// MaxFuel is the highest Fuel that a bundle may declare, default 200,000,000.
 	MaxFuel int64
 	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest uses 350,000.
 	StartFuel int64
 	// Timeout ends a call that has worked this long, in processor time after its first slice of fuel; default 2 s,
-	// interpreted 10 s. It stops a guest whose units of fuel take longer than their price assumes, and limits budgets
-	// above the default. The shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
+	// interpreted 10 s. It stops a guest whose fuel lasts longer than its price assumes, and limits budgets above the
+	// default. The shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
 	Timeout time.Duration
-	// Instances is how many calls of one module run at once, each in its own instance; further calls wait. Instances
-	// are reused. Default: the number of processors, at least 2.
+	// Instances is how many calls of one module run at once, each in an instance of its own, which is reused; further
+	// calls wait. Default: the number of processors, at least 2.
 	Instances int
 	// UnloadAfter is how long a module stays loaded without a call; its next call then takes some 70 ms longer. Modules
-	// that are loaded at a start are unloaded when the start ends (see Starting); their first call loads them again. If
-	// UnloadAfter is 0 or there is no usable CacheDir, modules stay loaded.
+	// that are loaded at a start are unloaded when the start ends (see Starting); their first call loads them again.
+	// With UnloadAfter 0 or without a usable CacheDir, modules stay loaded.
 	UnloadAfter time.Duration
 	Logger      *slog.Logger
 }
@@ -56,8 +56,8 @@ type Host struct {
 	cache   *cache // nil: compiled modules are not kept
 	metrics *metrics
 
-	// compiling holds a value while a module is compiled. Modules are compiled one at a time, which leaves the other
-	// cores to the tills. Calls and modules that are already compiled do not wait.
+	// compiling holds a value while a module is compiled: one at a time, which leaves the other cores to the tills.
+	// Compiled modules and their calls do not wait.
 	compiling chan struct{}
 	starting  atomic.Bool // set during a start: nobody sells, and modules may be compiled in parallel
 
@@ -66,7 +66,7 @@ type Host struct {
 }
 
 var (
-	// ErrModule means that this host cannot run a module; the message names the reason.
+	// ErrModule means that this host cannot run a module; the message says why.
 	ErrModule = errors.New("not a rule module")
 	// ErrTrap means that a call failed: a trap, a limit reached, or a malformed answer.
 	ErrTrap = errors.New("the rule module failed")
@@ -74,7 +74,7 @@ var (
 	ErrFuel = fmt.Errorf("%w: out of fuel", ErrTrap)
 	// ErrTimeout is an ErrTrap: the call worked longer than Options.Timeout.
 	ErrTimeout = fmt.Errorf("%w: out of time", ErrTrap)
-	// ErrRefused means that a module rejected a message as malformed. Evaluate sends only well-formed messages.
+	// ErrRefused means that a module rejected a message as malformed. Evaluate never sends such a message.
 	ErrRefused = errors.New("it refused the message")
 	// ErrClosed means that a module was called after its Close.
 	ErrClosed = errors.New("the rule module is closed")
@@ -136,7 +136,7 @@ func (h *Host) Close(ctx context.Context) error {
 	return err
 }
 
-// room is the WebAssembly runtime of one module. Modules cannot disturb each other, because each has its own runtime.
+// room is the WebAssembly runtime of one module. With a runtime each, modules cannot disturb each other.
 type room struct {
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache // nil: the compiled code is not kept
@@ -144,8 +144,8 @@ type room struct {
 }
 
 // openRoom makes a room with the host functions for guests. The room keeps compiled code in a folder; if folder is "",
-// it keeps no code. wazero panics if the system denies executable memory (systemd's MemoryDenyWriteExecute). The panic
-// becomes an error, and no other engine is tried, because the operator chose this engine.
+// it keeps no code. If the system denies executable memory (systemd's MemoryDenyWriteExecute), wazero's panic becomes
+// an error: the operator chose this engine, so no other is tried.
 func (h *Host) openRoom(ctx context.Context, folder string) (r *room, err error) {
 	r = new(room)
 	defer func() {
@@ -198,8 +198,8 @@ func (r *room) close(ctx context.Context) error {
 }
 
 // furnish opens a room and compiles a metered module in it, from the cache if the cache has an intact folder. A fault
-// of the cache costs only time. An unreadable folder is removed, and its module is compiled again. A module that cannot
-// be written to the cache is used without the cache.
+// of the cache costs only time: an unreadable folder is removed, its module compiled again, and a module that cannot be
+// written to the cache is used without it.
 func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	if h.cache != nil {
 		k, err := h.cache.find(metered)
@@ -220,7 +220,7 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 }
 
 // furnishFrom does furnish's work with a folder of the cache. It returns nil if the caller must use a room without a
-// folder; that room then reports the module's own faults.
+// folder, which then reports the module's own faults.
 func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
@@ -234,7 +234,7 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 				h.cacheDrop(k)
 				return r
 			}
-			_ = r.close(ctx) // the error is reported below, or comes from the module and will occur again
+			_ = r.close(ctx) // reported below, or the module's fault, which will occur again
 		}
 	}
 	if err != nil {
@@ -307,7 +307,7 @@ func newMetrics(engine string, modules func() float64) *metrics {
 
 func (m *metrics) failed(reason string) { m.failures.WithLabelValues(reason).Inc() }
 
-// Contradicted counts a document that contradicts the box's data because of the module's answer.
+// Contradicted counts a document for which the module's answer contradicts the box's data.
 func (m *Module) Contradicted() { m.code.host.metrics.failed("contradiction") }
 
 // Collect is a prometheus.CollectorFunc.

@@ -18,8 +18,7 @@ import (
 // leastBuffer is the smallest buffer that the host requests from dte_buffer, in bytes.
 const leastBuffer = 64 << 10
 
-// instance is one running copy of a module. An instance belongs to one call at a time, and is closed after the first
-// error.
+// instance is one running copy of a module, for one call at a time. It is closed after the first error.
 type instance struct {
 	code     *code
 	module   api.Module
@@ -66,7 +65,7 @@ func (c *code) instantiate(ctx context.Context, r *room) (*instance, error) {
 func (i *instance) close() error { return i.module.Close(i.context) }
 
 // leave ends a call that began with budget and returned err. what is the name of the called function. leave returns the
-// used fuel, or why the call failed. If several calls share a budget, begin and leave are called once for all of them.
+// used fuel, or why the call failed. Calls that share a budget also share begin and leave.
 func (i *instance) leave(budget int64, what string, err error) (used int64, _ error) {
 	left := i.meter.end()
 	switch {
@@ -83,8 +82,7 @@ func (i *instance) leave(budget int64, what string, err error) (used int64, _ er
 	return 0, fmt.Errorf("%w: %s: %s%s", ErrTrap, what, firstLine(err), i.around.text())
 }
 
-// firstLine returns the first line of an error. The other lines are the engine's stack trace, which has numbers instead
-// of names.
+// firstLine returns the first line of an error, without the engine's stack trace, which has numbers instead of names.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
@@ -124,7 +122,7 @@ func (i *instance) call(in *abi.Input, out *abi.Output, budget int64) (used int6
 }
 
 // exchange writes the message into the guest, lets the guest evaluate the first length bytes and returns the answer.
-// The answer may have up to room bytes. It is a view of the guest's memory, and valid until the next call.
+// The answer, of up to room bytes, is a view of the guest's memory, valid until the next call.
 func (i *instance) exchange(room, length int, budget int64) (answer []byte, used int64, err error) {
 	i.around.said = i.around.said[:0]
 	i.meter.begin(budget)
@@ -148,8 +146,8 @@ func (i *instance) exchange(room, length int, budget int64) (answer []byte, used
 	return answer, used, nil
 }
 
-// run makes sure that the buffer is large enough, writes the message into it and calls dte_evaluate. The result what is
-// the name of the function that failed.
+// run makes the buffer large enough, writes the message into it and calls dte_evaluate. The result what names the
+// function that failed.
 func (i *instance) run(room, length int) (what string, err error) {
 	if need := uint32(max(len(i.message), room)); need > i.size {
 		need = max(need, leastBuffer)
@@ -199,8 +197,8 @@ func checkAnswer(in *abi.Input, out *abi.Output, d *abi.Description) error {
 	return nil
 }
 
-// decode reads an answer into out, reusing its slices. An error names the rule of rules/abi/README.md, section Answer,
-// that the answer breaks, because authors of modules find the rule there.
+// decode reads an answer into out, reusing its slices. An error names the broken rule of rules/abi/README.md, section
+// Answer.
 func decode(answer []byte, out *abi.Output) error {
 	if len(answer) < abi.Header {
 		return fmt.Errorf("%d bytes, and the header alone has %d", len(answer), abi.Header)
@@ -245,8 +243,8 @@ func decode(answer []byte, out *abi.Output) error {
 	return nil
 }
 
-// Probe is one instance of a module, for callers such as package abitest that also send wrong messages. It is not safe
-// for concurrent use.
+// Probe is one instance of a module, for callers such as package abitest that also send wrong messages. It must not be
+// used concurrently.
 type Probe struct{ i *instance }
 
 // Probe starts an instance for the caller, who must close it.
@@ -262,9 +260,9 @@ func (m *Module) Probe(ctx context.Context) (*Probe, error) {
 }
 
 // Send writes a message into the guest's buffer and calls the guest with length as the message's length, which may be
-// wrong on purpose. The buffer gets at least room bytes, for the answer. Send returns the answer, valid until the next
-// call, and the fuel that the call used of the budget. If the guest refuses the message, the error is ErrRefused. After
-// any other error do not use the instance again.
+// wrong on purpose. The buffer has room bytes or more for the answer. Send returns the answer, valid until the next
+// call, and the fuel used. If the guest refuses the message, the error is ErrRefused. After any other error the Probe
+// is unusable.
 func (p *Probe) Send(message []byte, room, length int, budget int64) (answer []byte, used int64, err error) {
 	p.i.message = append(p.i.message[:0], message...)
 	return p.i.exchange(room, length, budget)

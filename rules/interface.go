@@ -33,7 +33,7 @@ func checkModule(m wazero.CompiledModule) error {
 	}
 	for _, f := range m.ImportedFunctions() {
 		module, name, _ := f.Import()
-		if module == fuel.ImportModule { // fuel.Meter has added this import, and refuses a guest that imports it itself
+		if module == fuel.ImportModule { // fuel.Meter added this import; a guest may not import it
 			continue
 		}
 		have := signature{f.ParamTypes(), f.ResultTypes()}
@@ -68,8 +68,8 @@ func (s signature) is(o signature) bool {
 }
 
 // The functions that a guest gets: the ten of wasi_snapshot_preview1 that a plain Go guest imports. No function reaches
-// a file, the network, the real clock or real randomness. Each call does little work and costs as much fuel as any call
-// out of the module.
+// a file, the network, the real clock or real randomness. Each call does little work and costs the fuel of a call out
+// of the module.
 const (
 	wasi         = "wasi_snapshot_preview1"
 	maxSaid      = 512 // bytes kept of a guest's output
@@ -80,9 +80,8 @@ const (
 	errnoInval   = 28
 )
 
-// surroundings is what an instance perceives of the outside: a clock that advances by a millisecond each time it is
-// read, and random numbers that are always the same. surroundings also keeps the text that the guest writes before it
-// fails.
+// surroundings is what an instance perceives of the outside: a clock that advances by a millisecond at each reading,
+// and random numbers that are always the same. It keeps the text that the guest writes before it fails.
 type surroundings struct {
 	looks  uint64
 	chance *rand.PCG
@@ -98,7 +97,7 @@ func surround(ctx context.Context) (context.Context, *surroundings) {
 	return context.WithValue(ctx, surroundingsKey{}, s), s
 }
 
-// text returns the guest's output for an error message. A Go guest writes its panic to this output.
+// text returns the guest's output for an error message; a Go guest's panic is in it.
 func (s *surroundings) text() string {
 	if len(s.said) == 0 {
 		return ""
@@ -181,7 +180,7 @@ func defineFunctions(ctx context.Context, r wazero.Runtime) error {
 
 func nothing(*surroundings, api.Memory, []uint64) uint64 { return errnoSuccess }
 
-// none answers a guest that asks for its arguments or its environment: there are none.
+// none answers a guest that asks for its arguments or its environment.
 func none(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[0]), 0) && m.WriteUint32Le(uint32(p[1]), 0))
 }
@@ -226,7 +225,7 @@ func write(s *surroundings, m api.Memory, p []uint64) uint64 {
 	return check(m.WriteUint32Le(uint32(p[3]), written))
 }
 
-// poll answers that the awaited event has happened. Therefore a guest that sleeps wakes at once.
+// poll answers that the awaited event has happened: a guest that sleeps wakes at once.
 func poll(_ *surroundings, m api.Memory, p []uint64) uint64 {
 	if uint32(p[2]) != 1 {
 		return errnoInval

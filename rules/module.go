@@ -17,10 +17,9 @@ import (
 	"dtegate/rules/fuel"
 )
 
-// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules made from the same
-// bytes share the compiled code and the instances. The garbage collector closes an unreferenced Module. Therefore new
-// rules can replace old rules without waiting for the requests that still use the old rules. Close closes a Module at
-// once.
+// Module is a compiled rule module with a pool of instances. It is safe for concurrent use. Modules of the same bytes
+// share the compiled code and the instances. The garbage collector closes an unreferenced Module, so that new rules
+// replace old rules without waiting for the requests that use the old rules. Close closes a Module at once.
 type Module struct {
 	code    *code
 	fuel    int64 // budget of a call
@@ -29,8 +28,8 @@ type Module struct {
 	cleanup runtime.Cleanup
 }
 
-// Load compiles a module, checks it and reads its description. It may take a second, therefore never call it while a
-// request waits. Error: ErrModule if the module is not a rule module.
+// Load compiles a module, checks it and reads its description. It may take a second: never call it while a request
+// waits. Error: ErrModule.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return h.load(ctx, wasm, h.options.Fuel)
 }
@@ -58,7 +57,7 @@ func (m *Module) Fuel() int64 { return m.fuel }
 // Peak returns the most fuel that a call has used, in units of package fuel.
 func (m *Module) Peak() int64 { return m.peak.Load() }
 
-// Close frees the module, unless another module shares its code. Calls in progress finish; later calls get ErrClosed.
+// Close frees the module, unless another Module shares its code. Calls in progress finish; later calls get ErrClosed.
 func (m *Module) Close(ctx context.Context) error {
 	if m.closed.Swap(true) {
 		return nil
@@ -68,8 +67,8 @@ func (m *Module) Close(ctx context.Context) error {
 }
 
 // Evaluate computes one document. After an error the instance is closed, and the content of out is meaningless. ctx
-// ends only the wait for an instance. A call that does not end by itself ends when its fuel is used up, or after
-// Options.Timeout. Errors: ErrTrap, ErrFuel, ErrTimeout, ErrClosed, or ctx's error.
+// ends only the wait for an instance. An endless call ends when its fuel is used up, or after Options.Timeout. Errors:
+// ErrTrap, ErrFuel, ErrTimeout, ErrClosed, or ctx's error.
 func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -103,7 +102,7 @@ func (m *Module) Evaluate(ctx context.Context, in *abi.Input, out *abi.Output) e
 // digest is the SHA-256 of a module's bytes in its bundle, before metering.
 type digest = [sha256.Size]byte
 
-// code is a compiled module and its instances. All Modules made from the same bytes share one code.
+// code is a compiled module and its instances. Modules of the same bytes share one code.
 type code struct {
 	host        *Host
 	digest      digest
@@ -117,7 +116,7 @@ type code struct {
 	mu     sync.Mutex
 	room   *room // nil: the module is unloaded
 	idle   []*instance
-	out    int  // number of the instances that are not idle
+	out    int  // number of instances in use
 	called bool // since unloadIfIdle last ran
 	closed bool
 }
@@ -166,8 +165,8 @@ func (h *Host) share(ctx context.Context, wasm []byte) (*code, error) {
 	return c, nil
 }
 
-// Starting permits parallel compilation of modules until the caller calls end. It is for a start, when nobody sells and
-// every core is free. end unloads the modules; their first call loads them again.
+// Starting permits parallel compilation of modules until end is called. It is for a start, when nobody sells and every
+// core is free. end unloads the modules; their first call loads them again.
 func (h *Host) Starting() (end func()) {
 	h.starting.Store(true)
 	return func() {
@@ -182,7 +181,7 @@ func (h *Host) Starting() (end func()) {
 	}
 }
 
-// shared returns a module that is already compiled, and counts one more user of it.
+// shared returns a module that is already compiled, and counts one more user.
 func (h *Host) shared(d digest) *code {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,8 +224,8 @@ func (c *code) describe(ctx context.Context) error {
 	if err == nil {
 		c.description, err = parseDescription(text)
 	}
-	// The instance is not kept, because a branch has rules for types that it rarely sells, and an instance takes some 4
-	// MiB. The first call makes another instance.
+	// The instance is not kept: a branch has rules for types that it rarely sells, and an instance takes some 4 MiB.
+	// The first call makes another.
 	c.put(ctx, i, false)
 	return err
 }
@@ -246,8 +245,7 @@ func (c *code) release(ctx context.Context) error {
 	return c.close(ctx, false)
 }
 
-// close closes the module. Running calls finish, and the last instance that comes back closes the room. With abort,
-// running calls fail.
+// close closes the module. Running calls finish, or fail with abort. The last instance that comes back closes the room.
 func (c *code) close(ctx context.Context, abort bool) error {
 	if c.look != nil {
 		c.look.Stop()
@@ -273,7 +271,7 @@ func (c *code) closeRoom(ctx context.Context) error {
 	return r.close(ctx)
 }
 
-// add starts an instance, unless the module is closed. The caller must return the instance with remove or put.
+// add starts an instance, unless the module is closed. The caller must return it with remove or put.
 func (c *code) add(ctx context.Context) (*instance, error) {
 	c.mu.Lock()
 	closed := c.closed
@@ -295,7 +293,7 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// back notes that an instance is no longer in use. If keep is not nil, this instance goes back to the pool.
+// back notes that an instance is no longer in use. If keep is not nil, it goes back to the pool.
 func (c *code) back(ctx context.Context, keep *instance) error {
 	c.mu.Lock()
 	c.out--
@@ -344,8 +342,8 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put returns an instance to the pool after its call. If good is false, put closes the instance, because a guest that
-// panicked would still answer. put also closes an instance whose memory has grown beyond half of its limit.
+// put returns an instance to the pool after its call. It closes the instance instead if good is false, because a guest
+// that panicked would still answer, or if its memory exceeds half of its limit.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
 	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
@@ -362,13 +360,13 @@ func (c *code) put(ctx context.Context, i *instance, good bool) {
 }
 
 // A branch has a module for each document type and sells two or three of the types. A loaded module takes some 12 MiB:
-// machine code, the engine's data, and an instance. Therefore a module that is not called is unloaded. Its description
-// stays, and so do its compressed bytes (0.7 MB). The next call loads it from the cache, in some 70 ms.
+// machine code, the engine's data, and an instance. A module without calls is therefore unloaded, except its
+// description and its compressed bytes (0.7 MB). The next call loads it from the cache, in some 70 ms.
 
 // unloads reports whether idle modules are unloaded. Without a cache, compiling would delay the next sale by a second.
 func (h *Host) unloads() bool { return h.options.UnloadAfter > 0 && h.cache != nil }
 
-// unloadIfIdle unloads the module if it was not called since the last check. Otherwise it checks again later.
+// unloadIfIdle unloads the module if it was not called since the last check, or checks again later.
 func (c *code) unloadIfIdle() {
 	c.mu.Lock()
 	if c.closed || c.room == nil {
@@ -389,8 +387,8 @@ func (c *code) unloadIfIdle() {
 	}
 }
 
-// load returns the module's room, and makes a new room if the module was unloaded. The caller has raised c.out before;
-// therefore the room is not unloaded meanwhile.
+// load returns the module's room, a new one if the module was unloaded. The caller has raised c.out, so that the room
+// stays loaded.
 func (c *code) load(ctx context.Context) (*room, error) {
 	c.loading.Lock()
 	defer c.loading.Unlock()

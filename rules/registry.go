@@ -24,8 +24,8 @@ const moduleName = "module.wasm"
 // ErrNoRule means that no rule of this kind and document is in force yet.
 var ErrNoRule = errors.New("no rule is in force")
 
-// LoadBundle compiles the bundle's module and passes the parameters to it. The manifest must name exactly the
-// parameters that the module declares.
+// LoadBundle compiles the bundle's module and passes the parameters to it. The manifest must name exactly the module's
+// parameters.
 func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) {
 	r := &Rule{Bundle: b}
 	wasm, ok := b.Parts[moduleName]
@@ -98,8 +98,8 @@ func (r *Rule) Close(ctx context.Context) error {
 // Generation is an immutable set of rules. Pick selects the rule of a day.
 type Generation struct{ rules []*Rule }
 
-// NewGeneration returns a generation. If two bundles of one document begin on the same day, the later version is used.
-// No two bundles of a document may have the same version.
+// NewGeneration returns a generation. If two bundles of a document begin on one day, the later version counts. No two
+// bundles of a document may have the same version.
 func NewGeneration(rules ...*Rule) *Generation {
 	g := &Generation{rules: slices.Clone(rules)}
 	slices.SortStableFunc(g.rules, func(a, b *Rule) int {
@@ -111,9 +111,9 @@ func NewGeneration(rules ...*Rule) *Generation {
 // Rules lists the generation's rules, by version.
 func (g *Generation) Rules() []*Rule { return g.rules }
 
-// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). Of the rules that have begun, it returns the
-// rule that began last; if several began on that day, it returns the rule with the latest version. A rule past its last
-// day stays in force until another rule begins. Error: ErrNoRule.
+// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). It is the rule that began last; if several began
+// on one day, the one with the latest version. A rule past its last day stays in force until another begins. Error:
+// ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string

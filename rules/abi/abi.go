@@ -1,6 +1,6 @@
 // Package abi is the flat binary interface between the gateway and a rule module: the bytes that cross the WebAssembly
-// boundary for one document. README.md describes it for authors in other languages. Guests link this package; therefore
-// it imports very little.
+// boundary for one document. README.md describes it for authors in other languages. Guests link this package, so it
+// imports very little.
 package abi
 
 import (
@@ -33,9 +33,9 @@ const (
 //
 // The name of a scalar is the path of a fact ("resumen.condicionOperacion"); the name of a column is a member of a line
 // ("cantidad"). Kinds of inputs: "amount" (1e-8 units), "integer", "flag" (0 or 1), "enum" (index into Values), "set"
-// (bit i is Values[i], at most 62), "present" (1 if the fact exists). An absent enum is 0, therefore its first value is
-// the default. A scalar whose path contains "[]" is a sum over a list. Kinds of line outputs: "amount", and "set" (bit
-// i is Taxes[i] of the Description).
+// (bit i is Values[i], at most 62), "present" (1 if the fact exists). An absent enum is 0: its first value is the
+// default. A scalar whose path contains "[]" is a sum over a list. Kinds of line outputs: "amount", and "set" (bit i is
+// Taxes[i] of the Description).
 type Field struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`
@@ -109,14 +109,14 @@ func AppendInput(dst []byte, in *Input) []byte {
 	return dst
 }
 
-// OutputSize returns the size of the largest answer, in bytes, for n lines of a module with these numbers of line
+// OutputSize returns the largest size of an answer, in bytes, for n lines of a module with these numbers of line
 // outputs, summary fields and taxes.
 func OutputSize(n, lineOutputs, summary, taxes int) int {
 	return Header + 8*(n*lineOutputs+summary+2*taxes) + 16*MaxFaults
 }
 
-// Bytes returns the memory of integers as bytes. This is right because the interface is little endian, like every
-// machine that runs the gateway.
+// Bytes returns the memory of integers as bytes: the interface is little endian, like every machine that runs the
+// gateway.
 func Bytes(ints []int64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ints))), 8*len(ints))
 }

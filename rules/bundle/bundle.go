@@ -49,8 +49,8 @@ func (k Keys) Read(data []byte) (*Bundle, error) {
 	})
 }
 
-// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. It does not check
-// whether the bundle's keys are still pinned (see Keys.Vouch).
+// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. The bundle's keys
+// need no longer be pinned (see Keys.Vouch).
 func Reopen(data []byte, digest string) (*Bundle, error) {
 	return read(data, func(b *Bundle) error {
 		if b.Digest != digest {
@@ -60,14 +60,13 @@ func Reopen(data []byte, digest string) (*Bundle, error) {
 	})
 }
 
-// Inspect opens a bundle without checking who signed it, to show it or to send it to branches, which verify it.
+// Inspect opens a bundle without checking its signatures, to show it or to send it to branches, which verify it.
 func Inspect(data []byte) (*Bundle, error) {
 	return read(data, func(*Bundle) error { return nil })
 }
 
-// Pack writes a bundle in the form in which it is stored: with the signed manifest and the compressed parts. Pack uses
-// the compressed parts that were read, because compressing them again would take most of the time. It fails after
-// Forget.
+// Pack writes a bundle as it is stored: the signed manifest and the compressed parts. It uses the compressed parts that
+// were read, because compressing takes most of the time. It fails after Forget.
 func (b *Bundle) Pack() ([]byte, error) {
 	if b.packed == nil {
 		return nil, errors.New("packing a bundle after Forget")
@@ -78,7 +77,7 @@ func (b *Bundle) Pack() ([]byte, error) {
 // Forget releases the compressed parts.
 func (b *Bundle) Forget() { b.packed = nil }
 
-// read opens a bundle. It calls trust before it reads the parts; then payload, digest and signatures are known.
+// read opens a bundle. It calls trust when payload, digest and signatures are known, before it reads the parts.
 func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	files, err := unpack(data)
 	if err != nil {
@@ -109,7 +108,7 @@ func read(data []byte, trust func(*Bundle) error) (*Bundle, error) {
 	return b, b.complete()
 }
 
-// readParts reads the parts. The manifest must name each part and its digest.
+// readParts reads the parts. The manifest must name each of them and its digest.
 func (b *Bundle) readParts(files []file) error {
 	room := int64(maxBundle)
 	for _, f := range files {
@@ -135,8 +134,7 @@ func (b *Bundle) readParts(files []file) error {
 	return nil
 }
 
-// Cases returns the names of the bundle's golden cases, sorted: the parts cases/*.json. This package does not know the
-// content of a case.
+// Cases returns the names of the bundle's golden cases, sorted: the parts cases/*.json.
 func (b *Bundle) Cases() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(b.Parts)), func(name string) bool {
 		return !strings.HasPrefix(name, "cases/") || !strings.HasSuffix(name, ".json")
@@ -152,8 +150,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases compares the number of different golden cases of a bundle (cases) with that of the bundle that it
-// replaces (before). A lower number is an error, because removed cases no longer prove anything.
+// CompareCases returns an error if a bundle has fewer different golden cases than the bundle that it replaces (cases,
+// before): removed cases no longer prove anything.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {

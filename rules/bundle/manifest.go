@@ -38,8 +38,7 @@ type Manifest struct {
 	Parts map[string]string `json:"parts,omitempty"`
 }
 
-// Window is a time in whole days of El Salvador, yyyy-mm-dd, both inclusive; an empty Until means that there is no last
-// day.
+// Window is a time in whole days of El Salvador, yyyy-mm-dd, both inclusive. An empty Until: no last day.
 type Window struct {
 	From  string `json:"from"`
 	Until string `json:"until"`
@@ -75,7 +74,7 @@ const (
 	dateUntil = `validity."00".until (tests) and validity."01".until (production)`
 )
 
-// manifestForm permits null for params, because a manifest without parameters is written with null.
+// manifestForm permits null for params: a manifest without parameters is written with null.
 var manifestForm = signed.Form{Name: "manifest.json", Wrong: ErrFormat, Null: "params",
 	Meant: map[string]string{"from": dateFrom, "valid_from": dateFrom, "date": dateFrom, "ambiente": dateFrom,
 		"until": dateUntil, "valid_until": dateUntil}}

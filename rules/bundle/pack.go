@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// file is an entry of an archive that has the right form. The entry is still compressed.
+// file is a compressed entry of an archive in the right form.
 type file struct {
 	name string
 	crc  uint32
@@ -24,10 +24,9 @@ type file struct {
 	raw  []byte // deflated
 }
 
-// unpack lists the entries of an archive. The only accepted form of an archive is the form that pack writes:
-// manifest.jws first, then the parts by name, each deflated, with the same date and flags, without comments, gaps or
-// trailing bytes. Only the compressed bytes of an entry may vary, because compressors differ. Therefore no two readers
-// of an archive can disagree about its content.
+// unpack lists the entries of an archive. The archive must have the form that pack writes: manifest.jws first, then the
+// parts by name, each deflated, with the same date and flags, without comments, gaps or trailing bytes. Only the
+// compressed bytes may vary, because compressors differ. No two readers can therefore disagree about its content.
 func unpack(data []byte) ([]file, error) {
 	if len(data) > maxBundle {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
@@ -51,7 +50,7 @@ func unpack(data []byte) ([]file, error) {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
 		files[i] = file{name: f.Name, crc: f.CRC32, size: f.UncompressedSize64}
-		// The declared sizes of an entry may be false, therefore read at most the size of the archive.
+		// The declared sizes may be false: read at most the size of the archive.
 		if files[i].raw, err = io.ReadAll(io.LimitReader(r, int64(len(data)))); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrFormat, f.Name, err)
 		}
@@ -125,7 +124,7 @@ func assemble(files []file) ([]byte, error) {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, f := range files {
-		// The entries are compressed already. Give them the flags and the date that zip itself would write.
+		// The entries are compressed already. Give them zip's own flags and date.
 		h := zip.FileHeader{Name: f.name, Modified: written}
 		if _, err := zip.NewWriter(io.Discard).CreateHeader(&h); err != nil {
 			return nil, err

@@ -29,8 +29,8 @@ type Keys struct {
 	Threshold int
 }
 
-// Check returns the faults of a set of pinned keys. Call it when the program starts. Otherwise a mistake in the
-// configuration stays unnoticed until the keys cannot verify a bundle.
+// Check returns the faults of a set of pinned keys. Call it when the program starts, before a mistake in the
+// configuration makes a bundle fail.
 func (k Keys) Check() error {
 	var faults []error
 	different := 0
@@ -53,8 +53,7 @@ func (k Keys) Check() error {
 	return errors.Join(faults...)
 }
 
-// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if too few of these keys have
-// signed.
+// Vouch returns the IDs of the pinned keys that have signed a bundle. Error: ErrSignature if there are too few.
 func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 	found, err := k.try(b)
 	if err != nil {
@@ -72,7 +71,7 @@ func (k Keys) Vouch(b *Bundle) (signers []string, err error) {
 }
 
 // Misnamed returns a warning if a signature of a bundle names its key differently than this set does, otherwise "". A
-// wrong name does no harm, because a name proves nothing.
+// wrong name is harmless, because names prove nothing.
 func (k Keys) Misnamed(b *Bundle) string {
 	found, _ := k.try(b) // Vouch reports this error
 	for _, f := range found {
@@ -84,7 +83,7 @@ func (k Keys) Misnamed(b *Bundle) string {
 	return ""
 }
 
-// try finds which pinned keys have made the signatures of a bundle. The same key under two names is one signer.
+// try finds which pinned keys have made the signatures of a bundle. One key under two names is one signer.
 func (k Keys) try(b *Bundle) ([]signed.Found, error) {
 	var different []Key
 	for _, key := range k.Pinned {
@@ -124,8 +123,8 @@ func sign(payload []byte, signers []Signer) (string, error) {
 	return text, nil
 }
 
-// Cosign adds a signature to a bundle that one of the known keys has signed. Therefore the signers can work on
-// different machines. The bundle keeps its digest.
+// Cosign adds a signature to a bundle that one of the known keys has signed. The signers can thus work on different
+// machines. The bundle keeps its digest.
 func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	b, err := Keys{Pinned: known}.Read(data)
 	if err != nil {
@@ -142,7 +141,7 @@ func Cosign(data []byte, known []Key, s Signer) ([]byte, error) {
 	return pack(merged, b.Parts)
 }
 
-// merge returns an envelope with the signatures of two envelopes that have the same payload.
+// merge returns an envelope with the signatures of two envelopes of one payload.
 func merge(first, second string) (string, error) {
 	a, _, err := signed.ParseEnvelope(signature, []byte(first), faults)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"dtegate/rules/signed"
 )
 
-// The parts of a document bundle that describe its type. They are parts, and not members of the manifest, because an
-// older appliance ignores parts that it does not know, but would refuse unknown members.
+// The parts of a document bundle that describe its type. As members of the manifest they would make an older appliance
+// refuse the bundle; it ignores unknown parts.
 const (
 	typePart = "type.json"
 	formPart = "form.json"
@@ -31,7 +31,7 @@ var TypeParts = []string{typePart, formPart, viewPart}
 // Type is a bundle's description of a document type: its properties, a till's request, and the printed version.
 type Type struct {
 	Document   string `json:"-"`    // CAT-002, from the manifest
-	Name       string `json:"name"` // in the API. It never changes, because stored documents are listed by this name
+	Name       string `json:"name"` // in the API; it never changes, because stored documents are listed by it
 	Es         string `json:"es"`
 	En         string `json:"en"`
 	Path       string `json:"path"`       // POST /dte/<path>
@@ -41,8 +41,8 @@ type Type struct {
 	// Origins are the types of document that a document of this type may refer to, such as the sale that a note
 	// corrects.
 	Origins []string `json:"origins,omitempty"`
-	// Creditable defines what notes may deduct from a document of this type. It lists, for each amount of
-	// CreditableNames, the members of resumen that add up to it, with "-" before a subtracted member.
+	// Creditable defines what notes may deduct from a document of this type. For each amount of CreditableNames, it
+	// lists the members of resumen that add up to the amount; "-" before a member subtracts it.
 	Creditable   map[string][]string `json:"creditable,omitempty"`
 	Invalidation Invalidation        `json:"invalidation"`
 	// members of a line that are dates and must not be later than the date of issue
@@ -50,7 +50,7 @@ type Type struct {
 	// how many test documents MH must seal before it authorises an issuer
 	Tests int `json:"tests,omitempty"`
 	// Closing is how a day's closing counts a document without an effect: as a sale (default if a payment is due), a
-	// purchase or a withholding; "": the closing does not count it.
+	// purchase or a withholding; "": not at all.
 	Closing string `json:"closing,omitempty"`
 	// Contingency is false for a type that MH does not accept in contingency (MF2 p.18).
 	Contingency *bool `json:"contingency,omitempty"`
@@ -69,11 +69,11 @@ const (
 // Deferrable reports whether a document of the type may be issued in contingency.
 func (t *Type) Deferrable() bool { return t.Contingency == nil || *t.Contingency }
 
-// OwnPaths are the routes below /dte/ that the API itself uses. No type may have such a path.
+// OwnPaths are the routes below /dte/ that the API itself uses. No type may have one of them.
 var OwnPaths = []string{"cambios", "catalogos", "cierre", "correccion", "descarga", "documento", "documentos",
 	"information", "invalidacion", "json", "pdf", "resend"}
 
-// OwnPermissions are permissions of the API itself. No type may have such a permission.
+// OwnPermissions are permissions of the API itself. No type may have one of them.
 var OwnPermissions = []string{"ANULACION", "CONSULTA", "REENVIO"}
 
 // Effect is the effect of a document on its origin.
@@ -94,7 +94,7 @@ var CreditableNames = [...]string{"totalGravada", "totalExenta", "totalNoSuj"}
 type Invalidation struct {
 	Months        int    `json:"months,omitempty"`      // counted from the seal
 	BusinessDay   int    `json:"businessDay,omitempty"` // last permitted business day of the month after the seal
-	SameDate      bool   `json:"sameDate,omitempty"`    // the event must have the document's fecEmi
+	SameDate      bool   `json:"sameDate,omitempty"`    // the event must have the document's date
 	NoReplacement bool   `json:"noReplacement,omitempty"`
 	Source        string `json:"source"`
 }
@@ -103,15 +103,14 @@ type Invalidation struct {
 type Form struct {
 	About string `json:"about"` // English
 	Es    string `json:"es"`    // the same in Spanish
-	// Pays means that a payment is due, cash by default (SPEC 2.7).
+	// Pays: a payment is due, cash by default (SPEC 2.7).
 	Pays bool `json:"pays"`
-	// Either lists pairs of names for one value. One of the two is required; both may be present with equal values.
+	// Either lists pairs of names for one value. One of a pair is required; two must be equal.
 	Either [][]string `json:"either"`
 	// Origin is the member that names the origin by its code. Related is an object that may name the origin instead.
 	Origin  string `json:"origin"`
 	Related string `json:"related"`
-	// ReceptorError means that the error has a special code if a required member of the receptor is missing (SPEC
-	// section 7).
+	// ReceptorError: if a required member of the receptor is missing, the error has a special code (SPEC section 7).
 	ReceptorError bool                       `json:"receptorError"`
 	Does          []string                   `json:"does"` // names from Behaviours
 	Members       []Member                   `json:"members"`
@@ -144,8 +143,8 @@ type Member struct {
 	About     string          `json:"about"`     // English
 	Es        string          `json:"es"`        // the same in Spanish
 	Component string          `json:"component"` // name of the member's schema in the contract
-	// Layout lists the members of an object that MH requires in addition to Due, in the layouts before DTE 2.0 and
-	// since DTE 2.0.
+	// Layout lists the members of an object that MH requires in addition to Due, in the layouts before and since DTE
+	// 2.0.
 	Layout struct {
 		Before []string `json:"before"`
 		Since  []string `json:"since"`
@@ -242,7 +241,7 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 
 type add func(path, format string, args ...any)
 
-// mostOfLabel is the greatest length of a label or a name, in letters. Such a text fits on a printed line.
+// mostOfLabel is the greatest length of a label or a name, in letters: it fits on a printed line.
 const mostOfLabel = 60
 
 // text notes a fault if people cannot read a label or name.
@@ -510,8 +509,8 @@ func (t *Type) Contradicts(before *Type) error {
 }
 
 // Succeeds returns how a type differs from its earlier description. It returns an error if stored documents would be
-// counted or credited differently, or could be invalidated for a shorter time. A law that shortens this time must be
-// set in the bundle of the event.
+// counted or credited differently, or could be invalidated for a shorter time. A law that shortens this time belongs in
+// the bundle of the event.
 func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 	if err := t.Contradicts(before); err != nil {
 		return nil, err

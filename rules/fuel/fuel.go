@@ -3,15 +3,15 @@
 //
 // Fuel. A mutable global holds the remaining fuel. Every function entry and every loop header subtracts the price of
 // its region, and calls the host if the result is below zero. The host ends the call, or sets the global and lets the
-// module continue. Therefore a budget may be granted in slices, which change neither the module's result nor its use of
+// module continue. A budget may thus be granted in slices, which change neither the module's result nor its use of
 // fuel. No module runs long without calling its host. A region is the code between one header and the headers inside
 // it. Control only flows forward through a region, so each of its instructions runs at most once per passage. The price
 // is 1, and 1 more for each Grain instructions. Instructions that take longer than an addition count as several (see
-// instruction.price). Such instructions are divisions, calls that leave the module, and calls with many parameters or
-// results. A merge of control flow counts by the locals that a compiler must move there. The price of copying or
-// filling memory depends on the length, and the price of growing it on the new size. The price is that of a region's
-// whole length, not of the path taken. Therefore a guest with long loops pays for more instructions than it executes.
-// Declare a budget from measured use (see bundle.Manifest), never from a guess.
+// instruction.price). These are divisions, calls that leave the module, and calls with many parameters or results. A
+// merge of control flow counts by the locals that a compiler must move there. The price of copying or filling memory
+// depends on the length, and that of growing it on the new size. A guest pays for a region's whole length, not for the
+// path taken, and thus for more instructions than it executes. Declare a budget from measured use (see
+// bundle.Manifest), never from a guess.
 //
 // Stack. A second global holds the bytes of stack that a function may use. A function that calls others subtracts an
 // upper bound of its frame from the global at its entry, calls the host if the result is below zero, and writes the
@@ -19,16 +19,15 @@
 // Engines limit the stack too, but at different depths. With this limit, the same recursion ends at the same call in
 // every engine.
 //
-// Limits. Engines reserve memory for as many items as a module declares. Therefore every count is compared with the
-// module's bytes and with a limit (see the limits below). The time to compile depends on how tangled the functions are.
-// Therefore the work of compiling is estimated before it begins, and a module that needs too much is refused (see
-// work).
+// Limits. Engines reserve memory for as many items as a module declares. Every count is therefore compared with the
+// module's bytes and with a limit (see below). The time to compile depends on how tangled the functions are; it is
+// estimated first, and a module that needs too much is refused (see work).
 //
 // The rewrite understands the instructions of WebAssembly 1.0 with sign extension, saturating conversion, multiple
 // values, reference types and copies of memory. It refuses all others (vectors, threads, tail calls, exceptions,
 // passive segments, tables that grow). The engine that runs the result checks whether the module is valid. Custom
-// sections, which are for debuggers, are left out. The host's function is imported after the module's own imports,
-// therefore the index of each of the module's own functions rises by one.
+// sections, which are for debuggers, are left out. The host's function is imported after the module's own imports, so
+// the index of each of the module's functions rises by one.
 package fuel
 
 import (
@@ -38,7 +37,7 @@ import (
 
 const (
 	// ImportModule and ImportName name the function that the host gives to every metered module. The function has no
-	// parameters and no results. The module calls it when the fuel or the stack is negative. Then the host makes the
+	// parameters and no results. The module calls it when the fuel or the stack is negative; the host then makes the
 	// fuel zero or more, or ends the call.
 	ImportModule, ImportName = "dte_host", "dte_spent"
 	// Export is the name of the global that holds the remaining fuel, an i64. It is negative if the module calls the
@@ -47,13 +46,13 @@ const (
 	// StackExport is the name of the global that holds the remaining bytes of stack, an i64. If it is negative when the
 	// module calls the host, the host must end the call. The host sets it to Stack before each call.
 	StackExport = "dte_stack"
-	// StartExport is the name of the module's start function, if the module has one. The engine no longer calls this
-	// function by itself, therefore the host must call it first.
+	// StartExport is the name of the module's start function, if the module has one. The host must call it first,
+	// because the engine no longer does.
 	StartExport = "dte_start"
 	// Grain is how many instructions, or bytes of a copy, one unit of fuel covers at most.
 	Grain = 64
-	// Stack is how many bytes of stack one call of a module may use. Each function with calls counts at least minFrame.
-	// Therefore calls nest at most Stack/minFrame = 1024 deep.
+	// Stack is how many bytes of stack one call of a module may use. Each function with calls counts at least minFrame,
+	// so calls nest at most Stack/minFrame = 1024 deep.
 	Stack = 4 << 20
 )
 
@@ -75,10 +74,10 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 	return out, nil
 }
 
-// Prices in instructions. They come from measurements. If the guest's memory is in the processor's caches, no
-// instruction takes longer than 1.5 ns times its price. Therefore a unit takes at most 100 ns (see TestMeter_Worst). A
-// guest that waits at each step for memory outside the caches takes up to 3.5 µs a unit. Prices for such a guest would
-// make ordinary loops fifty times as expensive. Instead, the host ends such a guest by time.
+// Prices in instructions. They were measured: if the guest's memory is in the processor's caches, no instruction takes
+// longer than 1.5 ns times its price, and a unit at most 100 ns (see TestMeter_Worst). A guest that waits at each step
+// for memory outside the caches takes up to 3.5 µs a unit. Prices for it would make ordinary loops fifty times as
+// expensive; instead, the host ends it by time.
 const (
 	crossing   = 512 // a call that leaves the module; ref.func; a growth of memory, without the part for the size
 	indirect   = 16  // a call through a table
@@ -94,8 +93,8 @@ const (
 // shape describes an instruction without an index: how many operands it pops and pushes, and its price.
 type shape struct{ pop, push, price int8 }
 
-// plain lists the instructions without an index. Their only immediates are the two numbers of a memory access. All
-// other instructions have price 0 in this table.
+// plain lists the instructions without an index. Their only immediates are the two numbers of a memory access. Price 0
+// stands for any other instruction.
 var plain = plainInstructions()
 
 func plainInstructions() (all [256]shape) {
@@ -128,10 +127,9 @@ func plainInstructions() (all [256]shape) {
 // (wazero 1.12's compiler on an EPYC of 2.x GHz).
 type work int
 
-// Costs of compiling that grow faster than the number of bytes. The phases of a compiler walk over each live value at
-// each piece of straight code, and over each pair of values that are selected where control flow merges. They walk over
-// loops again until nothing changes. After each call, the compiled code reads every global again. A plain Go guest is
-// estimated at 3.6 s.
+// Costs of compiling that grow faster than the number of bytes. A compiler's phases walk over each live value at each
+// piece of straight code, over each pair of values that are selected where control flow merges, and over loops until
+// nothing changes. After each call, the compiled code reads every global again. A plain Go guest is estimated at 3.6 s.
 const (
 	maxWork = 15_000_000_000
 
@@ -150,8 +148,8 @@ const (
 	accessWork   = 80     // for each memory access for each piece, because a compiler remembers the checked bounds
 )
 
-// function adds the work of one function, and refuses the module if the sum exceeds the limit. The sum for a module of
-// limited size is far below 63 bits.
+// function adds the work of one function, and refuses the module if the sum exceeds the limit. A module of limited size
+// cannot overflow the sum.
 func (w *work) function(f *scan, s signature) error {
 	*w += work(functionWork + valueWork*(s.params+s.results+f.passed) + stepWork*f.instructions +
 		f.moved*(moveWork+alongWork*f.pieces) + f.squared*pairWork*(1+f.loops) + loopWork*f.loops*f.pieces +

@@ -64,8 +64,7 @@ type instruction struct {
 }
 
 // next reads one instruction with its immediates. An unknown instruction is a fault, because its length is unknown, and
-// everything after it would be a guess. The function is long because it has a case for each instruction, in the order
-// of the specification.
+// everything after it would be a guess. It has a case for each instruction, in the order of the specification.
 func (m *module) next(r *reader, locals int) (i instruction) {
 	i.op, i.price = int(r.byte()), 1
 	if s := plain[i.op]; s.price > 0 {
@@ -175,8 +174,7 @@ func (m *module) typeOf(r *reader, f int) int {
 	return m.functions[f]
 }
 
-// calls completes the instruction for a call of a function of type t. Each value that is passed beyond freeValues adds
-// to the price.
+// calls completes the instruction for a call of a function of type t. Each value passed beyond freeValues costs extra.
 func (m *module) calls(r *reader, i *instruction, t int) {
 	if t >= len(m.types) {
 		r.fail("it calls a function of the type %d of %d", t, len(m.types))
@@ -204,7 +202,7 @@ func (m *module) prefixed(r *reader, i *instruction) {
 	}
 }
 
-// zero reads a memory index. It must be 0, because a module has only one memory.
+// zero reads a memory index, which must be 0: a module has only one memory.
 func (r *reader) zero() {
 	if r.byte() != 0 {
 		r.fail("a memory other than the first")
@@ -240,8 +238,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at an offset (at). It replaces the next bytes of the function;
-// the field named instead has their number.
+// insertion is code that metering puts into a function at an offset (at). It replaces as many of the function's next
+// bytes as the field instead says.
 type insertion struct {
 	at, instead int
 	kind        int
@@ -385,7 +383,7 @@ func (w *writer) check(frame bool) {
 		w.out = append(w.out, opI64Or)
 	}
 	w.out = append(w.out, opI64Const, 0, opI64LtS, opIf, 0x40)
-	if frame { // for the host; the function itself no longer reads the global
+	if frame { // for the host; the function no longer reads the global
 		w.op(opLocalGet, w.left)
 		w.op(opGlobalSet, w.stack())
 	}

@@ -65,7 +65,7 @@ func parse(wasm []byte) (*module, error) {
 			return nil, fmt.Errorf("it has a section %d, which rules do not use", id)
 		}
 		if id == custom {
-			continue // leave it out: it is for debuggers, and an engine that reads it trusts its counts
+			continue // leave it out: an engine that reads it trusts its counts
 		}
 		if at <= last {
 			return nil, fmt.Errorf("section %d stands twice or out of order", id)
@@ -128,8 +128,8 @@ func appendGlobals(b []byte, start int64) []byte {
 	return b
 }
 
-// appendImport imports the host's function after the other imports. Therefore the index of each of the module's own
-// functions rises by one.
+// appendImport imports the host's function after the other imports. The index of each of the module's functions rises
+// by one.
 func (m *module) appendImport(content map[int][]byte) {
 	t := slices.Index(m.types, signature{})
 	if t < 0 {
@@ -358,8 +358,8 @@ func data(r *reader) error {
 	return nil
 }
 
-// reference reads a function that may be called through a table. The function must be the module's own, because a call
-// of an imported function costs more than the price of a call through a table.
+// reference reads a function that may be called through a table. It must be the module's own: a call of an imported
+// function costs more than a call through a table.
 func (m *module) reference(r *reader) int {
 	n := r.u32()
 	if n < m.imported {

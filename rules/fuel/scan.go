@@ -32,7 +32,7 @@ type scan struct {
 	accesses     int // memory accesses
 	pieces       int // pieces of straight code, between two branches or labels
 	merged       int // values that are selected where control flow merges
-	moved        int // values that a compiler considers for a merge, once for each way into the merge
+	moved        int // values that a compiler considers for a merge, for each way into it
 	squared      int // square of the number of considered values, for each way
 	loops        int
 }
@@ -69,8 +69,8 @@ func (f *scan) open(i instruction, region int) {
 	}
 }
 
-// touched returns the locals that an open block uses. written returns the locals that it sets. Both have one bit for
-// each local. The parameter around counts the open blocks from the innermost outwards.
+// touched returns the locals that an open block uses, and written those that it sets, one bit for each local. around
+// counts the open blocks from the innermost outwards.
 func (f *scan) touched(around int) []uint64 {
 	at := 2 * f.words * (len(f.blocks) - 1 - around)
 	return f.sets[at:][:f.words]
@@ -135,7 +135,7 @@ func (f *scan) step(at int, i instruction) {
 	}
 }
 
-// plain handles an instruction that is always followed by the next instruction.
+// plain handles an instruction after which control always passes to the next one.
 func (f *scan) plain(at int, i instruction) {
 	f.take(i.pop, i.push)
 	switch i.op {
@@ -201,9 +201,8 @@ func (f *scan) branch(i instruction) {
 }
 
 // end closes the innermost block. Where several ways lead to a label, a compiler selects each value that differs
-// between the ways. At the end of a block these values are the block's results and the locals that are set in it. At
-// the head of a loop they are the loop's parameters and the locals that are set in it. The price of these moves belongs
-// to the region that runs after them.
+// between the ways. At the end of a block these are the block's results and the locals set in it; at the head of a
+// loop, the loop's parameters and the locals set in it. The region after the moves pays for them.
 func (f *scan) end() {
 	b := f.inner()
 	written, touched := count(f.written(0)), count(f.touched(0))
@@ -252,8 +251,7 @@ func (f *scan) frame() int {
 }
 
 // reloads returns how many values a compiler reads again after the function's calls: the globals, including those of
-// metering, and the address of the memory. Most of these values are never used, but need room until the function is
-// compiled.
+// metering, and the address of the memory. Most are never used, but need room until the function is compiled.
 func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }
 
 // reader walks a part of a module. It keeps its first fault; after a fault it reads zeros.

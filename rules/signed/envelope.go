@@ -13,8 +13,7 @@ import (
 
 const (
 	maxEnvelope = 1 << 20 // bytes
-	// MaxSignatures limits the signatures of one envelope, because each signature costs a verification for each tried
-	// key.
+	// MaxSignatures limits the signatures of one envelope: each is verified with each tried key.
 	MaxSignatures = 16
 )
 
@@ -58,10 +57,10 @@ type protected struct {
 	KeyID     string `json:"kid"`
 }
 
-// ParseEnvelope reads a signed document and returns it with its payload. It does not verify signatures. Only
-// ParseEnvelope reads envelopes, therefore every reader of a document sees the same content. It refuses what Form.Parse
-// refuses, and non-canonical base64url. It accepts any white space and member order, although Text writes one form
-// only. name is the file's name in error messages.
+// ParseEnvelope reads a signed document and returns it with its payload. It does not verify signatures. It is the only
+// reader of envelopes, so that all see the same content. It refuses what Form.Parse refuses, and non-canonical
+// base64url. It accepts any white space and member order, although Text writes one form. name is the file's name in
+// errors.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
 		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
@@ -132,8 +131,8 @@ type Found struct {
 	Key   string
 }
 
-// Signatures finds which keys made the signatures of an envelope with this payload. It returns first the signatures
-// that fit a key, in the order of the keys, then the other signatures.
+// Signatures finds which keys made the signatures of an envelope with this payload. The signatures that fit a key come
+// first, in the order of the keys.
 func Signatures(text string, payload []byte, keys []Key) (found []Found, err error) {
 	jws, err := jose.ParseSignedJSON(text, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil {

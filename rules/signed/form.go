@@ -1,5 +1,5 @@
-// Package signed reads and writes signed JSON documents inside a JWS (RFC 7515). It is strict, because all readers must
-// see the same content. Rule bundles and the orders of a chain to its boxes are such documents.
+// Package signed reads and writes signed JSON documents inside a JWS (RFC 7515): rule bundles, and the orders of a
+// chain to its boxes. It is strict, because all readers must see the same content.
 package signed
 
 import (
@@ -18,13 +18,13 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// Form is the form of a JSON document. The document may have exactly the members of the struct into which it is parsed.
+// Form is the form of a JSON document. Its members are those of the struct into which it is parsed.
 type Form struct {
 	Name  string // the name of the file; errors begin with it
 	Wrong error  // every fault wraps this error
 	// Null is the only path whose value may be null; empty: no value may be null.
 	Null string
-	// Meant maps a wrong member name that people try to the right place of the value.
+	// Meant maps a wrong member name that people try to the value's right place.
 	Meant map[string]string
 }
 
@@ -79,7 +79,7 @@ type walker struct {
 	at   Places
 }
 
-// value reads the value at path, which must have type t. A nil t means that the form has no value there.
+// value reads the value at path, which must have type t. nil: the form has no value there.
 func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {
@@ -122,8 +122,7 @@ func (w *walker) object(path string, t reflect.Type) error {
 			return err
 		}
 		name, _ := token.(string)
-		// Two members must not have the same path. Therefore a member's name may contain a dot only if its value is a
-		// text.
+		// Two members must not have the same path: a member's name may contain a dot only if its value is a text.
 		free := t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String
 		if name == "" || !free && strings.ContainsAny(name, ".[") {
 			return w.fault(w.next(), fmt.Sprintf("%s: there is no field %q", path, name))

@@ -15,7 +15,7 @@ func Of(written string, names []string) (index, distance int) {
 	return index, distance
 }
 
-// longest is the length up to which names are compared, in bytes. A longer name counts as similar to no other name.
+// longest is the length up to which names are compared, in bytes. A longer name is similar to none.
 const longest = 40
 
 func letterChanges(a, b string) int {
