@@ -82,8 +82,8 @@ type bookSource struct {
 	rest     bool // pause between pages, because the source is the running appliance, which is selling
 }
 
-// open opens the sources of the books; the caller closes them, also after an error. With backups it needs no
-// configuration, or a configuration with only [books].
+// open opens the sources of the books; the caller closes them, even after an error. If the sources are backups, the
+// configuration may be missing, or have only the section [books].
 func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s books.Settings, err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
@@ -205,7 +205,7 @@ func (c *booksCommand) make(ctx context.Context, sources []*bookSource, settings
 // maxReceived is the size of the largest supplier's file that is read, in bytes.
 const maxReceived = 8 << 20
 
-// receive reads the .json files of suppliers, whatever their names; it skips all other files.
+// receive reads the suppliers' .json files, whatever their names, and skips all other files.
 func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	to, ok := b.Addressee()
 	if !ok { // the month has no document that the taxpayer issued
@@ -234,7 +234,7 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage is the length of the pause after a page from the running appliance, in multiples of the page's.
+// restsPerPage is how many times longer the pause is than the page of the running appliance before it.
 const restsPerPage = 3
 
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {

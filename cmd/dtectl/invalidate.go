@@ -91,7 +91,7 @@ func (r *recalled) explain() string {
 	return text
 }
 
-// Run can be repeated, also after a killed run: it leaves invalidated documents, and sends unanswered events again.
+// Run can be repeated, even after it was killed: it leaves invalidated documents, and sends unanswered events again.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
@@ -112,8 +112,8 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 	})
 }
 
-// recall works through the documents of one branch, from the last in the list to the first, because a note or a return
-// is listed after the document that it refers to.
+// recall works through one branch's documents from the last in the list to the first, because a note or a return
+// follows the document that it refers to.
 func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine,
 	report *os.File) error {
 	if c.Branches != "" {
@@ -161,8 +161,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// The method one checks a document, and invalidates it if possible. sent is the time of the last event of the run. The
-// check records no act and sends nothing to MH; therefore repeating a finished list costs little.
+// one checks a document, and invalidates it if possible. sent is the time of the last event of the run. Repeating a
+// finished list costs little: the check records no act and sends nothing to MH.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,
@@ -205,7 +205,7 @@ type recallLine struct {
 }
 
 // readRecallList reads the whole list before anything is sent, because an unreadable line must not stop a run half-way.
-// A document that is listed twice counts once.
+// A repeated document counts once.
 func readRecallList(path string) (list []recallLine, err error) {
 	seen := make(map[string]string)
 	err = adminclient.ReadList(path, func(text string) error {

@@ -98,7 +98,7 @@ type shownError struct{ error }
 func (e shownError) Error() string { return term.Lines(e.error.Error()) }
 func (e shownError) Unwrap() error { return e.error }
 
-// ExitCode returns the verb's own exit status, or else 6 if no connection could be made, or else 1.
+// ExitCode returns the verb's own exit status, else 6 if there was no connection, else 1.
 func (e shownError) ExitCode() int {
 	var own kong.ExitCoder
 	var dial *net.OpError
@@ -115,8 +115,8 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completions are templates of the shells' scripts. A script finds the verb on the command line, and offers the words
-// that may follow the verb, or files if no word may follow.
+// completions are templates of the shells' scripts. A script finds the verb on the command line, and offers the words,
+// or else the files, that may follow it.
 //
 //go:embed completion.*
 var completions embed.FS

@@ -17,17 +17,17 @@ import (
 	"dtegate/cmd/dted/config"
 )
 
-// If root runs dtectl at a box, dtectl changes to the account that owns the branch's data: dted could not write a file
-// that belongs to root, and root may read files that dted may not. Before it changes, dtectl finds the operator's name
-// for the audit trail, and reads the files that the command line names: perhaps only root may read them.
+// If root runs dtectl at a box, dtectl changes to the account that owns the branch's data: dted could not write root's
+// files. Before the change it finds the operator's name for the audit trail, and reads the files on the command line,
+// which perhaps only root may read.
 
 // authoring lists the verbs that make rules and demonstrations. Like the fleet verbs, they touch no box, and their
-// files belong to the person who runs them.
+// files belong to their user.
 var authoring = []string{"completion", "rules keygen", "rules new", "rules test", "rules params", "rules build",
 	"rules sign", "demo"}
 
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
-// for an authoring verb, if root owns the data, or if the configuration is unusable, which the verb itself reports.
+// for an authoring verb, if root owns the data, or if the configuration is unusable.
 func becomeAccount(path string, command *kong.Context) error {
 	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
 		toBranches(command) {
@@ -59,7 +59,7 @@ func becomeAccount(path string, command *kong.Context) error {
 	return nil
 }
 
-// toBranches reports whether --branches names a list: only the operator may read the files that the list names.
+// toBranches reports whether --branches names a list, whose files only the operator may read.
 func toBranches(command *kong.Context) bool {
 	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
 		return f.Name == "branches" && f.Target.String() != ""

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// standstill is how long a box must have been off before the archive is asked for documents that the store lacks.
+	// standstill is how long a box must have been off before the archive is asked for missing documents.
 	standstill = 48 * time.Hour
 	// recently: for this long after a restoration, every start asks the archive.
 	recently = 7 * 24 * time.Hour
@@ -24,8 +24,8 @@ const (
 	askArchiveFor = 10 * time.Second
 )
 
-// witness asks the archive, after a restoration or a long standstill, whether it holds documents with numbers that the
-// store lacks: somebody may have put back an old copy of the store. The first sale waits for the answer.
+// witness asks the archive, after a restoration or a long standstill, whether it has documents that the store lacks:
+// somebody may have put back an old copy of the store. The first sale waits for the answer.
 type witness struct {
 	ask   func(ctx context.Context, from, to time.Time) error // nil: there is no archive, or no reason to ask it
 	since time.Time                                           // the store's last activity
@@ -34,7 +34,7 @@ type witness struct {
 	now   func() time.Time
 }
 
-// newWitness decides whether the archive, if the box has one (archived), must be asked. last is as of unsureSince.
+// newWitness decides whether the archive (archived: the box has one) must be asked. last is as of unsureSince.
 func newWitness(d *daemon, points []records.Point, last time.Time, archived bool, now func() time.Time) (*witness,
 	error) {
 	w := &witness{done: make(chan struct{}), began: time.Now(), now: now}
@@ -54,7 +54,7 @@ func newWitness(d *daemon, points []records.Point, last time.Time, archived bool
 }
 
 // unsureSince returns the time since which the store may lack documents. reason is false if nothing suggests a lack.
-// last is the store's last activity before this start; it is zero in a new store.
+// last is the store's last activity before this start, zero in a new store.
 func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reason bool) {
 	since, reason = last, !last.IsZero() && now.Sub(last) > standstill
 	for _, g := range gaps {
@@ -131,7 +131,7 @@ func (b *backups) State() any {
 	return b.state
 }
 
-// run makes the requested backups. The end of ctx cuts a backup short; its folder then does not get its final name.
+// run makes the requested backups. When ctx ends, a backup is left without its final name.
 func (b *backups) run(ctx context.Context) error {
 	for {
 		select {
@@ -161,9 +161,8 @@ func (b *backups) run(ctx context.Context) error {
 // actReturn marks, in the audit trail, the branch's own return to an earlier rule bundle.
 const actReturn = "rules.return"
 
-// recordReturn records the branch's own return to an earlier rule bundle in the audit trail, unless the trail has it
-// already. Every start calls recordReturn again, because the appliance may have crashed between the return and its
-// record. A nil b means that there was no return.
+// recordReturn records the branch's own return to an earlier rule bundle in the audit trail. Every start calls it
+// again, in case the appliance crashed before the record. A nil b means that there was no return.
 func recordReturn(trail *audit.Trail, b *rulestore.StepBack, log *slog.Logger) {
 	if b == nil {
 		return

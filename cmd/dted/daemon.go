@@ -47,7 +47,7 @@ type daemon struct {
 	now      func() time.Time // the branch's clock
 	store    *storage.Store
 	host     *rules.Host
-	tester   *rules.Host // an interpreter for unproven rules; nil if host is an interpreter
+	tester   *rules.Host // an interpreter for unproven rules; nil if host is one
 	shelf    *rulestore.Store
 	trail    *audit.Trail
 	engine   *engine.Engine
@@ -67,8 +67,8 @@ type daemon struct {
 // unloadRulesAfter is how long an unused rule stays in memory (some 12 MiB each).
 const unloadRulesAfter = 10 * time.Minute
 
-// open builds the appliance from its configuration and starts only the listeners. It returns an error with the reason
-// if it cannot trust the key, the rules, the issuer's data or the store.
+// open builds the appliance from its configuration and starts only the listeners. It fails if it cannot trust the key,
+// the rules, the issuer's data or the store.
 func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon, err error) {
 	memory := new(recent)
 	log = slog.New(memory.over(log.Handler()))
@@ -106,7 +106,7 @@ func open(ctx context.Context, cfg *config.Config, log *slog.Logger) (d *daemon,
 		return d, err
 	}
 	recordReturn(d.trail, d.shelf.List().Return, log)
-	// Record the repairs that dtectl could not record: dtectl was interrupted, or the store had to be reconciled first.
+	// Record the repairs that dtectl could not record, because it was interrupted or the store was not settled yet.
 	if err := d.trail.RecordRepairs(ctx, "dtectl recover", "the branch"); err != nil {
 		log.Error("a repair of the store is not in the trail; the next start tries again", "error", err)
 	}
@@ -230,8 +230,8 @@ func (d *daemon) Run(ctx context.Context) error {
 	return nil
 }
 
-// lateResults returns a function that makes the body of the webhook's next post. The body is the answer of GET
-// /dte/cambios to a till that may read all documents of the branch.
+// lateResults returns a function that makes the body of the webhook's next post: the answer of GET /dte/cambios to a
+// till that may read all documents of the branch.
 func lateResults(register *documents.Register, branch int64) func(context.Context, uint64) ([]byte, uint64, error) {
 	all := records.Caller{Point: records.Point{BranchID: branch}}
 	return func(ctx context.Context, after uint64) ([]byte, uint64, error) {
@@ -268,7 +268,7 @@ func (d *daemon) close() {
 	}
 	for _, l := range []net.Listener{d.api, d.ops} {
 		if l != nil {
-			_ = l.Close() // served listeners are closed already
+			_ = l.Close() // served listeners are already closed
 		}
 	}
 }
@@ -297,8 +297,8 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 	return d.gate.Guard(d.store, cfg.Now, d.log)
 }
 
-// openBoxKey reads the key by which this box recognises its own records, or makes it at the first start. Without a key
-// the box goes on: its records bear no mark, and only rules that pinned keys have signed compute.
+// openBoxKey reads, or at the first start makes, the key by which this box recognises its own records. Without a key,
+// the box's records bear no mark, and only rules that pinned keys have signed compute.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {
@@ -316,7 +316,7 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 func openShelf(ctx context.Context, d *daemon, cfg *config.Config, in *config.Inputs,
 	boxKey *recordmac.Key) (*rulestore.Store, error) {
 	if d.host.Engine() == "compiler" {
-		// The interpreter runs an unproven module first: there the module can do the least harm.
+		// The interpreter runs an unproven module first, because there it can do the least harm.
 		var err error
 		d.tester, err = rules.NewHost(ctx, rules.Options{Engine: "interpreter", Instances: 2, Logger: d.log})
 		if err != nil {

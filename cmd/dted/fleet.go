@@ -28,9 +28,9 @@ import (
 	"dtegate/storage"
 )
 
-// joinChain makes the branch part of a chain. It makes the chain's agent, connects the gate with the agent's fence,
-// which knows whether this box still has the branch, and makes the shipper of the second copy. Without [fleet] it does
-// nothing. It sends no request to the chain's store.
+// joinChain makes the branch part of a chain. It makes the chain's agent, connects the gate with the agent's fence
+// (whether this box still has the branch), and makes the shipper of the second copy. Without [fleet] it does nothing.
+// It sends no request to the chain's store.
 func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, registry *prometheus.Registry) error {
 	f := cfg.Fleet
 	if f == nil {
@@ -154,7 +154,7 @@ func (s *status) lastNumbers() map[string]uint64 {
 }
 
 // centreRules is the branch's rule store for the chain's agent. It checks a bundle of the centre as if a person pushed
-// it; before, it computes the branch's latest sales again with a document rule.
+// it, and before that computes the latest sales again with a document's rule.
 type centreRules struct {
 	shelf *rulestore.Store
 	trail *audit.Trail
@@ -166,7 +166,7 @@ type centreRules struct {
 const (
 	backtestDays      = 7
 	backtestDocuments = 2000
-	// A new rule may refuse one in backtestRefused of the past sales, because MH's own rules become stricter.
+	// A new rule may refuse one in backtestRefused past sales, because MH's own rules become stricter.
 	backtestRefused = 100
 )
 
@@ -250,7 +250,7 @@ func orderOf(o fleet.Order) rulestore.Order {
 	return rulestore.Order{Who: o.Who, Reason: cmp.Or(o.Reason, "ordered by the chain")}
 }
 
-// If err is nil, ordered records the centre's order in the audit trail. It returns err.
+// ordered records the centre's order in the audit trail if err is nil, and returns err.
 func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err error) error {
 	if err == nil {
 		c.trail.Note(c.log, audit.Act{Who: o.Who, From: "the chain", What: what, Target: b.Name + " " + b.Version,
@@ -260,8 +260,8 @@ func (c *centreRules) ordered(what string, b fleet.Bundle, o fleet.Order, err er
 }
 
 // backtest computes the branch's latest sales again, if a rule of the same generation is in force. It returns why the
-// bundle is refused, or "". Amounts may differ only if the centre permits it: the golden cases of a bundle cannot
-// reveal a wrong rate, because they were made with that rate.
+// bundle is refused, or "". Amounts may differ only if the centre permits it: golden cases cannot reveal a wrong rate,
+// because they were made with it.
 func (c *centreRules) backtest(ctx context.Context, file []byte, amountsChange bool) (refused string, err error) {
 	b, err := bundle.Inspect(file)
 	if err != nil || b.Manifest.Kind != "document" || !c.sold(&b.Manifest) {

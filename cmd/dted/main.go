@@ -54,8 +54,8 @@ func serve(path string) error {
 // tune sets Go's scheduler and collector, unless the environment does.
 func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
-		// If signatures occupy every Go processor, a finished disk write waits 6 to 25 ms for a signature to end. With
-		// twice as many Go processors, the kernel schedules, and it prefers a thread that slept.
+		// If signatures occupy every Go processor, a finished disk write waits 6 to 25 ms. With twice as many, the
+		// kernel schedules, and prefers a thread that slept.
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	}
 	if os.Getenv("GOGC") == "" {
@@ -89,11 +89,11 @@ const (
 	recentLong = 300
 )
 
-// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message
-// counts as one trouble, with a count and the latest text.
+// recent remembers the last warnings and errors of the log, for people who cannot read the log. A repeated message is
+// one trouble, with a count and the latest text.
 type recent struct {
 	mu   sync.Mutex
-	list []page.Trouble // the newest first
+	list []page.Trouble // newest first
 }
 
 // over returns a handler that passes every record to h, and remembers warnings and errors.

@@ -45,7 +45,7 @@ type status struct {
 	started time.Time
 }
 
-// ready returns nil if the branch can issue today. The branch can issue while MH is away.
+// ready returns nil if the branch can issue today. MH may be away.
 func (s *status) ready() error {
 	if len(s.rules()) == 0 {
 		return page.ErrNoRules
@@ -103,7 +103,6 @@ func (s *status) show() any {
 	return m
 }
 
-// overview collects the contents of the status page.
 func (s *status) overview() *page.Overview {
 	o := &page.Overview{At: s.cfg.Now(), Started: s.started, Version: version.String(), Ambiente: s.cfg.Ambiente,
 		Branch: s.cfg.Branch.ID, Name: s.cfg.StoreName(), Stopped: s.ready(), MH: s.reach.Show(),
@@ -149,7 +148,7 @@ func (s *status) today() (documents.Today, error) {
 	})
 }
 
-// authorisation returns how many of the tests that MH requires are done; nil outside of the test ambiente.
+// authorisation returns how many of MH's required tests are done; nil outside of the test ambiente.
 func (s *status) authorisation() *documents.Progress {
 	if s.permit == nil {
 		return nil
@@ -163,7 +162,7 @@ func (s *status) authorisation() *documents.Progress {
 }
 
 // month returns the month's totals so far; nil while the register is still counting the month's days. The period ends
-// with the month, not today: a clock that was ahead may have dated documents after today.
+// with the month: a clock that was ahead may have dated documents after today.
 func (s *status) month() *page.Month {
 	now := s.cfg.Now().In(dte.Zone)
 	first := now.AddDate(0, 0, 1-now.Day())
@@ -182,8 +181,8 @@ func (s *status) month() *page.Month {
 	return &page.Month{Name: dte.Date(first)[:7], Totals: l.Totals}
 }
 
-// openingHours exports when the branch is open; nothing if the configuration has no hours. Monitoring remembers
-// these times while the box is off: a box that is switched off at night is not dead.
+// openingHours exports when the branch is open, if configured. Monitoring remembers it while the box is off: a box that
+// is switched off at night is not dead.
 func openingHours(branch config.Branch, now func() time.Time) prometheus.CollectorFunc {
 	return func(ch chan<- prometheus.Metric) {
 		first, second, ok := branch.NextOpenings(now().In(dte.Zone))

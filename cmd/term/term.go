@@ -1,8 +1,8 @@
 // Package term writes text for people. Text from outside (customers' names, operators' reasons, MH's words, anything in
 // a record or an answer) may contain characters that move a terminal's cursor, clear the screen, or reverse the
-// direction of reading. Two layers replace such characters by visible escapes. Fprintf escapes each argument, including
-// line breaks and tabs: only the format sets the layout. The Writer escapes everything that it writes, except line
-// breaks and tabs, and therefore also protects text that bypasses Fprintf.
+// direction of reading. Two layers replace them by visible escapes. Fprintf escapes each argument, including line
+// breaks and tabs: only the format sets the layout. The Writer escapes everything except line breaks and tabs, even
+// text that bypasses Fprintf.
 package term
 
 import (
@@ -21,8 +21,8 @@ import (
 // Out and Err are the standard output and the standard error, for people.
 var Out, Err = New(&os.Stdout), New(&os.Stderr)
 
-// Data returns the standard output for programs, which must receive JSON and CSV without escapes. If the standard
-// output is a terminal, where a person reads it, Data returns Out.
+// Data returns the standard output for programs, which must receive JSON and CSV without escapes. On a terminal, where
+// a person reads it, Data returns Out.
 func Data() io.Writer {
 	if Out.Terminal() {
 		return Out
@@ -42,8 +42,8 @@ func JSON(v any) error {
 // that are not UTF-8 become \xff.
 func Visible(text string) string { return visible(text, false) }
 
-// Lines applies Visible to each line of a text. It indents the lines after the first, so that no line of a foreign text
-// looks like a line of this program.
+// Lines applies Visible to each line of a text, and indents the lines after the first: no line of a foreign text then
+// looks like this program's.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -92,7 +92,6 @@ func Fprintf(w io.Writer, format string, args ...any) (int, error) {
 // Printf writes to Out, and returns Out's errors.
 func Printf(format string, args ...any) (int, error) { return Fprintf(Out, format, args...) }
 
-// shown formats a value as Visible shows it.
 type shown struct{ value any }
 
 func (s shown) Format(f fmt.State, verb rune) {
@@ -116,7 +115,7 @@ func (w *Writer) Terminal() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Write writes p, but keeps an incomplete character at the end of p for the next Write.
+// Write writes p, but keeps an incomplete character at its end for the next Write.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,7 +159,7 @@ func Bytes(n int64) string {
 // Columns returns a writer that aligns cells, each ended by a tab. Flush writes the aligned lines to out.
 func Columns(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 2, ' ', 0) }
 
-// Table writes a list in columns below a heading, whose columns tabs separate. cells returns the cells of one line.
+// Table writes a list in columns below a tab-separated heading. cells returns the cells of one line.
 func Table[T any](out io.Writer, heading string, list []T, cells func(T) []any) error {
 	w := Columns(out)
 	_, _ = io.WriteString(w, heading+"\n") // to a buffer
@@ -183,7 +182,7 @@ func List[T any](asJSON bool, heading string, list []T, cells func(T) []any) err
 type Finding struct {
 	Status string `json:"status"` // ok, warn or fail
 	Check  string `json:"check"`
-	// Setting is the name of the setting at fault, "issuer.nrc"; "" if no setting is at fault.
+	// Setting is the setting at fault, "issuer.nrc", or "".
 	Setting string `json:"setting,omitempty"`
 	What    string `json:"what"`
 	Do      string `json:"do,omitempty"` // empty only with ok
@@ -207,7 +206,7 @@ func Findings(asJSON bool, list []Finding) (failed int, err error) {
 	return failed, w.Flush()
 }
 
-// Gauge shows progress: as a bar on a terminal, otherwise as a line every gaugeEvery. A nil Gauge shows nothing.
+// Gauge shows progress: a bar on a terminal, otherwise a line every gaugeEvery. A nil Gauge shows nothing.
 type Gauge struct {
 	mu    sync.Mutex
 	out   *Writer
@@ -216,7 +215,7 @@ type Gauge struct {
 	shown string    // the bar on the terminal
 }
 
-// gaugeEvery is the interval of a gauge's lines if the output is not a terminal.
+// gaugeEvery is the interval of a gauge's lines outside a terminal.
 const gaugeEvery = 10 * time.Second
 
 // NewGauge returns a Gauge for out.
@@ -250,7 +249,7 @@ func (b *Gauge) Show(part float64, text string) {
 	const width = 30
 	n := int(min(1, max(0, part)) * width)
 	line := []rune(fmt.Sprintf("[%s%s] %s", strings.Repeat("#", n), strings.Repeat("·", width-n), text))
-	const narrowest = 79 // a line that breaks cannot be redrawn
+	const narrowest = 79 // a broken line cannot be redrawn
 	if len(line) > narrowest {
 		line = append(line[:narrowest-1], '…')
 	}

@@ -20,7 +20,7 @@ import (
 	"dtegate/cmd/term"
 )
 
-// silence is the longest wait for a branch's first answer. A branch that does not answer in this time has failed.
+// silence is the longest wait for a branch's first answer, after which the branch has failed.
 const silence = 30 * time.Second
 
 // branchesAtOnce is how many branches of a list are asked at once.
@@ -83,7 +83,7 @@ func ReadList(path string, read func(line string) error) error {
 }
 
 // Each calls ask for every branch, several branches at once, and prints each branch's output below the branch's URL, in
-// the order of the list. A single branch that the flags name gets no URL line. If branches fail, the error names them.
+// the order of the list. A single branch named by the flags gets no URL line. If branches fail, the error names them.
 func (f *BranchFlags) Each(ctx context.Context, top *Options, ask func(ctx context.Context, b *Gateway,
 	out io.Writer) error) error {
 	list, err := f.Open(top)
@@ -135,8 +135,8 @@ func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path s
 	})
 }
 
-// All calls the function work once for each branch of a list, several branches at once, and shows the progress. It
-// returns one error per branch. A branch that does not answer within Patience (0: 30 s) fails: work is not called.
+// All calls work for each branch of a list, several branches at once, and shows the progress. It returns one error per
+// branch. A branch that does not answer within Patience (0: 30 s) fails without a call of work.
 func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int) error) []error {
 	var done, failed atomic.Int64
 	faults := make([]error, len(list))
@@ -162,7 +162,7 @@ func (f *BranchFlags) All(ctx context.Context, list []*Gateway, work func(i int)
 	return faults
 }
 
-// Failed returns an error that names the failed branches, or nil if no branch failed.
+// Failed returns an error that names the failed branches, or nil if there are none.
 func Failed(list []*Gateway, faults []error) error {
 	var urls []string
 	for i, g := range list {

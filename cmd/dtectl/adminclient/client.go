@@ -1,5 +1,5 @@
-// Package adminclient contains the parts that dtectl's verbs share: the common flags, the operator's name, the files
-// that the operator named, and the client of a running appliance's admin API.
+// Package adminclient contains what dtectl's verbs share: the common flags, the operator's name and files, and the
+// client of a running appliance's admin API.
 package adminclient
 
 import (
@@ -44,8 +44,8 @@ type Gateway struct {
 	client *http.Client
 }
 
-// OwnGateway returns the appliance of this box. If the configuration names no file of an admin token, the appliance
-// answers only requests that need no token.
+// OwnGateway returns the appliance of this box. If no file of an admin token is configured, only requests without a
+// token are answered.
 func OwnGateway(cfg *config.Config) (g *Gateway, err error) {
 	g = new(Gateway)
 	if g.URL, g.client, err = OwnListener(cfg, "ops"); err == nil && cfg.Ops.AdminTokenFile != "" {
@@ -128,7 +128,7 @@ type Refusal struct {
 		Path    string `json:"path"`
 		Message string `json:"message"`
 	} `json:"errors"`
-	After time.Duration `json:"-"` // the wait before the next attempt, from Retry-After; 0: the answer names no wait
+	After time.Duration `json:"-"` // the wait before the next attempt, from Retry-After; 0: none
 }
 
 // ReadRefusal returns the *Refusal in an answer, or another error if the answer cannot be read.
@@ -158,8 +158,8 @@ func (r *Refusal) Text() string {
 	return text
 }
 
-// Ask sends a request and decodes the answer into the value of the parameter into. It sends a body of type []byte
-// unchanged, any other body as JSON, and no body if body is nil.
+// Ask sends a request and decodes the answer into the parameter into. A body of type []byte is sent unchanged, any
+// other body as JSON, a nil body not at all.
 func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values, body, into any) (err error) {
 	data, plain := body.([]byte)
 	if body != nil && !plain {
@@ -178,8 +178,8 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// Follow sends a request whose answer is a stream of lines. It calls a function (each) for every line except the last,
-// and returns the last line.
+// Follow sends a request whose answer is a stream of lines. It calls each for every line except the last, and returns
+// the last.
 func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Values, body []byte,
 	each func(*adminapi.Line) error) (*adminapi.Line, error) {
 	resp, err := g.Send(ctx, method, path, query, body)
@@ -246,8 +246,8 @@ func OwnListener(cfg *config.Config, section string) (address string, client *ht
 	return "https://" + net.JoinHostPort(host, port), client, err
 }
 
-// onThisBox refuses a host of another machine, because the plain HTTP request would leave this box. Such a host means
-// that the configuration was copied from another box.
+// onThisBox refuses another machine's host, because the plain HTTP request would leave this box: the configuration was
+// copied from another box.
 func onThisBox(host, setting string) error {
 	if config.CheckURL("http://"+net.JoinHostPort(host, "80")) == nil {
 		return nil
@@ -265,7 +265,7 @@ func onThisBox(host, setting string) error {
 }
 
 // pinned returns a client that trusts the server certificate with the pinned SHA-256, or a certificate signed by the
-// pinned authority in the chain. It ignores the server's name: a box's own authority signs only for its own box.
+// pinned authority in the chain. The server's name does not count: a box's own authority signs only for its own box.
 func pinned(pin string) (*http.Client, error) {
 	pin = strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(pin, "sha256:"), ":", ""))
 	if b, err := hex.DecodeString(pin); err != nil || len(b) != 32 {
@@ -298,11 +298,11 @@ type Options struct {
 	Config string `short:"c" type:"path" default:"/etc/dted/dted.toml" env:"DTED_CONFIG" help:"The configuration."`
 }
 
-// handed contains the files that the operator named, by path. The process read them as root, before it changed to the
-// branch's account. handed is nil if the process has not changed its account.
+// handed contains the files that the operator named, by path. Root read them, before the process changed to the
+// branch's account. nil: the account has not changed.
 var handed map[string][]byte
 
-// HandOver reads, as root, the files that the operator named. ReadNamed returns them after the change of account.
+// HandOver reads, as root, the files that the operator named, for ReadNamed after the change of account.
 func HandOver(files []string) {
 	handed = make(map[string][]byte)
 	for _, file := range files {
@@ -334,8 +334,8 @@ func ExistingAbove(path string) string {
 }
 
 // Who returns the operator's name and machine for the branch's audit trail. The operator is the person who logged in,
-// even under sudo, doas and su: a shared account (root, dted) does not show who acted. The name is a claim, not a
-// proof. It is determined once, before root becomes the branch's account.
+// even under sudo, doas and su, because a shared account (root, dted) does not show who acted. The name is a claim, not
+// a proof. It is determined before root becomes the branch's account.
 var Who = sync.OnceValue(func() string {
 	name := person(os.Getenv, func() string {
 		b, _ := os.ReadFile("/proc/self/loginuid") // only Linux has this file; on other systems the login is unknown
@@ -354,8 +354,8 @@ var Who = sync.OnceValue(func() string {
 	return name + "@" + host
 })
 
-// person returns the name of the user who switched to this account; "" if nobody switched, or the name is unknown.
-// loginuid returns the kernel's record of who logged in; su does not change it.
+// person returns the name of the user who switched to this account; "" if unknown, or if nobody switched. loginuid
+// returns the kernel's record of who logged in, which su does not change.
 func person(environment func(string) string, loginuid func() string) string {
 	for _, name := range []string{"SUDO_USER", "DOAS_USER"} {
 		if asked := environment(name); asked != "" && asked != "root" {

@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Status is the part of the answer to /status that dtectl reads. A declared contingency is answered in the same form.
+// Status is the part of the answer to /status that dtectl reads, and the answer about a declared contingency.
 type Status struct {
 	Ambiente      string              `json:"ambiente"`
 	Owed          contingency.Backlog `json:"owed"`
@@ -30,7 +30,6 @@ type Status struct {
 	Refused *struct{ Why, Do string } `json:"credentials_refused"`
 }
 
-// AskStatus asks this box's appliance for its status.
 func AskStatus(ctx context.Context, cfg *config.Config) (*Status, error) {
 	s := new(Status)
 	return s, AskOwn(ctx, cfg, http.MethodGet, "/status", nil, s)
@@ -98,7 +97,7 @@ func relative(d time.Duration) string {
 }
 
 // SettleDeliveries makes the appliance retry or forget the given-up deliveries of documents; do is "retry" or "forget".
-// If archive is true, a retry includes files that the archive accepted before and lacks now.
+// With archive, a retry includes files that the archive has lost.
 func (g *Gateway) SettleDeliveries(ctx context.Context, do string, codes []string, archive bool) error {
 	var done struct{ Retried, Forgotten int }
 	body := map[string]any{"codes": codes, "archive": archive}

@@ -45,7 +45,7 @@ var (
 	siblingName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`)
 )
 
-// Run makes the folder of a type from MH's schema, or copies the folder of a generation, and prints the next steps.
+// Run makes the folder of a type from MH's schema, or a copy of a generation's folder, and prints the next steps.
 func (c *newCommand) Run() error {
 	to := filepath.Join(c.Source, "plugins", c.Name)
 	if _, err := os.Stat(to); err == nil {
@@ -80,8 +80,8 @@ func (c *newCommand) Run() error {
 	return nil
 }
 
-// sibling copies a generation of a rule into a folder beside the folder of that generation, or the catalogues into a
-// folder below the folder of today's catalogues.
+// sibling copies a generation of a rule into a folder beside it, or the catalogues into a folder below today's
+// catalogues.
 func (c *newCommand) sibling(to string) error {
 	source := strings.TrimPrefix(filepath.ToSlash(filepath.Clean(c.From)), "plugins/")
 	rule, generation, isRule := strings.Cut(source, "/")
@@ -124,7 +124,7 @@ func (c *newCommand) sibling(to string) error {
 	return nil
 }
 
-// copyBundle copies the files of one bundle, and not the other bundles below its folder.
+// copyBundle copies one bundle's files, without other bundles below its folder.
 func copyBundle(to, from string) error {
 	for _, folder := range []string{".", "cases"} {
 		files, _ := filepath.Glob(filepath.Join(from, folder, "*.json"))
@@ -177,7 +177,7 @@ func dateManifest(path, day string) (version string, err error) {
 	return version, err
 }
 
-// dateCases sets the day of issue to day in each golden case that has an earlier day of issue.
+// dateCases raises the day of issue in each golden case to day.
 func dateCases(folder, day string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "cases", "*.json"))
 	for _, file := range files {
@@ -267,7 +267,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	return errors.Join(err, p.Rule.Close(ctx))
 }
 
-// readExamples reads the examples of a type's form as the gateway does. The golden cases, with facts, test no form.
+// readExamples reads the examples of a type's form as the gateway does. The golden cases are facts, and test no form.
 func readExamples(document string, parts map[string][]byte) error {
 	t, err := bundle.ParseType(document, parts)
 	if t == nil || err != nil {
@@ -288,7 +288,7 @@ func readExamples(document string, parts map[string][]byte) error {
 
 var declaredFuel = regexp.MustCompile(`"fuel": *[0-9]+|"params": *\[`)
 
-// declareFuel writes ten times the measured fuel into a manifest, rounded up to two digits, and changes nothing else.
+// declareFuel writes ten times the measured fuel into a manifest, rounded up to two digits.
 func declareFuel(path string, peak int64) error {
 	unit := int64(1)
 	for 10*peak/unit >= 100 {
@@ -402,8 +402,8 @@ type param struct {
 	Source  string `json:"source"`
 }
 
-// rateTexts returns the taxes of CAT-015 that have a digit in their name. The name or its initials must contain the
-// text in grep: iva finds Impuesto al Valor Agregado.
+// rateTexts returns the taxes of CAT-015 with a digit in their name. The name or its initials must contain grep: iva
+// finds Impuesto al Valor Agregado.
 func rateTexts(path, grep string) (texts []string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

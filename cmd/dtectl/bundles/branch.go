@@ -18,7 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// bundleFile is a bundle to send. Its signatures are not verified here, because the branches verify them.
+// bundleFile is a bundle to send. The branches verify its signatures.
 type bundleFile struct {
 	bundle *bundle.Bundle
 	data   []byte
@@ -165,7 +165,7 @@ func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
 // short returns the part of a digest that people compare.
 func short(digest string) string { return digest[:min(12, len(digest))] }
 
-// brief returns the first line of a text, without the output of a module that trapped, which may fill a page.
+// brief returns the first line of a text, without the output of a trapped module, which may fill a page.
 func brief(text string) string {
 	const most = 160
 	text, _, _ = strings.Cut(text, "\n")
@@ -290,7 +290,8 @@ func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) 
 	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach makes branches roll back, reinstate or cancel (act) a bundle, or acknowledge their own return to one.
+// stepEach makes branches roll back, reinstate or cancel a bundle, or acknowledge their own return to one; act names
+// the verb.
 func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
 	to rulestore.Target) error {
 	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {

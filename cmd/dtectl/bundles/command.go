@@ -58,8 +58,8 @@ type buildCommand struct {
 	Out    string `default:"." type:"existingdir" help:"Folder that the bundle goes to."`
 }
 
-// Run compiles the module, runs the bundle's golden cases, signs the bundle and prints its path. It does not build a
-// bundle that fails its cases, because a branch would refuse it.
+// Run compiles the module, runs the bundle's golden cases, signs the bundle and prints its path. A bundle that fails
+// its cases is not built, because a branch would refuse it.
 func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	signer, err := signerOf(c.Key, c.KeyID, top)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *buildCommand) Run(ctx context.Context, top *adminclient.Options) error 
 	return nil
 }
 
-// defaultKeyID is the id of a key for which neither the flags nor the configuration give an id.
+// defaultKeyID is the id of a key without an id in the flags or the configuration.
 const defaultKeyID = "central-it"
 
 // signerOf reads a signing key. If the configuration is readable and pins the key, the signer has the pinned id: a
@@ -104,7 +104,7 @@ func signerOf(file, id string, top *adminclient.Options) (s bundle.Signer, err e
 	}
 	pinned := ""
 	if cfg, err := config.Load(top.Config); err == nil {
-		keys, _ := cfg.Rules.Pinned() // keys that cannot be read are left out
+		keys, _ := cfg.Rules.Pinned() // unreadable keys are left out
 		for _, k := range keys.Pinned {
 			if k.Public.Equal(private.Public()) {
 				pinned = k.ID

@@ -38,7 +38,7 @@ type documentLine struct {
 	rulestore.MadeDocument
 }
 
-// Run reads several branches at once, and keeps at most one page of each in memory. Then each line names its branch.
+// Run reads several branches at once, and keeps at most one page of each in memory. Each line then names its branch.
 func (c *documentsCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := c.Open(top)
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *documentLines) write(b *adminclient.Gateway, page []rulestore.MadeDocum
 	return err
 }
 
-// documentColumns has fixed widths, because a page is printed before the next page is known.
+// documentColumns has fixed widths: a page is printed before the next page is known.
 const documentColumns = "%-10s  %-4s  %-36s  %-31s  %-12s  %12s  %-14s  %.12s"
 
 // printComparison prints how a stored document differs from the document that a rule makes from the same facts.

@@ -1,7 +1,7 @@
 // Package certify sends the tests that MH requires in the test ambiente before it authorises an issuer (Manual
 // Funcional 2.0, XXIV). Like a till, it sends varied and lawful sales, notes and returns that refer to these sales,
-// invalidations, and sales in contingency. It keeps no record of its own: at every step it reads the branch's records,
-// and after a crash the Idempotency-Key finds the sales that an interrupted run had begun.
+// invalidations, and sales in contingency. It reads the branch's records at every step and keeps none of its own; after
+// a crash the Idempotency-Key finds the sales that were begun.
 package certify
 
 import (
@@ -52,8 +52,8 @@ func init() {
 // Path returns the path of the tills' API for documents of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of the sale to which a document of a kind refers; "" if it refers to no other document. If
-// several kinds are possible, it returns the last.
+// originOf returns the kind of the sale to which a document of a kind refers, the last if several are possible; "" if
+// none.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]
@@ -95,7 +95,7 @@ type Options struct {
 	// Status asks the appliance's /status.
 	Status func(context.Context) (*adminclient.Status, error)
 	Seed   uint64
-	// Kinds are the kinds of tests to send; empty: all kinds of tests.
+	// Kinds are the kinds of tests to send; empty: all.
 	Kinds []string
 	// Receivers are taxpayers that MH knows, in the form of the API's receptor; empty: invented taxpayers.
 	Receivers   []map[string]any
@@ -127,14 +127,14 @@ type Runner struct {
 	o        Options
 	till     *till
 	status   *adminclient.Status
-	pools    map[string][]string // documents that notes, returns and invalidations may refer to, by kind
+	pools    map[string][]string // documents that others may refer to, by kind
 	filled   map[string]int      // sealed documents of a kind when its pool was read
-	used     map[string]bool     // documents to which no other document may refer any more
+	used     map[string]bool     // documents that no other document may refer to any more
 	ordinals map[string]int      // the next ordinal of each kind, in this run
 	inARow   map[string]int      // refusals by MH in a row
 	invalid  map[string]int      // refusals by the branch in a row
 	stopped  map[string]Stopped  // kinds given up
-	faults   []Refusal           // refusals by the branch and of invalidations: no stored document shows them
+	faults   []Refusal           // refusals by the branch and of invalidations, which no stored document shows
 	sent     time.Time
 	round    int // number of sealed events when this run last issued in contingency; -1: never
 }
@@ -154,7 +154,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed all that it requires, or nothing can be sent. A nil report: the branch does not answer.
+// Run sends until MH has sealed all that it requires, or nothing can be sent. The report is nil if the branch does not
+// answer.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -204,7 +205,7 @@ func (r *Runner) count(kind string) documents.Sealed {
 	return documents.Sealed{Kind: kind}
 }
 
-// wants reports whether the run sends a kind and MH requires tests of it.
+// wants reports whether the run sends a kind and MH requires it.
 func (r *Runner) wants(kind string) bool {
 	return slices.Contains(r.o.Kinds, kind) && r.count(kind).Wanted > 0
 }

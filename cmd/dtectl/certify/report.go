@@ -21,15 +21,15 @@ type Report struct {
 	At       time.Time          `json:"at"`
 	Since    string             `json:"since"` // yyyy-mm-dd: older documents do not count
 	Seed     uint64             `json:"seed"`
-	Complete bool               `json:"complete"` // every kind of this run was sealed as often as MH wants
+	Complete bool               `json:"complete"` // every kind was sealed as often as MH wants
 	Kinds    []documents.Sealed `json:"kinds"`
 	Refusals []Refusal          `json:"refusals"`
 	Stopped  []Stopped          `json:"stopped"`
-	// Event is MH's refusal of the last contingency event, while the event's documents still wait.
+	// Event is MH's refusal of the last contingency event, while its documents still wait.
 	Event string `json:"event,omitempty"`
 }
 
-// Refusal is a reason why documents of a kind were refused, and how many.
+// Refusal is why documents of a kind were refused, and how many.
 type Refusal struct {
 	Kind      string   `json:"kind"`
 	By        string   `json:"by"`    // "MH"; or "branch": the branch refused the request and issued no document
@@ -52,7 +52,7 @@ type Stopped struct {
 // mostRead is the largest number of refused documents of one kind that a report reads.
 const mostRead = 100
 
-// report reads the branch's progress again, and MH's refusals from the branch's records, also those of earlier runs.
+// report reads the branch's progress, and MH's refusals from the branch's records, including those of earlier runs.
 func (r *Runner) report(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err
@@ -133,7 +133,6 @@ func answerText(a *answer) string {
 	return a.Code + " " + a.Text
 }
 
-// name returns the Spanish name of a kind.
 func name(kind string) string {
 	if t := types[kind]; t != nil {
 		return t.Es

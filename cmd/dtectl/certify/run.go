@@ -19,7 +19,7 @@ import (
 // poll is the pause between two requests for the branch's progress while the run waits for MH.
 const poll = 250 * time.Millisecond
 
-// send sends one test after another, until no test is missing, or no missing test can be sent.
+// send sends one test after another, until none is missing or can be sent.
 func (r *Runner) send(ctx context.Context) error {
 	var since time.Time // when the current wait for MH began; zero: no wait
 	for {
@@ -107,7 +107,7 @@ func (r *Runner) waitsFor() string {
 }
 
 // next returns the kind with the smallest share done, so that the kinds are mixed as in a shop; "" if nothing can be
-// sent. deferred means that the document is issued in contingency, because a contingency event is due.
+// sent. deferred: a contingency event is due, and the document is issued in contingency.
 func (r *Runner) next() (kind string, deferred bool) {
 	part := 2.0
 	for _, k := range r.o.Kinds {
@@ -131,13 +131,13 @@ func (r *Runner) next() (kind string, deferred bool) {
 	return kind, false
 }
 
-// able reports whether a kind can be sent: it is not given up, and the sale to which it refers exists or can be sent.
+// able reports whether a kind can be sent: it is not given up, and its sale exists or can be sent.
 func (r *Runner) able(kind string) bool {
 	base := originOf(kind)
 	return !r.givenUp(kind) && (base == "" || len(r.pools[base]) > 0 || !r.givenUp(base))
 }
 
-// eventDue reports whether a document must be issued in contingency now, to cause an event; one is open at a time.
+// eventDue reports whether a document must be issued in contingency now, to cause an event. Only one event may be open.
 func (r *Runner) eventDue() bool {
 	c, owed := r.count(contingency), r.status.Owed.Waiting
 	return r.wants(contingency) && c.Missing() > 0 && !r.givenUp(sales[0]) && c.Sealed > r.round &&
@@ -147,8 +147,8 @@ func (r *Runner) eventDue() bool {
 // one sends one test and records its outcome.
 func (r *Runner) one(ctx context.Context, kind string, deferred bool) error {
 	c := r.count(kind)
-	// The Idempotency-Key contains the ordinal. If an earlier run used the same key, the branch returns the document of
-	// that run. Therefore ordinals begin at the number of documents so far, and a run uses each ordinal once.
+	// The Idempotency-Key contains the ordinal. For a key of an earlier run, the branch returns that run's document.
+	// Ordinals therefore begin at the number of documents so far, and a run uses each once.
 	ordinal := max(c.Sealed+c.Waiting+c.Refused, r.ordinals[kind])
 	r.ordinals[kind] = ordinal + 1
 	if kind == invalidation {
@@ -245,7 +245,7 @@ func (r *Runner) fillPools(ctx context.Context) error {
 	return nil
 }
 
-// use removes a document from its pool: no other document may refer to it any more.
+// use removes a document from its pool: no other document may refer to it.
 func (r *Runner) use(kind, code string) {
 	r.used[code] = true
 	r.pools[kind] = slices.DeleteFunc(r.pools[kind], func(c string) bool { return c == code })
@@ -278,7 +278,7 @@ func (r *Runner) body(ctx context.Context, kind string, ordinal int) (body tree,
 
 // invalidate invalidates an invoice: in turn because the sale is rescinded, and because another invoice replaces it.
 func (r *Runner) invalidate(ctx context.Context, ordinal int) error {
-	pool, at := r.pools[sales[0]], 0 // the oldest document, because a later run must choose the same document
+	pool, at := r.pools[sales[0]], 0 // the oldest: a later run must choose the same document
 	body := tree{"tipoAnulacion": whole(2), "motivo": "El cliente rescindió la compra", "responsable": r.o.Responsible,
 		"solicita": Person{Name: "Ana Morales", DocumentType: "13", Document: "043216789"}}
 	if ordinal%2 == 1 && len(pool) > 1 {

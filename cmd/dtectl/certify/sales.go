@@ -17,15 +17,15 @@ import (
 // tree is a till's request: an object is a tree, a list is an []any, a number is a json.Number.
 type tree = map[string]any
 
-// newMaker returns the random numbers of a request. The same arguments always give the same numbers.
+// newMaker returns the random numbers of a request, the same for the same arguments.
 func newMaker(seed uint64, kind string, ordinal int) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d/%s", seed, kind)
 	return rand.New(rand.NewPCG(h.Sum64(), uint64(ordinal)))
 }
 
-// Seed returns the seed of an issuer for a day of El Salvador (yyyy-mm-dd). Two issuers therefore send different sales.
-// A run of the same issuer on the same day continues with the same seed.
+// Seed returns the seed of an issuer for a day of El Salvador (yyyy-mm-dd). Two issuers send different sales; a second
+// run on the same day continues with the same seed.
 func Seed(nit, day string) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, nit, "/", day)
@@ -60,7 +60,7 @@ func Sample(seed uint64, kind string, n int, day string, receivers []map[string]
 	return sale, nil
 }
 
-// withheld are the members of a withholding voucher's line that are amounts.
+// withheld are the amounts in a withholding voucher's line.
 var withheld = []string{"montoSujetoGrav", "ivaRetenido", "montoSujetoRetencion", "montoRetenido"}
 
 var (

@@ -39,7 +39,7 @@ type answer struct {
 // till is a client of the tills' API, as one till of the branch.
 type till struct {
 	o   Options
-	say func(what string) // called with the reason when a request is repeated
+	say func(what string) // gets the reason when a request is repeated
 }
 
 // ask sends one request to the tills' API. The error of a permanent refusal is an *adminclient.Refusal.
@@ -76,7 +76,7 @@ func (t *till) ask(ctx context.Context, method, path, key string, body []byte, i
 	return nil
 }
 
-// AwaitToken repeats a request, up to most times, until the branch accepts the token, which takes up to a second.
+// AwaitToken repeats a request, up to most times, until the branch accepts the token, within a second.
 func (o *Options) AwaitToken(ctx context.Context, most int) error {
 	for tries := 1; ; tries++ {
 		var known json.RawMessage

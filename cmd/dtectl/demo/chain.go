@@ -41,8 +41,8 @@ type chainDemo struct {
 	branches    []*Demo
 }
 
-// newChain makes a chain's folder on first use: a taxpayer with three branches, a director's key, a store. The folder
-// appears complete or not at all. Each call writes the configurations again, so that addresses can change.
+// newChain makes a chain's folder on first use, completely or not at all: a taxpayer with three branches, a director's
+// key, a store. Each call writes the configurations again, so that addresses can change.
 func newChain(ctx context.Context, dir string) (*chainDemo, error) {
 	addresses := strings.Split(cmp.Or(os.Getenv(chainAddresses), "127.0.0.1:8084,127.0.0.1:8090,127.0.0.1:8080,"+
 		"127.0.0.1:8081,127.0.0.1:8180,127.0.0.1:8181,127.0.0.1:8280,127.0.0.1:8281"), ",")

@@ -31,8 +31,8 @@ type Command struct {
 	Store string   `type:"existingfile" help:"Program of the object store: versitygw." placeholder:"FILE"`
 }
 
-// Run supervises the appliance and the simulated authority. They are two processes, because the authority must not
-// forget its documents when somebody kills the appliance.
+// Run supervises the appliance and the simulated authority. The authority is a process of its own, so that it keeps its
+// documents when somebody kills the appliance.
 func (c *Command) Run(ctx context.Context) error {
 	if c.Chain {
 		return c.runChain(ctx)
@@ -71,7 +71,7 @@ func (c *Command) Run(ctx context.Context) error {
 	return ended(g.Wait())
 }
 
-// ended returns the error of a demonstration; nil if the operator ended the demonstration.
+// ended returns the error of a demonstration; nil if the operator ended it.
 func ended(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -90,7 +90,7 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
-	// A box must read its addresses from its own configuration, because all boxes would share these two variables.
+	// Each box must read its addresses from its own configuration: all boxes would share these two variables.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})
@@ -100,8 +100,8 @@ func child(path string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// supervise keeps a process running until ctx ends, and then stops it with SIGTERM. It waits longer after each quick
-// end of the process, from 100 ms to 5 s. While NAME.stop exists beside the pid file NAME.pid, it starts nothing.
+// supervise keeps a process running until ctx ends, and then stops it with SIGTERM. After each quick end of the process
+// it waits longer, from 100 ms to 5 s. While NAME.stop exists beside NAME.pid, it starts nothing.
 func supervise(ctx context.Context, pidFile string, start func() *exec.Cmd) error {
 	defer os.Remove(pidFile)
 	pause := 100 * time.Millisecond
@@ -148,7 +148,7 @@ func stopped(pidFile string) error {
 	return nil
 }
 
-// await calls try until it succeeds; when ctx ends, await returns the last error.
+// await calls try until it succeeds; when ctx ends, it returns the last error.
 func await(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -211,11 +211,11 @@ const SaleCCF = `{"receptor":{"tipoDocumento":"36","numDocumento":"0614020280102
 	`"complemento":"Avenida Las Magnolias 2"},"correo":"compras@example.com"},"items":[{"descripcion":` +
 	`"Resma de papel carta","cantidad":10,"precioUnitario":4.25}],"condicionOperacion":1}`
 
-// freeWithin is how long awaitFree waits for an earlier demonstration to release its addresses.
+// freeWithin is how long awaitFree waits for an earlier demonstration to end.
 const freeWithin = 5 * time.Second
 
-// awaitFree fails if another process keeps listening on an address of the demonstration. Otherwise the demonstration's
-// programs could not start, and the tills would reach the other process.
+// awaitFree fails if another process keeps listening on an address of the demonstration. Otherwise the tills would
+// reach that process.
 func awaitFree(ctx context.Context, places ...place) error {
 	ctx, cancel := context.WithTimeout(ctx, freeWithin)
 	defer cancel()

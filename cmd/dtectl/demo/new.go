@@ -53,7 +53,7 @@ func shown(dir string) string {
 
 // New makes the demo's folder on first use: a key and certificate that MH does not know, rule bundles built from this
 // checkout and signed with the demo's own key, a store, tokens. The folder appears complete or not at all. Each call
-// writes the configuration again, so that addresses can change between runs.
+// writes the configuration again, so that addresses can change.
 func New(ctx context.Context, dir, day string) (*Demo, error) {
 	d := newDemo(dir, 1, cmp.Or(os.Getenv("DTED_API_ADDR"), "127.0.0.1:8080"),
 		cmp.Or(os.Getenv("DTED_OPS_ADDR"), "127.0.0.1:8081"))
@@ -79,7 +79,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	})
 }
 
-// makeFolder makes a folder completely or not at all: fill makes the content in aside, which is then renamed.
+// makeFolder makes a folder completely or not at all: fill makes it as aside, which is then renamed.
 func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {
@@ -100,8 +100,8 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	if err := os.MkdirAll(at("rules"), 0o700); err != nil {
 		return signer, err
 	}
-	// Every secret of the demo is random: a leaked folder reveals no secret of anything else. MH's API requires
-	// letters, digits and other characters in its password.
+	// Every secret of the demo is random: a leaked folder reveals no other secret. MH's API requires letters, digits
+	// and other characters in its password.
 	password, certificate := config.Secret()[:18]+"-Aa1", config.Secret()[:20]
 	key, err := sign.Generate(2048)
 	if err != nil {
@@ -205,9 +205,9 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead returns how far the clocks of a demonstration are ahead of now. Without a day, this is the duration in the
-// file; with a day, the duration that makes the demonstration's date that day. The clocks are never set back, because
-// the demonstration's documents were numbered in order of time.
+// ahead returns how far the clocks of a demonstration are ahead of now. Without a day, it is the duration in the file;
+// with a day, the one that makes it the demonstration's date. The clocks are never set back, because documents are
+// numbered in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {

@@ -17,8 +17,8 @@ import (
 
 // This file asks sources other than the box's media: the archive, MH and the configuration.
 
-// archivedParts returns a function that reads the signed forms of documents from the archive; nil if the archive cannot
-// be opened.
+// archivedParts returns a function that reads the signed forms of documents from the archive; nil if it cannot be
+// opened.
 func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
 	if cfg.Archive == nil {
 		return nil
@@ -33,8 +33,8 @@ func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, stri
 	})
 }
 
-// partsOf makes a function for storage.Sources.Part from archived, which reads one document from the archive. The
-// function asks the archive once for each document, and stops asking after the first error.
+// partsOf makes a function for storage.Sources.Part from archived, which reads one document from the archive. It asks
+// the archive once for each document, until the first error.
 func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func(context.Context, storage.Entry,
 	string) ([]byte, error) {
 	var last storage.Code
@@ -56,7 +56,7 @@ func partsOf(archived func(context.Context, storage.Entry) ([]byte, error)) func
 const askedOfAuthority = 100
 
 // askAuthority asks MH for the documents with a known codigoGeneracion, and stops if MH does not answer. The answers
-// repair nothing: they only show that MH has accepted a document.
+// repair nothing; they show which documents MH has accepted.
 func askAuthority(ctx context.Context, cfg *config.Config, list []storage.Affected) {
 	password, err := config.ReadSecret("authority.password_file", cfg.Authority.PasswordFile)
 	if err != nil {

@@ -74,14 +74,14 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 	return acts, errors.Join(err, store.Close())
 }
 
-// Digests show that a store is not damaged, but anybody who writes a whole store can make them. Therefore this file
-// checks who signed each rule, and whether this box's key authenticates each act in the audit trail.
+// Digests show damage, but anybody who writes a whole store can make them. This file therefore checks who signed each
+// rule, and whether this box's key authenticates each act in the audit trail.
 
 // Vouched says who signed a store's rules, and whether its acts are authentic.
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
-	// bad is the number of rules in use that may not compute, plus the number of problems with acts.
+	// bad is the number of rules in use that may not compute and of problems with acts.
 	bad int
 }
 
@@ -131,7 +131,7 @@ func (v *Vouched) print(out io.Writer) error {
 }
 
 // printVouched prints who wrote the rules and acts of a store. bad is the number of rules and acts that nobody vouches
-// for. Such rules and acts are not an error, because the rules compute nothing.
+// for. They are not an error, because such rules compute nothing.
 func printVouched(out io.Writer, cfg *config.Config, open func(storage.Options) (*storage.Store, error)) (bad int,
 	err error) {
 	store, err := open(cfg.Store(slog.New(slog.DiscardHandler)))

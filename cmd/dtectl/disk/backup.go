@@ -24,8 +24,8 @@ type Clock struct {
 // ClockAccept is dtectl clock accept.
 type ClockAccept struct{}
 
-// Run replaces the store's last known time by the box's time. It is needed if the clock was once ahead, or the box was
-// off for a year.
+// Run replaces the store's last known time by the box's time, if the clock was once ahead, or the box was off for a
+// year.
 func (*ClockAccept) Run(cfg *config.Config) error {
 	store, err := storage.Open(cfg.Store(slog.Default()))
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *Backup) Run(ctx context.Context, top *adminclient.Options) error {
 	return nil
 }
 
-// verified checks a backup or makes one. It opens the store of a stopped appliance itself; a running appliance, which
-// has the store open, makes the backup and goes on issuing meanwhile.
+// verified checks a backup or makes one. It opens the store of a stopped appliance itself; a running appliance makes
+// the backup while it issues.
 func (c *Backup) verified(ctx context.Context, top *adminclient.Options, bar *term.Gauge) (*storage.Backup, error) {
 	if c.Check {
 		return storage.CheckBackup(ctx, c.Dir, storage.Options{Logger: slog.Default()}, bar.Of)

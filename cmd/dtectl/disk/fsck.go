@@ -25,8 +25,8 @@ type Fsck struct {
 	Verbose bool `help:"Also print the storage engine's own messages about the damage."`
 }
 
-// Run reads every key of the store, even of a store that the appliance refuses to open. It changes nothing, and returns
-// an error if anything is wrong.
+// Run reads every key of the store, even of a store that the appliance refuses to open. It changes nothing, and fails
+// if anything is wrong.
 func (c *Fsck) Run(ctx context.Context, cfg *config.Config) error {
 	if c.Archive {
 		return c.check(ctx, cfg)
@@ -96,9 +96,8 @@ type archiveFlags struct {
 	Repair  bool `help:"With --archive: have the running appliance put back what is missing."`
 }
 
-// check prints one line for each object that differs from the store, and returns an error if any object differs. If the
-// appliance is stopped, check reads the store itself; otherwise the running appliance makes the check, and continues to
-// issue.
+// check prints one line for each object that differs from the store, and fails if there are any. It reads a stopped
+// appliance's store itself; a running appliance makes the check while it issues.
 func (f *archiveFlags) check(ctx context.Context, cfg *config.Config) error {
 	if cfg.Archive == nil {
 		return errors.New("[archive]: is not in the configuration")
@@ -164,7 +163,6 @@ func (f *archiveFlags) running(ctx context.Context, cfg *config.Config, r *archi
 // repairAtOnce is the largest number of documents in one request to repair the archive.
 const repairAtOnce = 100
 
-// archiveReport prints findings as they come.
 type archiveReport struct {
 	bar    *term.Gauge
 	repair func(codes []string) error // nil: nothing is repaired

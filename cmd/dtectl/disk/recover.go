@@ -70,7 +70,7 @@ func exit(status int, format string, args ...any) error {
 type recovery struct {
 	*Recover
 	cfg  *config.Config
-	mark string // a mark's file that --from names; "": the path at which the store last used its mark
+	mark string // a mark's file among --from; "": the path at which the store last used its mark
 	from storage.Sources
 	o    storage.Options
 }
@@ -97,7 +97,7 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 }
 
 // sources sorts the paths of --from into mark, second copy and backups. If the store and the second copy are gone, it
-// fetches the copy that the box shipped.
+// fetches the shipped copy.
 func (r *recovery) sources(ctx context.Context) error {
 	fleet := r.Epoch > 0
 	for _, path := range r.From {
@@ -131,8 +131,8 @@ func (r *recovery) sources(ctx context.Context) error {
 	return nil
 }
 
-// fetch downloads the copy that the branch's box shipped, into a folder beside the store. After an interruption, the
-// next call continues in the same folder.
+// fetch downloads the copy that the branch's box shipped, into a folder beside the store. The next call continues an
+// interrupted download.
 func (r *recovery) fetch(ctx context.Context) error {
 	if r.cfg.Fleet == nil {
 		return errors.New("--from fleet: the configuration has no [fleet]")
@@ -189,7 +189,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 
 func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
 
-// assemble makes a new store if necessary. done means that it made the store, or would have made it without --dry-run.
+// assemble makes a new store if necessary. done: it made the store, or would have without --dry-run.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
 	bar := term.NewGauge(term.Err)
@@ -304,8 +304,8 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	return w.Flush()
 }
 
-// named prints the missing documents, and returns the losses that the operator accepted. The error means that the
-// operator did not name a loss, or that a dry run has ended; it has an exit status.
+// named prints the missing documents, and returns the losses that the operator accepted. The error, with an exit
+// status, means that a loss is not named or that a dry run has ended.
 func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	losses, err := r.losses(owed)
 	if err != nil {
@@ -322,8 +322,8 @@ func (r *recovery) named(owed *storage.Owed) ([]storage.Loss, error) {
 	return losses, nil
 }
 
-// record writes the store's repairs to the audit trail, and then an act, unless the act is empty. It does nothing while
-// the store gives no numbers.
+// record writes the store's repairs to the audit trail, and then an act unless it is empty. While the store gives no
+// numbers, it does nothing.
 func (r *recovery) record(ctx context.Context, store *storage.Store, act audit.Act) error {
 	if r.DryRun || store.Restored() != nil || store.Behind() != nil {
 		return nil
@@ -364,7 +364,7 @@ func (r *recovery) open() (*storage.Store, error) {
 }
 
 // newMark moves the store's mark to the configured path, or checks the store against the second copy and makes a new
-// mark. It returns the act for the audit trail. If the check did not prove enough, the act has no What, and its Detail
+// mark. It returns the act for the audit trail. If the check did not prove enough, the act has no What, and Detail
 // names what is not proven.
 func (r *recovery) newMark(ctx context.Context) (act audit.Act, err error) {
 	bar := term.NewGauge(term.Err)
@@ -500,15 +500,15 @@ refuses a number that is used twice.
 )
 
 // ownRecords reports whether a series numbers the box's own records, such as rules and acts. Nobody outside knows these
-// numbers; therefore their losses are accepted together, under the name "others".
+// numbers, so their losses are accepted together, as "others".
 func ownRecords(series string) bool {
 	return series != storage.Others && strings.Count(series, "/") != 4
 }
 
 var briefSeries = regexp.MustCompile(`^\w\w/(\w\w)/(\w{4})/(\w{4})/\d{4}$`)
 
-// brief returns a series as a person types it: point of sale and type. It returns the whole name if another series with
-// a loss has the same short name.
+// brief returns a series as a person types it: point of sale and type, or the whole name if two series with losses have
+// the same short name.
 func brief(series string, owed *storage.Owed) string {
 	word := func(name string) string {
 		if m := briefSeries.FindStringSubmatch(name); m != nil {
@@ -551,7 +551,7 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	return list, nil
 }
 
-// printMedia prints the last numbers on each medium, and the unreadable parts of each medium.
+// printMedia prints each medium's last numbers and unreadable parts.
 func printMedia(out io.Writer, sources []storage.Source) {
 	_ = term.Table(out, "MEDIUM\tREACHES TO\tTAKEN\tWHOLE", sources, func(s storage.Source) []any { // out is a terminal
 		var reach []string

@@ -80,7 +80,7 @@ func (d *doctor) tokens(file *config.TokenFile) {
 	d.ok("tokens", "%d", active)
 }
 
-// certificateSoon: doctor warns this long before MH's certificate ends, because MH needs days to issue a new one.
+// certificateSoon: doctor warns this long before MH's certificate ends, because a new one takes MH days.
 const certificateSoon = 60 * 24 * time.Hour
 
 func (d *doctor) certificate() {
@@ -156,7 +156,7 @@ func deviceOf(path string) (uint64, error) {
 	return uint64(info.Sys().(*syscall.Stat_t).Dev), nil
 }
 
-// timeSync measures synced appends like those of the store's log, 9 KiB for a document.
+// timeSync measures synced appends of a document's 9 KiB, like those of the store's log.
 func timeSync(folder string) (middle, worst time.Duration, err error) {
 	f, err := os.CreateTemp(folder, ".doctor-*")
 	if err != nil {
@@ -220,7 +220,7 @@ func (d *doctor) clock(last, authority time.Time) {
 	}
 }
 
-// remedies has, for each check whose failure can prevent a start, the advice for that failure.
+// remedies has the advice for each failed check that can prevent a start.
 var remedies = map[string]string{
 	"key": "put back key and passphrase of this box from central IT's copy, or seal MH's file again: see " +
 		"Certificate in the runbook",
@@ -236,7 +236,7 @@ var remedies = map[string]string{
 	"issuer":   "correct the setting: it is checked against the documents' layout, before a till sells",
 }
 
-// files reads the files that a start reads, by the same code, and reports the faults that would prevent a start.
+// files reads, by the same code, the files that a start reads, and reports the faults that would prevent the start.
 func (d *doctor) files(ctx context.Context) {
 	in, faults := d.cfg.Inputs(ctx, config.InputOptions{OpenKey: d.openKey})
 	for _, f := range faults {
@@ -343,7 +343,7 @@ func (d *doctor) tls() {
 const reachBudget = 3 * time.Second
 
 // authority connects to MH with the appliance's own code and time limit. It reports the step that fails, or how long
-// each step took. It returns MH's time, or zero if the answer has no date. It sends no credentials and no document.
+// each step took. It returns MH's time, zero if unknown. It sends no credentials and no document.
 func (d *doctor) authority(ctx context.Context) (clock time.Time) {
 	u, err := url.Parse(d.cfg.Authority.URL)
 	if err != nil || u.Hostname() == "" {

@@ -20,7 +20,7 @@ type Command struct {
 }
 
 // Run checks everything that the appliance needs. To time the disk it writes a file beside the store and removes it; it
-// changes nothing else. The exit status is 1 when a check fails, else 0, even with warnings.
+// changes nothing else. The exit status is 1 when a check fails, else 0.
 func (c *Command) Run(ctx context.Context, top *adminclient.Options) error {
 	d := &doctor{now: time.Now, openKey: sign.Open}
 	d.examine(ctx, top.Config)
@@ -52,7 +52,7 @@ func (d *doctor) examine(ctx context.Context, path string) {
 	d.clock(last, d.authority(ctx))
 }
 
-// branchNow returns the branch's time, see Config.Now. The checks of TLS use the box's clock, like TLS clients.
+// branchNow returns the branch's time, see Config.Now. The checks of TLS use the box's clock.
 func (d *doctor) branchNow() time.Time {
 	if d.cfg == nil { // the configuration cannot be read
 		return d.now()

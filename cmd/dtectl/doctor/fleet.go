@@ -14,7 +14,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// fleet checks that the chain's store admits this box, and that the branch's latest enrolment names this box.
+// fleet checks that the chain's store admits this box, and that the branch's latest enrolment names it.
 func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	const check = "fleet"
 	c := d.cfg.Fleet
@@ -85,8 +85,8 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	d.shipping(ctx)
 }
 
-// shipping reports which of the branch's data would survive the loss of its box, and whether a rebuild of the store
-// from the chain's store would be complete.
+// shipping reports which of the branch's data would survive the loss of its box, and whether the store could be rebuilt
+// completely from the chain's store.
 func (d *doctor) shipping(ctx context.Context) {
 	const check = "shipping"
 	s := &adminclient.Status{}

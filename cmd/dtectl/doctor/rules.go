@@ -21,13 +21,13 @@ import (
 
 // Doctor judges the rules in the branch's store. The rules folder counts only while the store has no rules.
 
-// heldRules summarises the store's list of rules. It is empty before the first start, and if the list cannot be read.
+// heldRules summarises the store's list of rules, which is empty before the first start or when unreadable.
 type heldRules struct {
 	live, coming []string       // in the list's order
 	signers      map[string]int // number of rules, by signer
 }
 
-// headings maps the code of /readyz, when the appliance issues nothing, to the runbook's heading.
+// headings maps the code of /readyz to the runbook's heading about it.
 var headings = map[string]string{
 	"BOX_REPLACED": "Box replaced",
 	"CLOCK_WRONG":  "Clock wrong",
@@ -131,7 +131,7 @@ func (d *doctor) refusedRule(name, why, text string) {
 	do := "have central IT push this rule again, signed by the keys that this box pins; see " +
 		"Rule refused in the runbook"
 	switch why {
-	case "damaged": // by the disk, or by somebody who wrote to the store: fsck finds only damage by the disk
+	case "damaged": // by the disk, or by somebody who wrote to the store, which fsck does not find
 		do = repairRemedy + "; if fsck finds no damage, " + do
 	case "unvouched":
 		do = "if the rule is central IT's, have it pushed again, signed by the keys that this box pins; if nobody " +
@@ -195,8 +195,8 @@ func (d *doctor) inForce(r *rulestore.ShownBundle) {
 	}
 }
 
-// rules verifies every bundle in the rules folder, and lists the rules that are valid today: the rules in the store, or
-// before the first start the rules in the folder.
+// rules verifies every bundle in the rules folder, and lists the rules that are valid today: those in the store or,
+// before the first start, in the folder.
 func (d *doctor) rules() {
 	keys, err := d.cfg.Rules.Pinned()
 	if err != nil {

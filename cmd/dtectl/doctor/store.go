@@ -15,7 +15,7 @@ import (
 // repairRemedy is the advice for a damaged store.
 const repairRemedy = "dtectl fsck with the appliance stopped, then dtectl recover; see Store damaged in the runbook"
 
-// store checks the store and returns the latest time in the store, or zero if that is not known.
+// store checks the store and returns its latest time, zero if unknown.
 func (d *doctor) store(ctx context.Context) (last time.Time) {
 	s, err := storage.OpenReadOnly(d.cfg.Store(slog.New(slog.DiscardHandler)))
 	switch {
@@ -113,7 +113,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 	}
 }
 
-// markOf reports the mark if more than proofLate has passed since the appliance last read the mark without a fault.
+// markOf reports the mark if the appliance has not read it without a fault for proofLate.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",
@@ -121,10 +121,11 @@ func (d *doctor) markOf(proved time.Time) {
 	}
 }
 
-// scrubLate: doctor warns if the last complete reading is older. The appliance reads everything once a day.
+// scrubLate: doctor warns if the last complete reading is older than this. One a day is normal.
 const scrubLate = 7 * 24 * time.Hour
 
-// witnesses reports the documents that a stopped store lacks and its other media have, and checks the second copy.
+// witnesses reports the documents that a stopped store's other media have and the store lacks, and checks the second
+// copy.
 func (d *doctor) witnesses(s *storage.Store) {
 	const do = "dtectl recover takes the missing documents from the medium, and shows the loss"
 	for _, w := range s.Behind() {
@@ -196,7 +197,7 @@ func (d *doctor) read(r storage.Reading) {
 	}
 }
 
-// runningStatus judges a running appliance's store, mark, backups and second copy by the appliance's own status.
+// runningStatus judges a running appliance's store, mark, backups and second copy by its status.
 func (d *doctor) runningStatus(ctx context.Context) {
 	s, err := adminclient.AskStatus(ctx, d.cfg)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	Bad
 )
 
-// Concern is one fact about a branch that somebody should know.
+// Concern is a fact about a branch that somebody should know.
 type Concern struct {
 	Level int
 	Code  string // a code of phrases; their order is the order of urgency
@@ -131,7 +131,7 @@ func (b *Branch) has(codes ...string) bool {
 	return slices.ContainsFunc(b.Concerns, func(c Concern) bool { return slices.Contains(codes, c.Code) })
 }
 
-// judge adds the concerns in the status to the concerns that the survey has found, and sorts them.
+// judge adds the status's concerns to those of the survey, and sorts them.
 func (b *Branch) judge(now time.Time, desired *Version) {
 	if b.Former > 0 {
 		b.add(Bad, "former", b.Former)
@@ -160,7 +160,7 @@ func (b *Branch) judge(now time.Time, desired *Version) {
 	slices.SortStableFunc(b.Concerns, func(a, b Concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
 }
 
-// enrolled adds a concern if the box reports anything other than what the director signed.
+// enrolled adds a concern if the box reports anything but what the director signed.
 func (b *Branch) enrolled() {
 	if b.Status.Group != b.Enrolment.Group {
 		b.add(Warning, "group", b.Status.Group, cmp.Or(b.Enrolment.Group, "–"))
@@ -253,8 +253,8 @@ func (b *Branch) running(now time.Time, desired *Version) {
 	}
 }
 
-// lacks names the parts of the desired state that a branch has not applied: the last version, and its rules unless the
-// branch has reported that the roll-out failed.
+// lacks names what a branch has not applied of the desired state: the last version, and its rules unless the branch has
+// reported the roll-out as failed.
 func (b *Branch) lacks(now time.Time, desired *Version) (names []string) {
 	if b.Status.Desired.Version < desired.Version {
 		names = append(names, fmt.Sprintf("version %d", desired.Version))

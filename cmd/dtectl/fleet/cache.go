@@ -22,8 +22,8 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// A store may lose an object, or return an older object in its place, and no signature shows this. Therefore the centre
-// remembers on its own disk the newest status of each branch, and keeps each published version.
+// A store may lose an object, or return an older object in its place, and no signature shows this. The centre's own
+// disk therefore keeps the newest status of each branch, and each published version.
 
 // seen is what the centre has seen of a branch.
 type seen struct {
@@ -38,15 +38,15 @@ type seen struct {
 // seenFile is the cache file for the branches.
 const seenFile = "seen"
 
-// maxMissing is how many missing acts are kept for a branch.
+// maxMissing is how many missing acts of a branch are kept.
 const maxMissing = 10
 
-// cached returns the path of a cache file or folder of this chain. The path does not depend on the director's key.
+// cached returns the path of a cache file or folder of this chain, whatever the director's key.
 func (c *Chain) cached(name string) string {
 	return filepath.Join(c.Cache, name+"-"+c.Identity.Name+"-"+c.Identity.Ambiente)
 }
 
-// recall reads a file of the cache, if there is one. Another process may have written it since the last read.
+// recall reads a file of the cache, if there is one. Another process may have just written it.
 func (c *Chain) recall(name string, into any) error {
 	text, err := os.ReadFile(c.cached(name))
 	if err == nil {
@@ -74,8 +74,8 @@ func (c *Chain) versionFile(group string, version int64) string {
 	return filepath.Join(c.cached("desired"), group, strconv.FormatInt(version, 10)+".jws")
 }
 
-// keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version. If it cannot
-// write the folder, remember reports the error.
+// keepVersion keeps the bytes of a version that the director has signed. It never replaces a kept version. remember
+// reports an error of the folder.
 func (c *Chain) keepVersion(group string, version int64, data []byte) {
 	file := c.versionFile(group, version)
 	if _, err := os.Stat(file); err == nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {

@@ -24,8 +24,8 @@ type Doctor struct {
 // writers is how many writers race for one key.
 const writers = 16
 
-// Run races writers against the store and names the guarantees that the store breaks. It writes small objects under
-// fleet/v1/doctor/ and leaves them: only a store's owner can delete. Its exit status is 1 if a check fails.
+// Run races writers against the store and names the guarantees that the store breaks. It leaves small objects under
+// fleet/v1/doctor/: only a store's owner can delete. Its exit status is 1 if a check fails.
 func (c *Doctor) Run(ctx context.Context, top *Command) error {
 	if c.Rounds < 1 {
 		return errors.New("--rounds: at least 1")
@@ -101,7 +101,7 @@ func (x *examination) reach(ctx context.Context) bool {
 	return err == nil
 }
 
-// missing checks the answer for a key that does not exist: a box polls by asking for such a key.
+// missing checks the answer for a missing key, for which a box polls.
 func (x *examination) missing(ctx context.Context) {
 	_, err := x.fetch(ctx, x.prefix+"missing")
 	switch {

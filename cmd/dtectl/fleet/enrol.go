@@ -27,8 +27,8 @@ type waiting struct {
 	branch  string
 	epoch   int64 // the epoch that the box would get
 	status  *fleetproto.Status
-	again   bool // the box keeps its epoch: only its enrolment is signed again, with its current points of sale
-	settled bool // the box is enrolled; with a new epoch it would ship its whole copy again
+	again   bool // only the box's enrolment is signed again, with its current points of sale, under its epoch
+	settled bool // the box is enrolled; after a new epoch it would ship its whole copy again
 }
 
 // Run enrols boxes, or lists the boxes that wait.
@@ -87,8 +87,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	return nil
 }
 
-// whole returns an error if the store has lost an enrolment: the lost enrolment may name the same box or points of sale
-// as a new enrolment.
+// whole returns an error if the store has lost an enrolment, which may name the same box or points of sale as a new
+// one.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
 		if b.LostEpoch > 0 {
@@ -99,9 +99,8 @@ func (s *Survey) whole() error {
 	return nil
 }
 
-// disjoint refuses a point of sale that another branch has, because both branches would number the same series. It also
-// refuses a point of sale that another branch had earlier this year, even if the point was closed or its box was
-// replaced since then.
+// disjoint refuses a point of sale that another branch has, or had this year: both branches would number the same
+// series. A closed point or a replaced box makes no difference.
 func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
@@ -137,8 +136,8 @@ func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	return nil
 }
 
-// maxForeign is the largest number of epochs without this director's signature that enrol skips. An earlier director,
-// or somebody with only the store's credentials, wrote them. Boxes skip the same number.
+// maxForeign is the largest number of epochs without this director's signature that enrol skips. Their author is an
+// earlier director, or somebody with the store's credentials. Boxes skip as many.
 const maxForeign = 16
 
 // enrol writes the next free epoch. after is the version that the box must read before it numbers; 0: no version.
@@ -154,7 +153,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleet
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
 		// If there is a status of that epoch, the store has lost the epoch's enrolment, or somebody else wrote the
-		// status. In both cases write that epoch and the next: boxes find no enrolment behind a missing enrolment.
+		// status. Either way, write that epoch and the next: boxes find no enrolment behind a gap.
 		_, given := c.Store.Fetch(ctx, fleetproto.StatusKey(w.branch, epoch), fleetproto.MaxJWS)
 		free := errors.Is(given, archive.ErrNotFound)
 		if given != nil && !free && !errors.Is(given, archive.ErrTooLarge) {
@@ -222,9 +221,9 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	return list[i], nil
 }
 
-// closePoints closes points of sale of a box's branch for this year: the given points, and the points that any group's
+// closePoints closes points of sale of a box's branch for this year: the given points, and those that any group's
 // desired state has closed, because the branch may have moved to another group. It returns the version of the box's
-// group that closes them; 0 if there are no such points.
+// group that closes them, 0 if there are none.
 func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []fleetproto.Point) (int64, error) {
 	year := c.Now().In(dte.Zone).Year()
 	closed := func(list []fleetproto.ClosedPoint) (points []fleetproto.Point) {

@@ -41,7 +41,7 @@ type Chain struct {
 	Store    fleetproto.Lister
 	Identity fleetproto.Chain // named in every object of the chain
 	Director fleetproto.Key
-	former   []fleetproto.Key                  // the director's old key, while rekey replaces it
+	former   []fleetproto.Key                  // the director's old key, during rekey
 	Sign     func() (fleetproto.Signer, error) // opens the director's key
 	Cache    string                            // folder of the centre's cache, see cache.go
 	Now      func() time.Time
@@ -52,7 +52,7 @@ type Chain struct {
 // directorID is the name of the director's key in signatures.
 const directorID = "director"
 
-// ProvideChain reads the centre's settings for the verb. It opens no connection.
+// ProvideChain reads the centre's settings for the verb, without a connection.
 func (c *Command) ProvideChain() (*Chain, error) {
 	settings, err := config.LoadCentre(c.Centre)
 	if err != nil {
@@ -97,7 +97,7 @@ type object struct {
 	number int64
 }
 
-// objects lists the objects under a prefix whose keys are form(owner, number), and skips all others.
+// objects lists the objects under a prefix whose keys are form(owner, number).
 func (c *Chain) objects(ctx context.Context, prefix string, form func(owner string, number int64) string,
 ) iter.Seq2[object, error] {
 	return func(yield func(object, error) bool) {
@@ -117,8 +117,7 @@ func (c *Chain) objects(ctx context.Context, prefix string, form func(owner stri
 	}
 }
 
-// foreign reports whether an error means that an object is missing, or that neither the director nor an enrolled box
-// wrote it.
+// foreign reports whether an error means that an object is missing, or is neither the director's nor an enrolled box's.
 func foreign(err error) bool {
 	return errors.Is(err, fleetproto.ErrSignature) || errors.Is(err, fleetproto.ErrFormat) ||
 		errors.Is(err, fleetproto.ErrOther) || errors.Is(err, archive.ErrTooLarge) ||

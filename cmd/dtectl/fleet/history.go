@@ -29,7 +29,7 @@ type event struct {
 	Number int64     `json:"number"` // number of the act or of the version
 	What   string    `json:"what"`
 	Detail string    `json:"detail,omitempty"`
-	Fault  string    `json:"fault,omitempty"` // why the object is missing or not authentic; "" if it is authentic
+	Fault  string    `json:"fault,omitempty"` // why the object is missing or not authentic; "": authentic
 }
 
 // Run reads the acts of branches and the published versions, and verifies each.
@@ -86,7 +86,7 @@ func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, er
 			}
 			events = append(events, e)
 		}
-		if foreign(err) { // the other groups are not affected
+		if foreign(err) { // other groups are not affected
 			events = append(events, event{At: c.Now(), Group: g, What: "?", Fault: "NOT BELIEVED: " + err.Error()})
 		} else if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (c *Chain) orders(ctx context.Context, since time.Time) (events []event, er
 	return events, nil
 }
 
-// acts returns the branches' acts that were written since a time, according to the store's clock.
+// acts returns the branches' acts since a time, by the store's clock.
 func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (events []event, err error) {
 	held := newEnrolments(c)
 	epochs, err := held.list(ctx)

@@ -12,7 +12,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Metrics of the whole chain, from the last survey. A branch's numbers come from the status that its box signed.
+// Metrics of the whole chain, from the last survey. A branch's numbers come from its box's signed status.
 var (
 	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.")
 	storeLost  = describeMetric("dte_chain_lost",
@@ -28,7 +28,7 @@ var (
 		"When a certificate of the branch ends.", "branch", "group", "certificate")
 )
 
-// branchGauges are the metrics of each branch; a metric is absent while its value is not known.
+// branchGauges are the metrics of each branch; an unknown value is absent.
 var branchGauges = []struct {
 	desc  *prometheus.Desc
 	value func(*Branch) (float64, bool)
@@ -66,7 +66,7 @@ func branchMetric(name, help string) *prometheus.Desc {
 	return describeMetric(name, help, "branch", "group")
 }
 
-// said returns a gauge's function for a value in the status; without a status, the value is not known.
+// said returns a gauge's function for a value in the status; without a status, it is unknown.
 func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) {
 	return func(b *Branch) (float64, bool) {
 		if b.Status == nil {
@@ -76,8 +76,7 @@ func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) 
 	}
 }
 
-// collector collects the metrics of the whole chain. If only is not empty, it is the name of a branch, and collector
-// collects the metrics of this branch alone.
+// collector collects the metrics of the whole chain or, if only is not empty, of the branch with this name.
 type collector struct {
 	site *site
 	only string

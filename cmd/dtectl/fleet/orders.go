@@ -18,26 +18,26 @@ import (
 type Version struct {
 	*fleetproto.Desired
 	Digest string
-	// Last is the object that the next version follows: this version or, if objects that the director did not sign
-	// follow this version, the last of them.
+	// Last is the object that the next version follows: this version, or the last object after it that the director did
+	// not sign.
 	Last fleetproto.Verified
-	// Lost are the versions that this centre or a box of the group knows, but the store lacks.
+	// Lost are the versions that this centre or a box of the group knows and the store lacks.
 	Lost []fleetproto.Verified
-	// Holes are the earlier versions that the store does not list. A new box, which reads from version 1 on, stops
+	// Holes are the earlier versions that the store does not list; a new box, which reads from version 1 on, stops
 	// there.
 	Holes []int64
 }
 
-// maxMends is how many lost versions a version names at most; the oldest are left out. A lost version that only a box
-// reports is ignored once maxForeignVersions lost versions are known, because each report could invent another version.
+// maxMends is how many lost versions a version names, the latest. A lost version that only a box reports is ignored
+// once maxForeignVersions are known: each report could invent another version.
 const maxMends = 500
 
-// maxForeignVersions is how many objects that the director did not sign are skipped among a group's versions.
+// maxForeignVersions is how many objects of others are skipped among a group's versions.
 const maxForeignVersions = 50
 
 // Head returns a group's last version that the director signed; nil if there is no such version. A list may lag: like a
-// box, Head also requests the versions after the listed versions, until a version is missing. It skips objects that the
-// director did not sign.
+// box, Head also requests versions after the listed ones, until one is missing. It skips objects that the director did
+// not sign.
 func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 	var numbers []int64
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -107,7 +107,7 @@ func (c *Chain) Version(ctx context.Context, group string, n int64) (*Version, e
 }
 
 // Restore puts back the versions that the store has lost, if this centre has kept them, and returns their names. An
-// error in one group does not stop the others.
+// error in one group stops no other.
 func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	for _, group := range c.keptGroups() {
 		more, fault := c.restore(ctx, group)
@@ -118,8 +118,8 @@ func (c *Chain) Restore(ctx context.Context) (put []string, err error) {
 	return put, err
 }
 
-// restore puts a group's versions back, as long as no earlier version is missing. An earlier key may have signed a
-// version before the last version of the director's current key.
+// restore puts a group's versions back, as long as no earlier version is missing. It also puts back versions that an
+// earlier key signed, if the director's current key signed a later version.
 func (c *Chain) restore(ctx context.Context, group string) (put []string, err error) {
 	held := make(map[int64]bool)
 	for o, err := range c.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
@@ -158,8 +158,8 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 }
 
 // Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b, as
-// Previous or, if objects of other authors lie between b and v, as the last of Mends. An earlier director's key may
-// have signed b. Then b is believed if this centre kept a copy of b, or if v mends nothing.
+// Previous or, if objects of other authors lie between b and v, as the last of Mends. If an earlier director's key
+// signed b, b is believed if this centre kept a copy, or if v mends nothing.
 func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)
@@ -191,10 +191,10 @@ func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error
 	return nil, fault
 }
 
-// Next publishes the version after the head: the head's desired state, altered by the function change. The store
-// creates each number once; therefore nobody else can publish the same number. The number is higher than every version
-// that a box reports. Next first writes the head's state in place of each lost version below that number; the new
-// version then mends these lost versions. If expires is zero, the new version is valid for as long as the head was.
+// Next publishes a version: the head's desired state, altered by the function change. Its number is above the head's
+// and above every version that a box reports. For each lost version below that number, Next first writes the head's
+// state; the new version mends these. The store creates each number once, so nobody else can publish the same number.
+// If expires is zero, the new version is valid for as long as the head was.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
 	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)
@@ -238,7 +238,6 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	return &d, err
 }
 
-// order publishes the version that follows the head, and prints it.
 func (c *Chain) order(ctx context.Context, s *Survey, head *Version, reason string,
 	change func(*fleetproto.Desired)) error {
 	d, err := c.Next(ctx, head, head.Group, reason, time.Time{}, change)
@@ -278,11 +277,11 @@ func (c *Chain) write(ctx context.Context, d fleetproto.Desired, director fleetp
 	return fleetproto.Digest(data), nil
 }
 
-// DefaultLife is how long a desired state is valid. After that time, boxes report that the store shows an old state.
-// dtectl fleet roll signs the state again after half of that time.
+// DefaultLife is how long a desired state is valid. Then boxes report that the store shows an old state. dtectl fleet
+// roll signs it again after half of that time.
 const DefaultLife = 90 * 24 * time.Hour
 
-// CreateOnce creates an object. An existing object with the same bytes is no error: this or an equal attempt wrote it.
+// CreateOnce creates an object. An existing object with the same bytes is no error: an equal attempt wrote it.
 func (c *Chain) CreateOnce(ctx context.Context, key string, data []byte) error {
 	err := c.Store.Create(ctx, key, data)
 	if err == nil {

@@ -79,8 +79,8 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			return err
 		}
 	}
-	// Write the files first: a branch that reads the order finds them. A file's key contains the digest of the file's
-	// bytes: no other bytes belong under this key.
+	// Write the files first: a branch that reads the order finds them. A file's key contains its digest: no other bytes
+	// belong under it.
 	for key, data := range files {
 		if err := chain.Store.Overwrite(ctx, key, data); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)
@@ -162,9 +162,9 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	})
 }
 
-// succeed refuses the bundles that each branch would refuse: a bundle older than the bundle that it replaces, a
-// document's bundle with fewer golden cases, and a type that would break stored documents. It also refuses a bundle in
-// whose place a bundle that waits for its day would be lost. It prints the changes of types, and what waits.
+// succeed refuses the bundles that each branch would refuse: one older than the bundle that it replaces, a document's
+// bundle with fewer golden cases, a type that would break stored documents, and one that would replace a bundle still
+// waiting for its day. It prints the changes of types, and what waits.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	today := dte.Date(chain.Now())
@@ -207,8 +207,8 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 	return nil
 }
 
-// replaces compares a document's bundle (r, the bytes of its file) with the bundle that it replaces, and returns what
-// changes in the type.
+// replaces compares a document's bundle (r, the bytes of its file) with the bundle that it replaces, and returns the
+// changes of the type.
 func (c *Publish) replaces(ctx context.Context, chain *Chain, r fleetproto.Rule, file []byte,
 	replaced fleetproto.Rule) (changed []string, err error) {
 	held, err := chain.Store.Fetch(ctx, fleetproto.RuleKey(replaced.File), fleetproto.MaxRule)
@@ -269,8 +269,8 @@ func (m *Moment) UnmarshalText(text []byte) (err error) {
 	return fmt.Errorf("%q is not a time: 2026-12-01, 2026-12-01T06:00 (El Salvador) or RFC 3339", text)
 }
 
-// FirstDay starts a demonstration's chain. It waits until the given number of boxes report, enrols these boxes, and
-// publishes to all of them the bundles that they already run. It does not change a chain that was started before.
+// FirstDay starts a demonstration's chain. It waits until the given number of boxes report, enrols them, and publishes
+// to them the bundles that they already run. A started chain does not change.
 func FirstDay(ctx context.Context, settings string, boxes int, group string, files []string) error {
 	chain, err := (&Command{Centre: settings}).ProvideChain()
 	if err != nil {

@@ -14,16 +14,16 @@ import (
 type Ring struct {
 	Boxes     int      `json:"branches"`  // enrolled branches in the ring
 	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
-	Failed    []string `json:"failed"`    // branches that refused it or went back, or whose documents MH refuses
+	Failed    []string `json:"failed"`    // branches that refused it, went back, or whose documents MH refuses
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
 	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
-	// of Succeeded: branches that have read the last order and reported after the soak time
+	// of Succeeded: branches that read the last order and reported after the soak time
 	Confirmed int `json:"confirmed"`
-	// branches of which the store has lost an object or shows an older object: their reports do not count
+	// branches of which the store lacks an object or shows an older one: their reports do not count
 	Doubtful []string `json:"doubtful"`
 }
 
-// Measure counts the enrolled branches of a roll-out's ring, by the reports of their own boxes about this roll-out.
+// Measure counts the enrolled branches of a roll-out's ring by their boxes' reports about it.
 func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	m := Ring{Failed: []string{}, Doubtful: []string{}}
 	var ordered int64
@@ -63,8 +63,8 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the bundles in force in a branch whose documents MH refuses there. It looks only at bundles of
-// the roll-out or, if rollout is nil, at all bundles. Rings and concerns use the same criterion.
+// refusedByMH returns the bundles in force in a branch whose documents MH refuses there. Only bundles of the roll-out
+// count or, if rollout is nil, all. Rings and concerns use this criterion.
 func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
 		mine := rollout == nil || slices.ContainsFunc(rollout.State.Rules,
@@ -76,7 +76,7 @@ func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []flee
 	return list
 }
 
-// Harms reports whether, of the branches that tried the roll-out, more failed than the roll-out allows.
+// Harms reports whether more branches that tried the roll-out failed than it allows.
 func (m Ring) Harms(r *fleetproto.Rollout) bool {
 	tried := m.Succeeded + len(m.Failed)
 	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried
@@ -98,7 +98,7 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	case r.Held:
 		return "it is held: dtectl fleet resume, or back"
 	case m.Boxes == 0:
-		return "" // a ring without a box proves nothing, and does not delay a branch
+		return "" // a ring without a box proves nothing: it must not delay a branch
 	case len(m.Doubtful) > 0:
 		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept",
 			strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))

@@ -21,7 +21,7 @@ import (
 // Roll is dtectl fleet roll.
 type Roll struct {
 	Group string `help:"One group; default: all of them."`
-	// Follow repeats the work until the roll-outs have reached all branches, or a roll-out is held because it harms.
+	// Follow repeats the work until the roll-outs have reached all branches, or one is held because it harms.
 	Follow bool `help:"Go on and open ring after ring, until all branches have it or it does harm."`
 
 	said map[string]string // last text printed, by group
@@ -30,11 +30,10 @@ type Roll struct {
 // followEvery is the pause between two readings of the chain with --follow, and while status waits.
 const followEvery = 2 * time.Second
 
-// errHarms is the error of dtectl fleet roll after it has stopped a harmful roll-out (see fleetproto.Rollout.Held).
+// errHarms is the error of dtectl fleet roll when it has stopped a harmful roll-out (see fleetproto.Rollout.Held).
 var errHarms = errors.New("a roll-out harms, and is held")
 
-// Run opens every ring that may be opened. A timer may call it every few minutes: it changes nothing while a ring does
-// not meet its criteria.
+// Run opens every ring that may be opened. A timer may call it every few minutes.
 func (c *Roll) Run(ctx context.Context, chain *Chain) error {
 	surveyor := NewSurveyor(chain)
 	c.said = make(map[string]string)
@@ -81,8 +80,7 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 
 func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
 	now, r := chain.Now(), head.Rollout
-	// Boxes report lost versions without proof. Therefore this call stops a harmful roll-out first, and a later call
-	// mends the lost version.
+	// Boxes report lost versions without proof: stop a harmful roll-out first; a later call mends the lost version.
 	if len(head.Lost) > 0 && (r == nil || r.Held || !s.Measure(r, head.Group).Harms(r)) {
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
@@ -130,7 +128,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	})
 }
 
-// say prints why a roll-out stays as it is. It does not repeat the last reason: --follow calls it again and again.
+// say prints why a roll-out stays as it is, unless it printed the same reason last: --follow calls it again and again.
 func (c *Roll) say(group, text string) {
 	if c.said[group] == text {
 		return
@@ -177,7 +175,7 @@ func (c *Hold) set(ctx context.Context, chain *Chain, held bool) error {
 	})
 }
 
-// look reads the chain and the head of the group; without a group's name, the head of the only group.
+// look reads the chain and the head of the group, or of the only group if no name is given.
 func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error) {
 	s, err := restored(ctx, chain, NewSurveyor(chain))
 	if err != nil {
@@ -201,7 +199,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 }
 
 // restored makes a survey, and puts back the lost versions and enrolments that this centre has kept: a replaced box
-// continues to number if it does not find its successor's enrolment.
+// that does not find its successor's enrolment goes on numbering.
 func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error) {
 	s, err := surveyor.Read(ctx)
 	if err != nil {
@@ -227,7 +225,7 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	return surveyor.Read(ctx)
 }
 
-// Run takes back the roll-out in progress, or otherwise the last roll-out that reached all branches.
+// Run takes back the roll-out in progress, or else the last that reached all branches.
 func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	head, s, err := (*Hold)(c).look(ctx, chain)
 	if err != nil {
@@ -243,7 +241,7 @@ func (c *Back) Run(ctx context.Context, chain *Chain) error {
 }
 
 // liveBefore returns the state that was desired before the last roll-out reached all branches. Branches go back by one
-// roll-out and no further: the director's key alone cannot take them back step by step.
+// roll-out only, so that the director's key alone cannot take them back step by step.
 func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.State, err error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)

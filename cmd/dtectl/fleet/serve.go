@@ -129,7 +129,7 @@ type site struct {
 	scheme   string
 	names    []string // hosts that a request may name, besides addresses
 	routes   *http.ServeMux
-	// certificate contains further names of the server; nil: no TLS.
+	// certificate has the names of the server; nil: no TLS.
 	certificate *x509.Certificate
 	guesses     *door.Buckets // wrong passwords, by address
 	wrong       prometheus.Counter
@@ -173,8 +173,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.routes.ServeHTTP(w, r)
 }
 
-// named reports whether a Host is a name of the server, or an address. A page of another site can make a browser send a
-// request here with that site's name as Host (DNS rebinding), but never with an address.
+// named reports whether a Host is a name of the server, or an address. Another site's page can make a browser send a
+// request here with the site's name as Host (DNS rebinding), but never with an address.
 func (s *site) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -212,8 +212,7 @@ func (s *site) admit(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// mostGuesses is how many wrong passwords a network may send in a minute. After that, even the right password is
-// refused.
+// mostGuesses is how many wrong passwords a network may send in a minute. Then even the right password is refused.
 const mostGuesses = 10
 
 func (s *site) read(ctx context.Context) {

@@ -23,7 +23,7 @@ type Status struct {
 	Branches []string `arg:"" optional:"" help:"Only these branches."`
 	Trouble  bool     `help:"Only branches with a concern."`
 	Accept   []string `help:"Branches whose loss in the store somebody has checked." placeholder:"A,B"`
-	// Wait is the longest wait until the branches shown have reported the outcome of the desired state.
+	// Wait is how long to wait for the outcome of the desired state in the branches shown.
 	Wait time.Duration `help:"Wait until the branches have applied or refused it." placeholder:"2m"`
 }
 
@@ -61,7 +61,7 @@ func (c *Status) shows(b *Branch) bool {
 		(!c.Trouble || b.Level() > Fine)
 }
 
-// settled reports whether every branch shown, except silent branches, has reported the outcome of the desired state.
+// settled reports whether every branch shown that is not silent has reported the outcome of the desired state.
 func (s *Survey) settled(shows func(*Branch) bool) bool {
 	return !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		st, desired := b.Status, s.Desired(b.Group())

@@ -20,21 +20,21 @@ import (
 type Branch struct {
 	Name      string
 	Enrolment *fleetproto.Enrolment // the highest epoch; nil: no box is enrolled
-	// Status is the report of the branch's box; without an enrolment, the report of a box that could be enrolled. nil:
-	// no report can be believed.
+	// Status is the report of the branch's box or, without an enrolment, of a box that could be enrolled; nil: none can
+	// be believed.
 	Status *fleetproto.Status
-	// Stranger is the report of another box, which waits to be enrolled in the enrolled box's place.
+	// Stranger is the report of another box, which waits to replace the enrolled box.
 	Stranger *fleetproto.Status
-	Former   int64 // epoch of a replaced box that still reports; 0: no such box
-	// Seen is when the status was written: by the store's or the box's clock, whichever is earlier. Zero: no status.
+	Former   int64 // epoch of a replaced box that still reports; 0: none
+	// Seen is when the status was written, by the store's or the box's clock, whichever is earlier. Zero: no status.
 	Seen time.Time
-	// LostEpoch is an epoch whose enrolment the centre has seen, but the store has lost; 0: no such epoch.
+	// LostEpoch is an epoch whose enrolment the centre has seen and the store has lost; 0: none.
 	LostEpoch int64
-	// Concerns are the branch's concerns, the worst first.
+	// Concerns are the branch's concerns, worst first.
 	Concerns []Concern
 }
 
-// Group returns the group that the branch's enrolment names; without an enrolment, the group in its status.
+// Group returns the group in the branch's enrolment or, without an enrolment, in its status.
 func (b *Branch) Group() string {
 	if b.Enrolment != nil {
 		return b.Enrolment.Group
@@ -48,14 +48,14 @@ func (b *Branch) Group() string {
 // Survey is the state of a chain at a moment.
 type Survey struct {
 	At       time.Time // by the store's clock
-	Branches []*Branch // the worst first; among equals, the earliest legal deadline first
+	Branches []*Branch // worst first; among equals, the earliest legal deadline first
 	Groups   []*Version
-	// Faults are faults of the store as a whole, or of one group: the other groups are not affected.
+	// Faults are faults of the store as a whole, or of one group.
 	Faults []string
 	apart  time.Duration // between this machine's clock and the store's
 }
 
-// Lost returns the number of branches and groups of which the store has lost an object or shows an older object.
+// Lost returns the number of branches and groups of which the store has lost an object or shows an older one.
 func (s *Survey) Lost() (n int) {
 	for _, b := range s.Branches {
 		if b.doubtful() {
@@ -65,10 +65,10 @@ func (s *Survey) Lost() (n int) {
 	return n + len(s.Faults)
 }
 
-// doubtful reports whether the store has lost an object of a branch, or shows an older object.
+// doubtful reports whether the store has lost an object of a branch, or shows an older one.
 func (b *Branch) doubtful() bool { return b.has("older", "acts", "version") }
 
-// Desired returns the last version of a group; nil if no version was read.
+// Desired returns the last version of a group; nil if none was read.
 func (s *Survey) Desired(group string) *Version {
 	if i := slices.IndexFunc(s.Groups, func(v *Version) bool { return v.Group == group }); i >= 0 {
 		return s.Groups[i]
@@ -97,11 +97,11 @@ func (s *Survey) overlaps() {
 type Surveyor struct {
 	Chain      *Chain
 	enrolments *enrolments
-	// Accept names branches that somebody has checked: the centre forgets what it knows about these branches.
+	// Accept names branches that somebody has checked: the centre forgets what it knows about them.
 	Accept []string
 	seen   map[string]seen
 	skew   atomic.Int64     // how far the store's clock is ahead of this machine's, in ns
-	before map[string]known // the statuses of the last survey, by key
+	before map[string]known // statuses of the last survey, by key
 
 	mu       sync.Mutex
 	statuses map[string]known  // statuses of the survey under way
@@ -111,7 +111,7 @@ type Surveyor struct {
 // written lists the status objects of a branch: of the enrolled box (own), of a box that waits to be enrolled, and the
 // latest of a replaced box (former).
 type written struct {
-	enrolled             int64 // the epoch of the branch's box; 0: no box is enrolled
+	enrolled             int64 // the epoch of the branch's box; 0: none
 	own, waiting, former archive.Object
 }
 
@@ -139,8 +139,8 @@ func NewSurveyor(c *Chain) *Surveyor {
 	return &Surveyor{Chain: c, enrolments: newEnrolments(c), seen: make(map[string]seen)}
 }
 
-// Limits of a survey. The time is limited, because a store's list may never end. The number of groups, and of statuses
-// without an enrolment, is limited, because anybody who can write to the store can add objects.
+// Limits of a survey: of time, because a store's list may never end; and of groups, and of statuses without an
+// enrolment, because anybody who can write to the store can add objects.
 const (
 	surveyWithin = 5 * time.Minute
 	maxWaiting   = 1000
@@ -166,7 +166,7 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 	for name := range s.seen { // the store may have lost the whole branch
 		statuses[name] = new(written)
 	}
-	for name, epoch := range epochs { // also branches whose enrolled box never reported
+	for name, epoch := range epochs { // even a branch whose enrolled box never reported
 		statuses[name] = &written{enrolled: epoch}
 	}
 	waiting := 0
@@ -267,8 +267,8 @@ func (s *Surveyor) branches(ctx context.Context, statuses map[string]*written) (
 	return list, err
 }
 
-// branch reads a branch's statuses and assigns them to its boxes. It returns errors of the store; a bad object becomes
-// a concern.
+// branch reads a branch's statuses and assigns them to its boxes. An error of the store is returned; a bad object
+// becomes a concern.
 func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Branch, err error) {
 	b = &Branch{Name: name}
 	var box []fleetproto.Key
@@ -320,8 +320,8 @@ func (s *Surveyor) branch(ctx context.Context, name string, w *written) (b *Bran
 // maxDelay is the longest time between signing and writing a status, if the box's clock is right.
 const maxDelay = 10 * time.Minute
 
-// earlier returns a status's signed time or the time of its object, whichever is earlier. An old status that is written
-// again gets a new object time, but keeps its signed time.
+// earlier returns a status's signed time or its object's time, whichever is earlier: writing an old status again makes
+// only the object new.
 func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	if s != nil && s.At.Before(written) {
 		return s.At
@@ -329,8 +329,8 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers the newest. It
-// removes a status that is not the newest from its branch.
+// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers the newest. A
+// branch loses a status that is not its newest.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
 		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)
@@ -357,7 +357,7 @@ func (s *Surveyor) newest(branches []*Branch) {
 			older = fmt.Sprintf("the store has lost its status: number %d was seen", m.Sequence)
 		case sequence > 0 && sequence < m.Sequence:
 			older = fmt.Sprintf("number %d is in the store, and number %d was seen", sequence, m.Sequence)
-		// a box never gives a number twice
+		// a box never assigns a number twice
 		case m.Twice, sequence > 0 && sequence == m.Sequence && !m.At.IsZero() && !at.Equal(m.At):
 			m.Twice = true
 			older = "two boxes with one key write it: one is a copy of the other's disk"
@@ -376,7 +376,7 @@ func (s *Surveyor) newest(branches []*Branch) {
 	}
 }
 
-// maxAhead is how many versions a box may be ahead of the store. A larger number cannot be true.
+// maxAhead is how many versions a box can credibly be ahead of the store.
 const maxAhead = 16
 
 // compareVersions finds the versions that a box or this centre has, but the store lacks.

@@ -74,8 +74,8 @@ func (c *Init) Run(ctx context.Context, cfg *config.Config) error {
 // askFor is the time limit of neverSold's requests to the chain's store.
 const askFor = 30 * time.Second
 
-// neverSold returns an error if the chain's store contains a copy that a box of this branch shipped: a new, empty store
-// would use the numbers of that box again, from 1.
+// neverSold returns an error if the chain's store contains a copy of this branch's store: a new store would use its
+// numbers again, from 1.
 func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	if cfg.Fleet == nil {
 		return nil
@@ -106,7 +106,7 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 }
 
 // Prepare seals the signing key and makes the token file, the admin token, the box's key, the box's own certificate
-// authority and, if store is set, the store: last, so that an attempt that failed can be repeated.
+// authority and, if store is set, the store: last, so that a failed attempt can be repeated.
 func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if _, err := os.Stat(cfg.Data); err == nil && store {
 		return fmt.Errorf("%s exists: init never touches a store", cfg.Data)
@@ -183,8 +183,8 @@ func ReadKey(path, passwordFile string) (key *sign.Key, certificate *sign.Certif
 	return nil, nil, err
 }
 
-// CheckCertificate returns why MH would refuse the certificate's signatures: the certificate belongs to another
-// taxpayer, or is not valid now. MH's own signing program checks neither; MH refuses the document after the sale.
+// CheckCertificate returns why MH would refuse the certificate's signatures: it belongs to another taxpayer, or is not
+// valid now. MH's own signing program checks neither; MH would refuse the document after the sale.
 func CheckCertificate(c sign.Certificate, nit string, now time.Time) error {
 	switch {
 	case c.NIT != nit:

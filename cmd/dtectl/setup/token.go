@@ -15,7 +15,7 @@ import (
 	"dtegate/engine/dte"
 )
 
-// Token is dtectl token. The running appliance applies and records a change within a second. No admin token is needed.
+// Token is dtectl token. The running appliance applies and records a change within a second, without an admin token.
 type Token struct {
 	New    tokenNew    `cmd:"" help:"Make a token and print it, this once."`
 	List   tokenList   `cmd:"" help:"List the tokens."`
@@ -147,7 +147,7 @@ type tokenList struct {
 	JSON bool `help:"Write one JSON array."`
 }
 
-// Run prints one line for each token. The file does not contain the tokens themselves.
+// Run prints one line for each token. The file has no token in clear.
 func (c *tokenList) Run(cfg *config.Config) error {
 	file, err := config.LoadTokens(cfg.Tokens)
 	if err != nil {
@@ -178,7 +178,7 @@ func lived(t *config.Token, now time.Time) string {
 
 type tokenAdmin struct{}
 
-// Run makes another admin token when the old token is lost or known to others. It writes the token only to its file.
+// Run makes another admin token when the old one is lost or known to others. It writes the token only to its file.
 func (*tokenAdmin) Run(cfg *config.Config) error {
 	if cfg.Ops.AdminTokenFile == "" {
 		return errors.New("ops.admin_token_file: is not set: name the file there first")
@@ -191,7 +191,7 @@ func (*tokenAdmin) Run(cfg *config.Config) error {
 	return nil
 }
 
-// makeAdminToken makes the admin token at the installation if the configured file does not exist yet.
+// makeAdminToken makes the admin token at the installation, unless its file exists.
 func makeAdminToken(cfg *config.Config) error {
 	if cfg.Ops.AdminTokenFile == "" {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"dtegate/engine/record"
 )
 
-// unsaid begins a placeholder that the author of a new type must replace. A bundle with a placeholder is not built.
+// unsaid begins a placeholder for the author of a new type to replace. A bundle with a placeholder is not built.
 const unsaid = "TO SAY: "
 
 // NewType makes the folder plugins/<name> of a type of document from MH's JSON Schema: the module's source, and one
@@ -65,8 +65,8 @@ type newType struct {
 	schema         dte.Value
 	name, document string
 	sale           bool // the type's lines are lines of a sale
-	// Members that are amounts. The till sends the inputs of a line. The rule computes the outputs of a line, and the
-	// summaries, which are members of resumen.
+	// Members that are amounts. The till sends a line's inputs. The rule computes a line's outputs, and the summaries,
+	// which are members of resumen.
 	inputs, outputs, summaries []string
 	given                      []string // members of a sale's line that are both input and output
 	total                      string
@@ -105,7 +105,6 @@ func kindOf(s dte.Value) (kind string, nullable bool) {
 var ofSales = []string{"numItem", "tipoItem", "cantidad", "codigo", "uniMedida", "descripcion", "precioUni",
 	"montoDescu", "codTributo", "tributos", "noGravado"}
 
-// read decides which members the till sends, and which members the rule computes.
 func (t *newType) read() {
 	line := t.part("cuerpoDocumento")
 	list := line.Get("items").Exists()
@@ -204,7 +203,7 @@ func isDue(object dte.Value, name string) bool {
 	return false
 }
 
-// describe returns the description of a member in form.json. to is the object that contains the member in the facts.
+// describe returns a member's description in form.json. to is the object that contains the member in the facts.
 func describe(name, to string, s dte.Value, due bool, depth int) string {
 	text := `{"name": "` + name + `"`
 	if to != "" {
@@ -347,7 +346,7 @@ func (t *newType) overlay() string {
 	return fmt.Sprintf("{\n \"total\": %q,\n \"from\": [%s]}\n", t.total, strings.Join(from, ","))
 }
 
-// issuer is the issuer in the first golden case. It has the members that a branch's configuration supplies.
+// issuer is the issuer in the first golden case, with the members that a branch's configuration supplies.
 var issuer = func() dte.Value {
 	v, _ := dte.Parse([]byte(`{"nit":"06141804941035","nrc":"2390516","nombre":"Tienda de Ejemplo, S.A. de C.V.",` +
 		`"nombreComercial":"La Tienda","codActividad":"47111","descActividad":"Venta en supermercados",` +
@@ -357,7 +356,7 @@ var issuer = func() dte.Value {
 	return v
 }()
 
-// firstCase returns a golden case with an empty document: dtectl rules test --update writes the document into the case.
+// firstCase returns a golden case with an empty document, which dtectl rules test --update fills in.
 func (t *newType) firstCase() string {
 	id := dte.Obj()
 	for _, m := range [][2]string{{"ambiente", "00"}, {"numeroControl", "DTE-" + t.document +

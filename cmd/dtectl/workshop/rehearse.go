@@ -23,7 +23,7 @@ type Rehearsal struct {
 	host          *rules.Host
 }
 
-// errNotInForce means that no bundle of a type of document is in force on the day.
+// errNotInForce means that no bundle of a type is in force on the day.
 var errNotInForce = errors.New("no bundle is in force on that day")
 
 // Rehearse opens the bundles of a type of document for a day, according to their dates in an ambiente. It uses the
@@ -32,7 +32,7 @@ func Rehearse(ctx context.Context, bundles []*bundle.Bundle, document, ambiente,
 	if _, err := time.Parse(time.DateOnly, day); err != nil {
 		return nil, fmt.Errorf("%q is not a day (yyyy-mm-dd)", day)
 	}
-	// The interpreter, because compiling a module would take much longer than a few sales.
+	// Use the interpreter: compiling a module takes much longer than a few sales.
 	host, err := rules.NewHost(ctx, rules.Options{Engine: "interpreter", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ type Workshop struct {
 }
 
 // Open returns the workshop of a checkout; root is the folder that contains plugins/. module is the file of a compiled
-// module that replaces the module compiled from rule.go; "": no replacement.
+// module that replaces the one compiled from rule.go, or "".
 func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	w := &Workshop{source: plugins.Source{Root: root, Build: filepath.Join(root, "var", "build"), Module: module}}
 	if err := os.MkdirAll(w.source.Build, 0o755); err != nil {
@@ -128,8 +128,8 @@ func Manifest(root, name string) (m bundle.Manifest, err error) {
 	return m, err
 }
 
-// Generations returns the folders of bundles below a checkout's plugins/. The parameter name selects one generation
-// (dte01/v2), all generations of a rule (dte01), or all bundles (".").
+// Generations returns the folders of bundles below a checkout's plugins/. name selects one generation (dte01/v2), all
+// generations of a rule (dte01), or all bundles (".").
 func Generations(root, name string) (names []string, err error) {
 	name = strings.TrimPrefix(filepath.ToSlash(filepath.Clean(name)), "plugins/")
 	for _, pattern := range []string{"manifest.json", "*/manifest.json", "*/*/manifest.json"} {
@@ -154,7 +154,7 @@ func Generations(root, name string) (names []string, err error) {
 // Folder returns the folder of a bundle's source.
 func (w *Workshop) Folder(name string) string { return filepath.Join(w.source.Root, "plugins", name) }
 
-// Proof is the result of Prove. Rule is nil if a step failed; otherwise the caller must close Rule.
+// Proof is the result of Prove. If a step failed, Rule is nil; otherwise the caller must close it.
 type Proof struct {
 	Manifest bundle.Manifest
 	Steps    []rules.Step
@@ -236,7 +236,7 @@ func (w *Workshop) Said(p *Proof, name string) error {
 }
 
 // Update computes a bundle's golden cases again, in both engines, and writes the cases that differ. It returns every
-// case, sorted by name. It writes nothing if a case cannot be computed.
+// case, sorted by name. If a case cannot be computed, it writes nothing.
 func (w *Workshop) Update(ctx context.Context, name string) ([]Remade, error) {
 	parts, m, err := w.source.Parts(ctx, name)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package access controls who may do what on a running box: the tokens of tills, the certificates of the listeners, and
-// the record of every change to tokens and certificates.
+// Package access controls who may do what on a running box: tills' tokens, listeners' certificates, and the record of
+// their changes.
 package access
 
 import (
@@ -32,8 +32,8 @@ import (
 const lookEvery = time.Second
 
 // Control manages the token file and the certificates, and records every change of them in the audit trail. dtectl and
-// the admin API both change the token file. The same code finds, applies and records each change, no matter who made
-// it, and also if it was made while the appliance was stopped.
+// the admin API both change the token file. The same code finds, applies and records each change, even if it was made
+// while the appliance was stopped.
 type Control struct {
 	cfg     *config.Config
 	log     *slog.Logger
@@ -123,7 +123,7 @@ func (a *Control) look() {
 	}
 }
 
-// put brings a token file into force and records its changes. from is the origin of the change, for the audit trail.
+// put brings a token file into force and records its changes. from is their origin, for the audit trail.
 func (a *Control) put(file *config.TokenFile, from string) error {
 	table, err := tokens(a.cfg, file)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *Control) recordChanges(from string) {
 }
 
 // changes returns the acts that turn the known tokens into the tokens of file. known and now map each token's id to its
-// digest (see mark); known is nil before the first file.
+// digest (see mark); before the first file, known is nil.
 func changes(known, now map[string]string, file *config.TokenFile) (acts []audit.Act) {
 	if known == nil {
 		return []audit.Act{{Who: "the installation", What: "token.found", Detail: strconv.Itoa(len(file.Tokens)) +
@@ -196,14 +196,14 @@ func changes(known, now map[string]string, file *config.TokenFile) (acts []audit
 	return acts
 }
 
-// mark returns a digest that changes with the token and does not reveal its hash.
+// mark returns a digest of a token that does not reveal its hash.
 func mark(t *config.Token) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d %v %v", t.Hash, t.PreviousHash, t.Point, t.Permissions, t.Active()))
 	return hex.EncodeToString(sum[:8])
 }
 
-// edit changes the file under its lock, brings it into force and records the change. It first records the changes that
-// others have made in the file: otherwise the trail would name this caller as their author.
+// edit changes the file under its lock, brings it into force and records the change. First it records others' changes
+// of the file, which the trail would otherwise ascribe to this caller.
 func (a *Control) edit(by adminapi.By, what, target string, change func(*config.TokenFile) (*config.Token, string,
 	error)) (any, error) {
 	a.look()
@@ -265,7 +265,7 @@ func (a *Control) RevokeToken(by adminapi.By, id int64) (any, error) {
 	})
 }
 
-// fault marks the error of a change as a fault of the caller, not of the appliance.
+// fault marks a change's error as the caller's fault.
 func fault(err error) error {
 	kind := adminapi.ErrTokenFault
 	if errors.Is(err, config.ErrNoToken) {

@@ -26,7 +26,7 @@ const renewEvery = time.Hour
 // lan holds the TLS certificates of the listeners.
 type lan struct {
 	own     *certificate.Own               // the box's own certificate authority; nil if no listener needs it
-	keepers map[string]*certificate.Keeper // one for each encrypted listener, by its name: "api", "ops"
+	keepers map[string]*certificate.Keeper // one for each encrypted listener: "api", "ops"
 	expiry  *prometheus.GaugeVec
 	damaged *prometheus.GaugeVec
 	said    map[string]string // the last fault logged, by certificate

@@ -1,6 +1,6 @@
 // Package config reads and checks the appliance's configuration: one TOML file and the files that it names. The tags of
-// Config define all settings. If this package finds a fault, dted does not start, and dtectl doctor prints the same
-// fault: both use this loader; therefore doctor is never more lenient than dted.
+// Config define all settings. If it finds a fault, dted does not start, and dtectl doctor, which uses the same loader,
+// prints the fault.
 package config
 
 import (
@@ -53,7 +53,7 @@ type Config struct {
 type Listener struct {
 	Listen      string `toml:"listen" required:"" form:"listen"`
 	TLS         string `toml:"tls" one:"on off"`
-	Certificate string `toml:"certificate" file:""` // PEM, like Key; both are read again when they change
+	Certificate string `toml:"certificate" file:""` // PEM, like Key; both are read again after a change
 	Key         string `toml:"key" file:"secret"`
 }
 
@@ -76,7 +76,7 @@ type Ops struct {
 // TLS is the box's own certificate authority, for listeners that have no certificate of their own.
 type TLS struct {
 	Folder string   `toml:"folder" file:""` // default: the folder "tls" next to data
-	Names  []string `toml:"names"`          // in addition to the host name and the addresses of the box's interfaces
+	Names  []string `toml:"names"`          // besides the box's host name and interfaces' addresses
 }
 
 // Access is what a till's token may do besides issuing.
@@ -85,7 +85,7 @@ type Access struct {
 	Mailing string `toml:"mailing" default:"permission" one:"permission branch"`
 }
 
-// Types are the documents that the branch issues: a signed bundle alone does not open its type.
+// Types are the documents that the branch issues; a signed bundle alone opens no type.
 type Types struct {
 	Issue []string `toml:"issue" form:"type"` // the chain's settings may add more; default: plugins.Issued
 }
@@ -97,19 +97,19 @@ func (t Types) Open(document string) bool { return slices.Contains(t.Issue, docu
 type Authority struct {
 	URL          string `toml:"url" required:""`
 	PasswordFile string `toml:"password_file" required:"" file:"secret"`
-	// Patience is how long a sale waits for MH. After that time, MH is asked later for the document.
+	// Patience is how long a sale waits for MH. Later, MH is asked for the document.
 	Patience       Duration `toml:"patience" default:"5s" since:"1.1.0"`
 	ConnectTimeout Duration `toml:"connect_timeout" default:"10s" within:"1s 1m"`
 	Rehearsal      bool     `toml:"rehearsal"`
 	Ahead          Duration `toml:"ahead"` // added to the box's clock, see Now; the simulated authority adds the same
 }
 
-// Contingency says what the branch does while MH cannot be reached.
+// Contingency is what the branch does while MH cannot be reached.
 type Contingency struct {
 	Responsible Person `toml:"responsible"`
 	Hurry       int    `toml:"hurry" default:"1" since:"1.1.0"`
-	// Internet lists addresses that show whether the branch has Internet. Without them, dted concludes that it has no
-	// Internet only if a host name or a route is not found.
+	// Internet lists addresses that show whether the branch has Internet. Without them, only a missing host name or
+	// route shows that it has none.
 	Internet []string `toml:"internet"`
 }
 
@@ -136,8 +136,9 @@ type Rules struct {
 	Keys      []RulesKey `toml:"key"`
 }
 
-// OnFailure decides about a sale whose rule traps, runs out of fuel, or takes too long. The previous rule computes if
-// its dates cover the day of the sale ("valid"), or whatever its dates ("any"), or the sale is refused ("refuse").
+// OnFailure decides about a sale whose rule traps, runs out of fuel, or takes too long: "valid" computes it with the
+// previous rule if that rule's dates cover the day of the sale, "any" with the previous rule whatever its dates, and
+// "refuse" refuses it.
 type OnFailure struct {
 	Trap string `toml:"trap" default:"valid" one:"valid any refuse"`
 	Fuel string `toml:"fuel" default:"valid" one:"valid any refuse"`
@@ -232,7 +233,7 @@ type Webhook struct {
 	SecretFile string `toml:"secret_file" required:"" file:"secret"`
 }
 
-// Fleet is the branch's chain. The chain's store has what the boxes must run, and each box's status.
+// Fleet is the branch's chain, whose store has what the boxes must run, and each box's status.
 type Fleet struct {
 	Store       *Archive `toml:"store"` // default: Config.Archive
 	Chain       string   `toml:"chain" required:"" form:"name" since:"1.1.0"`
@@ -247,16 +248,16 @@ type Fleet struct {
 }
 
 // Centre is fleet.toml: how central IT reaches a chain's object store, and the key that signs its orders. No box has
-// this file. Relative paths are relative to the file's own folder.
+// this file. Relative paths start at its folder.
 type Centre struct {
-	// Chain is the chain's name. Ambiente is the ambiente in which its boxes sell. Every signed object names both; a
-	// box of another chain or ambiente accepts no such object.
+	// Chain is the chain's name, and Ambiente the ambiente in which its boxes sell. Every signed object names both;
+	// boxes of another chain or ambiente refuse it.
 	Chain    string     `toml:"chain" required:"" form:"name"`
 	Ambiente string     `toml:"ambiente" required:"" form:"ambiente"`
 	Store    Archive    `toml:"store"`
 	Director Director   `toml:"director"`
 	Keys     []RulesKey `toml:"rules_key"` // keys that branches pin to check bundles
-	// A bundle is published only if at least Threshold of Keys have signed it.
+	// Threshold is how many of Keys must have signed a bundle before it is published.
 	Threshold int `toml:"rules_threshold" default:"1"`
 	// Cache is a folder for copies of the store's objects that never change.
 	Cache string `toml:"cache" default:"fleet-cache" file:""`

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// KeepPrivate lets only the account of this process read the files and folders that the process creates, whatever umask
-// it inherited. This also protects the files that libraries create: the store's tables and logs, spools, the books.
-// Both programs, dted and dtectl, call KeepPrivate before they create anything.
+// KeepPrivate lets only this process's account read the files and folders that the process creates, whatever umask it
+// inherited, including those that libraries create: the store's tables and logs, spools, the books. dted and dtectl
+// call it before they create anything.
 func KeepPrivate() { syscall.Umask(0o077) }
 
 // WriteFile replaces a private file: it writes a new file, syncs and renames the file, and syncs the folder.
@@ -66,7 +66,7 @@ func ReadSecret(name, file string) (string, error) {
 	return secret, nil
 }
 
-// readAs reads and parses a file. name is the setting that names the file.
+// readAs reads and parses the file that the setting called name names.
 func readAs[T any](name, file string, parse func([]byte) (T, error)) (v T, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Chain returns the name and the ambiente of the branch's chain; everything signed in the chain bears both.
+// Chain returns the name and the ambiente of the branch's chain; every signed object bears both.
 func (c *Config) Chain() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Fleet.Chain, Ambiente: c.Ambiente}
 }
@@ -78,8 +78,8 @@ func (f *Fleet) MakeBox() (s fleetproto.Signer, made bool, err error) {
 // Settings returns the file that keeps the centre's settings for the next start.
 func (f *Fleet) Settings() Keeper { return Keeper(f.State + ".settings") }
 
-// overlay replaces or extends settings of dted.toml by the settings that the centre pushed. If their file cannot be
-// used, overlay changes nothing: the agent writes the file again when it has read the chain's store.
+// overlay replaces or extends settings of dted.toml by the settings that the centre pushed. An unusable file changes
+// nothing: the agent writes it again when it has read the chain's store.
 func (c *Config) overlay() {
 	data, err := c.Fleet.Settings().Load()
 	if err != nil || len(data) == 0 {
@@ -109,7 +109,7 @@ func (c *Config) overlay() {
 	}
 }
 
-// Identity returns the chain's name and ambiente; everything signed in the chain bears both.
+// Identity returns the chain's name and ambiente, which every signed object bears.
 func (c *Centre) Identity() fleetproto.Chain {
 	return fleetproto.Chain{Name: c.Chain, Ambiente: c.Ambiente}
 }

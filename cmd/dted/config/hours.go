@@ -65,11 +65,10 @@ func ofDay(text string) (time.Duration, error) {
 // Opening is a period in which the branch is open.
 type Opening struct{ From, To time.Time }
 
-// farthest is how far ahead NextOpenings looks for an opening.
 const farthest = 60 // days
 
-// NextOpenings returns the current opening, or else the next opening, and the opening after that, in the time zone of
-// now. ok is false if the configuration names no hours, or if it has no two openings in the next sixty days.
+// NextOpenings returns the current or next opening, and the opening after it, in the time zone of now. ok is false if
+// no hours are configured, or fewer than two openings come in the next sixty days.
 func (b *Branch) NextOpenings(now time.Time) (first, second Opening, ok bool) {
 	var list []Opening
 	for ahead := -2; ahead <= farthest; ahead++ {

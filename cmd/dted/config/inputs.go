@@ -30,7 +30,7 @@ import (
 	"dtegate/storage"
 )
 
-// This file makes, from a configuration, the parts that both dted and dtectl use.
+// This file makes what both dted and dtectl use of a configuration.
 
 // Store returns the options that open the store without its second copy.
 func (c *Config) Store(log *slog.Logger) storage.Options {
@@ -38,7 +38,7 @@ func (c *Config) Store(log *slog.Logger) storage.Options {
 }
 
 // ours returns an error if the series have documents, but none of an establishment with a configured point of sale. The
-// ambiente of the documents proves nothing: the store of a branch that begins production has only test documents.
+// documents' ambiente proves nothing: a branch that begins production has only test documents.
 func (c *Config) ours(series []string) error {
 	var theirs []string
 	for _, name := range series {
@@ -77,8 +77,8 @@ func (a *Archive) Open() (*archive.Archive, error) { return a.open("archive", 0)
 // StoreConnections is how many requests the centre makes to the chain's store at once, for thousands of small objects.
 const StoreConnections = 64
 
-// open returns the object store of a section of the configuration. connections is the number of idle connections that
-// it keeps for later requests; 0 means a few.
+// open returns the object store of a section of the configuration. connections is how many idle connections it keeps
+// for later requests; 0 means a few.
 func (a *Archive) open(section string, connections int) (*archive.Archive, error) {
 	var key string
 	if a.Credentials == "" || a.SecretFile != "" {
@@ -103,8 +103,8 @@ func (a *Archive) open(section string, connections int) (*archive.Archive, error
 		"archive: Prefix", section+".prefix", "archive: Bucket", section+".bucket")
 }
 
-// inSettings replaces the option's name at the beginning of another package's error by the setting's name. names is a
-// list of pairs: an option's name, and the setting's name.
+// inSettings replaces the option's name at the beginning of another package's error by the setting's name. names lists
+// pairs of an option's and a setting's name.
 func inSettings(err error, names ...string) error {
 	for i := 0; err != nil && i < len(names); i += 2 {
 		if rest, ok := strings.CutPrefix(err.Error(), names[i]); ok {
@@ -114,7 +114,7 @@ func inSettings(err error, names ...string) error {
 	return err
 }
 
-// Pinned returns the readable keys that may sign rules. The error joins one fault for each unreadable key.
+// Pinned returns the readable keys that may sign rules. The error has one fault for each unreadable key.
 func (r *Rules) Pinned() (bundle.Keys, error) {
 	keys := bundle.Keys{Threshold: r.Threshold}
 	var faults []error
@@ -155,11 +155,11 @@ func (c *Config) MakeBox() (k *recordmac.Key, made bool, err error) {
 type Inputs struct {
 	Key      *sign.Key
 	Password string   // of MH's API
-	Admin    [32]byte // digest of the admin token; zero when the configuration names no file
+	Admin    [32]byte // digest of the admin token; zero if no file is configured
 	Tokens   *TokenFile
 	Delivery outbox.Delivery
 	Hook     string // secret of the webhook; "": no webhook
-	// Store is the object store of the chain, and Directors are the keys that may sign its orders; nil without a chain.
+	// Store is the chain's object store, and Directors are the keys that may sign its orders; nil without a chain.
 	Store     *archive.Archive
 	Directors []fleetproto.Key
 	Rules     bundle.Keys       // keys that may sign rules
@@ -179,7 +179,7 @@ func (f *Fault) Unwrap() error { return f.Err }
 type InputOptions struct {
 	// OpenKey opens a sealed key. Default: sign.Open, which takes half a second.
 	OpenKey func(sealed, passphrase []byte) (*sign.Key, error)
-	// Catalogue returns the words for a code of MH's catalogues, for printing; nil knows no code.
+	// Catalogue returns the words for a code of MH's catalogues, for printing. nil: no code has words.
 	Catalogue func(catalogue, code string) (string, bool)
 }
 
@@ -280,8 +280,7 @@ func tokens(c *Config) (*TokenFile, error) {
 	return file, err
 }
 
-// certificates reads the certificates of the encrypted listeners. A missing certificate of the box's own authority is
-// no fault: the start makes the certificate.
+// certificates reads the encrypted listeners' certificates. The box's own may be missing: the start makes it.
 func certificates(c *Config) error {
 	var faults []error
 	for name, l := range c.Listeners() {
@@ -304,7 +303,7 @@ func certificates(c *Config) error {
 	return errors.Join(faults...)
 }
 
-// shipped reads the bundles of the rules folder. Their signatures are checked when they are activated.
+// shipped reads the bundles of the rules folder, whose signatures are checked later.
 func shipped(folder string) (map[string][]byte, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*"+bundle.Extension))
 	if err != nil {
@@ -381,8 +380,8 @@ func mailer(m *Mail, i *Issuer) (*mail.Sender, error) {
 		"mail: FromName", "issuer.nombre", "mail: From", "mail.from", "mail: ReplyTo", "mail.reply_to")
 }
 
-// openFleet reads the keys of [fleet]. The first start makes the box's own key. If the key's file cannot be read, dted
-// does not start and makes no new key: the centre knows the box by this key.
+// openFleet reads the keys of [fleet]. The first start makes the box's own key. If the key is unreadable, dted does not
+// start: the centre knows the box by this key.
 func (in *Inputs) openFleet(c *Config) error {
 	f := c.Fleet
 	if f == nil {
@@ -398,7 +397,7 @@ func (in *Inputs) openFleet(c *Config) error {
 	return errors.Join(store, directors, box)
 }
 
-// rehearsed is the suffix of a file next to the store; this file marks a store that has rehearsed production.
+// rehearsed is the suffix of a file next to the store that marks a rehearsal of production.
 const rehearsed = ".rehearsal"
 
 // CheckRehearsal refuses to mix a rehearsal with production: a rehearsal begins with a store that has issued nothing,
@@ -420,7 +419,7 @@ func (c *Config) CheckRehearsal(lastID uint64) error {
 	return nil
 }
 
-// Rehearse calls CheckRehearsal, and marks the store of a rehearsal: its numbers and seals never mix with real ones.
+// Rehearse calls CheckRehearsal, and marks the store of a rehearsal, whose numbers and seals never mix with real ones.
 func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 	if err := c.CheckRehearsal(lastID); err != nil || !c.Authority.Rehearsal {
 		return err
@@ -436,11 +435,10 @@ func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 }
 
 // Exposed returns a fault for each secret that other accounts of this machine may read or write, with its setting and
-// its remedy, in the order of the sample. An exposed secret does not prevent a start: to stop the branch would not make
-// the secret safe again. dted warns of each fault at every start, and doctor fails. sound is the number of protected
-// secrets; missing files do not count.
+// its remedy, in the order of the sample. They do not prevent a start, which would not make a secret safe again; dted
+// warns of them at every start, and doctor fails. sound is the number of protected secrets.
 func (c *Config) Exposed() (faults []error, sound int) {
-	seen := map[string]bool{"": true} // a secret that two settings name counts once; "": the setting is empty
+	seen := map[string]bool{"": true} // a secret of two settings counts once; "": the setting is empty
 	for _, s := range settings(reflect.ValueOf(c).Elem(), "", false) {
 		if s.tag.Get("file") != "secret" || seen[s.value.String()] {
 			continue
@@ -461,7 +459,7 @@ func (c *Config) Exposed() (faults []error, sound int) {
 }
 
 // reach reports whether other accounts can reach a file, and returns the file's mode. A folder that only its owner and
-// group may enter protects its files, whatever their mode: systemd's credentials and /etc/dted are such folders.
+// group may enter, such as systemd's credentials and /etc/dted, protects its files whatever their mode.
 func reach(path string) (mode fs.FileMode, open bool, err error) {
 	file, err := os.Stat(path)
 	if err != nil {

@@ -34,8 +34,8 @@ func (c *Config) PointsOfSale() []record.Point {
 	return list
 }
 
-// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is therefore found at a start
-// or when a rule arrives, not at the till.
+// CheckIssuer compares the issuer's data with the layouts of the rules in force. A fault is thus found at a start or
+// when a rule arrives, not at the till.
 func (c *Config) CheckIssuer(b *rulestore.Book) error { return c.checkLayouts(b.Layouts()) }
 
 // CheckShipped compares the issuer's data with the layouts of the bundles in Shipped that pinned keys have signed.
@@ -65,7 +65,7 @@ func (c *Config) checkLayouts(layouts rulestore.Layouts) error {
 	return errors.Join(faults...)
 }
 
-// issuerSetting is the setting from which a member of emisor comes, and the form that its value must have.
+// issuerSetting is the setting from which a member of emisor comes, and the form of its value.
 type issuerSetting struct{ name, value, form string }
 
 // settingOf returns the setting that supplies the member at a path of a document.

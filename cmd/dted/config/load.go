@@ -101,7 +101,7 @@ func load(path string, into any) (faults, err error) {
 	if err := read(path, into); err != nil {
 		return nil, err
 	}
-	// The store remembers its mark's path, which therefore must not depend on the folder in which a program starts.
+	// The store remembers its mark's path, which must therefore be absolute.
 	folder, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ type setting struct {
 	value reflect.Value
 }
 
-// settings returns the settings of a struct in their order. If all is true, it also returns the settings of omitted
-// sections and, for each list, the settings of one item without its number.
+// settings returns a struct's settings in order. If all is set, it includes those of omitted sections and, for each
+// list, of one item without a number.
 func settings(v reflect.Value, prefix string, all bool) (list []setting) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -221,7 +221,7 @@ func prepare(section any, prefix, folder string) error {
 	return errors.Join(faults...)
 }
 
-// set gives a setting the default value (text) in the setting's tag.
+// set gives a setting the default in its tag (text).
 func set(v reflect.Value, text string) error {
 	switch into := v.Addr().Interface().(type) {
 	case encoding.TextUnmarshaler:
@@ -319,7 +319,7 @@ var Settings = sync.OnceValue(func() (names []string) {
 // needs the other", "books.sale[0].item: is 5".
 var settingName = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:(?:\[[0-9]+\])?\.[a-z][a-z0-9_]*)*)(?:, [a-z0-9_.]+)*: `)
 
-// Setting returns the name of the setting at fault, the first name of several; "" if the fault names no setting.
+// Setting returns the (first) setting at fault, "" if the fault names none.
 func Setting(err error) string {
 	m := settingName.FindStringSubmatch(err.Error())
 	if m == nil {
@@ -338,7 +338,7 @@ type Invalid struct {
 	Faults []error
 }
 
-// Error returns a line for each fault; each line begins with the file's path.
+// Error returns a line for each fault, with the file's path.
 func (e *Invalid) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, f := range e.Faults {
@@ -350,7 +350,7 @@ func (e *Invalid) Error() string {
 // Unwrap returns the faults.
 func (e *Invalid) Unwrap() []error { return e.Faults }
 
-// invalid returns an *Invalid of the faults, or nil if there are no faults. Each argument may be a joined error.
+// invalid returns an *Invalid of the faults, or nil if there are none. Each argument may be a joined error.
 func invalid(path string, faults ...error) error {
 	if list := Faults(errors.Join(faults...)); len(list) > 0 {
 		return &Invalid{path, list}

@@ -23,7 +23,7 @@ import (
 	"dtegate/rules/suggest"
 )
 
-// TokenFile is the list of tokens. It holds only keyed hashes, so that nobody can read a token from the file.
+// TokenFile is the list of tokens. It has only keyed hashes, from which nobody can read a token.
 type TokenFile struct {
 	// Secret is the key of the hashes: 32 bytes in hex.
 	Secret string `toml:"secret"`
@@ -53,7 +53,7 @@ type Token struct {
 // Permissions lists SPEC 2.8's permissions for the document types built into this program, and this appliance's own two
 // permissions, which GET /dte/information does not show. CONSULTA lets a token read documents of types that it may not
 // issue, if access.reading restricts reading. REENVIO lets a token mail a document to an address that the document does
-// not contain. A bundle may add a type with a permission that is not in this list.
+// not contain. A bundle may add a type with a further permission.
 var Permissions = func() (list []string) {
 	for _, t := range plugins.Types() {
 		if t.Permission != "" {
@@ -140,8 +140,8 @@ func EditTokens(path string, edit func(*TokenFile) error) error {
 }
 
 // BeginTokens makes a token file that replaces a lost file; today is in the branch's time. Records name their tokens by
-// id; therefore the ids of the new file begin with the day, far above the ids of the lost file: 26112201 is the first
-// id of 22 November 2026. BeginTokens fails if the file exists.
+// id; the new ids therefore begin with the day, far above the lost ones: 26112201 is the first id of 22 November 2026.
+// BeginTokens fails if the file exists.
 func BeginTokens(path string, today time.Time) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -282,7 +282,7 @@ func (t *TokenFile) CheckPoints(c *Config) error {
 	return errors.Join(faults...)
 }
 
-// Save replaces the token file: after a crash the file is the old or the new one, complete.
+// Save replaces the token file; after a crash the old or the new file is there, complete.
 func (t *TokenFile) Save(path string) error {
 	b, err := toml.Marshal(t)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // disk keeps space free on the store's disk for documents that are already issued: to settle, report, forward and
 // compact them. Below the reserve no new document is issued. A ballast file of a quarter of the reserve lies next to
-// the store. When something else fills the disk, the ballast is deleted, so that the store can open and continue.
+// the store. When something else fills the disk, deleting the ballast lets the store open and continue.
 type disk struct {
 	folder  string
 	reserve int64 // bytes
@@ -51,8 +51,8 @@ func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 // diskRetry is how long a till waits before it tries again: a person has to make space.
 const diskRetry = 30 * time.Second
 
-// check returns nil while the disk has space for a new document. Once the disk was full, the reserve and an eighth more
-// must be free, so that the answers to tills do not alternate.
+// check returns nil while the disk has space for a new document. After it was full, the reserve and an eighth must be
+// free, so that the answers to tills do not alternate.
 func (d *disk) check() error {
 	free, err := d.free()
 	if err != nil {
@@ -120,7 +120,7 @@ func lay(path string, size int64) error {
 }
 
 // proveEvery is how often the high-water mark is opened by its path. The running store holds the file open and does not
-// notice if the file is deleted or its medium unmounted; the next start would refuse to open without the mark.
+// notice that it is deleted or its medium unmounted; the next start would refuse to open.
 const proveEvery = time.Minute
 
 // markWatch checks the high-water mark in the background.

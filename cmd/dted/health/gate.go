@@ -1,5 +1,5 @@
-// Package health watches dted's machine. The gate decides whether the machine is fit for a new document: its disk, its
-// clock, its media, and whether it still has the branch. The package also reads the store in the background, reports to
+// Package health watches dted's machine. The gate decides whether it is fit for a new document: its disk, its clock,
+// its media, and whether it still has the branch. The package also reads the store in the background, reports to
 // systemd, records whether MH answers, and protects the process's memory.
 package health
 
@@ -37,7 +37,7 @@ type Gate struct {
 	authority string            // MH's address, which is asked for the time
 	transport http.RoundTripper // to MH
 	behind    func() []storage.Witness
-	// The archive's address, which is asked for the time if MH contradicts the box; may be ""
+	// The archive's address, asked for the time if MH contradicts the box; may be ""
 	archive string
 	second  http.RoundTripper // to the archive
 	Stored  time.Time         // the store's last activity before this start; zero: none
@@ -56,8 +56,8 @@ func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate
 	return g
 }
 
-// Guard connects the gate with the open store. It gives the gate the store's health, the documents that other media of
-// the box have and the store lacks, and the time of the store's last activity.
+// Guard connects the gate with the open store: its health, the documents that the box's other media have and it lacks,
+// and the time of its last activity.
 func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
 	last, err := store.LastBeat()
 	if err != nil {
@@ -74,7 +74,7 @@ func (g *Gate) Space() (free, reserve int64) {
 	return free, g.disk.reserve
 }
 
-// Skew returns how far the box's clock was ahead of MH's clock at MH's latest answer; false if MH has not answered yet.
+// Skew returns how far the box's clock was ahead of MH's at MH's latest answer; false before the first.
 func (g *Gate) Skew() (time.Duration, bool) {
 	_, skew, known := g.clock.State()
 	return skew, known
@@ -134,8 +134,8 @@ func (g *Gate) Admit() error {
 // tendEvery is how often disk and clock are checked without sales.
 const tendEvery = 2 * time.Second
 
-// Run maintains the ballast. It also asks MH for the time, at the start and while the clock is in doubt: then no sale
-// is sent to MH whose answer would contain the time. The request contains no credentials and no document.
+// Run maintains the ballast. At the start and while the clock is in doubt, it asks MH for the time, because no sale is
+// sent whose answer would contain it. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {
@@ -171,7 +171,7 @@ func ask(ctx context.Context, method, url string, way http.RoundTripper) (date s
 	if err != nil {
 		return ""
 	}
-	_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // a connection is reused only if the answer was read to its end
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<16) // a connection is reused only after its answer was read to the end
 	_ = resp.Body.Close()
 	return resp.Header.Get("Date")
 }
@@ -192,8 +192,8 @@ func (g *Gate) Collect(ch chan<- prometheus.Metric) {
 // behindRetry is how long a till waits before it tries again: a person has to decide.
 const behindRetry = time.Minute
 
-// checkBehind returns nil while no other medium of the box knows a document that the store lacks. Otherwise nothing is
-// numbered: the store would use the numbers of the missing documents again.
+// checkBehind returns nil while no other medium of the box knows a document that the store lacks. Otherwise the store
+// would use the missing documents' numbers again.
 func checkBehind(list []storage.Witness) error {
 	if len(list) == 0 {
 		return nil

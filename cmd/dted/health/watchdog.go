@@ -27,7 +27,7 @@ type supervisor struct {
 	log    *slog.Logger
 }
 
-// beatEvery is how often the store commits without sales, so that a restart knows the time to within some seconds.
+// beatEvery is how often the store commits without sales: a restart then knows the time to within some seconds.
 const beatEvery = 10 * time.Second
 
 // systemd reads the supervisor's settings from the environment, and plans three commits within its timeout.
@@ -56,7 +56,7 @@ func (s supervisor) tell(state string) {
 	}
 }
 
-// Pulse makes the store commit at intervals, and reports each commit: nothing else resets the supervisor's watchdog.
+// Pulse makes the store commit at intervals, and reports each commit, which alone resets the supervisor's watchdog.
 type Pulse struct {
 	beat  func() error // returns when the commit is on the disk
 	ready func() error
@@ -74,8 +74,8 @@ func NewPulse(store *storage.Store, g *Gate, ready func() error, log *slog.Logge
 // Stopping informs the supervisor that the appliance ends.
 func (p *Pulse) Stopping() { p.tell("STOPPING=1") }
 
-// patience is how long READY is delayed while the branch cannot issue. After this time READY is sent anyway: /readyz
-// names the reason, and most reasons (missing rules, a wrong clock) can be mended while the appliance runs.
+// patience is how long READY is delayed while the branch cannot issue. Then READY is sent anyway: most reasons (missing
+// rules, a wrong clock) can be mended while the appliance runs.
 const patience = time.Minute
 
 func (p *Pulse) Run(ctx context.Context) error {

@@ -1,4 +1,4 @@
-// Package clock decides whether a document may bear the box's time: the law governs it, and the year is in the series.
+// Package clock decides whether a document may bear the box's time.
 package clock
 
 import (
@@ -23,10 +23,10 @@ const (
 )
 
 // Clock compares the box's time with three sources: the time that the last process left in the store, the elapsed time
-// (setting the clock does not alter it), and the date of MH's answers. MH can clear any doubt. MH alone can raise a
-// doubt only before a process has issued its first document, and only while neither the kernel's time server nor the
-// archive agrees with the box, because a wrong clock at MH must not stop the branches. MH and the archive together can
-// raise a doubt at any time, even against a time server.
+// (setting the clock does not alter it), and the date of MH's answers. MH can clear any doubt. MH alone can raise one
+// only before the process's first document, and only while neither the kernel's time server nor the archive agrees with
+// the box, because a wrong clock at MH must not stop the branches. MH and the archive together can raise one at any
+// time, even against a time server.
 type Clock struct {
 	Synced  func() bool          // the kernel's clock follows a time server
 	Now     func() time.Time     // the box's clock
@@ -38,13 +38,13 @@ type Clock struct {
 
 	mu    sync.Mutex
 	right time.Time // the latest time that was right, at first the store's time
-	// Check compares the box's clock with anchor plus the time that has elapsed since anchor. anchor is a time that was
-	// right: the time of this process's first Check, or of MH's latest answer that agreed with the box. Nothing else
-	// moves the anchor; therefore small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
+	// Check compares the box's clock with anchor plus the time elapsed since. anchor is a time that was right: the time
+	// of this process's first Check, or of MH's latest answer that agreed with the box. Nothing else moves it, so that
+	// small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
 	anchor   time.Time
 	anchored time.Duration
 	doubt    error         // nil: no doubt
-	skew     time.Duration // the difference to MH's clock, by MH's latest answer
+	skew     time.Duration // difference to MH's clock at its latest answer
 	known    bool          // MH has answered
 
 	issued       bool // this process has issued a document
@@ -90,7 +90,7 @@ func (c *Clock) Check() error {
 	return c.doubt
 }
 
-// suspect puts the clock in doubt, which is off ahead of another time; spanish and english name that time.
+// suspect puts in doubt the clock, which is off ahead of another time; spanish and english name that time.
 func (c *Clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
@@ -132,7 +132,6 @@ func (c *Clock) State() (doubted bool, skew time.Duration, known bool) {
 	return doubted, c.skew, c.known
 }
 
-// Observe compares the clock with the Date header of an answer of MH.
 func (c *Clock) Observe(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
@@ -163,15 +162,15 @@ func (c *Clock) Answered() { c.once.Do(func() { close(c.first) }) }
 // AwaitFirst waits until MH was asked for the time, at most AskFirst.
 func (c *Clock) AwaitFirst() { fairqueue.Await(c.first, AskFirst-c.Elapsed()) }
 
-// Admitted records that a new document was admitted. From then on, MH's time alone can no longer raise a doubt.
+// Admitted records that a new document was admitted. From then on, MH's time alone raises no doubt.
 func (c *Clock) Admitted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.issued = true
 }
 
-// Second compares the clock with the Date header of the archive's answer, while MH's time differs from the box's. If
-// the archive agrees with the box, MH's clock is wrong; if the archive agrees with MH, the box's clock is wrong.
+// Second compares the clock with the Date header of the archive's answer, while MH's time differs from the box's. Of
+// the two, the clock that the archive contradicts is wrong.
 func (c *Clock) Second(date string) {
 	said, err := http.ParseTime(date)
 	if err != nil {
