@@ -18,10 +18,10 @@ import (
 	"dtegate/storage"
 )
 
-// Correct makes a new form of a document from a corrected sale, if the document was issued in contingency and MH
-// refused it afterwards. Code, number, date and marks of contingency stay; the form is signed and queued to be
-// forwarded. If the request is repeated, Correct returns the document as it stands now. A *refusal.Error of
-// CodeNotCorrectable means that the sale must be issued as a new document.
+// Correct makes a new form of a document from a corrected sale, if MH refused the document after it was issued in
+// contingency. Code, number, date and marks of contingency stay; the form is signed and queued to be forwarded. A
+// repeated request returns the document as it stands now. A *refusal.Error of CodeNotCorrectable means that the sale
+// must be issued as a new document.
 func (e *Engine) Correct(ctx context.Context, code dte.Code, req Request) (*record.View, error) {
 	if _, err := e.documents.Document(ctx, code, req.Caller); err != nil {
 		return nil, err
@@ -121,9 +121,9 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 	return entry, next.Corrections[len(next.Corrections)-1].Bytes, err
 }
 
-// expireCorrections removes from the queue the documents that can no longer be corrected. Before it removes a document,
-// it queries MH a last time, because MH may have accepted the document after the refusal. If a backup was restored, it
-// also queries MH about documents that can still be corrected, because the store may have lost a correction.
+// expireCorrections removes from the queue the documents that can no longer be corrected. Before that it queries MH a
+// last time, which may have accepted the document after the refusal. After a restoration, it also queries MH about
+// documents that can still be corrected, because the store may have lost a correction.
 func (e *Engine) expireCorrections(ctx context.Context) (progress bool, err error) {
 	until := e.now()
 	if len(e.sender.Lost) > 0 {

@@ -1,5 +1,5 @@
-// Package engine turns a sale into a numbered, signed and stored document, and settles the document with the tax
-// authority (MH). Begin with issue.go: Issue has the six steps that ARCHITECTURE.md describes.
+// Package engine turns a sale into a numbered, signed and stored document, and settles it with the tax authority (MH).
+// Begin with issue.go: Issue has the six steps that ARCHITECTURE.md describes.
 package engine
 
 import (
@@ -45,18 +45,19 @@ type Options struct {
 	DoubtFor time.Duration
 	// Patience is how long a sale waits for MH if its till sets no wait; default 0: as long as the sender tries.
 	Patience time.Duration
-	// PassCodes lets MH decide about codes that the catalogues in force lack. About payment codes MH always decides.
+	// PassCodes lets MH decide about codes that the catalogues in force lack, as it always does about payment codes.
 	PassCodes bool
 	// Contingency sets how the branch works without MH.
 	Contingency contingency.Options
 	Logger      *slog.Logger     // default slog.Default
 	Now         func() time.Time // the clock
 	Rand        io.Reader        // source of generation codes, default crypto/rand
-	// RecoverEvery is the interval of the search for documents that no request settles any more, default 5 s.
+	// RecoverEvery is how often Run looks for documents that no request settles, default 5 s.
 	RecoverEvery time.Duration
 	// Delivery sets how documents reach their receivers and the archive; zero: documents are not delivered.
 	Delivery outbox.Delivery
-	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. May be nil.
+	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
+	// nil.
 	Reachable <-chan struct{}
 	// Gate is called before a new document of a point of sale. Its error becomes the answer. Default: always open.
 	Gate func(record.Point) error
@@ -66,9 +67,9 @@ type Options struct {
 	Acted func(Act)
 }
 
-// Engine issues documents. Make an Engine with New; it is safe for concurrent use. Its parts in other packages have
-// named fields: the issued documents (documents), the deliveries to receivers and the archive (outbox), the branch
-// without MH (contingency), and the check for numbers that the store lacks (numberGuard).
+// Engine issues documents. Make an Engine with New; it is safe for concurrent use. Its parts in other packages are
+// named fields: the issued documents (documents), the deliveries (outbox), the branch without MH (contingency), and the
+// check for numbers that the store lacks (numberGuard).
 type Engine struct {
 	documents   *documents.Register // also holds the lock of each document
 	outbox      *outbox.Outbox
@@ -164,8 +165,8 @@ func New(o Options) (e *Engine, err error) {
 	return e, err
 }
 
-// Run works until ctx ends, and then returns nil. At the start, and then every Options.RecoverEvery, Run settles signed
-// documents that no request settles any more. Run also watches MH and sends the pending deliveries.
+// Run works until ctx ends, and then returns nil. At the start, and every Options.RecoverEvery, it settles signed
+// documents that no request settles. It also watches MH and sends the pending deliveries.
 func (e *Engine) Run(ctx context.Context) error {
 	if err := e.lost.Retry(ctx); err != nil && ctx.Err() == nil {
 		e.log.Error("trying lost records again", "error", err)
@@ -199,7 +200,6 @@ func (e *Engine) Documents() *documents.Register { return e.documents }
 // Outbox returns the outbox, which delivers to the receivers and the archive.
 func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 
-// Contingency returns the contingency of the branch.
 func (e *Engine) Contingency() *contingency.Contingency { return e.contingency }
 
 // NumberGuard returns the guard that stops numbering if MH or the archive knows numbers that the store lacks.
@@ -231,15 +231,15 @@ type Request struct {
 	Caller record.Caller
 	// Wait, if not 0, is how long the caller waits for MH. After Wait the document is issued in contingency.
 	Wait time.Duration
-	// Warnings are the gateway's messages to the till, for analisisHacienda.observaciones.
+	// Warnings are messages to the till, for analisisHacienda.observaciones.
 	Warnings []string
-	// Unread are the paths of facts that the gateway could not read. Check computes no amount that needs such a fact.
+	// Unread are the paths of facts that the gateway could not read. Check computes no amount from them.
 	Unread []string
 	// TestContingency simulates a transmission failure for this document alone (SPEC 4.1, tests only).
 	TestContingency bool
 }
 
-// Kinds of acts that are passed to Options.Acted. A sale is no act: its record names the token.
+// Kinds of acts that are passed to Options.Acted. A sale is not an act: its record names the token.
 const (
 	ActInvalidate = "document.invalidate"
 	ActCorrect    = "document.correct"
@@ -262,8 +262,8 @@ type Backlog struct {
 	Delivery outbox.Undelivered `json:"delivery"`
 }
 
-// CountBacklog counts the pending work. A count is reused for two seconds. If counting fails, CountBacklog returns the
-// last count and sets Lost to at least 1, because a failure must never look like an empty backlog.
+// CountBacklog counts the pending work. A count is reused for two seconds. If counting fails, the result is the last
+// count with Lost at least 1: a failure must never look like an empty backlog.
 func (e *Engine) CountBacklog() *Backlog {
 	e.counting.Lock()
 	defer e.counting.Unlock()
@@ -336,8 +336,8 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 		return nil, fmt.Errorf("reading origin: %w", err)
 	}
 	how, from := record.TypeOf(h.Document).Effect, entry.State
-	// A document with a pending invalidation counts as not accepted, because no credit note may use the amount of a
-	// debit note that MH may have invalidated.
+	// A document with a pending invalidation counts as not accepted: no credit note may use the amount of a debit note
+	// that MH may have invalidated.
 	if was, err := record.DecodeHead(entry); err != nil {
 		return nil, err
 	} else if was.Invalidation.Pending() {
@@ -352,7 +352,7 @@ func (e *Engine) counterChanges(entry storage.Entry, h *record.Head, to storage.
 	var draws []record.Draw
 	part, err := record.Part(e.store, entry.Code, record.PartDraws)
 	switch {
-	// the origin's counters stay as they are, therefore nothing is credited or returned twice
+	// the origin's counters stay as they are: nothing is credited or returned twice
 	case errors.Is(err, record.ErrLost):
 		e.log.Error("the store lost what a document took of its origin", "code", dte.Code(entry.Code).String(),
 			"origin", h.Origin)

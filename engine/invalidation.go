@@ -30,15 +30,15 @@ type InvalidationRequest struct {
 	Caller      record.Caller
 }
 
-// invalidateAfter is the interval at which an invalidation without an answer is sent again.
+// invalidateAfter is how often an invalidation without an answer is sent again.
 const invalidateAfter = time.Minute
 
 // PermissionInvalidate is the permission that Invalidate requires (SPEC 2.8).
 const PermissionInvalidate = "ANULACION"
 
 // Invalidate invalidates an accepted document. The event is signed and stored before it is sent. An event without an
-// answer stays pending, and its bytes are sent again until MH decides. If the request is repeated, Invalidate returns
-// the document as it stands now. Errors are *refusal.Error.
+// answer stays pending, and its bytes are sent again until MH decides. A repeated request returns the document as it
+// stands now. Errors are *refusal.Error.
 func (e *Engine) Invalidate(ctx context.Context, req InvalidationRequest) (*record.View, error) {
 	shown, err := e.invalidate(ctx, req)
 	e.metrics.invalidated(shown, err)
@@ -65,11 +65,11 @@ func (e *Engine) invalidate(ctx context.Context, req InvalidationRequest) (*reco
 	case entry.State != record.Accepted:
 		return nil, &refusal.Error{Code: refusal.CodeNotProcessed,
 			Message: "Solo se invalida un documento que Hacienda aceptó; este está " + record.Estado(entry.State)}
-	case e.contingency.Current() != nil: // the event cannot be sent, and would stay in the store
+	case e.contingency.Current() != nil: // the event cannot be sent and would stay in the store
 		return nil, away(nil)
 	case h.Invalidation.Pending() && !e.lostEvent(entry, h):
 		h.Invalidation = h.Invalidation.Doubted()
-	default: // a new event replaces a lost event: MH knows whether the document was invalidated
+	default: // a new event replaces a lost one: MH knows whether the document was invalidated
 		if entry, h, stored, err = e.beginInvalidation(ctx, req, entry, h); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func (e *Engine) lostEvent(entry storage.Entry, h *record.Head) bool {
 // errNothingSent means that MH did not receive the event, and that the event was deleted.
 var errNothingSent = errors.New("nothing was sent")
 
-// beginInvalidation checks, signs and stores the event. Then a crash is safe: the event is due. stored is its size.
+// beginInvalidation checks, signs and stores the event, which is due from then on: a crash is safe. stored is its size.
 func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest, entry storage.Entry,
 	h *record.Head) (_ storage.Entry, _ *record.Head, stored int64, _ error) {
 	now := e.dated(e.now())
@@ -150,8 +150,8 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, 0, err
 	}
-	// A note issued at the same time is counted here if it was stored before the move above; later, it is refused,
-	// because the invalidation is pending. So is a credit note that uses a debit note's amount.
+	// A note that was stored before the move above is counted here; a later note is refused, because the invalidation
+	// is pending. So is a credit note that uses a debit note's amount.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)
@@ -282,7 +282,7 @@ func (e *Engine) roomWithout(o *origin) error {
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		for _, c := range changes { // no changes if the invalidation has begun
+		for _, c := range changes { // no changes, because the invalidation has begun
 			if c.Line == line {
 				n += c.Value
 			}
@@ -295,8 +295,8 @@ func (e *Engine) roomWithout(o *origin) error {
 }
 
 // window returns the end of the time to invalidate a document, counted from its seal. The time is a number of months,
-// or ends after a certain business day of the next month. The event's bundle may set a type's window; otherwise the
-// type's own window applies. Without a window, the time ends at the seal.
+// or ends after a certain business day of the next month. The event's bundle may set a type's window, or else the
+// type's own applies. Without a window, the time ends at the seal.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt.In(dte.Zone)
 	if h.Response != nil {
@@ -330,11 +330,11 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	}
 	establishment, point := record.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.facts.Get("receptor")
-	// If the document has a receptor.nit, the receptor's type is 36 of CAT-022, whatever type the till gave.
+	// With a receptor.nit, the receptor's type is 36 of CAT-022, whatever the till gave.
 	if nit := o.document.Get("receptor").Get("nit"); nit.Present() {
 		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
 	}
-	// The layout before DTE 2.0 requires a customer's name and number: the applicant's stand in.
+	// The layout before DTE 2.0 requires a customer's name and number; the applicant's stand in.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
 			receptor = receptor.With("tipoDocumento", dte.Text(req.Applicant.DocumentType)).With("numDocumento",
@@ -366,8 +366,8 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 			"numDocSolicita", by.Document).Members()...))
 }
 
-// CheckInvalidation returns the faults of a request that the gateway could not read completely, without the faults that
-// the gateway found. It changes nothing. It returns nothing for a document that cannot be invalidated.
+// CheckInvalidation returns the faults of a request that the gateway could not read completely, besides those that the
+// gateway found. It changes nothing. A document that cannot be invalidated has no such faults.
 func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	if e.mayInvalidate(ctx, req) != nil {
 		return nil
@@ -397,7 +397,7 @@ func (e *Engine) fillInvalidation(req InvalidationRequest, rule *rulestore.Event
 	return document, slices.Clip(faults), nil
 }
 
-// replacementFault returns the fault of the request's replacement, or nil if there is no fault (MF2 pp.9-17).
+// replacementFault returns the fault of the request's replacement, or nil (MF2 pp.9-17).
 func (e *Engine) replacementFault(req InvalidationRequest, rule *rulestore.Event, o *origin) *dte.Fault {
 	fault := func(code, message string) *dte.Fault {
 		return &dte.Fault{Path: "codigoGeneracionReemplazo", Code: code, Message: message}
@@ -450,7 +450,7 @@ type Appraisal struct {
 	Total    string `json:"total"`
 	Estado   string `json:"estado"`
 	Verdict  string `json:"verdict"` // RecallPossible or another Recall constant
-	// Until is the last day on which the document may be invalidated (yyyy-mm-dd), "" if there is no last day.
+	// Until is the last day on which the document may be invalidated (yyyy-mm-dd), or "".
 	Until string `json:"until"`
 	// Held is the number of notes and returns in force on the document.
 	Held         int64                `json:"held"`
@@ -458,7 +458,8 @@ type Appraisal struct {
 	Invalidation *record.Invalidation `json:"invalidacion"` // the last requested invalidation, or nil
 }
 
-// giveWayFor limits how long one invalidation waits for sales: a list must end while the branch sells without pause.
+// giveWayFor limits how long one invalidation lets sales go first: a list must end even if the branch sells without
+// pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.
@@ -536,8 +537,8 @@ func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 }
 
 // Recall invalidates a document for an operator, one at a time, and returns the result; it waits while sales are being
-// sent to MH. For an invalidated document it sends nothing; an event without MH's answer is sent again. After MH has
-// refused an event, a new event is sent only if again is set. In a contingency the error is CodeUnavailable.
+// sent to MH. For an invalidated document it sends nothing; an event without MH's answer is sent again, and a refused
+// event is replaced only if again is set. In a contingency the error is CodeUnavailable.
 func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {
 	release, err := e.keys.Acquire(ctx, "recall")
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"dtegate/storage"
 )
 
-// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error: after an error
-// in steps 1 to 4 no number was spent; later the document is stored, and the caller must ask again.
+// Issue makes a document from a sale; ARCHITECTURE.md numbers its steps. Its errors are *refusal.Error. An error in
+// steps 1 to 4 spends no number; after a later error the document is stored, and the caller must ask again.
 func (e *Engine) Issue(ctx context.Context, req Request) (*record.View, error) {
 	began := e.now()
 	shown, path, err := e.issue(ctx, req)
@@ -164,8 +164,8 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	if err != nil {
 		return now, nil, nil, err
 	}
-	// From now on the sale has a number, and later numbers follow. Therefore the sale can no longer be refused or
-	// cancelled. Its document is locked before it is stored, so that no other goroutine settles it.
+	// From now on the sale has a number, with later numbers behind it: it can no longer be refused or cancelled. Its
+	// document is locked before it is stored, so that no other goroutine settles it.
 	ctx = context.WithoutCancel(ctx)
 	unlock, err := e.documents.Hold(ctx, d.code)
 	if err != nil {
@@ -200,7 +200,7 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	if err := cmp.Or(e.o.Gate(req.Caller.Point), e.numberGuard.Behind()); err != nil {
 		return nil, err
 	}
-	// In the first 15 minutes of a day, the method dated needs MH's time. After a start, a probe asks MH for it.
+	// In the first 15 minutes of a day, dated needs MH's time. After a start, a probe asks for it.
 	if now := e.now(); dte.Hour(now) < "00:15:00" && e.sender.Client.Time().IsZero() {
 		if err := e.contingency.Check(ctx, now); err != nil {
 			return nil, refusal.Internal(err)
@@ -209,8 +209,8 @@ func (e *Engine) openDraft(ctx context.Context, req Request) (*draft, error) {
 	return e.makeDraft(req)
 }
 
-// dated returns the time that a new document bears: the box's time, or MH's time if only the box's clock has passed
-// midnight. MH refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
+// dated returns the time that a new document bears: the box's, or MH's if only the box's clock has passed midnight. MH
+// refuses a document dated tomorrow, and the box accepts a clock up to 15 minutes ahead (package clock).
 func (e *Engine) dated(now time.Time) time.Time {
 	at := e.sender.Client.Time() // MH's time, a second late, or more if its answer took long
 	if ahead := now.Sub(at); 2*time.Second < ahead && ahead <= 15*time.Minute && dte.Date(at) < dte.Date(now) {
@@ -247,7 +247,7 @@ func (e *Engine) makeDraft(req Request) (*draft, error) {
 	return d, err
 }
 
-// closed returns the refusal of a document type that is not issued here. Repeating the request is useless.
+// closed returns the refusal of a document type that is not issued here.
 func closed(document, why string) *refusal.Error {
 	return &refusal.Error{Code: refusal.CodeTypeClosed,
 		Message: fmt.Sprintf("El documento de tipo %s (%s) no se emite aquí: %s", document,
@@ -286,7 +286,7 @@ func (d *draft) keys(key *storage.Idempotency) storage.Keys {
 }
 
 // filling returns the options of filling the draft. In contingency the box's catalogues decide about codes. Online, MH
-// decides about payments and their terms (SPEC 2.7), and about every code if passCodes is set.
+// decides about payments and their terms (SPEC 2.7) and, with passCodes, about every code.
 func (d *draft) filling() schema.FillOptions {
 	online := d.form == record.FormNormal
 	return schema.FillOptions{Catalogues: !online || !d.passCodes, LeavePayments: online}
@@ -330,7 +330,7 @@ func (e *Engine) newDraft(req Request, now, dated time.Time) (*draft, error) {
 	return d, err
 }
 
-// errAway means that MH does not answer, and that MH accepts no document of this type in contingency.
+// errAway means that MH does not answer, and accepts no document of this type in contingency.
 var errAway = errors.New("MH does not answer, and takes no such document in contingency")
 
 // deferrable returns a refusal if, on a day, MH does not accept a document type in contingency (MF2 p.18).
@@ -359,7 +359,7 @@ func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 	return e.deferrable(d.request.Document, dte.Date(d.dated))
 }
 
-// compute evaluates a draft. If the draft has faults, the error is a *refusal.Error with all faults.
+// compute evaluates a draft. The error for a draft with faults is a *refusal.Error with all of them.
 func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rulestore.Evaluation, error) {
 	computed, faults, err := r.Make(ctx, d.facts, d.filling())
 	switch {
@@ -409,7 +409,7 @@ func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft
 	return o, computed, err
 }
 
-// unnumbered is a placeholder for a document's future number. All numbers have the same length.
+// unnumbered is a placeholder for a document's future number, of the same length.
 const unnumbered = 1
 
 // fill returns the document that an evaluation made, or a *refusal.Error if the rule refused the draft.
@@ -427,8 +427,8 @@ func (e *Engine) fill(d *draft, ev *rulestore.Evaluation) (*prepared, error) {
 	return p, nil
 }
 
-// stamp writes control number n into the facts and the document, and returns the control number. A document of type 18
-// shows no number. Rule.Make has checked that the placeholder occurs only once in each text.
+// stamp writes control number n into the facts and the document, and returns the control number. A type 18 shows no
+// number. Rule.Make has checked that the placeholder occurs only once in each text.
 func (p *prepared) stamp(d *draft, n uint64) (string, error) {
 	at := d.request.Caller.Point
 	control, err := dte.ControlNumber(d.request.Document, at.Establishment, at.PointOfSale, n)
@@ -511,11 +511,11 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	return to, err
 }
 
-// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines need some 60 ms of the processor.
+// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines take some 60 ms of the processor.
 const manyLines = 500
 
-// turn waits for the turn of a sale with many lines and returns the function that ends the turn; a smaller sale does
-// not wait. Call turn before any lock except the idempotency key's lock, and end the turn before waiting for MH.
+// turn waits for the turn of a sale with many lines and returns the function that ends it; a smaller sale does not
+// wait. Call turn before any lock but the idempotency key's, and end it before waiting for MH.
 func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) {
 	if req.Facts.Get(rulestore.LinesName).Len() < manyLines {
 		return func() {}, nil

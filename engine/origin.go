@@ -125,7 +125,7 @@ func amount(v dte.Value, name string) dte.Amount {
 }
 
 // completeDraft completes the facts of a draft from its locked origin. For a return it also adds the draws of
-// quantities to d.draws; drawn adds all other draws later. A note's facts are completed despite faults.
+// quantities to d.draws, to which drawn adds the others later. A note's facts are completed despite faults.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)
@@ -148,7 +148,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		d.givenBack(r, ev)
 		return nil
 	}
-	if how == bundle.Credits { // counts the note for exclusive: after a debit note the amounts may be 0
+	if how == bundle.Credits { // counts the note for exclusive: a debit note's amounts may be 0
 		d.draws = append(d.draws, record.Draw{Line: record.LineCredited + uint32(len(creditableNames)), Amount: 1})
 	}
 	left := o.creditable()
@@ -181,7 +181,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 }
 
 // exclusive refuses a credit note of an origin with returns, and a return of an origin with credit notes. Notes and
-// returns are counted separately, therefore an origin with both kinds could give the same goods back twice.
+// returns are counted separately: an origin with both could give the same goods back twice.
 func (e *Engine) exclusive(o *origin, how bundle.Effect) error {
 	other, both := map[bundle.Effect]uint32{bundle.Credits: record.LineReturned,
 		bundle.TakesBack: record.LineCredited}[how]
@@ -247,7 +247,7 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 // receptorPairs are members of a receptor that have a meaning only together, such as an activity's code and text.
 var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
 
-// completeReceptor adds the members that a note's receptor omits, but never mixes parts of an address or of a pair.
+// completeReceptor adds the members that a note's receptor omits, never mixing parts of an address or of a pair.
 func completeReceptor(said, was dte.Value) dte.Value {
 	said = identified(said)
 	complete := said
@@ -266,8 +266,8 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	return complete
 }
 
-// identified gives a receptor both forms of its number: nit, and type 36 of CAT-022 with numDocumento. Some generations
-// of a schema require the first form, some the second.
+// identified gives a receptor both forms of its number: nit, and type 36 of CAT-022 with numDocumento. Generations of a
+// schema differ in the form that they require.
 func identified(r dte.Value) dte.Value {
 	given := func(name string) bool { return r.Get(name).Present() }
 	switch {
@@ -303,7 +303,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	sold := o.document.Get("cuerpoDocumento")
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	var faults []dte.Fault
-	reason := "" // the answer's code: the first fault's code, or VALIDATION for a duplicate
+	reason := "" // the answer's code: the first fault's, or VALIDATION for a duplicate
 	fault := func(kind, path, message string) {
 		switch {
 		case reason != "":
@@ -446,7 +446,7 @@ func (o *origin) totals() dte.Value {
 	return dte.Obj(members...)
 }
 
-// The checks below need data that layouts and rules lack: the day of issue, and the receptor of another document.
+// The checks below need data that layouts and rules lack: the day of issue, and another document's receptor.
 
 // laterThanIssue returns a fault for each related document that is dated after the day of issue.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
@@ -464,8 +464,8 @@ func laterThanIssue(d *draft) (faults []dte.Fault) {
 	return faults
 }
 
-// sameTaxpayer refuses a note whose receptor is not the taxpayer of its original (MF2 p.31: adjusting a document keeps
-// its "NIT (Receptor)"). An invoice may name no receptor.
+// sameTaxpayer refuses a note whose receptor is not its original's taxpayer (MF2 p.31: adjusting a document keeps its
+// "NIT (Receptor)"). An invoice may name no receptor.
 func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
 	was := o.facts.Get("receptor")
 	known := ""
@@ -503,7 +503,7 @@ func (o *origin) emisorOf(now dte.Value) dte.Value {
 // nothingToPay is the warning on a document of 0.00. MH accepts such a document if its layout allows 0.00.
 const nothingToPay = "El total del documento es 0.00"
 
-// beyondAnnex warns of a total that is too large for the annexes of F-07; the books list it separately.
+// beyondAnnex warns of a total too large for the annexes of F-07; the books list it separately.
 const beyondAnnex = "El total llega a 10000000000.00, y los anexos del F-07 admiten hasta 9999999999.99: el contador " +
 	"lo declara a mano"
 

@@ -60,7 +60,7 @@ type Archive struct {
 	timeout  time.Duration
 }
 
-// New returns an archive; it connects to nothing. An error names the option that cannot be used.
+// New returns an archive; it connects to nothing. An error names the wrong option.
 func New(o Options) (*Archive, error) {
 	u, err := url.Parse(o.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" ||
@@ -137,7 +137,7 @@ func (a *Archive) Format(f fmt.State, _ rune) {
 }
 
 // Key returns the key of a document's file (SPEC 2.2): <slug>/DTES/<env>/<yyyy>/<mm>/<dd>/DTE<type>/<ext>/<code>.<ext>.
-// env is "test" or "prod"; date is like 2026-11-21; document is a type of CAT-002; ext is "json" or "pdf".
+// env is "test" or "prod"; date: 2026-11-21; document: a type of CAT-002; ext: "json" or "pdf".
 func Key(slug, env, date, document, code, ext string) string {
 	return slug + "/DTES/" + env + "/" + strings.ReplaceAll(date, "-", "/") + "/DTE" + document + "/" + ext + "/" +
 		code + "." + ext
@@ -159,13 +159,13 @@ func checkKey(key string) error {
 	return nil
 }
 
-// MaxObject is the largest size of an object, in bytes: an object is sent in one request from memory.
+// MaxObject is the largest size of an object, in bytes: it is sent in one request from memory.
 const MaxObject = 64 << 20
 
 // maxPage is the largest size of an answer to a list, in bytes. A page has at most 1,000 keys.
 const maxPage = 8 << 20
 
-// bounded cuts the answers to lists at maxPage bytes, because the library reads an answer whole into memory.
+// bounded cuts the answers to lists at maxPage bytes, because the library reads them whole into memory.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -176,7 +176,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Put writes an object if the key has no object. If the key's object has the same bytes, Put writes nothing. Put
+// Put writes an object if the key has no object. If the key's object has the same bytes, nothing is written. Put
 // returns after the store has confirmed the bytes. Errors: ErrConflict, ErrSetup, ErrFull, ErrInvalid; after any other
 // error another attempt may succeed.
 func (a *Archive) Put(ctx context.Context, key, contentType string, data []byte) (Object, error) {
@@ -209,8 +209,8 @@ func (a *Archive) Create(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, true)
 }
 
-// Overwrite writes an object, in one request, and replaces any object under the key. Each key must have only one
-// writer. Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
+// Overwrite writes an object, in one request, and replaces any object under the key. Each key may have only one writer.
+// Errors: ErrSetup, ErrFull, ErrInvalid; after any other error another attempt may succeed.
 func (a *Archive) Overwrite(ctx context.Context, key string, data []byte) error {
 	return a.write(ctx, key, "application/octet-stream", data, false)
 }
@@ -274,7 +274,7 @@ var (
 	ErrNotFound = errors.New("the object store holds no such object")
 	// ErrSetup: the store refuses this box until a person corrects credentials, bucket, certificate or clock.
 	ErrSetup = errors.New("the object store does not take this appliance")
-	// ErrFull: the store has no space until a person makes space.
+	// ErrFull: the store is full until a person makes space.
 	ErrFull = errors.New("the object store is full")
 	// ErrInvalid: no archive accepts the key or the object.
 	ErrInvalid = errors.New("no object store takes this")
@@ -286,11 +286,11 @@ var (
 	errNow = errors.New("the object store cannot now")
 )
 
-// Refuses reports whether the store refuses the account or is full: a retry does not help until a person acts.
+// Refuses reports whether the store refuses the account or is full, until a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
-// kinds maps error codes whose HTTP status misleads: codes of full stores that do not answer 507, and codes with status
-// 400 that concern only one attempt, for example because bytes were damaged in transit.
+// kinds maps error codes whose HTTP status misleads: of full stores that do not answer 507, and with status 400 about
+// one attempt only, for example because bytes were damaged in transit.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,
@@ -355,7 +355,7 @@ func responseError(kind error, r minio.ErrorResponse) error {
 type Object struct {
 	Key  string // without the archive's prefix
 	Size int64  // in bytes
-	// Tag is the store's own name for these bytes (ETag): the same tag means the same bytes.
+	// Tag is the store's own name for these bytes (ETag).
 	Tag string
 	Sum string // base64 of the SHA-256; empty in a List
 	// Modified is when the object was written, by the store's clock; only a List sets it.
@@ -372,13 +372,13 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 		return Object{}, err
 	}
 	o := Object{Key: key, Size: info.Size, Tag: info.ETag, Sum: info.ChecksumSHA256}
-	if o.Sum == "" || strings.Contains(o.Sum, "-") { // no sum, or a sum over the sums of parts
+	if o.Sum == "" || strings.Contains(o.Sum, "-") { // no sum, or a sum of the parts' sums
 		return a.Read(ctx, key)
 	}
 	return o, nil
 }
 
-// Read is like Stat, but it reads the object's bytes instead of relying on the store's own digest.
+// Read is Stat by the object's bytes instead of the store's own digest.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	h, err := a.Fetch(ctx, key, MaxObject)
 	sum := sha256.Sum256(h.Data)
@@ -390,7 +390,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 	return a.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is like List, but yields only keys greater than after; if after is empty, it yields all keys.
+// ListAfter is List for the keys greater than after ("": all).
 func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
 	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
 	if after != "" {
@@ -413,8 +413,8 @@ func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 	}
 }
 
-// Presign returns a link to an object. The link needs no credentials. validity is how long the link works: a second to
-// a week. disposition, if not empty, is the Content-Disposition of the answer. Presign makes no request.
+// Presign returns a link to an object that needs no credentials. validity is how long it works: a second to a week.
+// disposition, if not empty, is the Content-Disposition of the answer. Presign makes no request.
 func (a *Archive) Presign(ctx context.Context, key string, validity time.Duration, disposition string) (string, error) {
 	if err := checkKey(key); err != nil {
 		return "", fmt.Errorf("archive: %w", err)

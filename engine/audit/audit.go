@@ -1,7 +1,7 @@
 // Package audit records the acts of people on the branch: who, when, what, and the outcome. Each act is a record of the
-// store in its own series. Therefore the hash chain, checks, backups and second copy of the documents also cover the
-// acts. The chain proves only integrity, because a person who can write a whole store, in a backup, can rebuild the
-// chain. The box's mark on each act (package recordmac) proves authenticity.
+// store in a series of its own; the documents' hash chain, checks, backups and second copy thus cover the acts too. The
+// chain proves only integrity: whoever can write a whole store can rebuild it. The box's mark on each act (package
+// recordmac) proves authenticity.
 package audit
 
 import (
@@ -24,7 +24,7 @@ import (
 	"dtegate/storage"
 )
 
-// Outcomes of an act. An act without an outcome was begun, but the appliance ended first.
+// Outcomes of an act. Without an outcome, the appliance ended during the act.
 const (
 	Done    = "done"
 	Nothing = "nothing" // there was nothing to change
@@ -43,13 +43,14 @@ type Act struct {
 	Detail  string    `json:"detail,omitempty"`
 	Outcome string    `json:"outcome,omitempty"`
 	Error   string    `json:"error,omitempty"`
-	// State is data of the act's owner that must survive a restart.
+	// State is data that the owner of the act needs after a restart.
 	State json.RawMessage `json:"state,omitempty"`
-	// Authenticity is the result of checking the act's mark on reading. It is not stored.
+	// Authenticity is the result of checking the act's mark. It is not stored.
 	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`
 }
 
-// storedAct is an act as stored. Its mark covers the previous act's code: no act is removed or inserted unnoticed.
+// storedAct is an act as stored. Its mark covers the previous act's code, so that no act is removed or inserted
+// unnoticed.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`
@@ -67,7 +68,7 @@ type Trail struct {
 	known bool         // last is known
 }
 
-// New returns the trail of a store. ambiente is CAT-001. box marks the acts; if box is nil, they have no mark.
+// New returns the trail of a store. ambiente is CAT-001. box marks the acts, unless it is nil.
 func New(store *storage.Store, ambiente string, box *recordmac.Key, now func() time.Time) *Trail {
 	return &Trail{store: store, series: ambiente + "/auditoria", box: box, now: now}
 }
@@ -90,7 +91,7 @@ func (t *Trail) Record(ctx context.Context, a Act) error {
 	return t.append(ctx, &Open{Act: a}, record.ActEnded)
 }
 
-// Note records an act that has ended. It logs a failure, for a caller that goes on without the record.
+// Note is Record for a caller that goes on after a failure, which is logged.
 func (t *Trail) Note(log *slog.Logger, a Act) {
 	if err := t.Record(context.Background(), a); err != nil {
 		log.Error("an act is not in the trail", "act", a.What, "who", a.Who, "target", a.Target, "error", err)
@@ -116,7 +117,7 @@ func (t *Trail) append(ctx context.Context, o *Open, state storage.State) error 
 	return nil
 }
 
-// number gives an act its number, and stores the act with the box's mark. The mark covers the number.
+// number gives an act its number, and stores it with the box's mark, which covers the number.
 func (t *Trail) number(ctx context.Context, o *Open, state storage.State) error {
 	a, err := t.store.Begin(ctx, storage.Keys{Series: t.series})
 	if err != nil {
@@ -144,8 +145,8 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 	return t.box.Mark(head, recordmac.Place{Series: t.series, Number: o.Number, Code: o.code, State: uint8(state)}), err
 }
 
-// recentActs is how many of the newest acts, by time, are searched for the highest number. The newest act may not have
-// it, because the clock may have been set back.
+// recentActs is how many of the newest acts, by time, are searched for the highest number. After the clock was set
+// back, the newest act may not have it.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {
@@ -206,7 +207,7 @@ func Read(store *storage.Store, box *recordmac.Key, limit int) ([]Act, error) {
 	return acts, nil
 }
 
-// Last returns the newest act for which accept returns true, or nil if there is no such act.
+// Last returns the newest act for which accept returns true, or nil.
 func (t *Trail) Last(accept func(*Act) bool) (*Act, error) {
 	for limit := 64; ; limit *= 8 {
 		acts, err := t.Acts(limit)
@@ -229,7 +230,7 @@ func check(box *recordmac.Key, e *storage.Entry) recordmac.Verdict {
 // Authenticity is what the marks prove about the acts. Marks cannot show that the newest acts were removed.
 type Authenticity struct {
 	Acts map[recordmac.Verdict]int
-	// Problems are the contradictions, in the order of the acts: acts that were rewritten, inserted or removed.
+	// Problems are the contradictions, in the order of the acts: rewritten, inserted or removed acts.
 	Problems []string
 }
 
@@ -305,8 +306,8 @@ const actRepair = "store.repair"
 const maxDetail = 1000
 
 // RecordRepairs records each repair of the store that is not in its trail yet, once. The store keeps the list of
-// unrecorded repairs even if the process ends. RecordRepairs does nothing while the store waits for a reconciliation,
-// because nobody may write to such a store.
+// unrecorded repairs even if the process ends. It does nothing while the store is not settled, because nobody may write
+// to it.
 func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 	if t.store.Restored() != nil || t.store.Behind() != nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package authority speaks MH's protocol over HTTP: login, reception, query. The outcome of a sending is Accepted,
-// Rejected or Unknown; for Unknown, Outcome.Sent says whether MH may have received the document.
+// Package authority speaks MH's protocol over HTTP: login, reception, query. A sending is Accepted, Rejected or
+// Unknown. For Unknown, Outcome.Sent says whether MH may have received the document.
 package authority
 
 import (
@@ -42,7 +42,7 @@ type Options struct {
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).
 	AnswerTimeout time.Duration
-	// Rehearsal accepts the seals of a simulated authority in production. Otherwise such a seal gives ErrSimulated.
+	// Rehearsal accepts a simulated authority's seals in production, which otherwise give ErrSimulated.
 	Rehearsal bool
 }
 
@@ -63,8 +63,8 @@ type Client struct {
 	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: the time in MH's latest answer, plus the time since then, whatever is done to the box's
-// clock. It may be a second late, but never early; it is zero before the first answer.
+// Time returns MH's time: that of MH's latest answer plus the time since then, whatever is done to the box's clock. It
+// may be a second late, but never early; it is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,11 +96,11 @@ func New(o Options) *Client {
 type Kind uint8
 
 const (
-	// Unknown: MH gave no answer, or an answer that decides nothing.
+	// Unknown: MH gave no answer, or one that decides nothing.
 	Unknown Kind = iota
 	Accepted
 	Rejected
-	// NotFound: MH does not have the document. Only queries have this result.
+	// NotFound, of queries only: MH does not have the document.
 	NotFound
 )
 
@@ -108,12 +108,12 @@ const (
 type Outcome struct {
 	Kind     Kind
 	Response *Response // set for Accepted and Rejected, and for NotFound if MH sent it
-	// Sent is set for Unknown. True: MH may have received the document. False: MH certainly did not receive it.
+	// Sent, with Unknown, is whether MH may have received the document. False: MH certainly did not.
 	Sent bool
 	Err  error // why the result is Unknown
 }
 
-// CodeRegistered is the codigoMsg with which MH refuses a document whose code or number MH already has.
+// CodeRegistered is the codigoMsg of a refused document whose code or number MH already has.
 const CodeRegistered = "004"
 
 // Response is MH's answer about a document (SPEC 2.3). Null texts are empty; Observaciones is never nil.
@@ -149,7 +149,7 @@ var (
 	ErrQuery = errors.New("MH refuses the query")
 )
 
-// Submit sends a document once, and once more after a new login if MH refuses the token.
+// Submit sends a document. If MH refuses the token, it sends it once more after a new login.
 func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	defer c.observe("submit", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version,
@@ -157,7 +157,7 @@ func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/recepciondte", body, s.Code)
 }
 
-// send posts a document or event that MH accepts or rejects. It has no result NotFound, which only queries have.
+// send posts a document or event, which MH accepts or rejects. The result is never NotFound.
 func (c *Client) send(ctx context.Context, path string, body any, code string) Outcome {
 	o := c.ask(ctx, path, body, code)
 	if o.Kind == NotFound {
@@ -174,7 +174,8 @@ func (c *Client) Invalidate(ctx context.Context, e Submission) (o Outcome) {
 	return c.send(ctx, "/fesv/anulardte", body, e.Code)
 }
 
-// Query asks MH for the document with a code (MT1 §4.3). Response of an Accepted is MH's answer about it.
+// Query asks MH for the document with a code (MT1 §4.3). If the Outcome is Accepted, Response is MH's answer about the
+// document.
 func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 	defer c.observe("query", &o)()
 	body := map[string]any{"nitEmisor": c.options.NIT, "tdte": document, "codigoGeneracion": code}
@@ -184,9 +185,9 @@ func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 	return o
 }
 
-// notFound reads the refusal of a query. For a code that MH does not have, the manual shows HTTP 400 and RECHAZADO,
-// with a placeholder for codigoMsg (MT1 §4.3.1). MH may also have rejected the document: another sending is rejected
-// too. If MH refuses the query's own values (003, 006, 007, 095), it may have the document.
+// notFound reads the refusal of a query. For an unknown code, the manual shows HTTP 400 and RECHAZADO, with a
+// placeholder for codigoMsg (MT1 §4.3.1). MH may also have rejected the document, and will reject it again. If MH
+// refuses the query's own values (003, 006, 007, 095), it may have the document.
 func notFound(o Outcome) Outcome {
 	switch o.Response.CodigoMsg {
 	case "003", "006", "007", "095":
@@ -197,8 +198,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// answer is an answer of MH, as a map from the names of its members, in small letters, to their values. No type of a
-// member is an error. Therefore the outcome of a sealed document is known, whatever type codigoMsg has.
+// answer is an answer of MH, by the names of its members in small letters. No type of a member is an error, so that the
+// outcome of a sealed document is known whatever type codigoMsg has.
 type answer map[string]json.RawMessage
 
 func readAnswer(b []byte) (answer, error) {
@@ -222,13 +223,13 @@ func textOf(b json.RawMessage) string {
 	return bounded(s)
 }
 
-// number returns a member as a number; 0 for any other text. No decision depends on such a member.
+// number returns a member as a number; 0 for any other text. No decision depends on it.
 func (a answer) number(name string) int {
 	n, _ := strconv.Atoi(a.text(name))
 	return n
 }
 
-// Limits of MH's texts: every record keeps them, and tills and operators' terminals show them.
+// Limits of MH's texts, which every record keeps, and which tills and operators' terminals show.
 const (
 	maxText  = 2000 // characters of one text; the longest text so far has some 300
 	maxTexts = 100  // texts of one list
@@ -279,7 +280,7 @@ func (o Outcome) Reason() string {
 	return string(s[:min(len(s), 300)])
 }
 
-// NoRoute reports whether a call failed because the host's name could not be looked up, or because there is no route.
+// NoRoute reports whether a call failed in looking up the host's name, or for lack of a route.
 func NoRoute(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, &dns) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH)
@@ -357,7 +358,7 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends a request. If MH refuses the token and thereby ignores the request, it logs in and sends it once more.
+// exchange sends a request. If MH refuses the token, and with it the request, it logs in and sends it once more.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte
@@ -401,7 +402,7 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 	if err != nil {
 		return 0, nil, false, fmt.Errorf("making request: %w", err)
 	}
-	// Without GetBody the transport cannot send the body a second time by itself, on another connection.
+	// Without GetBody the transport cannot resend the body by itself, on another connection.
 	req.GetBody = nil
 	req.Header.Set("Content-Type", contentType)
 	req.Header.Set("User-Agent", c.options.UserAgent)
@@ -428,7 +429,7 @@ func (c *Client) request(ctx context.Context, method, path, contentType, token s
 // sello is the form of every seal seen so far: a year, a UUID without hyphens, four characters.
 var sello = regexp.MustCompile(`^20\d\d[0-9A-F]{32}[A-Z0-9]{4}$`)
 
-// decide reads an answer. If the answer is not MH's, or is about another document, the outcome is Unknown.
+// decide reads an answer. If it is not MH's, or is about another document, the outcome is Unknown.
 func (c *Client) decide(status int, answer []byte, code string) Outcome {
 	undecided := func(format string, args ...any) Outcome { return undecided(status, fmt.Sprintf(format, args...)) }
 	// A 404 with an empty or JSON body is MH's answer; a 404 with a page is a proxy's.

@@ -14,7 +14,7 @@ import (
 // zone is El Salvador's time zone, in which MH writes times.
 var zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
-// Receipt is MH's answer to a contingency event (MT1 §4.5). It lacks the event's code.
+// Receipt is MH's answer to a contingency event (MT1 §4.5). The event's code is not in it.
 type Receipt struct {
 	Estado        string    `json:"estado"`
 	FechaHora     string    `json:"fechaHora"`
@@ -56,8 +56,8 @@ func (c *Client) Report(ctx context.Context, jws string) (o Outcome, r *Receipt)
 }
 
 // SubmitLot sends a lot once: at most 100 documents (MT1 §4.4). sendID is the idEnvio, a UUID version 4 in capitals
-// that the sender chooses. Accepted: MH has received the lot, and decides its documents later, under the returned code.
-// Rejected: MH has accepted no document of the lot, for the returned reason.
+// that the sender chooses. Accepted: MH has the lot, and decides its documents later, under the returned code.
+// Rejected: MH accepts no document of the lot, for the returned reason.
 func (c *Client) SubmitLot(ctx context.Context, sendID string, jws []string) (o Outcome, code, reason string) {
 	defer c.observe("lot", &o)()
 	// Version 1 is that of the example in MT1.
@@ -134,7 +134,7 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 func (c *Client) Probe(ctx context.Context) Outcome {
 	o := c.ask(ctx, "/fesv/recepcion/consultadte/", map[string]any{"nitEmisor": c.options.NIT, "tdte": "01",
 		"codigoGeneracion": nobody}, nobody)
-	if o.Kind == Unknown && o.Response != nil { // MH refused the query, therefore MH is reachable
+	if o.Kind == Unknown && o.Response != nil { // MH refused the query: it is reachable
 		o.Kind = NotFound
 	}
 	c.metrics.count("probe", o, 0)

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrCredentials means that MH refuses the user or the password. A retry does not help.
+// ErrCredentials means that MH refuses the user or the password. A retry is useless.
 var ErrCredentials = errors.New("MH refuses the credentials")
 
 // Refusals with a known remedy. Both are ErrCredentials.
@@ -25,13 +25,13 @@ var (
 )
 
 const (
-	// refusalPause is the wait after refused credentials: MH locks accounts, and only a person unlocks them.
+	// refusalPause is the wait after refused credentials, because MH locks accounts until a person unlocks them.
 	refusalPause = time.Minute
 	// tokenMargin is the time between the renewal of a token and the token's end.
 	tokenMargin = time.Hour
 )
 
-// current returns the valid token, or a recent refusal of the credentials as the error, or neither.
+// current returns the valid token, or a recent refusal of the credentials, or neither.
 func (c *Client) current() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,14 +46,14 @@ func (c *Client) current() (string, error) {
 }
 
 // authorize returns a token that should be valid. All callers that need a new token share one login. The login outlives
-// the caller that began it; each caller waits no longer than its own ctx.
+// its first caller; each caller waits as long as its ctx.
 func (c *Client) authorize(ctx context.Context) (string, error) {
 	if token, err := c.current(); token != "" || err != nil {
 		return token, err
 	}
 	done := c.logins.DoChan("login", func() (any, error) {
 		if token, err := c.current(); token != "" || err != nil {
-			return token, err // another login ended just before this one began
+			return token, err // another login has just ended
 		}
 		return c.login(context.WithoutCancel(ctx))
 	})
@@ -73,7 +73,7 @@ func (c *Client) Refused() error {
 	return c.refusal
 }
 
-// forget discards a token that MH refused, unless another request has already replaced the token.
+// forget discards a token that MH refused, unless it has already been replaced.
 func (c *Client) forget(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ func readLogin(status int, answer []byte) (token string, err error) {
 	body, _ := readAnswer(r["body"])          // an unreadable body has no token
 	_ = json.Unmarshal(body["token"], &token) // the whole token, however long it is
 	if status == http.StatusOK && r.text("status") == "OK" && token != "" {
-		// MH's token begins with "Bearer "; sending the word twice is refused.
+		// MH's token begins with "Bearer ", a word that MH refuses if it is sent twice.
 		return "Bearer " + strings.TrimPrefix(token, "Bearer "), nil
 	}
 	said := strings.Join(strings.Fields(fmt.Sprint(r.text("codigo"), " ", r.text("codigoMsg"), " ",
@@ -134,7 +134,7 @@ func readLogin(status int, answer []byte) (token string, err error) {
 	return "", fmt.Errorf("%w: HTTP %d: %s", refusal(said, refused), status, said)
 }
 
-// authCode finds a code of MT2 anywhere in the answer, because the manuals do not show which member has the code.
+// authCode finds a code of MT2 anywhere in the answer: the manuals do not show which member has it.
 var authCode = regexp.MustCompile(`\b1(?:0[0-9]|1[01])\b`)
 
 func refusal(said string, refused bool) error {
@@ -154,8 +154,8 @@ func refusal(said string, refused bool) error {
 	return ErrAnswer
 }
 
-// tokenLife returns how long a token is used: the limit, or the token's own life if this is shorter (MT2: the life is
-// configurable). The token's life is the time between its iat and its exp, because MH's clock may differ from ours.
+// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (MT2: it is configurable).
+// That is the time from iat to exp, because MH's clock may differ from ours.
 func tokenLife(token string, limit time.Duration) time.Duration {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -183,8 +183,8 @@ const (
 )
 
 // CheckPassword returns an error if a password of MH's API misses a requirement (MT2: 13 to 25 characters; letters,
-// digits and other characters). The error does not quote the password. MH may still accept such a password if the
-// account is older than the requirement.
+// digits and other characters). The error does not quote the password. MH may accept it anyway, if the account is older
+// than the requirement.
 func CheckPassword(p string) error {
 	var letter, digit, other bool
 	for _, r := range p {

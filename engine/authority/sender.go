@@ -19,15 +19,15 @@ const (
 // Span is a period whose records the store has lost, because the branch was restored from an earlier backup.
 type Span struct{ From, To time.Time }
 
-// Sender sends documents and finds out the result of each: accepted, rejected, or unknown. A document that MH may have
+// Sender sends documents and finds the result of each: accepted, rejected, or unknown. A document that MH may have
 // received is sent again only after a query does not find it. It is safe for concurrent use.
 type Sender struct {
 	Client *Client
 	Lost   []Span // may be nil
 	Now    func() time.Time
-	// DoubtFor is how long MH may work on a sent document. During that time NotFound proves nothing.
+	// DoubtFor is how long MH may work on a sent document; until then NotFound proves nothing.
 	DoubtFor time.Duration
-	// Away reports whether the branch has found that MH cannot be reached. Suspect is called if MH may not answer.
+	// Away reports whether the branch has found MH unreachable. Suspect is called if MH may not answer.
 	Away    func() bool
 	Suspect func()
 	// Taken is called with a document's code and MH's words if MH has the document's number under another code.
@@ -37,14 +37,14 @@ type Sender struct {
 }
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer, Transmit queries MH. If MH does not
-// have the document, Transmit sends it again, at most twice. doubtful means that the document may have been sent
-// before; sent is then the time of the last sending.
+// have the document, Transmit sends it again, at most twice. doubtful: the document may have been sent before, at the
+// time sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}
 	for ctx.Err() == nil {
 		if sends+queries > 0 && s.Away() {
-			break // the branch has found in the meantime that MH is unreachable
+			break // the branch has meanwhile found MH unreachable
 		}
 		if doubtful {
 			if queries > Queries {
@@ -59,7 +59,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			default:
 				last.Err = o.Err
 				if o.Unreachable() {
-					// MH certainly cannot be reached. Count the query twice: another query at once would fail too.
+					// MH cannot be reached. Count the query twice: another at once would fail too.
 					queries++
 				}
 				continue
@@ -85,21 +85,21 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			sent = s.Now()
 		}
 		if o.Sent || s.Now().Sub(began) > promptly {
-			s.Suspect() // MH may be unreachable for all documents, not only for this document
+			s.Suspect() // MH may be unreachable for every document
 		}
 		if o.Unreachable() && s.Now().Sub(began) > certainly {
 			break // another try would take as long
 		}
 	}
-	// So soon after the sending, an answer NotFound proves nothing: MH may still work on the document.
+	// So soon after the sending, NotFound proves nothing: MH may still work on the document.
 	last.Kind, last.Sent = Unknown, ever
 	return last
 }
 
-// SettleRefusal finds out whether a refusal is final. A refusal may not be final if MH answers "already registered", or
-// if an earlier sending had no answer; sent is the time of the last sending without an answer, or zero. If MH has our
-// code, MH has the document, and the outcome is Accepted. If MH has only the number, under another code, the outcome is
-// Rejected. Rejected is final. Unknown means that the result cannot be known yet.
+// SettleRefusal finds out whether a refusal is final. It may not be final if MH answers "already registered", or if an
+// earlier sending had no answer; sent is the time of the last such sending, or zero. If MH has our code, the outcome is
+// Accepted. If MH has only the number, under another code, the outcome is Rejected, which is final. Unknown means that
+// the result cannot be known yet.
 func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refused Outcome, sent time.Time) Outcome {
 	again := refused.Response.CodigoMsg == CodeRegistered
 	why := "MH refuses a document, and may still accept an earlier sending that had no answer"
@@ -129,12 +129,12 @@ func (s *Sender) SettleRefusal(ctx context.Context, code, document string, refus
 	return Outcome{Kind: Unknown, Sent: true, Err: errors.New(why)}
 }
 
-// An attempt may fail in such a way that MH certainly did not receive it (connection refused, no route). If such a
-// failure takes longer than certainly, the sender does not try again at once.
+// certainly is a limit for failures of an attempt that MH certainly did not receive (connection refused, no route).
+// After a slower failure of this kind, the sender does not try again at once.
 const certainly = 400 * time.Millisecond
 
 // promptly is the longest time in which a connection is refused. After a longer failure the sender probes MH in
-// parallel with the other tries, because a probe after the tries would delay the sale beyond a second.
+// parallel with the other tries: a later probe would delay the sale beyond a second.
 const promptly = 100 * time.Millisecond
 
 // Query asks MH for a document, once, and remembers the query: see MayBeFurther.
@@ -146,8 +146,8 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable returns a time for a document that was created and last sent at the given times. From then on, a query that
-// does not find the document proves that MH does not have it.
+// Decidable returns the time from which a query that does not find a document, created and last sent at the given
+// times, proves that MH does not have it.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	at := sent.Add(s.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {
@@ -156,11 +156,11 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	return at
 }
 
-// lotsOutlive is how long MH may still work, after the restoration of a branch, on lots sent before the restoration.
+// lotsOutlive is how long after a branch's restoration MH may work on lots that were sent before it.
 const lotsOutlive = 15 * time.Minute
 
 // RestoredUntil returns the time before which a document from before a restoration must not be sent: MH may still work
-// on an earlier sending, which no query shows. Zero: the document need not wait.
+// on an earlier sending, which no query shows. Zero: it need not wait.
 func (s *Sender) RestoredUntil(created time.Time) (until time.Time) {
 	for _, g := range s.Lost {
 		if at := g.To.Add(lotsOutlive); !created.After(g.To) && at.After(s.Now()) &&
@@ -180,7 +180,7 @@ func (s *Sender) InLostTime(at time.Time) bool {
 	})
 }
 
-// MayBeFurther reports whether MH may know more about a document than the store: the document was created before a
+// MayBeFurther reports whether MH may know more about a document than the store: the document is older than a
 // restoration of the store, and this process has not asked MH for it yet.
 func (s *Sender) MayBeFurther(code string, created time.Time) bool {
 	if !slices.ContainsFunc(s.Lost, func(g Span) bool { return !created.After(g.To) }) {

@@ -25,11 +25,11 @@ type Options struct {
 	// Volume is the largest number of rows in one PDF, default 10,000, for the memory and the binder.
 	Volume int
 	Made   string // when the books are made, for resumen.json
-	// Received also makes the annexes of suppliers' documents: see Receive.
+	// Received: also make the annexes of suppliers' documents; see Receive.
 	Received bool
 }
 
-// Book collects the documents of a month. It needs some 400 bytes of memory for each row of a file.
+// Book collects the documents of a month. It takes some 400 bytes for each row of a file.
 type Book struct {
 	o        Options
 	settings *Settings // complete
@@ -40,8 +40,8 @@ type Book struct {
 	days     map[dayKey]*line
 	series   map[seriesKey]*line
 	codes    [][16]byte
-	// received are the files of suppliers. made are the files of rows that Finish writes, including the annexes of
-	// suppliers' documents if Options.Received is set.
+	// received are the files of suppliers. made are the files of rows that Finish writes, with Options.Received also
+	// the annexes of suppliers' documents.
 	received []ReceivedFile
 	made     []*layout
 	files    map[*layout]*tally
@@ -108,7 +108,7 @@ func (b *Book) Add(doc Document) error {
 	return nil
 }
 
-// own returns an error for a document of another taxpayer or ambiente: a book is of one.
+// own returns an error for another taxpayer's or ambiente's document.
 func (b *Book) own(d *sealed) error {
 	test := d.Identificacion.Ambiente != "01"
 	switch {
@@ -131,7 +131,7 @@ func (b *Book) own(d *sealed) error {
 	return nil
 }
 
-// Finish writes the files. After it returns nil, the folder holds only these files.
+// Finish writes the files. If it succeeds, the folder holds only these files.
 func (b *Book) Finish() error {
 	if err := b.refuseRepeated(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (b *Book) Finish() error {
 	return b.create(SummaryName, b.summarise)
 }
 
-// refuseRepeated returns an error if a document was added twice, as from two backups of a branch: it would count twice.
+// refuseRepeated returns an error if a document was added twice, as from two backups of a branch.
 func (b *Book) refuseRepeated() error {
 	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
 	for i := 1; i < len(b.codes); i++ {

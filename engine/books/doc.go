@@ -1,6 +1,6 @@
 // Package books makes the accountant's files of a month from the sealed documents: the annexes of the VAT return F-07
 // v14, the VAT books of sales, the monthly report F-930, and a summary that names every document that is in no file.
-// The package only turns values into files: it reads no store and uses no HTTP.
+// The package turns values into files, without a store and HTTP.
 //
 // The manual is MH's "Manual de usuario para carga de archivo de los anexos de la declaración … F-07 V14" (January
 // 2025); its pages are cited as "p. 3". The VAT books follow articles 82 to 87 of the Tax Code's regulation (DE

@@ -20,7 +20,7 @@ type Document struct {
 	Total         string `json:"total"`            // USD, as GET /dte/documentos shows it
 	Seal          string `json:"selloRecibido"`
 	Branch        int64  `json:"sucursal"` // id of the branch that issued it
-	// Deferred: the document was issued in contingency, therefore the customer has it even if MH rejects it.
+	// Deferred: the document was issued in contingency, so the customer has it even if MH rejects it.
 	Deferred bool `json:"contingencia,omitempty"`
 	// Invalidated is the day of the invalidation's event, yyyy-mm-dd in El Salvador; "" without an invalidation.
 	Invalidated string `json:"invalidado,omitempty"`
@@ -29,7 +29,7 @@ type Document struct {
 	JSON    Signed `json:"payload"`
 }
 
-// Signed are the signed bytes of a document, empty if the box lost them. As text they are the second part of a JWS.
+// Signed are a document's signed bytes, empty if the box lost them. As text they are the second part of a JWS.
 type Signed []byte
 
 // MarshalText implements encoding.TextMarshaler.
@@ -163,14 +163,14 @@ type sealed struct {
 	day, control, code, name string
 
 	exempt, nonSubject, taxed decimal.Decimal
-	vat                       decimal.Decimal // in 03, 05 and 06 added to the prices; in 01 and 18 included
+	vat                       decimal.Decimal // added to the prices in 03, 05 and 06, included in 01 and 18
 	perceived, retained       decimal.Decimal
 	otherTaxes, nonTaxed      decimal.Decimal
 	incomeTax, purchase       decimal.Decimal
 	total                     decimal.Decimal // the amount paid; in 07 the amount withheld
 }
 
-// read decodes a document and checks that its code and date are those of the record.
+// read decodes a document and compares its code and date with the record's.
 func read(doc Document) (*sealed, error) {
 	d := &sealed{Document: doc}
 	wrong := func(err error) (*sealed, error) { return nil, fmt.Errorf("document %s: %w", doc.Code, err) }

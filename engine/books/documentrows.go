@@ -20,9 +20,9 @@ type placement struct {
 	daily *share // the document's share of a row in annex 2
 	sold  *share // the document's share of a row in the book of consumers
 	files []*layout
-	// motive is why a document of the month is in no file; "" if it is in a file.
+	// motive is why a document of the month is in no file; or "".
 	motive string
-	// notes are the facts that the accountant must know about a document that is in a file.
+	// notes are facts about a document in a file that the accountant must know.
 	notes []string
 }
 
@@ -34,7 +34,7 @@ type row struct {
 const (
 	class         = "4"   // documento tributario electrónico (p. 1)
 	notApplicable = "N/A" // because documents are grouped by day (p. 8)
-	// periods is how many months back annex 2 accepts an invalidated document (p. 7).
+	// periods is how many months back annex 2 accepts invalidated documents (p. 7).
 	periods = 3
 )
 
@@ -49,7 +49,7 @@ func (p *placement) addFile(file *layout) {
 	}
 }
 
-// widestCell returns an amount of the document that is too wide for a column of an annex; "" if every amount fits.
+// widestCell returns an amount of the document that fits no column of an annex, or "".
 func (p *placement) widestCell() string {
 	for _, r := range p.rows {
 		for _, column := range r.file.sums {
@@ -145,7 +145,7 @@ func (p *placement) file(d *sealed, s *Settings) {
 	}
 }
 
-// list places a document in the files for people that are no VAT book: the extract for the book of purchases, the
+// list places a document in the files for people other than VAT books: the extract for the book of purchases, the
 // withheld income tax, and the withholding vouchers that customers owe.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
@@ -384,9 +384,8 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	}
 }
 
-// cancelReturn places an invalidated return. A return of an earlier month lowered the sales of that month, which is
-// already declared. Therefore the return's amounts are added again in the month of the event. The amounts of an
-// invalidated invoice are subtracted in the same way (art. 87).
+// cancelReturn places an invalidated return. A return of an earlier month lowered that month's declared sales, so its
+// amounts are added again in the month of the event; those of an invalidated invoice are subtracted likewise (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"
@@ -397,7 +396,7 @@ func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	p.adjust(back, s)
 }
 
-// monthsBetween returns the number of months from one day to another; periods+1 if a day cannot be read.
+// monthsBetween returns the number of months between two days, periods+1 if one is unreadable.
 func monthsBetween(from, to string) int {
 	a, err := time.Parse(time.DateOnly, from)
 	b, bad := time.Parse(time.DateOnly, to)

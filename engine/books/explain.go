@@ -24,7 +24,7 @@ type Cell struct {
 	Value string
 }
 
-// Explain returns the cells of a document in the books of a month. It uses the code that makes the files.
+// Explain returns the cells of a document in the books of a month, by the code that makes the files.
 func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	d, err := read(doc)
 	if err != nil {
@@ -53,7 +53,7 @@ func Explain(doc Document, month string, s Settings) (*Explanation, error) {
 	return e, nil
 }
 
-// explained returns the amounts that a share adds to its row, without the first and last code of a shared row.
+// explained returns the amounts that a share adds to its row, without a shared row's first and last code.
 func (s *share) explained(l *layout, cells []string) Place {
 	p := Place{File: l.Name, Why: "fila propia: " + s.adjust}
 	shared := s.adjust == ""

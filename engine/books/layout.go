@@ -19,13 +19,13 @@ type layout struct {
 	title   string // the heading
 	why     string // why a document has a row of its own
 	sums    []int  // indexes of the columns that are added up
-	// notesAt is the index of the column with the document's type. It is set only for annexes that write a credit note
-	// (05) as a positive amount. Otherwise it is 0.
+	// notesAt is the index of the column with the document's type in annexes that write a credit note (05) as a
+	// positive amount, otherwise 0.
 	notesAt int
 }
 
-// annex returns the layout of a file from a text: each line has a page of the manual and the columns that it describes.
-// A plus marks a column that is added up, a minus the type of document, by which the sums subtract credit notes.
+// annex returns the layout of a file from a text, whose lines each have a page of the manual and the columns on it. A
+// plus marks a column that is added up, a minus the type of document, by which the sums subtract credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {
@@ -124,17 +124,17 @@ var (
 	f930 = annex("f930.csv", "lo percibido o retenido en el mes", `
 		Correlativo | NIT | Nombre | Calidad | Modalidad | Código de documento | Fecha | Serie | Número
 		+Monto sujeto | +Monto`)
-	// purchases has the documents of the book of purchases (art. 86) that the box, and not a supplier, issues.
+	// purchases are the documents of the book of purchases (art. 86) that the box issues, not a supplier.
 	purchases = book("extracto_compras.csv", "Extracto para el libro de compras: lo que emite esta caja",
 		"lo que el libro de compras lleva de lo emitido (art. 86)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NRC | NIT, DUI u otro documento
 		Proveedor | +Compras a sujetos excluidos | +Monto sujeto a retención | +IVA retenido | +Renta retenida`)
-	// incomeTaxes lists purchases with income tax withheld. The list is for the month's F-14 and the year's F-910.
+	// incomeTaxes lists purchases with income tax withheld, for the month's F-14 and the year's F-910.
 	incomeTaxes = book("renta_retenida.csv", "Renta retenida a sujetos excluidos",
 		"renta retenida, para el F-14 y el F-910", `
 		No. | Fecha | NIT, DUI u otro documento | Nombre | Número de control | Código de generación
 		+Monto de la operación | +Renta retenida`)
-	// expected lists the sales whose customer withheld VAT, and owes the issuer a withholding voucher (07) for each.
+	// expected lists the sales for which the customer withheld VAT, and owes a withholding voucher (07).
 	expected = book("retenciones_por_recibir.csv", "Comprobantes de retención por recibir",
 		"el cliente retuvo IVA y debe su comprobante (07)", `
 		No. | Fecha | Tipo | Número de control | Código de generación | NIT o DUI | NRC | Cliente

@@ -43,8 +43,8 @@ var (
 	controlForm = regexp.MustCompile(`^DTE-[0-9]{2}-[A-Z0-9]{8}-[0-9]{15}$`)
 )
 
-// Receive adds the file of a document that a supplier issued to the taxpayer. resumen.json names a file that cannot be
-// placed, with the reason. An error means that the disk failed.
+// Receive adds the file of a document that a supplier issued to the taxpayer. resumen.json names each file that cannot
+// be placed, and why. An error means that the disk failed.
 func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	d, p := b.placeReceived(data, to)
 	if amount := p.widestCell(); amount != "" {
@@ -144,7 +144,8 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with the signed payload. Suppliers' keys are unknown: the signature is not verified.
+// signedAs compares the document with the signed payload. The signature is not verified, because suppliers' keys are
+// unknown.
 func signedAs(jws string, data []byte) error {
 	if jws == "" {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Settings are values that the documents do not contain and the manual leaves open. [books] of the configuration sets
-// and checks these values. Zero values mean a shop's defaults, which are in brackets below.
+// Settings are values that the documents lack and the manual leaves open; [books] of the configuration sets and checks
+// them. Zero values are a shop's defaults, shown in brackets.
 type Settings struct {
-	// SaleCodes are the codes of sales that no rule of Sale fits. If several rules fit a sale, the first rule decides.
+	// SaleCodes are the codes of sales that no rule of Sale fits. Of several fitting rules, the first decides.
 	SaleCodes
 	// ConsumerRows is "taxpayer" (annex 2 has one row for each day; the manual says "agrupar por día", p. 8) or
 	// "establishment" (one row for each day and establishment).
@@ -89,7 +89,7 @@ func (s Settings) complete() *Settings {
 	return &s
 }
 
-// sale returns the codes of a sale. If the settings leave the operation open, the sale's amounts decide.
+// sale returns the codes of a sale. If the settings leave the operation open, the amounts decide.
 func (s *Settings) sale(d *sealed) (operation, income int) {
 	codes := s.SaleCodes
 	if i := slices.IndexFunc(s.Sale, func(r SaleRule) bool { return r.fit(d) }); i >= 0 {

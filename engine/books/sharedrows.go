@@ -15,7 +15,7 @@ type share struct {
 	date              string // of the line, yyyy-mm-dd
 	operation, income int
 	kind              string // CAT-002: 11; "" for an invoice
-	// adjust is why the document has a line of its own, which subtracts or restores amounts; "" if the line is shared.
+	// adjust is why the document has a line of its own, which subtracts or restores amounts; "": a shared line.
 	adjust string
 }
 
@@ -61,15 +61,15 @@ func (d *sealed) share(s *Settings) *share {
 		operation: operation, income: income}
 }
 
-// dayKey is a row of annex 2: one day and one type of income, and one establishment if Settings.ConsumerRows says so.
+// dayKey is a row of annex 2: one day and one type of income, and, by Settings.ConsumerRows, one establishment.
 type dayKey struct {
 	date, establishment string
 	income              int
 	kind                string
-	// apart is the type of operation, if it is 3, 12 or 13: these types share no row with other types. Otherwise apart
-	// is 0. A row with taxed (1) and exempt (2) sales has the type mixed (4), see p. 9.
+	// apart is the type of operation if it shares no row with other types (3, 12 or 13), otherwise 0. A row with taxed
+	// (1) and exempt (2) sales has the type mixed (4), see p. 9.
 	apart int
-	// part is 0 for the first row; the next row begins when a sum would be too wide for a column.
+	// part is 0 for the first row. Before a sum becomes too wide for a column, the next row begins.
 	part int
 }
 
@@ -204,7 +204,7 @@ func (b *Book) shared() error {
 	return nil
 }
 
-// dayOrder returns the order of a day's shared row: before the rows of single documents of that day.
+// dayOrder returns the order of a day's shared row: before the rows of that day's single documents.
 func dayOrder(date, series string, number uint64) (order, error) {
 	o, err := orderOf(&sealed{hour: "00:00:00"}, date)
 	copy(o.series[:], series)

@@ -68,7 +68,7 @@ func (g *group) add(d *sealed) {
 	g.Purchases.add(d.purchase)
 }
 
-// named is a document in resumen.json, with the reason why it is named.
+// named is a document in resumen.json, and why it is named.
 type named struct {
 	Code    string `json:"codigoGeneracion"`
 	Control string `json:"numeroControl"`
@@ -106,11 +106,11 @@ type FileSum struct {
 	Rows      int               `json:"filas"`
 	Documents int               `json:"documentos"`
 	Sums      map[string]string `json:"sumas,omitempty"` // as they are declared
-	// after subtracting the credit notes that the file has as positive amounts
+	// less the credit notes that the file has as positive amounts
 	Net map[string]string `json:"sumas_netas,omitempty"`
 }
 
-// summarise writes resumen.json: first the small members, then the named documents, each on its own line.
+// summarise writes resumen.json: the small members, then the named documents, each on a line of its own.
 func (b *Book) summarise(out *bufio.Writer) error {
 	member := func(name string, v any) error {
 		raw, err := json.MarshalIndent(v, "  ", "  ")

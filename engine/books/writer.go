@@ -44,7 +44,7 @@ func (b *Book) put(l *layout, o order, cells []string) error {
 	return nil
 }
 
-// eachRow calls fn with the rows of a file in their order. It numbers the rows if the file has a column for the number.
+// eachRow calls fn with the rows of a file in their order. It numbers the rows if the file has a column for it.
 func (b *Book) eachRow(l *layout, fn func([]string) error) error {
 	n := 0
 	return b.rows[l].each(func(cells []string) error {
@@ -69,7 +69,7 @@ func (b *Book) create(name string, fill func(*bufio.Writer) error) error {
 }
 
 // write writes a file of rows. The annexes have no headings and no quotes; the books for people have headings, totals
-// and a byte order mark, by which spreadsheets recognise UTF-8.
+// and a byte order mark, for spreadsheets.
 func (b *Book) write(l *layout, out *bufio.Writer) error {
 	put := func(cells []string) error {
 		safe := make([]string, len(cells))
@@ -100,8 +100,8 @@ func (b *Book) write(l *layout, out *bufio.Writer) error {
 	return nil
 }
 
-// order sorts documents by the second of issue, then by series, type and number. It depends only on the document,
-// therefore documents that are read in any order give the same files.
+// order sorts documents by the second of issue, then by series, type and number, so that documents read in any order
+// give the same files.
 type order struct {
 	second int64
 	series [8]byte // establishment and point of sale
@@ -123,7 +123,7 @@ func orderOf(d *sealed, date string) (order, error) {
 	o := order{second: at.Unix()}
 	if len(d.ControlNumber) == 31 {
 		copy(o.series[:], d.ControlNumber[7:15])
-		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // not a number: 0, which sorts first
+		o.number, _ = strconv.ParseUint(d.ControlNumber[16:], 10, 64) // no number: 0, which sorts first
 	}
 	kind, _ := strconv.ParseUint(d.Type, 10, 8)
 	o.kind = uint8(kind)
@@ -137,7 +137,7 @@ type placed struct {
 	line string // the cells, with the character unit between them
 }
 
-// unit separates the cells of a row. Cells contain no control characters, because text removes them.
+// unit separates the cells of a row, from which text removes control characters.
 const unit = "\x1f"
 
 func (r *rows) add(o order, cells ...string) { *r = append(*r, placed{o, strings.Join(cells, unit)}) }
@@ -155,7 +155,7 @@ func (r rows) each(fn func(cells []string) error) error {
 // widest is the first amount that fits no column: "Numérico de 10 caracteres … (Ejemplo: 1000000000.00)" (p. 2).
 var widest = decimal.New(1, 10)
 
-// money writes an amount with two decimals. Further decimals are cut, as MH's system does (p. 2), never rounded.
+// money writes an amount with two decimals. Like MH's system (p. 2), it cuts further decimals.
 func money(d decimal.Decimal) string {
 	d = d.Truncate(2)
 	if d.IsZero() {
@@ -180,7 +180,7 @@ func digits(s string) string {
 }
 
 // text returns a name for a cell: without characters that end a cell or a line or need quotes, and without a start that
-// a spreadsheet reads as a formula. Double quotes are left out: “"La Ceiba", S.A.” becomes La Ceiba, S.A.
+// a spreadsheet reads as a formula. “"La Ceiba", S.A.” becomes La Ceiba, S.A.
 func text(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -196,8 +196,8 @@ func text(s string) string {
 	return strings.TrimLeft(strings.Join(strings.Fields(s), " "), "=+-@＝＋－＠﹦﹢﹣﹫−'–—‘’ ")
 }
 
-// cell returns a cell for a file: a number unchanged, and any other content as the function text returns it. A
-// spreadsheet reads no such cell as a formula. Every cell of every file is written by this function.
+// cell returns a cell for a file: a number unchanged, any other content through the function text, so that spreadsheets
+// read no cell as a formula. Every cell of every file passes through here.
 func cell(s string) string {
 	if _, err := decimal.NewFromString(s); err == nil {
 		return s

@@ -10,15 +10,15 @@ import (
 	"dtegate/storage"
 )
 
-// Backlog is the branch's pending work for MH and its deadlines. A time is zero if no record has that deadline.
+// Backlog is the branch's pending work for MH and its deadlines. A time is zero if no record has it.
 type Backlog struct {
 	At          time.Time `json:"at"`
 	Contingency *Period   `json:"contingency"` // nil: not in contingency
 	// Waiting counts records by queue: settle, report, event, forward, lot, invalidate, correct.
 	Waiting map[string]int `json:"waiting"`
 	// Lost counts the records that are set aside (see record.LostRecords), and the waiting records that cannot be read.
-	// The deadlines here ignore all these records. LostRecords has the first hundred of the records that are set aside.
-	// If the queues cannot be counted, Lost is at least 1, and the other fields are from the last count.
+	// The deadlines here ignore them. LostRecords has the first hundred records set aside. If the queues cannot be
+	// counted, Lost is at least 1, and the other fields are from the last count.
 	Lost        int           `json:"lost,omitempty"`
 	LostRecords []record.Lost `json:"lost_records,omitempty"`
 	// Oldest is when the oldest waiting document was issued.
@@ -27,12 +27,12 @@ type Backlog struct {
 	EventDeadline time.Time `json:"event_deadline,omitzero"`
 	// DocumentDeadline is when the first document is due: 72 h from the seal of its event.
 	DocumentDeadline time.Time `json:"document_deadline,omitzero"`
-	// CorrectionDeadline is when MH must have the event that replaces the first refused event: 24 h from the refusal.
+	// CorrectionDeadline is when MH must have the event that replaces the first refused event, 24 h after its refusal.
 	CorrectionDeadline time.Time `json:"correction_deadline,omitzero"`
-	// RefusedDeadline is the earliest end of the 24 h in which a contingency document that MH refused can be corrected.
+	// RefusedDeadline is the earliest end of the 24 h in which a refused contingency document can be corrected.
 	RefusedDeadline time.Time `json:"refused_deadline,omitzero"`
 	// TechnicalReport is when MH requires a technical report (Informe Técnico) before the event of a long contingency.
-	// It is set from a day before that moment until MH has the report or the event.
+	// It is set from a day before until MH has the report or the event.
 	TechnicalReport time.Time `json:"technical_report,omitzero"`
 	// Refused is MH's text about the last refused event, if documents of that event still wait.
 	Refused string `json:"refused,omitempty"`
@@ -94,7 +94,7 @@ func (c *Contingency) CountBacklog() (*Backlog, error) {
 	return o, nil
 }
 
-// add adds a waiting record. Until its event is sealed, a document has the event's deadline; then its own.
+// add adds a waiting record. A document has its event's deadline until the event is sealed, then its own.
 func (n *count) add(queue string, entry storage.Entry) error {
 	switch queue {
 	case record.QueueEvent:

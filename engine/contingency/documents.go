@@ -29,16 +29,16 @@ type document struct {
 
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp reports whether only the normal form was sent. Then MH may still seal this form much later.
+// mayTurnUp reports whether only the normal form was sent, which MH may still seal much later.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
-// newlyCorrected reports whether the last correction was not sent yet. Then MH may have accepted an earlier form.
+// newlyCorrected reports whether the last correction was not sent yet, so that MH may have accepted an earlier form.
 func (o document) newlyCorrected() bool {
 	n := record.CorrectionNumber(o.head.Form)
 	return n > 0 && o.head.CorrectionSent(n).IsZero()
 }
 
-// waiting returns the documents of a queue that are due before a time. It sets aside documents that cannot be read.
+// waiting returns the documents of a queue that are due before a time. It sets aside unreadable documents.
 func (c *Contingency) waiting(ctx context.Context, queue string, before time.Time, limit int) ([]document, error) {
 	entries, err := record.Due(c.branch.Store, queue, before, limit)
 	if err != nil {
@@ -62,7 +62,7 @@ type finding int
 const (
 	absent    finding = iota // MH does not have the document
 	adopted                  // MH has the document, and its form is recorded
-	undecided                // too early to query, or MH gives no result: the document is put off
+	undecided                // too early to query, or no result from MH: the document is put off
 )
 
 // lookUp asks MH for a document that MH may have, and records the form that MH has. Error: ErrAway if MH is away.
@@ -88,8 +88,8 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 }
 
-// pick returns the documents for which keep returns true. It calls keep for several documents at once, and sets a
-// document aside if keep returns ErrLost. Any other error ends the walk.
+// pick returns the documents for which keep returns true. It calls keep for several at once, and sets a document aside
+// on ErrLost. Any other error ends the walk.
 func (c *Contingency) pick(ctx context.Context, list []document,
 	keep func(context.Context, document) (bool, error)) (kept []document, err error) {
 	wanted := make([]bool, len(list))
@@ -117,9 +117,8 @@ func (c *Contingency) eachDocument(ctx context.Context, list []document,
 	return err
 }
 
-// eachDue calls fn for the due records of a queue, at most 100, and sets a record aside if fn returns ErrLost. fn
-// returns whether it made progress. If MH does not answer about one record, eachDue continues with the next record,
-// unless MH cannot be reached at all.
+// eachDue calls fn for the due records of a queue, at most 100, and sets a record aside on ErrLost. fn reports whether
+// it made progress. If MH does not answer about one record, eachDue continues, unless MH cannot be reached at all.
 func (c *Contingency) eachDue(ctx context.Context, queue string,
 	fn func(context.Context, storage.Entry) (bool, error)) (progress bool, err error) {
 	due, err := record.Due(c.branch.Store, queue, c.branch.Now(), 100)
@@ -151,8 +150,8 @@ func (c *Contingency) move(ctx context.Context, o document, to storage.State, qu
 	return err
 }
 
-// listed returns the documents of the events or lots in a queue. If the store has lost the list of an event or a lot,
-// its documents are missing here, and may be sent again: MH recognises duplicates.
+// listed returns the documents of the events or lots in a queue. Documents of a lost list are missing here and may be
+// sent again: MH recognises duplicates.
 func (c *Contingency) listed(queue string, states ...storage.State) (map[storage.Code]bool, error) {
 	records, err := c.branch.Store.Due(queue, record.Whenever, 100_000)
 	if err != nil {

@@ -52,10 +52,10 @@ func decode[T any](entry storage.Entry) (*T, error) {
 	return h, nil
 }
 
-// makeEvents makes events of the documents that no event lists yet. Before that, it queries MH about documents that MH
-// may already have, and leaves them out if MH has them.
+// makeEvents makes events of the documents that no event lists yet. Documents that MH may already have are queried
+// first, and left out if MH has them.
 func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error) {
-	// The layout of a new bundle may accept the documents that setAsideUnlistable has set aside.
+	// The layout of a new bundle may accept documents that setAsideUnlistable set aside.
 	rule, unruled := c.branch.Rules().PickEvent("contingencia", c.branch.Issuer.Ambiente, dte.Date(c.branch.Now()))
 	if unruled == nil && rule.Ref.Digest != c.eventRule {
 		if err := c.branch.Lost.Retry(ctx); err != nil {
@@ -85,8 +85,8 @@ func (c *Contingency) makeEvents(ctx context.Context) (progress bool, err error)
 		case listed[o.entry.Code] || unripe[o.head.Period]:
 		case o.head.CreatedAt.Truncate(time.Second).After(now): // the clock was ahead; MH refuses a time in the future
 		case record.PutOff(o.entry, c.branch.Now()):
-			// Make only one event for each period, if possible. Therefore the event waits for documents in doubt, for
-			// at most half of the time that the law allows. It does not wait for documents of refused events.
+			// Make one event for each period, if possible. The event therefore waits for documents in doubt, for at
+			// most half of the law's time, but not for documents of refused events.
 			if o.head.Period != "" && o.head.Refusals == 0 && now.Sub(o.head.Until) < law.event/2 {
 				unripe[o.head.Period] = true
 			}
@@ -129,8 +129,8 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// undoubted queries MH about the documents that it may have in their normal form, and returns those that it lacks. The
-// period of a document that cannot be queried yet joins unripe, for at most half of the law's time.
+// undoubted queries MH about the documents that it may have in their normal form, and returns those that it lacks. If
+// one cannot be queried yet, its period joins unripe, for at most half of the law's time.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
@@ -144,8 +144,8 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			unripe[o.head.Period] = true
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
-			// MH lists the document in an event that this store does not know. MH sealed that event after the document
-			// was deferred, therefore a deadline counted from the deferral is not later than MH's.
+			// MH lists the document in an event that this store does not know, and sealed it after the document was
+			// deferred: a deadline counted from the deferral is not later than MH's.
 			next := *o.head
 			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
 			return false, c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
@@ -161,7 +161,7 @@ type group struct {
 	documents                     []document
 }
 
-// groups divides documents into groups of at most limit; documents of refused events go into ever smaller ones.
+// groups divides documents into groups of at most limit; documents of refused events go into ever smaller groups.
 func groups(list []document, limit int) []*group {
 	type key struct {
 		period, motive, establishment string
@@ -249,8 +249,8 @@ func codesPart(list []document) storage.Part {
 	return storage.Part{Name: partCodes, Data: data}
 }
 
-// setAsideUnlistable sets aside the documents that the event's layout refuses, such as a document type unknown to the
-// event's bundle, so that the other documents need not wait. Any other fault of an event is an error.
+// setAsideUnlistable sets aside the documents that the event's layout refuses, such as a type unknown to its bundle, so
+// that the others need not wait. Any other fault of an event is an error.
 func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults []dte.Fault) error {
 	found := false
 	for _, f := range faults {
@@ -270,8 +270,8 @@ func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults [
 	return nil
 }
 
-// eventFacts returns the event's facts. MH's times are whole seconds. Therefore the beginning is rounded down. The end
-// is rounded up, but never to a time after now.
+// eventFacts returns the event's facts. MH's times are whole seconds: the beginning is rounded down, the end up, but
+// never past now.
 func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte.Code, now time.Time) dte.Value {
 	ended := h.Ended.Add(time.Second - 1).Truncate(time.Second)
 	record.Earliest(&ended, now)
@@ -288,7 +288,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 }
 
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
-// go into another event. If MH already knows some of them, MH's answer names them.
+// go into another; if MH already knows some of them, its answer names them.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progress bool, err error) {
 	h, err := DecodeEvent(entry)
 	if err == nil && entry.State == record.EventSigned {
@@ -347,8 +347,8 @@ func (c *Contingency) sendEvent(ctx context.Context, entry storage.Entry, h *Eve
 	return c.moveRecord(ctx, entry, to, h, &storage.Due{Queue: record.QueueEvent, At: now})
 }
 
-// namesKnownCode reports whether MH refused an event because MH already has code: a document's code, or the name of the
-// event's member. With one document, MH's text need not contain code.
+// namesKnownCode reports whether MH refused an event because it already has code: a document's, or the event's. With
+// one document, MH's text need not contain it.
 func namesKnownCode(r *authority.Receipt, code string, documents int) bool {
 	if r == nil {
 		return false
@@ -364,8 +364,8 @@ func (c *Contingency) spread(ctx context.Context, o document, event string, h *E
 	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
-// disperse queues a document of a refused event for another event. MH may already have the document. Therefore MH is
-// queried before the next event; a document that MH lists in another event is forwarded.
+// disperse queues a document of a refused event for another event. Before that event, MH is queried, because it may
+// have the document. A document that MH lists in another event is forwarded.
 func (c *Contingency) disperse(ctx context.Context, o document, event string, h *Event) error {
 	if o.head.Event == event {
 		return nil // already moved before a crash

@@ -97,9 +97,9 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent queries MH about documents that MH may have although it has not answered their sendings. Before the first
-// sending of a contingency form, unsent also queries documents that were sent in the normal form, because MH may have
-// sealed that form hours later. unsent records the documents that MH has, and returns the other documents.
+// unsent queries MH about documents that MH may have without having answered. Before the first sending of a contingency
+// form, it also queries documents sent in the normal form, which MH may have sealed hours later. It records the
+// documents that MH has, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(),
@@ -111,8 +111,8 @@ func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, 
 	})
 }
 
-// recordAnswer records MH's answer to the form that the document's record names. After a refusal, recordAnswer queries
-// MH, because MH may have accepted another sending that had no answer.
+// recordAnswer records MH's answer to the form that the document's record names. After a refusal, it queries MH, which
+// may have accepted another sending without an answer.
 func (c *Contingency) recordAnswer(ctx context.Context, o document, out authority.Outcome) error {
 	next := *o.head
 	next.Doubtful = false
@@ -154,7 +154,7 @@ func (c *Contingency) authorityTime() time.Time {
 func (c *Contingency) doubt(ctx context.Context, o document) error {
 	next := *o.head
 	if next.Forwarded.IsZero() {
-		// makeLot left Forwarded zero: the normal form was never sent, and any time in the past is right.
+		// makeLot left Forwarded zero: the normal form was never sent, and any past time is right.
 		next.Forwarded = next.CreatedAt
 	}
 	next.Doubtful, next.Sent = true, c.branch.Now().UTC()
@@ -208,21 +208,21 @@ func (c *Contingency) noteFirst(h *record.Head) {
 	}
 }
 
-// notSent undoes the record of a sending that certainly did not reach MH. The earlier times must be restored, because
-// MH may still seal the document's normal form.
+// notSent undoes the record of a sending that certainly did not reach MH. It restores the earlier times, because MH may
+// still seal the document's normal form.
 func (c *Contingency) notSent(ctx context.Context, before document) error {
 	_, err := c.branch.Documents.Move(ctx, before.entry, storage.Change{To: record.Reported, Due: before.entry.Due},
 		before.head)
 	return err
 }
 
-// makeLot records a lot and then sends it. After a crash between the two steps, MH is queried for the lot's documents.
+// makeLot records a lot and then sends it. After a crash in between, MH is queried for the lot's documents.
 func (c *Contingency) makeLot(ctx context.Context, list []document) error {
 	code, err := dte.NewCode(c.branch.Rand)
 	if err != nil {
 		return err
 	}
-	// The time of the first sending matters only for a document if MH may still seal an earlier form of it.
+	// The time of the first sending matters only if MH may still seal an earlier form of the document.
 	err = c.eachDocument(ctx, list, func(ctx context.Context, o document) error {
 		if !o.mayTurnUp() && !o.newlyCorrected() {
 			return nil
@@ -258,7 +258,7 @@ func (c *Contingency) sendLot(ctx context.Context, entry storage.Entry, h *lotHe
 		c.metrics.lots.WithLabelValues("received").Inc()
 		return c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 	case out.Kind == authority.Rejected:
-		// One document may be the cause. Halving the lot again and again finds this document.
+		// One document may be the cause: repeated halving of the lot finds it.
 		c.metrics.lots.WithLabelValues("rejected").Inc()
 		c.branch.Logger.Warn("MH refuses a lot", "documents", len(list), "text", text)
 		c.sizes.shrink(recordsOf(list))
@@ -312,7 +312,7 @@ func (c *Contingency) pollLot(ctx context.Context, entry storage.Entry) (done bo
 		case !late && (!known || !done):
 			return false, c.askLotIn(ctx, entry, h, c.hurried(lotPoll))
 		}
-		// Documents that have no result after this time are queried one by one.
+		// Documents without a result after this time are queried one by one.
 	}
 	list, err := c.documents(entry.Code, record.Reported)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package contingency lets a branch sell without MH. It watches whether MH can be reached, begins and ends the branch's
 // contingency, and afterwards sends MH the backlog: events, then documents, alone or in lots. Each step reads its work
-// from the store, therefore a crash between two steps loses nothing.
+// from the store, so a crash between two steps loses nothing.
 //
 // This file has the loop, the settings and the law's times. Periods are in watch.go, events in event.go, sending in
 // forward.go, the backlog and its deadlines in backlog.go, the technical report in technical.go.
@@ -33,7 +33,7 @@ type Contingency struct {
 	metrics *metrics
 	work    fairqueue.Bell // rung when there may be something to send
 
-	// A sale reads the period and is stored under mu: no document of a period is stored after the period's end.
+	// A sale reads the period and is stored under mu: no document of a period is stored after its end.
 	mu        sync.RWMutex
 	period    *Period        // nil: no contingency
 	begun     []time.Time    // when periods began in the last hour
@@ -44,7 +44,7 @@ type Contingency struct {
 }
 
 // New returns the contingency of a branch, in the period that the last process left open. It starts nothing: see Run.
-// Errors: the store's, or a period's record that cannot be read.
+// Errors: the store's, or an unreadable period.
 func New(b Branch, o Options) (*Contingency, error) {
 	c := &Contingency{branch: b, options: o, metrics: newMetrics(), work: fairqueue.NewBell(),
 		suspicion: fairqueue.NewBell()}
@@ -58,8 +58,8 @@ func New(b Branch, o Options) (*Contingency, error) {
 	return c, err
 }
 
-// Run works until ctx ends. At the start, and then every Branch.Every, it settles signed documents that no request
-// settles any more. It watches MH, and sends the backlog.
+// Run works until ctx ends. At the start, and every Branch.Every, it settles signed documents that no request settles.
+// It watches MH, and sends the backlog.
 func (c *Contingency) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.watch(ctx) })
@@ -81,7 +81,7 @@ func (c *Contingency) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-c.work:
-			// Wait for more documents, because in contingency every sale wakes this loop.
+			// Wait for more documents, because every sale in contingency wakes this loop.
 			select {
 			case <-ctx.Done():
 			case <-time.After(100 * time.Millisecond):
@@ -92,7 +92,7 @@ func (c *Contingency) Run(ctx context.Context) {
 }
 
 // drain works off the backlog as far as possible: results of lots, events, documents. It stops if MH cannot be reached;
-// a step that fails otherwise does not stop the next. It returns the time until the next work may be due.
+// any other failure of a step does not stop the next. It returns the time until the next work may be due.
 func (c *Contingency) drain(ctx context.Context) (next time.Duration, err error) {
 	steps := []func(context.Context) (progress bool, err error){
 		func(ctx context.Context) (bool, error) { return c.eachDue(ctx, record.QueueLot, c.pollLot) },
@@ -141,13 +141,13 @@ func (c *Contingency) Wake() { c.work.Ring() }
 // CorrectWithin returns how long after a refusal MH accepts a correction, from the rules in force.
 func (c *Contingency) CorrectWithin() time.Duration { return c.law().correction }
 
-// Settled must be called when MH has accepted or refused a document. It clears the document's lot size.
+// Settled must be called when MH has decided a document. It clears the document's lot size.
 func (c *Contingency) Settled(code storage.Code) { c.sizes.Delete(code) }
 
-// ErrAway means that MH did not answer. If MH does not answer a probe either, the backlog waits (see Contingency.away).
+// ErrAway means that MH did not answer. If it does not answer a probe either, the backlog waits (see Contingency.away).
 var ErrAway = errors.New("MH did not answer")
 
-// Branch is the part of a branch that its contingency uses. Every field but Reachable is required.
+// Branch is what the contingency uses of its branch. Every field but Reachable is required.
 type Branch struct {
 	Documents Documents
 	Store     *storage.Store
@@ -160,7 +160,8 @@ type Branch struct {
 	Now       func() time.Time
 	Rand      io.Reader    // source of generation codes
 	SendID    func() int64 // idEnvio, a free correlative of the envelope (MT1 §4.2)
-	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. May be nil.
+	// Reachable receives a value when MH is reachable again. In a contingency, MH is then probed at once. It may be
+	// nil.
 	Reachable <-chan struct{}
 	// Every is how often Run looks for work. SettleAfter is how long a request may take to settle its document.
 	Every, SettleAfter time.Duration
@@ -168,17 +169,17 @@ type Branch struct {
 
 // Documents are the operations on documents that the contingency needs; the engine has them.
 type Documents struct {
-	// Settle settles every signed document that was due before a moment and that no request settles any more.
+	// Settle settles every signed document that was due before a moment and that no request settles.
 	Settle func(ctx context.Context, before time.Time)
 	// Move changes a document's state, its queue and its origin's counters in one batch.
 	Move func(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
 	// AdoptHeld records the form that MH has as the document's form. doubt is the greatest difference between MH's
-	// times and the recorded times of the sendings.
+	// times and the recorded times of sending.
 	AdoptHeld func(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 		doubt time.Duration) (storage.Entry, error)
 	// JudgeEvent counts MH's decision about an event that the rule made.
 	JudgeEvent func(rule record.RuleRef, accepted bool)
-	// ExpireCorrections removes from their queue the documents that can no longer be corrected.
+	// ExpireCorrections removes from the queue the documents that can no longer be corrected.
 	ExpireCorrections func(context.Context) (progress bool, err error)
 }
 
@@ -223,10 +224,10 @@ const (
 	probeMax     = 30 * time.Second // the longest time between two probes
 	probeTimeout = 4 * time.Second
 	// stableFor is how long MH must have answered before a period ends. It doubles with each period of the last hour,
-	// up to stableMax. Therefore an unstable connection does not cause a period every minute.
+	// up to stableMax, so that an unstable connection does not cause a period every minute.
 	stableFor = 2 * time.Second
 	stableMax = 5 * time.Minute
-	// reportAfter is the time from a period's end to its event: a period resumes within it.
+	// reportAfter is the time from a period's end to its event. Until then the period can resume.
 	reportAfter  = 15 * time.Second
 	correctAfter = time.Minute     // from MH's refusal of an event to the next event; it doubles, up to an hour
 	lotPoll      = 5 * time.Second // how often MH is asked about a lot
@@ -239,9 +240,9 @@ const (
 type Options struct {
 	// Responsible is the person who answers for the events, with name and identity document (schema of the event).
 	Responsible record.Person
-	// Internet lists addresses (host:port). At least one address must answer while the branch has Internet. If no
-	// address answers, the cause of a contingency is 3, no Internet (CAT-005), and not 1. If the list is empty, only an
-	// unknown name or route means cause 3.
+	// Internet lists addresses (host:port), of which at least one answers while the branch has Internet. If none does,
+	// the cause of a contingency is 3, no Internet (CAT-005), and not 1. Without addresses, only an unknown name or
+	// route means cause 3.
 	Internet []string
 	// Hurry, for demonstrations and tests, divides the times of the contingency; default 1.
 	Hurry int
@@ -263,7 +264,7 @@ type law struct {
 	lotDocuments   int           // the most documents in one lot
 }
 
-// law returns today's law; what the bundle lacks is of 2026 (MF2 pp.19-20, MT1 §4.4, Normativa 2.0 p.31).
+// law returns today's law; values that the bundle lacks are those of 2026 (MF2 pp.19-20, MT1 §4.4, Normativa 2.0 p.31).
 func (c *Contingency) law() law {
 	l := law{event: 24 * time.Hour, documents: 72 * time.Hour, correction: 24 * time.Hour, report: 72 * time.Hour,
 		eventDocuments: 1000, lotDocuments: 100}

@@ -15,10 +15,10 @@ import (
 )
 
 // MH wants a technical report (Informe Técnico) before the event of a contingency of more than three consecutive days
-// (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends the report. The box warns in time, prepares the contents,
-// and records the person's statement that MH has it.
+// (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends it. The box warns in time, prepares the contents, and
+// records the person's statement that MH has the report.
 
-// reportNotice is how long in advance the box warns that a technical report is needed.
+// reportNotice is how long before a technical report is needed the box warns.
 const reportNotice = 24 * time.Hour
 
 // ReportNote is the operator's statement that MH has the technical report of a contingency.
@@ -33,7 +33,7 @@ type stretch struct {
 	periods      []*Period // sorted by their beginning, at least one period
 }
 
-// needsReportFrom returns the time from which the stretch is longer than the law allows without a technical report.
+// needsReportFrom returns from when on the stretch is too long without a technical report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 func (s *stretch) tooLong(l law, now time.Time) bool {
@@ -96,8 +96,8 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	}), c.law().event), nil
 }
 
-// needingReport returns the oldest stretch that needs a technical report and has no report. Without such a stretch, it
-// returns the last stretch that is too long or still continues, or nil if there is no such stretch either.
+// needingReport returns the oldest stretch that needs a technical report and has none; otherwise the last stretch that
+// is too long or continues, or nil.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -139,8 +139,8 @@ type TechnicalReport struct {
 var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No contingency is open or waits for its event",
 	Operator: true}
 
-// TechnicalReport returns the contents of the technical report of a contingency that continues or still lacks a sealed
-// event. Errors: CodeNoContingency without such a contingency, or the store's.
+// TechnicalReport returns the contents of the technical report of a contingency that continues or lacks a sealed event.
+// Errors: CodeNoContingency if there is none, or the store's.
 func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := c.reportable(ctx)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *Contingency) countPeriods(ctx context.Context, s *stretch) ([]ReportCou
 		in[p.code.String()] = true
 	}
 	var counts []ReportCount
-	// Search all documents, because a document's date does not prove its period: the clock may have been set meanwhile.
+	// Search all documents: their dates do not prove their period, because the clock may have been set.
 	err := c.branch.Store.Records(0, func(entry storage.Entry) error {
 		if err := ctx.Err(); err != nil || !record.IsDocument(entry.State) || !bytes.Contains(entry.Head,
 			[]byte(`"period":`)) {
@@ -225,8 +225,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport records that MH has the report of the contingency that needs a report. reference has 1 to
-// 200 characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
+// NoteTechnicalReport records that MH has the report of the contingency that needs one. reference has 1 to 200
+// characters. Errors: CodeNoContingency if none needs a report, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength,

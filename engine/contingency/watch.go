@@ -23,7 +23,7 @@ func (c *Contingency) Current() *Period {
 	return c.period
 }
 
-// Hold returns the current period, or nil. Before release is called, the period does not end and no period begins.
+// Hold returns the current period, or nil. Until release is called, the period does not end and no period begins.
 func (c *Contingency) Hold() (p *Period, release func()) {
 	c.mu.RLock()
 	return c.period, c.mu.RUnlock
@@ -76,7 +76,7 @@ func (c *Contingency) enterFor(ctx context.Context, began time.Time, o authority
 	return c.enter(ctx, Period{Began: began, Cause: c.cause(ctx, o), Motive: o.Reason()})
 }
 
-// Check probes MH outside of a contingency. If MH does not answer, a contingency begins, as of began.
+// Check probes MH outside of a contingency. Without an answer, a contingency begins, as of began.
 func (c *Contingency) Check(ctx context.Context, began time.Time) error {
 	if c.Current() != nil {
 		return nil
@@ -119,7 +119,7 @@ func (c *Contingency) leave(ctx context.Context) error {
 		return nil
 	}
 	next := *c.period
-	// rounded up to MH's whole seconds, therefore no document of the period is later
+	// rounded up to MH's whole seconds, so that no document of the period is later
 	next.Ended = c.branch.Now().UTC().Truncate(time.Second).Add(time.Second)
 	if err := c.movePeriod(ctx, &next, record.PeriodEnded); err != nil {
 		return err
@@ -185,7 +185,8 @@ func (c *Contingency) Lift(ctx context.Context) error {
 }
 
 // cause returns the type of contingency (CAT-005) of an outcome: 2, our own system, if MH refuses our credentials; 3,
-// no Internet, without MH's name or a route, or if no address of Options.Internet answers; otherwise 1, MH's system.
+// no Internet, if MH's name or a route is not found, or no address of Options.Internet answers; otherwise 1, MH's
+// system.
 func (c *Contingency) cause(ctx context.Context, o authority.Outcome) int64 {
 	if errors.Is(o.Err, authority.ErrCredentials) {
 		return 2
@@ -253,7 +254,7 @@ func (c *Contingency) watch(ctx context.Context) {
 	}
 }
 
-// stable returns how long MH must have answered before a period ends. This time doubles with each recent period.
+// stable returns how long MH must have answered before a period ends. It doubles with each recent period.
 func (c *Contingency) stable() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,7 +279,7 @@ type Period struct {
 	Ended  time.Time `json:"ended,omitzero"`
 	Cause  int64     `json:"cause"`  // CAT-005
 	Motive string    `json:"motive"` // for cause 5 sent to MH; for other causes only for people
-	// Declared means that an operator declared the contingency. Only an operator can end the declaration.
+	// Declared: an operator declared the contingency, and only an operator can end the declaration.
 	Declared bool `json:"declared,omitempty"`
 	// Resumed counts how often the period began again before it was reported.
 	Resumed int `json:"resumed,omitempty"`
@@ -341,7 +342,7 @@ func (c *Contingency) entryOf(code string) (storage.Entry, error) {
 	return c.branch.Store.Get(storage.Code(id))
 }
 
-// periodOf returns the period with a code, or nil if the store has lost it: its documents have times of their own.
+// periodOf returns the period with a code; nil if the store has lost it: its documents have times of their own.
 func (c *Contingency) periodOf(code string) (*Period, error) {
 	entry, err := c.entryOf(code)
 	var p *Period
@@ -354,8 +355,8 @@ func (c *Contingency) periodOf(code string) (*Period, error) {
 	return p, err
 }
 
-// extendCause returns the end of a cause. If another period began before the event of the cause was due, the end is the
-// end of that period, because MH counts both causes as one.
+// extendCause returns the end of a cause. If another period began before the cause's event was due, MH counts both as
+// one cause, which ends with that period.
 func (c *Contingency) extendCause(ended time.Time) (time.Time, error) {
 	now, most := c.branch.Now(), c.law().event
 	if now.Sub(ended) < most-time.Hour {

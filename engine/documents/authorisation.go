@@ -30,7 +30,7 @@ const TestDays = 62
 type Progress struct {
 	Since string   `json:"since"` // yyyy-mm-dd: older records do not count
 	Kinds []Sealed `json:"kinds"` // in the order of Requirements
-	// Partial: the count is incomplete. The next call continues the count.
+	// Partial: the count is incomplete; the next call continues it.
 	Partial bool `json:"partial"`
 }
 
@@ -46,7 +46,7 @@ type Sealed struct {
 // Missing returns the number of tests that are still to be sent.
 func (s Sealed) Missing() int { return max(0, s.Wanted-s.Sealed-s.Waiting) }
 
-// Tally counts the branch's records towards MH's authorisation. A call reads at most mostEvents new records.
+// Tally counts the branch's records towards MH's authorisation, at most mostEvents new records a call.
 type Tally struct {
 	documents *Register
 	branch    int64
@@ -104,7 +104,7 @@ func (t *Tally) Count(ctx context.Context) (*Progress, error) {
 	return a, nil
 }
 
-// addTotal adds a list's total. An invalidated document counts twice: MH has sealed it and its invalidation.
+// addTotal adds a list's total. An invalidated document counts twice, because MH has sealed it and its invalidation.
 func addTotal(counts map[string]*Sealed, t Total) {
 	for _, k := range record.Known() {
 		c := counts[k.Document]
@@ -165,7 +165,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 	return false, err
 }
 
-// mostEvents is the largest number of records that one call reads: a tenth of a second of a small box.
+// mostEvents is the most records that one call reads: a tenth of a second of a small box.
 const mostEvents = 10_000
 
 func (t *Tally) countEvent(entry storage.Entry) error {

@@ -21,7 +21,7 @@ import (
 )
 
 // Closing sums up what one point of sale issued on one day. An X shows the day so far and is not stored. A Z closes the
-// day: a record that never changes. Amounts are USD with two decimals. The API and the store share the names.
+// day: a record that never changes. Amounts are USD with two decimals. The API and the store use the same names.
 type Closing struct {
 	Kind          string           `json:"clase"`            // X or Z
 	Number        uint64           `json:"numero,omitempty"` // a Z's number in its point of sale, from 1, without gaps
@@ -38,7 +38,7 @@ type Closing struct {
 	Net           ClosingNet       `json:"neto"`
 	// Unread counts documents whose signed bytes the store has lost: the sums lack their VAT and payments.
 	Unread int `json:"sinDetalle"`
-	// Later counts the documents of the day that were issued after the Z. It is counted whenever the Z is shown.
+	// Later counts the documents of the day that were issued after the Z. It is counted at each showing of the Z.
 	Later int `json:"posteriores"`
 }
 
@@ -87,7 +87,7 @@ const (
 	closingZ = "Z"
 )
 
-// closingKey returns the idempotency key of a Z. The store has at most one Z for a point of sale and a day.
+// closingKey returns the idempotency key of a Z: one for each point of sale and day.
 func (r *Register) closingKey(point int64, date string) *storage.Idempotency {
 	return &storage.Idempotency{Key: sha256.Sum256(fmt.Appendf(nil, "cierre/%s/%d/%s", r.issuer.Ambiente, point, date))}
 }
@@ -127,7 +127,7 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	if err != nil {
 		return nil, false, refusal.Internal(err)
 	}
-	// If we crash before the record is durable, the next call closes the day; if we crash later, it finds the Z.
+	// If we crash before the record is durable, the next call closes the day; later, it finds the Z.
 	if _, err := a.Append(storage.Draft{Code: storage.Code(code), State: record.DayClosed, Head: head}); err != nil {
 		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
 	}
@@ -199,7 +199,7 @@ func of[K comparable](m map[K]*tallyOf, key K) *tallyOf {
 	return m[key]
 }
 
-// count sums a day of a point of sale. It gives way to sales, and waits for documents that are being settled.
+// count sums a day of a point of sale. It lets sales go first, and waits for documents that are being settled.
 func (r *Register) count(ctx context.Context, date string, at record.Point, now time.Time) (*Closing, error) {
 	x := &Closing{Kind: closingX, Date: date, At: now.UTC().Truncate(time.Millisecond),
 		Issuer: r.issuer.Facts.Get("nombre").Text(), Ambiente: record.AmbienteName(r.issuer.Ambiente), PointID: at.ID,
@@ -285,7 +285,7 @@ func (r *Register) countIn(ctx context.Context, d *dayCount, x *Closing, doc rec
 	return nil
 }
 
-// number updates the first and last control number of a type. They have one length, and compare as text.
+// number updates the first and last control number of a type. They have one length and compare as text.
 func (d *dayCount) number(h *record.Head) {
 	s := d.series[h.Document]
 	if s == nil {
@@ -349,8 +349,8 @@ const (
 	returnedPurchase = "return of a purchase"
 )
 
-// closingKind returns the kind under which a closing counts a document, "" for none. That of a note or a return depends
-// on its origin; if the origin cannot be read, it is the kind for a sale, with an error.
+// closingKind returns the kind under which a closing counts a document, or "". For a note or a return it depends on the
+// origin; if the origin is unreadable, it is the kind for a sale, with an error.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

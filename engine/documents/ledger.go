@@ -18,8 +18,8 @@ import (
 )
 
 // ledger holds in memory, for each requested day, the documents for lists, their totals and the counts of the day. A
-// day is read from the store at its first use, and then updated record by record: no crash, restoration or rebuild
-// leaves anything to repair. It is safe for concurrent use and never delays a sale.
+// day is read from the store at its first use, and then updated record by record; it is never stored. It is safe for
+// concurrent use and never delays a sale.
 type ledger struct {
 	store *storage.Store
 	rest  func() func() // see Register.rest
@@ -37,7 +37,7 @@ type ledger struct {
 	builder map[uint64]struct{} // records that changed while build reads a day; nil: build is not reading
 }
 
-// maxTouched is the most changes kept for the next query. After more, all days are read again when used.
+// maxTouched is the most changes kept for the next query; after more, all days are read again.
 const maxTouched = 1 << 15
 
 func newLedger(store *storage.Store, rest func() func()) *ledger {
@@ -167,7 +167,7 @@ func (p *page) gather(d *day, wanted []bool, q query) {
 	p.ids = p.ids[:min(len(p.ids), q.limit+1)]
 }
 
-// touch notes that a record has changed. The change must be in the store already. touch does not wait for readers.
+// touch notes that a record has changed in the store. It does not wait for readers.
 func (l *ledger) touch(id uint64) {
 	l.changes.Lock()
 	defer l.changes.Unlock()
@@ -181,8 +181,8 @@ func (l *ledger) touch(id uint64) {
 	}
 }
 
-// look calls fn with days that are up to date with the store. It first reads days that were not used since the start,
-// one after the other, and gives way to sales. If ctx ends, the days already read stay in memory.
+// look calls fn with days that are up to date with the store. It first reads the days not used before, one by one, and
+// lets sales go first. If ctx ends, the days already read stay in memory.
 func (l *ledger) look(ctx context.Context, days []string, fn func(*day)) error {
 	for {
 		l.mu.Lock()
@@ -219,7 +219,7 @@ func (l *ledger) follow() error {
 	if err == nil {
 		err = l.refresh(l.days, touched)
 	}
-	if err != nil { // the changes taken from touched are lost: read the days again at their next use
+	if err != nil { // the changes taken from touched are lost: read the days again
 		clear(l.days)
 	}
 	return err
@@ -256,7 +256,7 @@ func (l *ledger) build(ctx context.Context, name string) error {
 			rest()
 		}
 	}
-	// While mu is held, the ledger's tip does not change. Few records were added or changed while the day was read.
+	// While mu is held, the ledger's tip does not change. Few records have changed since the day was read.
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes.Lock()
@@ -342,7 +342,7 @@ type Today struct {
 	Partial bool
 }
 
-// Hour counts the documents issued in an hour, by their first result. A later refusal by MH does not change the counts.
+// Hour counts the documents issued in an hour, by their first result. A later refusal by MH does not count.
 type Hour struct{ Normal, Contingency, Rejected int }
 
 // Today counts the day's documents that MH has decided or that wait in contingency. If ctx ends early, Partial is set.

@@ -59,11 +59,11 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// A document must match every one of these values that the filter sets. Key is an Idempotency-Key of the point of
-	// sale PointID, or of the caller's point of sale. A search for Key ignores From and To.
+	// A document must match each of these values that is set. Key is an Idempotency-Key of the point of sale PointID,
+	// or else of the caller's. A search for Key ignores From and To.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
-	// After is the id of the last document of the page before, 0 for the first page. Limit is 1 to 500.
+	// After is the id of the previous page's last document, 0 for the first page. Limit is 1 to 500.
 	After int64
 	Limit int
 }
@@ -133,7 +133,7 @@ func (r *Register) List(ctx context.Context, f Filter, c record.Caller) (*Listin
 				return nil, err
 			}
 			q.after = entries[i].ID
-			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it has changed meanwhile, or does not match
+			if match(groupOf(entries[i], h)) && f.finds(h) { // otherwise it has just changed, or does not match
 				l.Lines = append(l.Lines, line(entries[i], h, record.Estado(entries[i].State)))
 				full = len(l.Lines) == f.Limit && i < len(entries)-1
 			}
@@ -189,7 +189,7 @@ func (r *Register) byKey(f Filter, c record.Caller, match func(group) bool) (*Li
 	return l, err
 }
 
-// publicTotals merges groups for the API, across points of sale and states of one public name.
+// publicTotals merges groups for the API: points of sale, and states of one public name.
 func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]total)
@@ -238,7 +238,7 @@ func line(entry storage.Entry, h *record.Head, estado string) Line {
 }
 
 // Late is a result that came after the answer to the till: of a document issued in contingency or settled after a
-// crash, or of an invalidation. A document whose invalidation MH refuses is still PROCESSED.
+// crash, or of an invalidation. If MH refuses an invalidation, the document is still PROCESSED.
 type Late struct {
 	Cursor uint64 // grows; the next call of Changes gets the last cursor
 	Info
@@ -253,7 +253,7 @@ var ErrCursor = storage.ErrCursor
 const maxChanges = 500
 
 // Changes returns the late results of the caller's branch after a cursor, each once and in order, and the next cursor.
-// If there is no result, it waits for a result until ctx ends. Errors: ErrCursor, or the store's.
+// Without a result, it waits for one until ctx ends. Errors: ErrCursor, or the store's.
 func (r *Register) Changes(ctx context.Context, after uint64, c record.Caller) ([]Late, uint64, error) {
 	for {
 		rung := r.store.Announced()

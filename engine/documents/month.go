@@ -26,7 +26,7 @@ func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{sto
 // MonthPage is a page of documents, by day and then by id.
 type MonthPage struct {
 	Documents []books.Document `json:"documents"`
-	Next      uint64           `json:"next"` // the value of after for the next page; 0 on the last page
+	Next      uint64           `json:"next"` // the next page's after; 0 on the last page
 	Done      uint64           `json:"done"` // days read, of Total days; for a progress bar
 	Total     uint64           `json:"total"`
 }
@@ -85,8 +85,8 @@ func (r *MonthReader) Document(code dte.Code) (*books.Document, error) {
 	return documentOf(r.store, entry, h)
 }
 
-// take adds a document to the page if the month shows the document on the given day, and returns the document's size. A
-// month shows a document on its date, or on the day of its invalidation if its date is in another month.
+// take adds a document to the page if the month shows the document on the given day, and returns the document's size.
+// That day is its date or, if the date is in another month, the day of its invalidation.
 func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, day uint32) (int64, error) {
 	date := doc.Head.Date
 	if !strings.HasPrefix(date, month) && doc.State == record.Invalidated {

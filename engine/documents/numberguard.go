@@ -24,7 +24,7 @@ import (
 
 // NumberGuard stops the numbering when MH or the archive knows higher numbers of a series than the store: an old copy
 // of the store was put back, or another box numbers the series. MH has no query for the last number (MT1 §4.3), but
-// refuses a number that is used twice. The archive lists the sealed documents.
+// refuses a used number. The archive lists the sealed documents.
 type NumberGuard struct {
 	store   *storage.Store
 	issuer  record.Issuer
@@ -62,10 +62,10 @@ const byMH, byArchive = "MH", "archive"
 var names = map[string]struct{ spanish, english string }{byMH: {"Hacienda", "MH"},
 	byArchive: {"el archivo", "the archive"}}
 
-// behindRetry is how long a till waits before it retries, because a person must decide first.
+// behindRetry is how long a till waits before it retries: a person must decide first.
 const behindRetry = time.Minute
 
-// stopNumbering makes the guard refuse new documents, also after restarts: the next number may be taken.
+// stopNumbering makes the guard refuse new documents, even after restarts: the next number may be taken.
 func (g *NumberGuard) stopNumbering(list []storage.Witness) {
 	held := list
 	err := g.store.Hold(list)
@@ -108,8 +108,8 @@ func (g *NumberGuard) Behind() error {
 	return nil
 }
 
-// NumberTaken must be called when MH refuses a document because MH has the document's number under another code. MH
-// would refuse the next numbers too, therefore the numbering stops. The parameter words is MH's text.
+// NumberTaken must be called when MH refuses a document because it has the document's number under another code. MH
+// would refuse the next numbers too, so the numbering stops. words is MH's text.
 func (g *NumberGuard) NumberTaken(code, words string) {
 	id, err := dte.ParseCode(code)
 	var entry storage.Entry
@@ -125,11 +125,11 @@ func (g *NumberGuard) NumberTaken(code, words string) {
 		Here: entry.Number - 1, There: entry.Number}}}})
 }
 
-// maxUnknown is how many archived files of unknown documents are read; other branches may have many of them.
+// maxUnknown is how many archived files of unknown documents are read. Other branches may have many.
 const maxUnknown = 500
 
 // AskArchive looks in the archive for documents of the given points of sale, dated between from and to (inclusive),
-// with higher numbers than the store. If it finds such a document, the numbering stops. Errors: the archive's.
+// with higher numbers than the store. If it finds one, the numbering stops. Errors: the archive's.
 func (g *NumberGuard) AskArchive(ctx context.Context, points []record.Point, from, to time.Time) error {
 	if g.archive == nil {
 		return nil

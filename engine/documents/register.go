@@ -1,5 +1,5 @@
-// Package documents reads the issued documents of a branch for the API: one, many at once, lists with their sums, late
-// results, the day's counts. It has the lock of each document: readers wait while it is being settled.
+// Package documents reads the issued documents of a branch for the API: one, many, lists with their sums, late results,
+// the day's counts. It has the lock of each document: readers wait while a document is being settled.
 //
 // This file reads single documents. list.go has lists and late results, ledger.go the lists' data in memory, closing.go
 // the closing of a point of sale, month.go the accountant's month, authorisation.go MH's tests.
@@ -30,13 +30,13 @@ type Register struct {
 	ledger *ledger
 
 	catalogue Catalogue
-	rest      func() func() // returns a function; a long read calls it after every few records, to give way to sales
+	rest      func() func() // a function that a long read calls after every few records, to let sales go first
 }
 
 // Catalogue returns the text of a code of MH's catalogues, or false if the code does not exist.
 type Catalogue func(list, code string) (string, bool)
 
-// New returns the register of a store. Long reads give way to the sales that shelf counts; shelf may be nil.
+// New returns the register of a store. Long reads let the sales that shelf counts go first; shelf may be nil.
 func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, catalogue Catalogue) *Register {
 	r := &Register{store: store, issuer: issuer, catalogue: catalogue}
 	r.rest = func() func() {
@@ -49,7 +49,7 @@ func New(store *storage.Store, shelf *rulestore.Store, issuer record.Issuer, cat
 	return r
 }
 
-// Document returns a stored document of the caller's branch. If the document is being settled, Document waits.
+// Document returns a stored document of the caller's branch, after it is settled.
 func (r *Register) Document(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	entry, err := r.Settled(ctx, code)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -137,7 +137,7 @@ func (r *Register) ViewOf(entry storage.Entry, h *record.Head, document, jws []b
 	return v, nil
 }
 
-// Settled returns a record. If the record's document is being settled, Settled waits.
+// Settled returns a record, after its document is settled.
 func (r *Register) Settled(ctx context.Context, code dte.Code) (storage.Entry, error) {
 	entry, err := r.store.Get(storage.Code(code))
 	if err != nil || entry.State != record.Signed {
@@ -156,7 +156,8 @@ func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err
 	return r.codes.Acquire(ctx, code.String())
 }
 
-// Lock returns a document's record, and prevents changes of the document. If err is nil, the caller must call release.
+// Lock returns a document's record, and prevents changes of the document. Unless err is set, the caller must call
+// release.
 func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(),
 	err error) {
 	if release, err = r.Hold(ctx, dte.Code(code)); err != nil {
@@ -178,8 +179,8 @@ func (r *Register) Touch(id uint64) { r.ledger.touch(id) }
 // Counter returns the metric of the records that were read.
 func (r *Register) Counter() prometheus.Collector { return r.ledger.read }
 
-// StoredBefore returns a function that sums, by token, the bytes that sales and corrections of a day stored until
-// StoredBefore was called. The day is a date (yyyy-mm-dd) in El Salvador. The function gives way to sales.
+// StoredBefore returns a function that sums, by token, the bytes that sales and corrections stored on a day (yyyy-mm-dd
+// in El Salvador) before the call of StoredBefore. The function lets sales go first.
 func (r *Register) StoredBefore(now time.Time) func(ctx context.Context, day string) (map[int64]int64, error) {
 	upTo := r.store.LastID()
 	return func(ctx context.Context, day string) (map[int64]int64, error) {

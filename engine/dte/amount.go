@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Scale is the number of Amount units in one dollar, or in one counted piece. An Amount has eight decimals, because MH
-// accepts up to eight on a line (MF2 p.52).
+// Scale is the number of Amount units in one dollar, or in one counted piece. MH accepts up to eight decimals on a line
+// (MF2 p.52).
 const Scale = 100_000_000
 
 // MaxAmount is the largest magnitude of an amount in a document; an int64 has room for more, for rounding.
@@ -22,12 +22,12 @@ var (
 	ErrRange     = errors.New("beyond 92,000,000,000")
 )
 
-// Amount is a fixed-point number in units of 1e-8: money, quantities and rates alike.
-// Its magnitude never exceeds MaxAmount when it comes from ParseAmount.
+// Amount is a fixed-point number in units of 1e-8: money, quantities and rates alike. From ParseAmount, it never
+// exceeds MaxAmount.
 type Amount int64
 
-// ParseAmount reads a JSON number literal, also with an exponent, exactly. Trailing zeros do not count as decimals.
-// Errors: ErrNumber, ErrRange, ErrPrecision. Its cost does not depend on the size of the exponent.
+// ParseAmount reads a JSON number literal exactly, even with an exponent. Trailing zeros do not count as decimals.
+// Errors: ErrNumber, ErrRange, ErrPrecision. A huge exponent costs no more.
 func ParseAmount(s string) (Amount, error) { return parseAmount(s) }
 
 func parseAmount[T string | []byte](s T) (Amount, error) {
@@ -85,7 +85,7 @@ func parseAmount[T string | []byte](s T) (Amount, error) {
 	return Amount(n.digits), nil
 }
 
-// significant reads the digits of a number one by one. It keeps the first 19 significant digits.
+// significant reads a number's digits one by one, and keeps the first 19 significant ones.
 type significant struct {
 	digits uint64 // leading zeros dropped
 	count  int    // number of digits
@@ -109,7 +109,7 @@ func (n *significant) take(c byte) {
 	}
 }
 
-// parseExponent reads the exponent after the e. It limits the result to a value far beyond any exponent of an Amount.
+// parseExponent reads the exponent after the e, limited to a value far beyond any Amount's.
 func parseExponent[T string | []byte](s T) (int, bool) {
 	i, sign := 0, 1
 	if i < len(s) && (s[i] == '+' || s[i] == '-') {
@@ -189,35 +189,31 @@ func (a Amount) Fixed2() string {
 	return string(append(dst, '.', byte('0'+cents/10), byte('0'+cents%10)))
 }
 
-// Sum adds up Amounts exactly, in 128 bits and units of 1e-8. It has room for 1e19 of the largest Amounts. An int64 is
-// too small even for the sum of two of the largest documents. The zero Sum is 0.
+// Sum adds up Amounts exactly, in 128 bits and units of 1e-8. An int64 is too small for the sum of two of the largest
+// documents. The zero Sum is 0.
 type Sum struct {
 	high int64
 	low  uint64
 }
 
-// Add adds a to the sum.
 func (s *Sum) Add(a Amount) {
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, uint64(a), 0)
 	s.high += int64(a)>>63 + int64(carry)
 }
 
-// Sub subtracts a from the sum.
 func (s *Sum) Sub(a Amount) {
 	var borrow uint64
 	s.low, borrow = bits.Sub64(s.low, uint64(a), 0)
 	s.high -= int64(a)>>63 + int64(borrow)
 }
 
-// Merge adds the sum o.
 func (s *Sum) Merge(o Sum) {
 	var carry uint64
 	s.low, carry = bits.Add64(s.low, o.low, 0)
 	s.high += o.high + int64(carry)
 }
 
-// Take subtracts the sum o.
 func (s *Sum) Take(o Sum) {
 	var borrow uint64
 	s.low, borrow = bits.Sub64(s.low, o.low, 0)
@@ -283,7 +279,7 @@ var (
 )
 
 // appendCardinal writes n in words. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand
-// millions. short means that mil or millones follows; then UNO becomes UN.
+// millions. short: mil or millones follows, and UNO becomes UN.
 func appendCardinal(dst []byte, n uint64, short bool) []byte {
 	switch {
 	case n >= 1_000_000:

@@ -11,7 +11,7 @@ var holidays = map[[2]int]bool{{1, 1}: true, {5, 1}: true, {5, 10}: true, {6, 17
 
 // BusinessDay reports whether a Salvadoran day is neither on a weekend nor a national holiday. Thursday, Friday and
 // Saturday of Holy Week are holidays. Holidays of public offices only (3 and 5 August, 24 and 31 December) count as
-// business days, because a deadline that is too early harms nobody.
+// business days: too early a deadline harms nobody.
 func BusinessDay(t time.Time) bool {
 	t = t.In(Zone)
 	if d := t.Weekday(); d == time.Saturday || d == time.Sunday || holidays[[2]int{int(t.Month()), t.Day()}] {
@@ -45,8 +45,8 @@ func easter(year int) time.Time {
 	return time.Date(year, time.Month(n), (h-m+r+n+19)%32, 0, 0, 0, 0, Zone)
 }
 
-// Zone is El Salvador's time, UTC-6 all year, without the system's zone database. In the evening a document dated in
-// UTC would be one day ahead: MH notes that or, at the end of a month, refuses the document.
+// Zone is El Salvador's time, UTC-6 all year, without the system's zone database. In the evening a UTC date would be
+// one day ahead: MH notes that or, at the end of a month, refuses the document.
 var Zone = time.FixedZone("America/El_Salvador", -6*60*60)
 
 // Date returns a fecEmi: the Salvadoran calendar day, YYYY-MM-DD.

@@ -29,8 +29,8 @@ func NewCode(r io.Reader) (Code, error) {
 	return c, nil
 }
 
-// ParseCode reads the 36-character form, in upper or lower case; MH's pattern demands upper case, which String writes.
-// It accepts every UUID version, because other issuers may use any version.
+// ParseCode reads the 36-character form of any UUID version, in upper or lower case; MH's pattern demands upper case,
+// which String writes.
 func ParseCode(s string) (Code, error) {
 	if len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' {
 		if b, err := hex.DecodeString(strings.ReplaceAll(s, "-", "")); err == nil && len(b) == len(Code{}) {
@@ -70,8 +70,8 @@ func isPlace(s, letters string) bool {
 	return len(s) == 4 && strings.IndexByte(letters, s[0]) >= 0 && isDigit(s[1]) && isDigit(s[2]) && isDigit(s[3])
 }
 
-// In a document, the numbers of people and firms consist of digits only (MT1). For a reader, the functions below write
-// them with hyphens. A number that does not have the digits of its kind stays unchanged, because it may be foreign.
+// In a document, the numbers of people and firms consist of digits only (MT1). For people, the functions below write
+// them with hyphens. A number without the digits of its kind stays unchanged: it may be foreign.
 
 // FormatNIT writes a NIT as people do: 0614-290780-112-3. A NIT of nine digits is a DUI: 01234567-8.
 func FormatNIT(s string) string {
@@ -120,7 +120,7 @@ func FormatDocument(kind, s string) string {
 	return s
 }
 
-// Digits returns the digits of a text that consists of digits, hyphens and spaces; "" for any other text.
+// Digits returns the digits of a text that consists of digits, hyphens and spaces; otherwise "".
 func Digits(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '-' || unicode.IsSpace(r) {
@@ -150,7 +150,7 @@ type CodeList struct {
 //
 //	{"version":"1.1","source":"…","catalogues":{"CAT-014":{"name":"Unidad de medida","values":{"59":"Unidad"}}}}
 //
-// A code that is unique only within its departamento is written after the code of the departamento: "06/23".
+// A code that is unique only within its departamento follows the departamento's code: "06/23".
 func ParseCatalogues(data []byte) (*Catalogues, error) {
 	v, err := Parse(data)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *Catalogues) Lists() []*CodeList {
 	return slices.SortedFunc(maps.Values(c.lists), func(a, b *CodeList) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// List returns a list by its name, such as "CAT-014"; nil if there is no such list.
+// List returns a list by its name, such as "CAT-014"; nil if there is none.
 func (c *Catalogues) List(cat string) *CodeList {
 	if c == nil {
 		return nil

@@ -1,6 +1,6 @@
 // Package dte is the vocabulary of electronic tax documents (documentos tributarios electrónicos): facts, codes, money
-// and catalogues. Facts and documents are Values, numbers are Amounts in 1e-8 units; no value is ever a float. It does
-// no I/O and reads no clock. Its subpackage schema makes a document from facts.
+// and catalogues. Facts and documents are Values, numbers are Amounts in 1e-8 units, never floats. It does no I/O and
+// reads no clock. Its subpackage schema makes a document from facts.
 //
 // # Glossary
 //

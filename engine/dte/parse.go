@@ -16,7 +16,7 @@ import (
 // MaxDepth is how deep objects and arrays may be nested. MH's deepest document has five levels.
 const MaxDepth = 32
 
-// SyntaxError says where a text is not strict JSON, as Parse requires it.
+// SyntaxError says where a text is not the strict JSON that Parse requires.
 type SyntaxError struct {
 	Path    string // of the innermost value that was reached, in the form "cuerpoDocumento[3]"
 	Offset  int64  // in bytes
@@ -32,8 +32,8 @@ func (e *SyntaxError) Error() string {
 }
 
 // Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, text after the value and more than MaxDepth
-// levels are errors. Every error is a *SyntaxError. Numbers may have any size and precision; Value.Amount fails if a
-// number does not fit an Amount. The Value keeps no reference to data.
+// levels are errors. Every error is a *SyntaxError. Numbers may have any size and precision; Value.Amount fails for
+// those that do not fit. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
@@ -53,8 +53,8 @@ func Parse(data []byte) (Value, error) {
 
 var errDepth = errors.New("too deep")
 
-// parser builds the tree. The children of an object or array stay on two stacks until the object or array ends.
-// Therefore each object or array costs one allocation of the right size. Texts are parts of one copy of the input.
+// parser builds the tree. Children stay on two stacks until their object or array ends, which then costs one allocation
+// of the right size. Texts are parts of one copy of the input.
 type parser struct {
 	dec     jsontext.Decoder
 	in      bytes.Buffer
@@ -215,7 +215,7 @@ func factPath(pointer jsontext.Pointer) string {
 }
 
 // Digest returns a SHA-256 of a JSON value that does not depend on the order of members, white space, escapes or the
-// spelling of a number (10, 10.00, 1e1). It depends on the order of items, and null differs from an absent member.
+// spelling of a number (10, 10.00, 1e1). The order of items counts, and null differs from an absent member.
 func (v Value) Digest() [32]byte {
 	c := canonicalForms.Get().(*canonicalForm)
 	defer canonicalForms.Put(c)

@@ -23,8 +23,8 @@ const (
 	KindObject
 )
 
-// Value is an immutable, ordered JSON tree. The zero Value is absent, that is, there is no such member. Absent differs
-// from null. Several Values may share children.
+// Value is an immutable, ordered JSON tree. The zero Value is absent: there is no such member. Absent differs from
+// null. Values may share children.
 type Value struct {
 	kind  Kind
 	exact bool   // for a number: num is its exact value
@@ -33,7 +33,7 @@ type Value struct {
 	node  *node
 }
 
-// node has the children of a Value. It is separate, therefore a Value without children is small.
+// node has the children of a Value. It is separate to keep Values without children small.
 type node struct {
 	items   []Value
 	members []Member
@@ -68,7 +68,7 @@ func Int(n int64) Value {
 // Num returns a number, given in units of 1e-8.
 func Num(a Amount) Value { return Value{kind: KindNumber, exact: true, num: a} }
 
-// Str returns a string Value. Invalid UTF-8 becomes U+FFFD, therefore every Value can be written as valid JSON.
+// Str returns a string Value. Invalid UTF-8 becomes U+FFFD, so that every Value can be written as valid JSON.
 func Str(s string) Value {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -93,13 +93,12 @@ func Texts(pairs ...string) Value {
 	return Obj(members...)
 }
 
-// Arr returns an array of the items. It keeps the slice; the caller must not change the slice.
+// Arr returns an array of the items. It keeps the slice, which the caller must not change.
 func Arr(items ...Value) Value { return Value{kind: KindArray, node: &node{items: items}} }
 
 // Obj returns an object with the members in this order. It keeps the slice. Names must be distinct.
 func Obj(members ...Member) Value { return Value{kind: KindObject, node: &node{members: members}} }
 
-// Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
 
 // Exists returns false for the absent Value only; null exists.
@@ -119,7 +118,7 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Find is like Get, but returns a pointer, and nil if there is no such member. The caller must not change the result.
+// Find is Get, but returns a pointer, nil if there is no such member. The caller must not change the result.
 func (v *Value) Find(name string) *Value {
 	if v.kind != KindObject {
 		return nil
@@ -167,8 +166,8 @@ func (v Value) Items() []Value {
 	return v.node.items
 }
 
-// Scalar returns the content of a Value without children. A number is in num if exact is set; otherwise its literal is
-// in text. A boolean is 0 or 1 in num. A string is in text.
+// Scalar returns the content of a Value without children. A number is in num if exact is set, otherwise its literal in
+// text. A boolean is 0 or 1 in num. A string is in text.
 func (v *Value) Scalar() (kind Kind, exact bool, num Amount, text string) {
 	return v.kind, v.exact, v.num, v.text
 }
@@ -218,7 +217,7 @@ func (v Value) Bool() bool { return v.kind == KindBool && v.num != 0 }
 func (v Value) With(name string, x Value) Value { return v.Set(Member{name, x}) }
 
 // Set returns a copy of an object in which members are set. An existing member keeps its place; a new member comes
-// last. An absent or null v counts as an empty object; Set returns any other kind unchanged.
+// last. An absent or null v counts as an empty object; other kinds stay unchanged.
 func (v Value) Set(set ...Member) Value {
 	var old []Member
 	switch v.kind {
@@ -302,7 +301,7 @@ func (v Value) append(dst []byte, order *[]int) []byte {
 func AppendQuoted(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
-			// The only possible error is invalid UTF-8, which is replaced; no Value has invalid UTF-8.
+			// The only possible error is invalid UTF-8, which no Value has.
 			dst, _ = jsontext.AppendQuote(dst, s)
 			return dst
 		}
@@ -356,8 +355,8 @@ type Outcomes struct {
 const gravePart = 20
 
 // Grave reports whether the rule is most likely wrong: MH refuses more than half of its documents, for any reason, or
-// more than one in gravePart for values that the rule made. There is no minimum of decisions, points of sale or kinds
-// of sale, because one till is enough for an alarm. A branch returns to an earlier rule by stricter criteria.
+// more than one in gravePart for values that the rule made. One till is enough for an alarm: there is no minimum of
+// decisions, points of sale or kinds of sale. A branch returns to an earlier rule by stricter criteria.
 func (o Outcomes) Grave() bool { return 2*o.Refused > o.Decided || gravePart*o.ByRule > o.Decided }
 
 // Sound returns an error if the counts, which came from outside, contradict each other.

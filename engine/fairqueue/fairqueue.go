@@ -1,6 +1,6 @@
 // Package fairqueue shares scarce work among its callers: printing, long lists, large sales. Callers take turns; a
-// caller with many requests waits for its own earlier work. An allowance limits the work of each caller, so that sales
-// keep most of the machine. Bell wakes a goroutine.
+// caller with many requests waits for its own earlier work. An allowance limits each caller's work, so that sales keep
+// most of the machine.
 package fairqueue
 
 import (
@@ -21,8 +21,8 @@ type Options struct {
 	Now       func() time.Time
 }
 
-// Allowance is the work allowed to one caller. Burst is the work allowed at once. Share is the part of a slot's time
-// that is allowed in the long run, for example 0.25.
+// Allowance is the work allowed to one caller. Burst is the work allowed at once. Share is the allowed part of a slot's
+// time in the long run, for example 0.25.
 type Allowance struct {
 	Burst time.Duration
 	Share float64
@@ -59,7 +59,7 @@ type claim struct {
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
 // Enter waits for a turn, and returns the function that ends it. All requests with one id share an allowance. Errors:
-// *Busy if too many of them wait or the allowance is used up, or ctx's error.
+// *Busy if too many wait or the allowance is used up, or ctx's error.
 func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	q.mu.Lock()
 	c := q.by[id]
@@ -162,7 +162,8 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	q.next()
 }
 
-// forget removes, of many callers, those without work, waiting requests and used allowance. The caller holds mu.
+// forget removes callers that have no work, no waiting request and a full allowance, once there are many. The caller
+// holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return
@@ -175,7 +176,7 @@ func (q *Queue) forget() {
 	}
 }
 
-// Bell wakes one goroutine, which receives from it. Rings that the goroutine has not received yet count as one.
+// Bell wakes one goroutine, which receives from it. Unreceived rings count as one.
 type Bell chan struct{}
 
 // NewBell returns a bell that has not been rung.

@@ -1,10 +1,9 @@
 // Package fleet is the branch's side of a chain. The agent reads the centre's orders from the object store, carries
-// them out if the branch's own checks allow them, and writes the results to the object store. No sale waits for the
-// agent, even if the object store is unreachable for a long time.
+// them out if the branch's own checks allow it, and writes the results back. No sale waits for the agent, however long
+// the object store is unreachable.
 //
-// Every step of the agent can be repeated. The agent keeps its memory in one small file (state.go) and writes the file
-// before it acts. It reads which bundles are in force from the branch's rule store (the "shelf"), never from this
-// memory.
+// Every step of the agent can be repeated. Its memory is one small file (state.go), which it writes before it acts.
+// Only the branch's rule store (the "shelf") says which bundles are in force.
 package fleet
 
 import (
@@ -32,7 +31,7 @@ const (
 	// the branch. lookSoon is this time while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
-	// askFor limits the time of a request for a small object. fetchFor limits the time of a request for a bundle.
+	// askFor limits the time of a request for a small object, fetchFor for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
 	// maxSkew is how far ahead of the box's clock the time of issue of a version may be.
@@ -45,16 +44,15 @@ type Options struct {
 	Chain  fleetproto.Chain
 	Branch string
 	Group  string
-	// Director are the director's keys, the oldest first. A key loses trust when a later key signs an accepted version.
+	// Director are the director's keys, the oldest first. An accepted version of a later key ends the trust in a key.
 	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point
 	Rules    Rules
 	State    File
-	// Settings is the file that keeps the settings for the next start of the appliance; nil: settings are not kept.
+	// Settings is the file that keeps the settings for the appliance's next start; nil: they are not kept.
 	Settings File
-	// Describe fills in the branch's part of the status; the agent fills in the agent's part. If Describe is nil, the
-	// branch's part stays empty.
+	// Describe fills in the branch's part of the status, which is empty without it. The agent fills in its own part.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
 	Report   time.Duration // default DefaultReport
@@ -66,14 +64,14 @@ type Options struct {
 
 // File is a small file that is always replaced as a whole.
 type File interface {
-	// Load returns the file's bytes; no bytes if there is no file.
+	// Load returns the file's bytes, none if there is no file.
 	Load() ([]byte, error)
 	// Save replaces the file; when it returns, the file is durable.
 	Save([]byte) error
 }
 
-// Agent reads the state that the centre desires, applies it and reports the results. One goroutine calls Step and Run;
-// any goroutine may call the other exported methods. Only the goroutine of Step changes the fields.
+// Agent reads the state that the centre desires, applies it and reports the results. One goroutine calls Step and Run,
+// and changes the fields; any goroutine may call the other exported methods.
 type Agent struct {
 	o       Options
 	metrics *metrics
@@ -81,7 +79,7 @@ type Agent struct {
 
 	nextLook, nextPoll, report time.Time
 	looks                      int       // how often the enrolments were read
-	ahead                      time.Time // after a refused version: no later version is read before this time
+	ahead                      time.Time // after a refused version, no later version is read before this time
 	grave                      []string  // digests of bundles in force whose documents MH refuses, at the last poll
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
@@ -89,14 +87,14 @@ type Agent struct {
 
 	mu    sync.Mutex // guards the fields below, which other goroutines read
 	state state
-	// The latest verified version; nil: there is no such version, or no key that is pinned today signed it
+	// The latest verified version; nil: none, or no key that is pinned today signed it
 	desired  *fleetproto.Desired
 	troubles map[string]error // current errors, by the part of the work
 	asked    time.Time        // when the store last answered about the desired state
 }
 
-// New returns an agent that continues where the previous agent stopped. If the state file cannot be read, it starts
-// with an empty state; the rule store itself refuses bundles whose version is too old.
+// New returns an agent that continues where the previous one stopped. If the state file is unreadable, the state is
+// empty; the rule store itself refuses bundles of too old a version.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Rand == nil {
@@ -107,7 +105,7 @@ func New(o Options) (*Agent, error) {
 		return nil, err
 	}
 	a.fence = &Fence{kicked: fairqueue.NewBell(), standing: a.state.Enrolled.standing(), answer: make(chan struct{})}
-	// Boxes that start together, after a power cut in a region, do not all ask together.
+	// Boxes that start together, after a power cut in a region, must not all ask together.
 	a.nextPoll = o.Now().Add(time.Duration(o.Rand.Float64() * float64(min(a.o.Poll, 10*time.Second))))
 	return a, nil
 }
@@ -138,7 +136,7 @@ func (a *Agent) Step(ctx context.Context) time.Duration {
 	if !now.Before(a.nextPoll) {
 		err := a.readDesired(ctx)
 		a.noteTrouble("desired", err)
-		if err == nil && a.silent { // the store answers again: read the enrolments before the next number is issued
+		if err == nil && a.silent { // the store answers again: read the enrolments before another number is issued
 			a.nextLook = time.Time{}
 		}
 		a.reconcile(ctx)
@@ -174,7 +172,7 @@ func (a *Agent) look(ctx context.Context) {
 	before := a.state.Enrolled
 	answered, err := a.readEnrolments(ctx)
 	a.noteTrouble("enrolment", err)
-	// Write the status at once: its store key has another epoch now, or it must report that this box is replaced
+	// Write the status at once: its key has another epoch now, or it must report that this box is replaced
 	if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {
 		a.report = time.Time{}
 	}
@@ -196,12 +194,12 @@ func (a *Agent) jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*a.o.Rand.Float64()))
 }
 
-// Rules is the branch's rule store (the shelf), as the agent needs it. The shelf decides whether an order is allowed.
+// Rules is the branch's rule store (the shelf) for the agent. It decides whether an order is allowed.
 type Rules interface {
-	// Bundles returns all bundles of the shelf, also the bundles that were taken off.
+	// Bundles returns all bundles of the shelf, even those taken off.
 	Bundles() []Bundle
-	// Admit passes a bundle's file through all steps of the branch's admission. An error is a fault of the branch, not
-	// of the bundle: the agent tries again. If the bundle is already on the shelf, Admit succeeds.
+	// Admit passes a bundle's file through all steps of the branch's admission. An error is the branch's fault, not the
+	// bundle's: the agent tries again. A bundle on the shelf is admitted.
 	Admit(ctx context.Context, file []byte, o Order) (Admission, error)
 	// StepBack puts a bundle of the shelf in force again, even a retired bundle. The bundle's first day must have come.
 	StepBack(ctx context.Context, to Bundle, o Order) error
@@ -213,7 +211,7 @@ type Rules interface {
 type Order struct {
 	Who, Reason string
 	// AmountsChange and FewerCases are those of fleetproto.Rule. For bundles of the live state both are true, because
-	// other branches have tried these bundles.
+	// other branches have tried them.
 	AmountsChange, FewerCases bool
 }
 
@@ -283,8 +281,8 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
-// maxRefused is how many refused versions in a row the box reads; fetchFor limits the time. A hostile store may return
-// an object for every version, and return it slowly.
+// maxRefused is how many refused versions in a row the box reads, within fetchFor: a hostile store may return an object
+// for every version, slowly.
 const maxRefused = 10_000
 
 // Closed reports whether the centre has closed a point of sale of this branch for a year.
@@ -297,10 +295,9 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
-// director has signed, if one of three conditions holds: the box has accepted no version before; the digests link the
-// version to the last accepted version (no matter who signed the versions between them); or the version mends the
-// store's loss. Only the last accepted version has an effect. A refused version blocks nothing: readDesired reads the
-// versions after it, at most every aheadEvery.
+// director has signed, if it is the first, if digests link it to the last accepted version (whoever signed the versions
+// between them), or if it mends the store's loss. Only the last accepted version has an effect. After a refused version
+// the later ones are read, at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	before := taken
@@ -361,7 +358,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// After this line the version has an effect, and no earlier version can ever have an effect again.
+		// After this line the version has an effect, and no earlier version ever has again.
 		a.mu.Lock()
 		a.desired = last
 		a.mu.Unlock()

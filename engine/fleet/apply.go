@@ -24,7 +24,7 @@ func Who(by string) string       { return who + " (" + by + ")" }
 func Ordered(author string) bool { return strings.HasPrefix(author, who+" (") }
 
 // reconcile brings the branch to the state that the centre desires, as far as the branch's admission allows. It
-// compares this state with the shelf, not with its own earlier steps; therefore it continues any interrupted work.
+// compares that state with the shelf, not with its own earlier steps, and thus continues any interrupted work.
 func (a *Agent) reconcile(ctx context.Context) {
 	d, now := a.desired, a.o.Now()
 	err := a.effective(d, now)
@@ -42,8 +42,7 @@ func (a *Agent) reconcile(ctx context.Context) {
 	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
-// effective returns why a version has no effect now; nil if the version has an effect. Orders that were carried out
-// earlier stay.
+// effective returns why a version has no effect now; nil: it has. Orders that were carried out earlier stay.
 func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
@@ -110,7 +109,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// queueRefusal queues an act: the branch refuses a bundle. No further act about this bundle follows.
+// queueRefusal queues an act: the branch refuses a bundle. No further act about it follows.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
@@ -119,8 +118,8 @@ func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule,
 }
 
 // ensureRule admits a bundle, unless it is in force or coming. refused is the reason why the branch's admission refuses
-// the bundle. An error is a fault of the store or of the box. For a bundle of the live state an error may also mean
-// that the branch has left the bundle; this error recurs until the centre or the branch decides differently.
+// the bundle. An error is a fault of the store or of the box. For a bundle of the live state it may also mean that the
+// branch has left the bundle, and recurs until the centre or the branch decides differently.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
@@ -185,8 +184,8 @@ func (a *Agent) cancelled(b *Bundle) bool {
 	return b.Where == Retired && b.Off == OffCentre && b.From > dte.Date(a.o.Now())
 }
 
-// differs returns how a file differs from the bundle that the director named, or "". The admission verifies the
-// signatures.
+// differs returns how a file differs from the bundle that the director named, or "". Signatures are verified at
+// admission.
 func (a *Agent) differs(file []byte, r fleetproto.Rule) string {
 	b, err := bundle.Inspect(file)
 	if err != nil {
@@ -222,7 +221,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// skip puts the bundles that o replaced in the place of o in r.Before. It reports whether o was there.
+// skip replaces o in r.Before by the bundles that o replaced, and reports whether o was there.
 func (r *tookRule) skip(o tookRule) bool {
 	at := slices.IndexFunc(r.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
 	if at >= 0 {
@@ -232,7 +231,7 @@ func (r *tookRule) skip(o tookRule) bool {
 }
 
 // inForce returns the bundle of a state that is in force on a day, of the document of the bundle like; nil if there is
-// no such bundle.
+// none.
 func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
 	for _, r := range s.On(day) {
 		if r.SameDocument(like) && r.From <= day {
@@ -242,9 +241,8 @@ func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.R
 	return nil
 }
 
-// returnsTo returns the bundle that is in force after the branch has left the bundle r: of the bundles that r replaced,
-// the wanted bundle, otherwise the last bundle that has begun and that nobody took off. It returns nil if there is no
-// such bundle.
+// returnsTo returns the bundle in force after the branch has left the bundle r: the wanted one of those that r
+// replaced, else the last bundle that has begun and that nobody took off, or nil.
 func (a *Agent) returnsTo(d *fleetproto.Desired, r tookRule) (best *Bundle) {
 	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
 	if to := inForce(a.wanted(d), r.Rule, day); to != nil && find(r.Before, to.Digest) != nil {
@@ -271,8 +269,8 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
 			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
-		// The roll-out waits for a bundle of the live state that this box could not admit yet: after the roll-out's
-		// bundle its version is too low, and the branch could not go back to it.
+		// The roll-out waits for a bundle of the live state that this box has not admitted yet: after the roll-out's
+		// bundle its version would be too low, and the branch could not go back to it.
 		if list := a.missing(d.Live, rule, shelf); len(list) > 0 {
 			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, list[0])
 		}
@@ -289,15 +287,15 @@ func (a *Agent) missing(in fleetproto.State, like fleetproto.Rule, shelf []Bundl
 	})
 }
 
-// absent reports whether this box could not admit a bundle yet. A bundle that the branch has refused is not absent.
+// absent reports whether this box has not been able to admit a bundle yet. A refused bundle is not absent.
 func (a *Agent) absent(r fleetproto.Rule, shelf []Bundle) bool {
 	b := find(shelf, r.Digest)
 	_, refused := a.state.Refused[r.Digest]
 	return !refused && (b == nil || a.cancelled(b))
 }
 
-// takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the
-// branch leaves the bundles that it admitted before.
+// takeRollout admits the bundles of the roll-out. If one is refused, the roll-out ends in this branch, which leaves the
+// bundles that it admitted before.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage.Failed() {
@@ -328,9 +326,9 @@ func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 }
 
 // leaveUnwanted leaves the bundles that this box took on the centre's order and that the centre no longer wants. In
-// place of each, it puts in force again the bundle that was replaced here, but never an earlier bundle: somebody who
-// has stolen the director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now,
-// leaveUnwanted tries again later; a roll-out does not wait for this.
+// place of each, it puts in force again the bundle that was replaced here, but never an earlier one: a stolen
+// director's key cannot lead a branch back step by step. If the branch cannot leave a bundle now, leaveUnwanted tries
+// again later; a roll-out does not wait.
 func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error {
 	var faults []error
 	var took []tookRule
@@ -386,10 +384,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit restores, for an enrolled box without state, the notes that the method take makes. An earlier box may have
-// filled the rule store. A bundle of the centre replaced the bundles of the live state or, if it belongs to the live
-// state itself, the last bundle before it: the branch goes back by one bundle only. A box from another group knows its
-// bundles (Told), and keeps those in force; a bundle that waits must not begin unless the new group wants it.
+// inherit restores, for an enrolled box without state, the notes of the method take. An earlier box may have filled the
+// rule store. A bundle of the centre replaced the bundles of the live state or, if it belongs to the live state, the
+// last bundle before it: the branch goes back by one bundle only. A box from another group knows its bundles (Told),
+// and keeps those in force; a waiting bundle must not begin unless the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return
@@ -429,7 +427,7 @@ func ruleOf(b Bundle) fleetproto.Rule {
 var errOwed = errors.New("the branch cannot leave a bundle")
 
 // stepBack leaves a bundle (r), and puts in force again the bundle that r replaced (see returnsTo). If r is still
-// coming, or replaced no bundle because its type of document was new, stepBack only takes r off the shelf.
+// coming, or replaced no bundle, stepBack only takes r off the shelf.
 func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule) error {
 	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), a.returnsTo(d, r)
 	switch {
@@ -447,9 +445,8 @@ func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule)
 	return nil
 }
 
-// watchShelf compares each bundle on the shelf with the last act about it, and queues an act if the bundle has another
-// place since then, for example because it came into force. It also finds changes that happened while the agent did not
-// run.
+// watchShelf compares each bundle on the shelf with the last act about it, and queues an act if the bundle's place has
+// changed, for example because it came into force. It also finds changes from before the agent started.
 func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	d = cmp.Or(d, new(fleetproto.Desired))
 	shelf := a.o.Rules.Bundles()
@@ -502,7 +499,7 @@ func (a *Agent) watchShelf(d *fleetproto.Desired) error {
 	return nil
 }
 
-// reportedAs returns the kind of act that reports a bundle's place to the centre; "" if there is no such act.
+// reportedAs returns the kind of act that reports a bundle's place to the centre; or "".
 func reportedAs(b *Bundle) string {
 	switch {
 	case b.Where == Live:
@@ -517,16 +514,16 @@ func reportedAs(b *Bundle) string {
 	return ""
 }
 
-// of reports whether t is the roll-out r. The states are compared too, because a version that the store has lost may
-// have used the same name for another state.
+// of reports whether t is the roll-out r. The states are compared too: a version that the store has lost may have used
+// the same name.
 func (t *taken) of(r *fleetproto.Rollout) bool {
 	return t != nil && r != nil && t.Rollout == r.Name && reflect.DeepEqual(t.State, r.State)
 }
 
 func (t *taken) has(digest string) bool { return t != nil && named(t.Rules, digest) }
 
-// stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final. Bundles
-// that others have superseded do not count. A bundle that was here before the roll-out counts.
+// stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final.
+// Superseded bundles do not count. A bundle that was here before the roll-out counts.
 func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage fleetproto.Stage, reason string) {
 	if t == nil {
 		return "", ""

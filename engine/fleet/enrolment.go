@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxForeign is how many objects without a trusted signature the box skips when it looks for the next enrolment:
-	// somebody with the store's credentials may have written objects under the keys of future enrolments.
+	// maxForeign is how many objects without a trusted signature the box skips before the next enrolment: anybody with
+	// the store's credentials may have written objects under future keys.
 	maxForeign = 16
 	// againEvery is the number of looks after which the box reads its own enrolment again: the director may have signed
-	// it again, with other points of sale or another key, and a store that was rolled back may have given the epoch to
-	// another box.
+	// it again, with other points of sale or another key, or a rolled-back store may have given the epoch to another
+	// box.
 	againEvery = 30
 )
 
 // readEnrolments reads the enrolments of the branch that the box has not seen. The highest enrolment with a trusted
-// signature decides which box has the branch. If another box has a later epoch than this box, this box is replaced for
-// good, even if its key is enrolled once more, because its store is out of date. If the signer of the highest enrolment
-// is no longer trusted, all enrolments are read again. Then only enrolments with a new, trusted signature count; if
-// there are none, nothing changes. It returns whether the store answered.
+// signature decides which box has the branch. If another box has a later epoch, this box is replaced for good, even if
+// its key is enrolled once more, because its store is out of date. If the signer of the highest enrolment is no longer
+// trusted, all enrolments are read again, and only those with a new, trusted signature count; without any, nothing
+// changes. It reports whether the store answered.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1
@@ -78,8 +78,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			next.Own, next.Over, next.Points, after = epoch, false, e.Points, e.After
 		}
 	}
-	// Without a trusted enrolment nothing changes. If the store stopped answering, an enrolment that was not read may
-	// be this box's own.
+	// Without a trusted enrolment nothing changes. If the store stopped answering, an unread enrolment may be this
+	// box's own.
 	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
 		return answered, fault
 	}
@@ -108,7 +108,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}
 	})
-	// The fence closes even if the state cannot be written; it opens only after the state is written.
+	// The fence closes even if the state cannot be written; it opens only afterwards.
 	if err == nil || next.Over {
 		a.fence.set(next.standing())
 	}

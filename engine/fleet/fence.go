@@ -10,14 +10,14 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Fence decides whether this box may issue numbers. Its methods never send a request to the store; only Await waits
-// until the agent has sent a request.
+// Fence decides whether this box may issue numbers. Its methods send no request to the store; only Await waits for the
+// agent's.
 type Fence struct {
 	kicked fairqueue.Bell // wakes the agent, which reads the enrolments
 
 	mu       sync.Mutex
 	standing Standing
-	year     string        // the year, in El Salvador, in which the agent last asked the store, answered or not
+	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
 }
@@ -26,7 +26,7 @@ type Fence struct {
 type Standing struct {
 	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
-	// Replaced means that another box has the branch. Since is when the director signed the highest enrolment.
+	// Replaced: another box has the branch. Since is when the director signed the highest enrolment.
 	Replaced bool
 	Since    time.Time
 	Points   []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
@@ -40,7 +40,6 @@ func (s Standing) Numbers(p fleetproto.Point) bool {
 // firstPatience is how long Await waits at most.
 const firstPatience = 2 * time.Second
 
-// Standing returns which box has the branch, as far as this box knows.
 func (f *Fence) Standing() Standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -56,9 +55,8 @@ func (f *Fence) Close() {
 	f.cloned = true
 }
 
-// Await must be called before a number is issued. Before the first number after a start, and before the first number of
-// a year, it waits for the store's answer, at most firstPatience: a box that was switched off may have been replaced.
-// Otherwise it returns at once.
+// Await must be called before a number is issued. Before the first number after a start or of a year, it waits for the
+// store's answer, at most firstPatience: a box that was switched off may have been replaced.
 func (f *Fence) Await(now time.Time) {
 	year := dte.Date(now)[:4]
 	f.mu.Lock()

@@ -15,7 +15,6 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// Status returns the branch's present status.
 func (a *Agent) Status() fleetproto.Status {
 	var s fleetproto.Status
 	if a.o.Describe != nil {
@@ -50,7 +49,7 @@ type Look struct {
 	Unbound  []fleetproto.Point // points of sale of this box that are missing in its enrolment
 	Version  int64              // of the desired state
 	Asked    time.Time          // when the store last answered; zero: not since the start
-	Trouble  string             // the current errors; empty: no error
+	Trouble  string             // the current errors, or ""
 	Refused  bool               // part of Trouble: the store refuses this box's account, or is full
 }
 
@@ -73,7 +72,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 			return err
 		}
 	}
-	// Save the number first: two statuses of this box must never have the same number.
+	// Save the number first: two statuses of this box must never have one number.
 	if err := a.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 }
 
 // recall finds the numbers at which the acts and statuses continue, for a box that begins an epoch or lost its state.
-// It reads the branch's last status, and trusts only these numbers of that status.
+// It reads the branch's last status, and trusts nothing else in it.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -103,7 +102,7 @@ func (a *Agent) recall(ctx context.Context) error {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
 		if err == nil {
-			// last is nil if the status cannot be read: then this box overwrites that status
+			// last is nil if the status cannot be read; this box then overwrites it
 			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch)
 		}
 	}
@@ -124,7 +123,7 @@ func (a *Agent) recall(ctx context.Context) error {
 	})
 }
 
-// maxActs is how many unsent acts are kept; the oldest are dropped first.
+// maxActs is how many unsent acts are kept, the latest.
 const maxActs = 1000
 
 func (a *Agent) queueAct(s *state, act fleetproto.Act) {
@@ -134,9 +133,9 @@ func (a *Agent) queueAct(s *state, act fleetproto.Act) {
 	}
 }
 
-// sendActs writes the unsent acts in their order. An act under the same number always has the same signed bytes;
-// therefore the box recognises an earlier attempt whose answer was lost. If the store has other bytes under the number,
-// another box wrote them: the act gets the next number.
+// sendActs writes the unsent acts in their order. An act always has the same signed bytes, by which the box recognises
+// an earlier attempt whose answer was lost. If the store has other bytes under the number, another box wrote them: the
+// act gets the next number.
 func (a *Agent) sendActs(ctx context.Context) error {
 	end := a.o.Now().Add(fetchFor)
 	// a hostile store may have another act at every number

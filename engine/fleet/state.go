@@ -17,23 +17,23 @@ import (
 )
 
 // state is the whole memory of the agent, in one file: the SHA-256 of the JSON in hex, a line break, and the JSON. The
-// file is written before any effect: a version before the version has an effect, an act before the act is sent, a
-// number before its use, the replaced bundle before the new bundle is admitted.
+// file is written before any effect: the version before it has an effect, an act before it is sent, a number before its
+// use, the replaced bundle before the new one is admitted.
 type state struct {
 	Branch string           `json:"branch"`
 	Chain  fleetproto.Chain `json:"chain"`
 	Key    string           `json:"key"` // the box's public key
 	Group  string           `json:"group"`
 
-	// The latest verified version of the desired state. The next version must contain its digest.
+	// The latest verified version of the desired state, whose digest the next version must contain.
 	Version int64  `json:"version"`
 	Digest  string `json:"digest,omitempty"`
 	Desired []byte `json:"desired,omitempty"`
-	// Signer is the director's key that signed this version: keys before it in Options.Director are no longer trusted.
+	// Signer is the director's key that signed this version; earlier keys in Options.Director are no longer trusted.
 	Signer string `json:"signer,omitempty"`
 
-	// Closed are the points of sale of this branch that an accepted version has closed. No later version, no other
-	// group and no other key opens them again.
+	// Closed are this branch's points of sale that an accepted version has closed, whatever a later version, another
+	// group or another key says.
 	Closed []fleetproto.ClosedPoint `json:"closed,omitempty"`
 
 	Enrolled enrolled `json:"enrolled"`
@@ -44,20 +44,20 @@ type state struct {
 
 	// Taken is the last roll-out that this box began.
 	Taken *taken `json:"taken,omitempty"`
-	// Took are the bundles that the branch admitted by order, the oldest first, with the bundles that they replaced
-	// here. A bundle that the centre no longer wants stays in the list until the branch has left it.
+	// Took are the bundles that the branch admitted by order, oldest first, with the bundles that they replaced here. A
+	// bundle that the centre no longer wants stays listed until the branch has left it.
 	Took []tookRule `json:"took,omitempty"`
-	// Told has, by digest, the last act about each bundle that the agent admitted; "" while there is no act.
+	// Told has, by digest, the last act about each bundle that the agent admitted; "" before the first.
 	Told map[string]string `json:"told"`
 	// Refused has, by digest, each bundle of the live state that the branch refused, with the reason and the version of
 	// the attempt.
 	Refused map[string]refusal `json:"refused"`
-	// Settings is the digest of the settings file in force. Values is the file.
+	// Settings is the digest of the settings file in force, Values the file.
 	Settings string          `json:"settings,omitempty"`
 	Values   json.RawMessage `json:"values,omitempty"`
 }
 
-// enrolled holds the facts that the branch's enrolments have proven. They stay proven when the signing key loses trust.
+// enrolled holds what the branch's enrolments have proven, even if the signing key loses trust.
 type enrolled struct {
 	Highest int64              `json:"highest,omitempty"`
 	Object  []byte             `json:"enrolment,omitempty"` // the highest enrolment
@@ -79,13 +79,13 @@ type taken struct {
 	Reason string            `json:"reason,omitempty"`
 }
 
-// tookRule is a bundle that the agent admitted. Rollout is the roll-out that brought the bundle, "" if the live state
-// did. Before are the bundles of the same document that were in force or coming before the admission.
+// tookRule is a bundle that the agent admitted. Rollout is the roll-out that brought the bundle, or "" for the live
+// state. Before are the document's bundles that were in force or coming before the admission.
 type tookRule struct {
 	Rule    fleetproto.Rule `json:"rule"`
 	Rollout string          `json:"rollout,omitempty"`
 	Before  []Bundle        `json:"before,omitempty"`
-	Owed    bool            `json:"owed,omitempty"` // the branch must leave the bundle, and could not yet
+	Owed    bool            `json:"owed,omitempty"` // the branch must still leave the bundle
 }
 
 type refusal struct {
@@ -119,7 +119,7 @@ func (a *Agent) loadState() error {
 		s.Group, s.Version, s.Digest, s.Desired, s.Taken, s.Took = a.o.Group, 0, "", nil, nil, nil
 		clear(s.Refused)
 	}
-	// A version signed by a key that is no longer pinned has no effect; the next version must still follow it.
+	// A version whose key is no longer pinned has no effect, but the next version must follow it.
 	if len(s.Desired) > 0 {
 		if a.desired, err = a.o.Chain.OpenDesired(s.Desired, a.trusted(), s.Group, s.Version); err != nil {
 			a.desired = nil
@@ -175,7 +175,7 @@ func decodeState(text []byte, s *state) error {
 	return json.Unmarshal([]byte(b), s)
 }
 
-// noteTrouble keeps the current error of one part of the agent's work (about), and logs an error when it begins.
+// noteTrouble keeps the current error of one part of the agent's work (about), and logs its beginning.
 func (a *Agent) noteTrouble(about string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package mail sends one message once over SMTP and returns the result: [Sent], [Refused] or [Later]. Package outbox
 // decides when a message is due, how often it is tried and when it is given up.
 //
-// All attempts at one message have the same Message-ID. Therefore a server or mailbox can recognize and remove a
-// duplicate after an attempt with an unknown result.
+// All attempts at one message have the same Message-ID. A server or mailbox can thus remove a duplicate after an
+// attempt with an unknown result.
 package mail
 
 import (
@@ -33,7 +33,7 @@ const (
 	// Mandatory sends only with encryption: from the first byte on port 465 (RFC 8314), by STARTTLS on any other port.
 	Mandatory Security = "mandatory"
 	// Opportunistic uses STARTTLS if the server offers it. An attacker on the way can remove the offer and read the
-	// message. A password is never sent without encryption.
+	// message, but never a password.
 	Opportunistic Security = "starttls"
 	// None is for a server on the same machine.
 	None Security = "none"
@@ -66,7 +66,7 @@ type Sender struct {
 	tls     *tls.Config
 }
 
-// New returns a sender; it connects to nothing. An error names the option that cannot be used.
+// New returns a sender; it connects to nothing. An error names the wrong option.
 func New(o Options) (*Sender, error) {
 	o.Port = cmp.Or(o.Port, 587)
 	o.Security = cmp.Or(o.Security, Mandatory)
@@ -106,7 +106,7 @@ func (s *Sender) Format(f fmt.State, _ rune) {
 type Kind uint8
 
 const (
-	// Later: the message was probably not delivered; another attempt may succeed.
+	// Later: another attempt may succeed; the message was probably not delivered.
 	Later Kind = iota
 	// Sent: the server is responsible for the message from now on.
 	Sent
@@ -119,7 +119,7 @@ func (k Kind) String() string { return [...]string{"later", "sent", "refused"}[k
 // Outcome is the result of one attempt.
 type Outcome struct {
 	Kind Kind
-	// Doubtful, for Later: the whole message was sent, but no answer came. The server may have accepted it.
+	// Doubtful, for Later: the whole message was sent without an answer. The server may have accepted it.
 	Doubtful bool
 	// Setup, for Later: the server refuses this box, not the message, until somebody changes the settings.
 	Setup bool
@@ -186,9 +186,8 @@ func (s *Sender) converse(conn *conn, to string, raw []byte) Outcome {
 	return Outcome{Kind: Sent, Code: 250}
 }
 
-// failed returns the outcome of an attempt that failed for a reason other than the message. Outcome.Setup is set if the
-// reply code is the parameter setup or higher. If setup is 0, no reply code sets it. The server's reply becomes one
-// line of limited length, for a log and a record.
+// failed returns the outcome of an attempt that failed for a reason other than the message. Outcome.Setup is set if
+// setup is not 0 and the reply code is setup or higher. The server's reply becomes one line of limited length.
 func failed(doing string, setup int, err error) Outcome {
 	var certificate *tls.CertificateVerificationError
 	o := Outcome{Setup: errors.Is(err, errSetup) || errors.As(err, &certificate)}
@@ -247,7 +246,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// greet opens the conversation and makes it as secure as required. The returned client does not close conn.
+// greet opens the conversation and makes it as secure as required. The client does not close conn.
 func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	implicit := s.options.Security == Mandatory && s.options.Port == portTLS
 	var speaks net.Conn = conn
@@ -274,7 +273,7 @@ func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	return c, c.StartTLS(s.tls)
 }
 
-// login authenticates the sender. Without encryption it uses only a method that does not transmit the password.
+// login authenticates the sender. Without encryption no method may transmit the password.
 func (s *Sender) login(c *smtp.Client) error {
 	if s.options.User == "" {
 		return nil

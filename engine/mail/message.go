@@ -43,7 +43,7 @@ type Attachment struct {
 // FieldError names an unusable field or option. No server was contacted.
 type FieldError struct {
 	Field string // of Message or of Options
-	Text  string // what is wrong with the field; it does not quote the field
+	Text  string // what is wrong with the field, without its content
 }
 
 func (e *FieldError) Error() string { return "mail: " + e.Field + " " + e.Text }
@@ -81,9 +81,10 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach writes both headers of the file, with the name as in RFC 2231: many readers do not decode the library's form.
+// attach writes both headers of the file, with the name as in RFC 2231, because many readers do not decode the
+// library's form.
 func attach(msg *mail.Msg, a Attachment) {
-	kind, params, _ := mime.ParseMediaType(a.ContentType) // the type is the program's own text, therefore it is valid
+	kind, params, _ := mime.ParseMediaType(a.ContentType) // the type is the program's own text, and valid
 	params["name"] = a.Name
 	msg.AttachReadSeeker(a.Name, bytes.NewReader(a.Data), func(f *mail.File) {
 		f.Header.Set("Content-Type", mime.FormatMediaType(kind, params))
@@ -91,7 +92,7 @@ func attach(msg *mail.Msg, a Attachment) {
 	})
 }
 
-// check refuses unusable fields. The fields come from a document, and none of them may inject a header.
+// check refuses unusable fields. They come from a document, and must not inject a header.
 func (m *Message) check() error {
 	err := cmp.Or(checkID(m.ID), checkAddress("To", m.To), checkHeader("Subject", m.Subject))
 	if err == nil && !utf8.ValidString(m.Text+m.HTML) {
@@ -113,8 +114,8 @@ func checkHeader(field, text string) error {
 	return nil
 }
 
-// checkAddress accepts only a bare ASCII address. MH's schemas allow no other, and every server accepts such an
-// address. A non-ASCII address would need SMTPUTF8 on every server of the message's route.
+// checkAddress accepts only a bare ASCII address. MH's schemas allow no other. A non-ASCII address would need SMTPUTF8
+// on every server of the message's route.
 func checkAddress(field, address string) error {
 	if err := checkHeader(field, address); err != nil {
 		return err
@@ -127,8 +128,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether a receiver may have an address. Send must accept the address, and the address's domain must
-// have at least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
+// Mailable reports whether a receiver may have an address. Send must accept it, and its domain must have at least two
+// labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false
@@ -166,7 +167,7 @@ const (
 	Invalidated              // invalidated at MH
 )
 
-// Facts are the contents of a message about a document. Characters that are special in HTML are escaped.
+// Facts are the contents of a message about a document. HTML's special characters are escaped.
 type Facts struct {
 	State State
 	Test  bool // ambiente 00
@@ -184,7 +185,7 @@ type Facts struct {
 	Look Look
 }
 
-// Look is the appearance of an emisor's messages. The plain text of a message also contains the texts of its Look.
+// Look is the appearance of an emisor's messages; its texts are in the plain text too.
 type Look struct {
 	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
 	Tax      string // the emisor's NIT, as people write it; may be empty
@@ -206,8 +207,8 @@ var legends = map[State]string{
 
 const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
 
-// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
-// package: with one, the linker keeps every method, and the appliance is 6 MB larger.
+// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. A template package
+// would make the linker keep every method, and the appliance 6 MB larger.
 func Compose(f Facts) (subject, text, page string) {
 	f.flatten()
 	subject = f.Document + " " + f.Number
@@ -293,7 +294,7 @@ const (
 	closing = "Este mensaje se envió automáticamente."
 )
 
-// consulting returns the text before the link. MH shows a document issued in contingency only after it was sent to MH.
+// consulting returns the text before the link. MH shows a document issued in contingency only after it was sent.
 func (f *Facts) consulting() string {
 	if f.State == Contingency {
 		return "Una vez transmitido, podrá comprobarlo en la consulta pública del Ministerio de Hacienda:"
@@ -321,7 +322,7 @@ func (f *Facts) text() string {
 	return b.String()
 }
 
-// page returns the HTML. The HTML is also well-formed XML, because the test reads it as XML.
+// page returns the HTML. It is also well-formed XML, as which the test reads it.
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +
@@ -355,7 +356,7 @@ func (f *Facts) page() string {
 	return b.String()
 }
 
-// head returns the emisor's logo, on white, and the emisor's name, above a bar of the colour Look.Color.
+// head returns the emisor's logo, on white, and name, above a bar of Look.Color.
 func (f *Facts) head() string {
 	l := &f.Look
 	name := html.EscapeString(cmp.Or(l.Trade, f.Emisor))

@@ -22,7 +22,7 @@ import (
 )
 
 // archiveOne puts both files of a document (JSON and PDF) into the archive and records the result in s. Both files show
-// the document as MH sealed it, even if the document was invalidated later, because an archived file never changes.
+// the document as MH sealed it, even after an invalidation, because an archived file never changes.
 func (box *Outbox) archiveOne(ctx context.Context, s *record.Step, entry storage.Entry, h *record.Head) {
 	now := box.o.Now()
 	if box.o.Delivery.Archive == nil {
@@ -70,7 +70,7 @@ func (box *Outbox) putBoth(ctx context.Context, entry storage.Entry, h *record.H
 	for i, ext := range ArchiveFiles {
 		key := ArchivePath(box.o.Issuer.Slug, h, ext, r.Code)
 		if held[i].Sum != "" {
-			// This file is intact. It is not replaced, because a PDF that is printed today may differ.
+			// This file is intact. Do not replace it: a PDF that is printed today may differ.
 			if o, err := box.o.Delivery.Archive.Stat(ctx, key); err == nil && o.Sum == held[i].Sum {
 				held[i].Tag = o.Tag
 				continue
@@ -104,8 +104,8 @@ type ArchiveCheck struct {
 	Archive  *archive.Archive
 	Slug     string // of the issuer
 	Ambiente string // CAT-001
-	// Read makes the check read every object. Otherwise the check compares the archive's ETag with the store's. If the
-	// ETags differ, it compares the SHA-256 that the archive reports.
+	// Read makes the check read every object. Otherwise the check compares the archive's ETag with the store's and, if
+	// they differ, the SHA-256 that the archive reports.
 	Read bool
 	// Shared: other branches of the issuer use the same prefix; unknown documents may belong to them.
 	Shared   bool
@@ -236,7 +236,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 }
 
 // owner returns the document and the file (index of ArchiveFiles) to which an object's name belongs. h is nil if the
-// store lacks the document; file is -1 if the object is not a document's file.
+// store lacks the document; file is -1 for any other object.
 func (c *ArchiveCheck) owner(key string) (entry storage.Entry, h *record.Head, file int, err error) {
 	name, file := path.Base(key), -1
 	for i, ext := range ArchiveFiles {
@@ -303,7 +303,7 @@ func (c *ArchiveCheck) found(f ArchiveFinding) error {
 }
 
 // CheckArchive makes an ArchiveCheck of this branch while the appliance runs. It sets all fields of c except Read,
-// Shared, Progress and Found. Errors: CodeUnavailable if no archive is configured, or those of ArchiveCheck.Run.
+// Shared, Progress and Found. Errors: CodeUnavailable without an archive, or those of ArchiveCheck.Run.
 func (box *Outbox) CheckArchive(ctx context.Context, c *ArchiveCheck) (*ArchiveTotals, error) {
 	if box.o.Delivery.Archive == nil {
 		return nil, &refusal.Error{Code: refusal.CodeUnavailable, Message: "No archive is configured", Operator: true}

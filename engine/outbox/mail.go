@@ -23,7 +23,7 @@ func Recipient(document dte.Value) string {
 	return strings.TrimSpace(record.Party(document).Get("correo").Text())
 }
 
-// messageID returns the left side of a Message-ID. It never changes: a server recognizes a duplicate by it.
+// messageID returns the left side of a Message-ID. It never changes, so that a server recognizes a duplicate.
 func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code).String()) }
 
 var (
@@ -84,7 +84,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	}
 }
 
-// mailLater postpones a message. If the message's time is over and the mail settings are right, mailLater gives it up.
+// mailLater postpones a message, or gives it up if its time is over and the mail settings are right.
 func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away bool) {
 	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || errors.Is(why, errSetup) {
 		s.Postpone(now, why, away)
@@ -174,8 +174,8 @@ type Resent struct {
 const resendWait = 5 * time.Second
 
 // Resend mails a document to an address, or to its receiver if the address is empty. Without MailsOthers a caller may
-// use only the receiver's address: CodePermission. The letter is stored before anything is sent, and sent later if the
-// mail server does not accept it within five seconds.
+// use only the receiver's address: CodePermission. The letter is stored first, and sent later if the mail server does
+// not accept it within five seconds.
 func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c record.Caller) (*Resent, error) {
 	r, err := box.legal(ctx, code, c)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package outbox delivers documents: it mails and archives them, mails letters about them, and prints them. Begin at
-// Run. Pending deliveries are in the store; a restart forgets only the pauses between attempts.
+// Run. Pending deliveries are in the store; only the pauses between attempts are not.
 package outbox
 
 import (
@@ -57,7 +57,7 @@ type Options struct {
 	Logger    *slog.Logger
 	Now       func() time.Time
 	Rand      io.Reader // source of the letters' codes
-	// GiveWay returns the function that a long layout calls between two pieces to give way to sales; it may be nil.
+	// GiveWay returns the function that a long layout calls between two pieces to let sales go first; it may be nil.
 	GiveWay func() (rest func())
 }
 
@@ -79,7 +79,7 @@ func (box *Outbox) Ring() { box.delivery.bell.Ring() }
 // Mails reports whether documents are mailed.
 func (box *Outbox) Mails() bool { return box.o.Delivery.Mail != nil }
 
-// Archive returns the archive of the documents, or nil if no archive is configured.
+// Archive returns the archive of the documents, or nil.
 func (box *Outbox) Archive() *archive.Archive { return box.o.Delivery.Archive }
 
 type metrics struct{ mailed, archived *prometheus.CounterVec }
@@ -133,13 +133,13 @@ type deliveries struct {
 
 func (d *deliveries) init(now func() time.Time) {
 	d.bell = fairqueue.NewBell()
-	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket needs two milliseconds,
-	// therefore printing tickets never uses up the allowance.
+	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket takes two milliseconds, so that
+	// tickets never use up the allowance.
 	slots := max(2, runtime.NumCPU()) // one printer that takes its time leaves a slot, on a single core too
 	d.printing = fairqueue.New(fairqueue.Options{Slots: slots, Each: slots / 2, Waiting: 16, Now: now,
 		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
-	// Some deliveries waited for a server before the restart. Try them at once.
+	// one slow printer leaves a slot, even on a single core
 	for i := range d.servers {
 		d.servers[i].resume()
 	}
@@ -205,7 +205,7 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 }
 
 // retryAway tries, for each server whose pause is over, one record that waits for it; if that succeeds, all. Each call
-// begins with another record: one that breaks a server must not block the others.
+// begins with another record, because one may break a server.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]
@@ -275,7 +275,7 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 			if ctx.Err() != nil {
 				return nil
 			}
-			defer func() { // a record that breaks the printer, or another part, does not stop other records
+			defer func() { // a record that breaks the printer, or another part, stops no other record
 				if v := recover(); v != nil {
 					err = box.o.Lost.SetAside(ctx, entry, fmt.Errorf("delivering it: panic: %v\n%s", v, debug.Stack()))
 				}

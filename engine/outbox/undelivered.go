@@ -121,9 +121,8 @@ func (box *Outbox) GivenUp(limit int) ([]Failure, error) {
 	return list, refusal.Internal(err)
 }
 
-// Retry restarts the given-up deliveries of a document, as if new, and returns their number. If archive is set, Retry
-// also repeats an archiving that had succeeded: it writes again the files that the archive no longer has unchanged.
-// Errors: CodeNotFound, or the store's.
+// Retry restarts the given-up deliveries of a document, as if new, and returns their number. With archive, it also
+// writes again the files that the archive no longer has unchanged. Errors: CodeNotFound, or the store's.
 func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n int, err error) {
 	now := box.o.Now().UTC()
 	n, err = box.settleGivenUp(ctx, code, archive, func(s *record.Step) *record.Step {
@@ -133,8 +132,8 @@ func (box *Outbox) Retry(ctx context.Context, code dte.Code, archive bool) (n in
 	return n, err
 }
 
-// Forget removes the given-up deliveries of a document from the list, or a lost record with this code from the lost
-// records, and returns their number. Errors: CodeNotFound, or the store's.
+// Forget removes the given-up deliveries of a document, or a lost record with this code from the lost records, and
+// returns their number. Errors: CodeNotFound, or the store's.
 func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error) {
 	if forgotten, err := box.o.Lost.Forget(ctx, storage.Code(code)); err != nil {
 		return 0, refusal.Internal(err)
@@ -146,8 +145,8 @@ func (box *Outbox) Forget(ctx context.Context, code dte.Code) (n int, err error)
 	}, storage.Change{To: record.LetterFailed})
 }
 
-// settleGivenUp replaces the given-up steps of a document and of the letters about it, and returns their number. The
-// letters' records get the parameter change. archive: the document's archive step is replaced even if it succeeded.
+// settleGivenUp replaces the given-up steps of a document and of the letters about it, and returns their number. change
+// is for the letters' records. archive: the document's archive step is replaced even if it succeeded.
 func (box *Outbox) settleGivenUp(ctx context.Context, code dte.Code, archive bool,
 	replace func(*record.Step) *record.Step, change storage.Change) (n int, err error) {
 	err = box.o.Documents.ChangeDelivery(ctx, storage.Code(code), func(d *record.Delivery) {

@@ -38,8 +38,8 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each at least once, signed with an HMAC. A record of the store has
-// its place in the feed: a restart continues after the last accepted post.
+// Hook posts late results to an address: in order, each at least once, signed with an HMAC. Its place in the feed is in
+// the store: a restart continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
@@ -61,7 +61,7 @@ const (
 // NewHook returns a hook; it starts nothing.
 func NewHook(o HookOptions) *Hook {
 	h := &Hook{o: o, key: storage.Idempotency{Key: sha256.Sum256([]byte("webhook/" + o.Ambiente))}}
-	// A redirect is not followed: the results go to the address that the operator named.
+	// A redirect is not followed: the results go only to the operator's address.
 	h.client = &http.Client{Transport: o.Transport, Timeout: hookTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	h.posts = record.NewCounters("dte_webhook_posts_total",
@@ -129,7 +129,7 @@ func (h *Hook) step(ctx context.Context) error {
 	if err := h.post(ctx, body); err != nil {
 		return err
 	}
-	// If we crash here, the results are posted again. Therefore each result is posted at least once.
+	// If we crash here, the results are posted again: each is posted at least once.
 	return h.keepPlace(ctx, next)
 }
 
@@ -216,7 +216,7 @@ func (h *Hook) findPlace(ctx context.Context) error {
 	return err
 }
 
-// keepPlace stores the cursor of the last accepted result, even if ctx has ended: otherwise it is posted again.
+// keepPlace stores the cursor of the last accepted result, even if ctx has ended: otherwise the result is posted again.
 func (h *Hook) keepPlace(ctx context.Context, next uint64) error {
 	head, err := json.Marshal(place{next})
 	if err == nil {

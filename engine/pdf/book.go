@@ -20,7 +20,7 @@ type Book struct {
 	Total   []string   // the line of totals; nil: the totals are in a later volume
 	Summary [][]string // lines after the totals: a text, then amounts; one empty text is a gap
 	Folio   int        // number of the first page
-	At      time.Time  // creation date in the PDF; not the present time, therefore the same book gives the same bytes
+	At      time.Time  // creation date in the PDF; not the present time: the same book gives the same bytes
 }
 
 // Measures of a book in points: legal size, landscape.
@@ -68,7 +68,7 @@ func (p *Printer) book(b *Book) []*sheet.Page {
 	return c.Pages
 }
 
-// table returns the rows of a book. The column with the longest text gets the width that the others leave.
+// table returns the rows of a book. The column with the longest text gets the rest of the width.
 func (b *Book) table(fonts *sheet.Fonts) Table {
 	t := Table{Cols: make([]Col, len(b.Columns)), Rows: make([]Row, len(b.Rows))}
 	flex, longest := 0, -1
@@ -150,8 +150,8 @@ type grid struct {
 	widths []float64
 }
 
-// measure gives each column the width of its contents, within limits, and the flexible column the rest. If the rest is
-// too narrow, it narrows columns of text to their longest word, and then all columns.
+// measure gives each column the width of its contents, within limits, and the flexible column the rest. If that is too
+// little, it narrows columns of text to their longest word, and then all columns.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))

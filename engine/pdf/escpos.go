@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Commands of ESC/POS. All printers of this kind support these commands. Commands of a single maker are not used.
+// Commands that all ESC/POS printers support.
 const (
 	posInit    = "\x1b@"         // ESC @: reset the settings of the previous document
 	posNoKanji = "\x1c."         // FS .: bytes above 0x7F are letters, not halves of Chinese characters
@@ -30,7 +30,7 @@ var posColumns = [...][2]int{Ticket80: {48, 64}, Ticket58: {32, 42}}
 // posModule is the side of a QR module in dots of 1/8 mm: the code of the consultation is 30 to 40 mm wide.
 var posModule = [...]byte{Ticket80: 6, Ticket58: 5}
 
-// escpos turns a ticket into commands. It leaves out the logo, which belongs in the printer's own memory.
+// escpos turns a ticket into commands. The logo belongs in the printer's own memory.
 func escpos(parts []part, url string, layout Layout) []byte {
 	var b bytes.Buffer
 	b.WriteString(posInit + posNoKanji + posPage)
@@ -113,7 +113,7 @@ func posWrap(s []byte, width int) [][]byte {
 	return append(lines, line)
 }
 
-// posPair puts a text at the left. It puts an amount at the right end of the text's last line, or below the text.
+// posPair puts a text at the left, and an amount at the right end of its last line, or below.
 func posPair(left, right []byte, width int) [][]byte {
 	if len(right) > width*2/3 {
 		return append(posWrap(left, width), posWrap(right, width)...)
@@ -125,7 +125,7 @@ func posPair(left, right []byte, width int) [][]byte {
 	return lines
 }
 
-// cp850High is code page 850 from 0x80 on. The code of ı is not used, because newer printers print € for it.
+// cp850High is code page 850 from 0x80 on. ı is not used: newer printers print € for it.
 const cp850High = "ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜø£Ø×ƒáíóúñÑªº¿®¬½¼¡«»░▒▓│┤ÁÂÀ©╣║╗╝¢¥┐" +
 	"└┴┬├─┼ãÃ╚╔╩╦╠═╬¤ðÐÊËÈ\x00ÍÎÏ┘┌█▄¦Ì▀ÓßÔÒõÕµþÞÚÛÙýÝ¯´\u00ad±‗¾¶§÷¸°¨·¹³²■\u00a0"
 

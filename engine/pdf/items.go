@@ -26,8 +26,8 @@ type spec struct {
 	col   Col
 }
 
-// columns are the columns of all types of documents. A column is printed if the lines have its member. Therefore a type
-// needs no list of its own. A member whose name changed between generations is listed under all its names.
+// columns are the columns of all types of documents. A column is printed if the lines have its member, so that no type
+// needs a list of its own. A renamed member is listed under all its names.
 var columns = []spec{
 	{head: "N.º", names: []string{"numItem"}, as: plainText, col: Col{Numeric: true}},
 	{head: "Cantidad", names: []string{"cantidad"}, as: count, col: Col{Numeric: true}},
@@ -73,7 +73,8 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the columns of the lines. A column of the type's view prints its members in place of a common column.
+// columns returns the columns of the lines. If the type's view has a column for some members, no common column prints
+// these.
 func (b *builder) columns() []spec {
 	all := slices.Clone(columns)
 	for _, c := range b.own.Columns {
@@ -114,7 +115,7 @@ func (b *builder) items(pause func()) Table {
 			}
 		}
 	}
-	related := present["montoSujetoGrav"] // the lines are documents, whose number is a column and not a note
+	related := present["montoSujetoGrav"] // the lines are documents, whose number is a column, not a note
 	purchase := used["compra"] && !slices.ContainsFunc(sales, func(s string) bool { return used[s] })
 	var t Table
 	var chosen []spec

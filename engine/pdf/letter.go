@@ -95,7 +95,8 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	return append(lines, l.fonts.Para(version, w, 1, small)...), w
 }
 
-// brand returns the emisor's name in the largest letters that fit. It may be cut: another block shows it in full.
+// brand returns the emisor's name in the largest letters that fit. It may be cut, because another block shows it in
+// full.
 func (l *letterhead) brand(w float64) []sheet.Line {
 	name, sub := l.v.Emisor.Trade, l.v.Emisor.Name
 	if name == "" {
@@ -218,7 +219,7 @@ func (l *letterhead) title(s string, width float64) []sheet.Line {
 	return append(append(lines, sheet.Gap(1.5)), rule)
 }
 
-// heading draws a heading. It starts a new page first if too little room is left for the heading and some text.
+// heading draws a heading, on a new page if too little room is left for it and some text.
 func (l *letterhead) heading(s string) {
 	l.c.Need(64)
 	l.c.Flow(l.title(s, l.c.Width), l.c.Left, l.c.Width)

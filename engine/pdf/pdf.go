@@ -1,11 +1,11 @@
 // Package pdf makes the printed version (versión legible) of a sealed document from its bytes: a letter-size PDF, a
 // thermal ticket as PDF, or a thermal ticket as ESC/POS commands. The same document and options always give the same
-// bytes, because the package uses no clock and no random numbers.
+// bytes.
 //
 // The content follows MF2 pp. 55-74: identification, both parties, third parties, related and associated documents,
 // lines, summary, observations, page n of n, and the QR code of the public consultation (MT1 §5). Codes are printed in
-// words; ivaItem, totalIva, psv, and absent, null and zero values are not printed. No code here depends on a schema
-// generation: it looks for a member under all its names, and prints an unknown amount under its own name.
+// words; ivaItem, totalIva, psv, and absent, null and zero values are not printed. The code works for every schema
+// generation: it looks for a member under all its names, and prints an unknown amount under its own.
 //
 // view.go, items.go and summary.go turn a document into texts; letter.go and ticket.go lay out these texts, book.go the
 // accountant's books. Package sheet measures texts, keeps the content of each page, and writes the PDF.
@@ -28,7 +28,7 @@ import (
 // Layout is a size of paper.
 type Layout uint8
 
-// The layouts. A ticket's page is as long as its contents, but at most 3 m; longer contents get more pages.
+// The layouts. A ticket's page is as long as its contents, up to 3 m; longer contents get more pages.
 const (
 	Letter   Layout = iota // 216 × 279 mm
 	Ticket80               // thermal paper 80 mm wide; 72 mm are printed
@@ -99,7 +99,7 @@ func New(o Options) (*Printer, error) {
 }
 
 // Render writes the document as a PDF. It fails if the bytes are not a JSON object with codigoGeneracion and fecEmi, if
-// seal and state contradict each other, or if w fails. It writes nothing before the layout is done.
+// seal and state contradict each other, or if w fails. Nothing is written before the layout is done.
 func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 	v, code, err := p.prepare(d)
 	if err != nil {
@@ -116,8 +116,8 @@ func (p *Printer) Render(w io.Writer, d Document, layout Layout) error {
 }
 
 // ESCPOS writes the document as commands for a thermal printer on paper of 80 or 58 mm; layout must not be Letter.
-// Texts are in code page 850, which every such printer has. A letter that the code page lacks loses its accent; any
-// other character becomes a question mark. The paper is cut partially at the end. Errors are those of Render.
+// Texts are in code page 850, which every such printer has. Letters outside the code page lose their accent; other
+// characters become question marks. The paper is cut partially at the end. Errors are those of Render.
 func (p *Printer) ESCPOS(w io.Writer, d Document, layout Layout) error {
 	v, _, err := p.prepare(d)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// sums are the amounts below the lines, in the order of the arithmetic, with the words of MF2's layouts. Other amounts
-// follow under their own names, so that no amount of a new generation is left out.
+// sums are the amounts below the lines, in the order of the arithmetic, with the words of MF2's layouts. Other amounts,
+// of new generations, follow under their own names.
 var sums = []struct{ name, label string }{
 	{"totalNoSuj", "Suma de ventas no sujetas"},
 	{"totalExenta", "Suma de ventas exentas"},
@@ -57,7 +57,7 @@ var labels = func() map[string]string {
 
 const taxRows = "tributos"
 
-// finals are the possible names of the final amount; the first that the summary has is used.
+// finals are the possible names of the final amount; the first in the summary is used.
 var finals = []string{"totalPagar", "totalIvaRetenido", "totalIVAretenido", "montoTotalOperacion", "valorTotal",
 	"total"}
 
@@ -211,7 +211,7 @@ func (b *builder) identifier(v dte.Value, other string) string {
 	return dte.FormatDocument(v.Get("tipoDocumento").Text(), b.text(v, other))
 }
 
-// list returns the items of an array; for a single object, the object as the only item.
+// list returns the items of an array, or a single object as the only item.
 func list(v dte.Value) []dte.Value {
 	if v.Kind() == dte.KindObject {
 		return []dte.Value{v}
@@ -239,11 +239,11 @@ func (t Table) trim() Table {
 	return out
 }
 
-// maxShift limits by how many places an exponent moves the point. Beyond it, a number is printed unchanged.
+// maxShift is the most places by which an exponent moves the point. Beyond it, a number is printed unchanged.
 const maxShift = 40
 
 // Printed returns a JSON number in the form for people: no exponent, at least the given number of decimals, commas
-// between thousands. It only moves digits and never computes, therefore it changes no digit of the document.
+// between thousands. It only moves digits, and changes none.
 func Printed(literal string, decimals int) string {
 	digits, negative := strings.CutPrefix(literal, "-")
 	whole, fraction, ok := plain(digits)

@@ -84,7 +84,7 @@ func (p *Printer) lines(part part, pp paper, width float64) []sheet.Line {
 	return p.fonts.Para(part.left, width, align, st)
 }
 
-// pair returns a text at the left, and an amount at the right end of the text's last line or on separate lines.
+// pair returns a text at the left, and an amount at the right end of its last line or on lines of its own.
 func (p *Printer) pair(part part, st sheet.Style, width float64) []sheet.Line {
 	f := p.fonts
 	w := f.Width(part.right, st.Size, st.Bold)
@@ -124,7 +124,7 @@ const (
 	toneTotal
 )
 
-// part is one piece of a ticket. A list of parts, from top to bottom, makes both the PDF and the ESC/POS ticket.
+// part is one piece of a ticket. A list of parts, from top to bottom, makes the PDF and the ESC/POS ticket.
 type part struct {
 	kind        partKind
 	tone        tone

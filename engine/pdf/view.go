@@ -29,7 +29,7 @@ type View struct {
 	Receptor       Party
 	Groups         []Table // third parties, related and associated documents
 	Items          Table
-	Key            string // meaning of the letters after a ticket's amounts; "" if there are no letters
+	Key            string // meaning of the letters after a ticket's amounts, or ""
 	Totals         Fields
 	Total          Field
 	Words          string
@@ -73,7 +73,7 @@ type Party struct {
 	Fields      Fields
 }
 
-// Table has columns and rows. Its last flexible column gets the width that the other columns leave.
+// Table has columns and rows. Its last flexible column gets the rest of the width.
 type Table struct {
 	Title string
 	Cols  []Col
@@ -115,15 +115,15 @@ type builder struct {
 	catalogue func(catalogue, code string) (string, bool)
 	own       *bundle.View // values printed only for this type of document
 	doc       dte.Value
-	lone      string // number of the only related document, which lines need not repeat
+	lone      string // number of the only related document, which lines do not repeat
 }
 
-// text returns the cleaned text of the first of these members that is not empty; "" if all are empty.
+// text returns the cleaned text of the first non-empty one of these members, or "".
 func (b *builder) text(v dte.Value, names ...string) string {
 	return b.Clean(pick(v, names...).Text())
 }
 
-// pick returns the first of these members that is not empty. Each generation may have another name.
+// pick returns the first non-empty one of these members. Generations differ in its name.
 func pick(v dte.Value, names ...string) dte.Value {
 	for _, n := range names {
 		if m := v.Get(n); m.Text() != "" || m.Len() > 0 {
@@ -203,7 +203,7 @@ func (p *Printer) view(d Document) (*View, error) {
 	if !id.Get("tipoDte").Exists() {
 		v.Kind = "EVENTO DE DTE"
 	}
-	// Clean again, because the fonts may lack some capital letters.
+	// Clean again: the fonts may lack some capital letters.
 	v.Title = b.Clean(strings.ToUpper(b.coded(id, "CAT-002", "tipoDte", "tipoEvento")))
 	v.Issued = time.Unix(0, 0).UTC() // fpdf reads the zero time as the present time
 	if t, err := time.Parse(time.DateTime, fecEmi+" "+id.Get("horEmi").Text()); err == nil && !t.IsZero() {
@@ -384,6 +384,6 @@ type Document struct {
 	State    State
 	Note     string // printed with the mark INVALIDADO, such as the event's date and seal; may have line breaks
 	// Rest, if not nil, is called after each line and page, and may sleep. 2,000 lines take a tenth of a second of
-	// processor time or more, and other work may need the processor.
+	// processor time or more.
 	Rest func()
 }

@@ -12,12 +12,10 @@ import (
 	"dtegate/storage"
 )
 
-// FormArchived is the JWS, read from the archive, of a form that this store lacks, because the branch was restored from
-// a backup that is older than the form.
+// FormArchived is a form's JWS from the archive, which this store lacks because it was restored from an older backup.
 const FormArchived = "archived"
 
-// CorrectionSent returns when the nth correction was first sent, by MH's clock; n begins at 1. The result is zero if
-// the correction was never sent or the time is unknown.
+// CorrectionSent returns when the nth correction (from 1) was first sent, by MH's clock; zero if unknown or never.
 func (h *Head) CorrectionSent(n int) time.Time {
 	if n < 1 || n > len(h.Corrections) {
 		return time.Time{}
@@ -31,11 +29,11 @@ func CorrectionNumber(form string) int {
 	if !corrected {
 		return 0
 	}
-	n, _ := strconv.Atoi(text) // this program made the name, therefore it is a number
+	n, _ := strconv.Atoi(text) // this program made the name
 	return n
 }
 
-// formRank returns the place of a form in the order in which forms are made, or 0 if the part is not a form.
+// formRank returns the place of a form in the order in which forms are made, 0 for other parts.
 func formRank(name string) int {
 	switch n := CorrectionNumber(name); {
 	case name == FormNormal:
@@ -57,8 +55,8 @@ func FormsOf(parts []storage.Part) []storage.Part {
 	return forms
 }
 
-// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms is not
-// empty, and is in the order in which the forms were made. doubt is how far MH's clocks may differ from each other.
+// FormSealed returns the form that MH sealed: the last form that was sent before MH's time of the seal. forms, not
+// empty, is in the order of making. doubt is how far MH's clocks may differ from each other.
 func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration) string {
 	held := forms[0]
 	if held == FormNormal && len(forms) > 1 && h.Sent.IsZero() {

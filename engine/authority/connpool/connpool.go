@@ -1,6 +1,6 @@
 // Package connpool keeps connections to one HTTP server ready, so that no request waits for a slow connect. It looks up
-// names and makes connections in the background, with a limit of seconds; a request waits for a ready connection only a
-// fraction of a second. Begin with Link.
+// names and connects in the background, which may take seconds; a request waits only a fraction of a second for a ready
+// connection. Begin with Link.
 package connpool
 
 import (
@@ -29,8 +29,8 @@ const (
 	spare = 3
 	// patience is how long a request waits for a connection to a silent server: a sale tries three times.
 	patience = 300 * time.Millisecond
-	// liveliness is the longest silence of a server that still counts as reachable. While the server counts as
-	// reachable, a request waits for other requests to free a connection.
+	// liveliness is the longest silence of a server that counts as reachable. While it does, a request waits for others
+	// to free a connection.
 	liveliness = 2 * time.Second
 )
 
@@ -48,8 +48,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Link is an http.RoundTripper for one server. Each request goes out on one connection, once: the link never sends a
-// request again. A Link works without Run, but then it keeps nothing ready. It is safe for concurrent use.
+// Link is an http.RoundTripper for one server. Each request goes out once, on one connection. Without Run, a Link keeps
+// nothing ready. It is safe for concurrent use.
 type Link struct {
 	options   Options
 	scheme    string
@@ -74,9 +74,9 @@ type Link struct {
 	failure  error         // of the latest connect, nil after a success
 	failures int           // connects that failed in a row
 	dialled  time.Time     // when the latest connect began
-	retry    time.Time     // no connect for a spare connection begins before this time
+	retry    time.Time     // no spare connection is made before this time
 	life     time.Duration // how long a connection may be idle
-	starved  bool          // a request has found no connection since Ready last got a value
+	starved  bool          // a request found no connection since Ready last got a value
 }
 
 // New returns a link; it connects to nothing. A URL that has no host fails at the first request.
@@ -88,7 +88,7 @@ func New(o Options) *Link {
 		}
 	}
 	if o.Dial == nil {
-		// A connection that is cut silently is detected within half a minute, in the background.
+		// A silently cut connection is detected in the background, within half a minute.
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
 			Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
@@ -114,7 +114,7 @@ func New(o Options) *Link {
 	}
 	l.transport = &http.Transport{DialContext: l.socket, TLSClientConfig: config, DisableCompression: true,
 		Protocols: new(http.Protocols)}
-	// A connection carries one request at a time. Therefore a lost packet of one sale does not delay other sales.
+	// A connection carries one request at a time: a lost packet of one sale delays no other sale.
 	l.transport.Protocols.SetHTTP1(true)
 	return l
 }
@@ -127,7 +127,7 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context for requests that delay no sale: they wait for a connection until the context ends.
+// Patient returns a context for requests that delay no sale: they wait for a connection until it ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. If it gets no connection, it returns an error and nothing was sent.

@@ -81,7 +81,7 @@ func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, e
 	return c, nil
 }
 
-// headStart is how long reach waits for each address but the last: TCP repeats a lost SYN after one second.
+// headStart is how long reach waits for each address but the last: TCP repeats a lost SYN after a second.
 const headStart = 2 * time.Second
 
 // reach connects to the first address that answers.

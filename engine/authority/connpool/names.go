@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// namesFresh is the age at which a name is looked up again: the resolver does not say how long it is valid.
+	// namesFresh is the age at which a name is looked up again, because the resolver does not say how long it is valid.
 	namesFresh = time.Minute
 	// namesRetry is the time between a failed look-up and the next look-up.
 	namesRetry = 5 * time.Second
@@ -86,7 +86,7 @@ func (n *names) refresh(age time.Duration) {
 	}()
 }
 
-// keep stores a new answer. The last address that accepted a connection stays the first. The caller holds mu.
+// keep stores a new answer. The address that last accepted a connection stays first. The caller holds mu.
 func (n *names) keep(found []netip.Addr) {
 	for i, a := range found {
 		found[i] = a.Unmap()
@@ -117,8 +117,8 @@ func (n *names) forget() {
 	}
 }
 
-// silent returns an error if the name server does not answer. If MH's server does not answer and the name server does
-// not either, the branch's own connection is cut.
+// silent returns an error if the name server does not answer. If MH's server is silent too, the branch's own connection
+// is cut.
 func (n *names) silent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	// retryFirst is the pause after a failed connect for a spare connection; it doubles up to retryMax.
 	retryFirst = time.Second
 	retryMax   = 15 * time.Second
-	// stale is the age of a connect after which a new request starts another: the first SYN may be lost.
+	// stale is the age of a connect after which a new request starts another, because the first SYN may be lost.
 	stale = time.Second
 )
 
@@ -89,8 +89,8 @@ func (b *body) Close() error {
 	return err
 }
 
-// take returns an idle connection, or lets the request wait for a connection. The request waits for 300 ms (see
-// patience); while the server still responds, it waits longer.
+// take returns an idle connection, or lets the request wait: for 300 ms (see patience), or longer while the server
+// responds.
 func (l *Link) take(ctx context.Context) (*conn, error) {
 	began := time.Now()
 	l.mu.Lock()
@@ -122,7 +122,7 @@ func (l *Link) take(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// await waits for a connection on the channel turn. The channel is closed if no connect is under way any more.
+// await waits for a connection on the channel turn. The channel is closed when no connect is under way.
 func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *conn, err error) {
 	var over <-chan time.Time
 	if ctx.Value(patientKey{}) == nil {
@@ -159,7 +159,7 @@ func (l *Link) await(ctx context.Context, turn chan *conn, began time.Time) (c *
 	return nil, err
 }
 
-// mayComeFree reports whether another request may free its connection: the server answers.
+// mayComeFree reports whether another request may free its connection, because the server answers.
 func (l *Link) mayComeFree() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +200,7 @@ func (l *Link) notReady(ctx context.Context, waited time.Duration) error {
 	return joinCauses(err, failure, l.names.silent(), ctx.Err())
 }
 
-// joinCauses adds the causes that are not nil to err, on the same line.
+// joinCauses adds the causes to err, on the same line; nil adds nothing.
 func joinCauses(err error, causes ...error) error {
 	for _, cause := range causes {
 		if cause != nil {
@@ -237,7 +237,7 @@ func (l *Link) put(c *conn) {
 		l.waiting = l.waiting[1:]
 	default:
 		c.since = time.Now()
-		// The connections retire one by one, so that the server never closes all of them at once.
+		// The connections retire one by one, so that the server does not close them all at once.
 		c.retire = c.since.Add(l.life*3/5 + rand.N(l.life*2/5))
 		l.idle = append(l.idle, c)
 	}
@@ -269,8 +269,8 @@ func (l *Link) learn(granted time.Duration) {
 	}
 }
 
-// fill starts as many connects as are needed for the waiting requests and the missing spare connections. Soon after a
-// failure, fill starts connects only for waiting requests, and only if demanded is set. The caller holds mu.
+// fill starts the connects that the waiting requests and the missing spare connections need. Soon after a failure, it
+// starts them only for waiting requests, and only if demanded is set. The caller holds mu.
 func (l *Link) fill(demanded bool) {
 	now := time.Now()
 	early := now.Before(l.retry)
@@ -327,7 +327,7 @@ func (l *Link) connectForPool() {
 	if err != nil {
 		l.failure, l.starved = err, true
 		l.postpone()
-		if l.live == 0 && l.dialing == 0 { // nothing is left for which a request could wait
+		if l.live == 0 && l.dialing == 0 { // nothing is left to wait for
 			for _, turn := range l.waiting {
 				close(turn)
 			}

@@ -17,8 +17,8 @@ const (
 	fail
 )
 
-// check checks the value in the slot with index si by the schema x. The slot belongs to the field with index fi. check
-// reports every breach as a fault. If r is quiet, check reports nothing and stops at the first breach.
+// check checks the value in the slot si by the schema x. The slot belongs to the field fi. Every breach becomes a
+// fault; if r is quiet, check only stops at the first breach.
 func (r *run) check(x *schema, fi int, si int32) verdict {
 	s := &r.slots[si]
 	if s.kind == kindPending {
@@ -120,7 +120,7 @@ func (r *run) checkNumber(x *schema, fi int, si int32) verdict {
 
 func (r *run) checkString(x *schema, fi int, si int32) verdict {
 	text := r.slots[si].text
-	// A character has one to four bytes. Count the characters only if the number of bytes does not decide.
+	// A character has one to four bytes: count characters only if the bytes do not decide.
 	if len(text) > x.maxLength || len(text) < 4*x.minLength {
 		if n := utf8.RuneCountInString(text); n > x.maxLength || n < x.minLength {
 			return r.breach(fi, si, x, dte.FaultLength)
@@ -304,7 +304,7 @@ func (r *run) checkCode(fi int, si, siblingSlot int32, siblingField int) {
 
 func (r *run) full() bool { return len(r.faults) >= r.limit }
 
-// report adds a fault, unless r is quiet. If once is set and the place already has a fault, report adds nothing.
+// report adds a fault, unless r is quiet. With once, it adds none to a place that has a fault.
 func (r *run) report(f dte.Fault, once bool) verdict {
 	if r.quiet == 0 && !r.full() && !(once && slices.ContainsFunc(r.faults,
 		func(have dte.Fault) bool { return have.Path == f.Path })) {
@@ -316,8 +316,8 @@ func (r *run) report(f dte.Fault, once bool) verdict {
 // unsaid is the cause of a breach whose condition has no description.
 const unsaid = "-"
 
-// breach reports that the slot with index si breaks the schema x, unless r is quiet. A fault that depends on another
-// value has the code CONDITION. Such a fault is not reported if the place already has a fault.
+// breach reports that the slot si breaks the schema x, unless r is quiet. A fault that depends on another value has the
+// code CONDITION, and is not reported if the place already has a fault.
 func (r *run) breach(fi int, si int32, x *schema, code string) verdict {
 	if r.quiet > 0 || r.full() {
 		return fail
@@ -339,8 +339,7 @@ func (f *field) fault(x *schema, code string, s *slot, cause string) dte.Fault {
 	return told
 }
 
-// breachNumber reports that a number is not an Amount. Conditions need not report it, because the layout checks every
-// number too.
+// breachNumber reports that a number is not an Amount. Conditions need not report it: the layout checks every number.
 func (r *run) breachNumber(fi int, s *slot) verdict {
 	if r.quiet > 0 || r.cause != "" {
 		return fail

@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// field is one place of the document. All fields are in one slice, breadth first. Therefore the members of an object
-// are consecutive, and a position in the object identifies a member.
+// field is one place of the document. All fields are in one slice, breadth first: the members of an object are
+// consecutive, each with a position in the object.
 type field struct {
 	name     string
 	key      []byte // `"name":`
@@ -261,8 +261,7 @@ func (c *compiler) bind(f *field, s *shape) error {
 	return nil
 }
 
-// lineMember returns the name of a member of a line. In a type of document with one line, the body is an object, not a
-// list.
+// lineMember returns the name of a member of a line. In a type with one line, the body is an object, not a list.
 func lineMember(document string) (name string, ok bool) {
 	return strings.CutPrefix(strings.Replace(document, linesName+"[].", linesName+".", 1), linesName+".")
 }
@@ -329,7 +328,7 @@ func (c *compiler) connect() error {
 		}
 		f.parent = p
 	}
-	// Children follow their parents. Therefore, going backwards, each field's children are finished before the field.
+	// Children follow their parents: going backwards, each field's children are finished before the field.
 	for i := len(c.fields) - 1; i >= 0; i-- {
 		f := &c.fields[i]
 		f.fed = f.from != nil
@@ -346,13 +345,13 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// position returns the position of a member in an object's field, or -1 if there is no such member. It also finds
-// members that only conditions name.
+// position returns the position of a member in an object's field, or -1. It also finds members that only conditions
+// name.
 func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }
 
-// giveRules assigns the layout's schema s to a field (at is its index), and the schemas below s to the fields below it.
+// giveRules assigns the layout's schema s to the field at, and the schemas below s to the fields below it.
 func (c *compiler) giveRules(s *schema, at int) {
 	f := &c.fields[at]
 	f.rule = s
@@ -364,7 +363,7 @@ func (c *compiler) giveRules(s *schema, at int) {
 	}
 }
 
-// attach connects the schema s, and all its conditions, with a field (at is its index) and the fields below it.
+// attach connects the schema s and its conditions with the field at and the fields below it.
 func (c *compiler) attach(s *schema, at int) {
 	f := &c.fields[at]
 	s.documents = c.cat.List("CAT-002")

@@ -9,8 +9,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// run is one Fill. Runs are pooled, therefore their slices keep their capacity. The texts of a document stay in memory
-// until the run fills the next document, or until the garbage collector empties the pool.
+// run is one Fill. Runs are pooled, so their slices keep their capacity. A document's texts stay in memory until the
+// run's next document, or until the garbage collector empties the pool.
 type run struct {
 	strange  []dte.Sum // see strangeSums
 	filler   *Filler
@@ -32,8 +32,8 @@ type run struct {
 	contradiction dte.Fault // fault of the bundle; Code is "" if there is none
 }
 
-// fill determines the value of the field with index fi and stores it in the slot with index si. fact is the fact under
-// the field's path, or nil.
+// fill determines the value of the field fi and stores it in the slot si. fact is the fact under the field's path, or
+// nil.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
@@ -52,7 +52,7 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFact stores a fact, which may be nil, in the slot with index si.
+// fillFact stores a fact, which may be nil, in the slot si.
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
@@ -75,7 +75,7 @@ func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// leaveEmpty makes a slot null if the schema requires the member and allows null. Otherwise it makes the slot absent.
+// leaveEmpty makes a slot null if the schema requires the member and allows null. Otherwise the slot is absent.
 func (r *run) leaveEmpty(f *field, si int32) {
 	r.slots[si] = slot{}
 	if f.required && f.types&typeNull != 0 {
@@ -99,7 +99,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 	for i := range f.members {
 		var member *dte.Value
 		if x := &r.filler.fields[f.first+i]; fact != nil && (x.source == sourceFacts || x.judged) {
-			// Facts mostly come in the schema's order, therefore continue after the member that was found last.
+			// Facts mostly come in the schema's order: continue after the member found last.
 			members := fact.Members()
 			for range members {
 				m := &members[next%len(members)]
@@ -113,7 +113,7 @@ func (r *run) fillObject(f *field, si int32, fact *dte.Value) {
 		r.fill(f.first+i, first+int32(i), member)
 		something = something || r.slots[first+int32(i)].kind > dte.KindNull
 	}
-	if fact == nil && !something && optional { // no other source gave a value either
+	if fact == nil && !something && optional { // no other source has a value either
 		r.leaveEmpty(f, si)
 	}
 }
@@ -136,8 +136,8 @@ func (r *run) fillArray(f *field, si int32, fact *dte.Value) {
 	}
 }
 
-// fillFrom applies the overlay's source. It returns a fact for fillFact, or it sets the slot and returns nil. If the
-// source has no value, it only returns nil.
+// fillFrom applies the overlay's source. It returns a fact for fillFact, or sets the slot and returns nil. If the
+// source has no value, it returns nil.
 func (r *run) fillFrom(f *field, si int32) *dte.Value {
 	if f.from.fact != nil {
 		if v := follow(&r.facts, f.from.fact, r.index[:]); v != nil {
@@ -158,14 +158,14 @@ func (r *run) fillFrom(f *field, si int32) *dte.Value {
 		s.amount(r.computed.Summary[f.from.amount])
 	default:
 		b := dte.AppendWords(r.words[:0], dte.Amount(r.computed.Summary[f.from.words]))
-		// The bytes are in r, like the slot, and nothing overwrites the bytes before the slot is used.
+		// The bytes are in r, like the slot, and stay until the slot is used.
 		s.string(unsafe.String(&b[0], len(b)))
 	}
 	return nil
 }
 
 // fillForm stores a text in the overlay's form. It returns false if the form does not apply or does not fit the text.
-// Then the caller uses the unchanged text, and the schema checks this text.
+// The caller then uses the unchanged text, which the schema checks.
 func (r *run) fillForm(f *from, si int32, v *dte.Value) bool {
 	if f.when != nil {
 		if is := follow(&r.facts, f.when, r.index[:]); is == nil || is.Kind() != dte.KindString || is.Text() != f.is {
@@ -257,12 +257,12 @@ func (r *run) fillTaxes(f *field, si int32) {
 	}
 }
 
-// kindPending is the kind of a value that only the rule module can give, if Fill has no answer of the module. Checks
-// that depend on such a value are skipped.
+// kindPending is the kind of a value that the rule module must still give. Checks that depend on such a value are
+// skipped.
 const kindPending dte.Kind = 0xff
 
-// slot is one value of the document. Slots are in the order of the fields. The members of an object, also absent
-// members, are consecutive. Therefore a condition finds a member by its position.
+// slot is one value of the document. Slots are in the order of the fields. An object's members, even absent ones, are
+// consecutive: a condition finds a member by its position.
 type slot struct {
 	kind  dte.Kind
 	exact bool // for a number: num is its exact value
@@ -276,7 +276,7 @@ func (s *slot) amount(a int64) { s.kind, s.exact, s.num = dte.KindNumber, true, 
 
 func (s *slot) string(text string) { s.kind, s.text = dte.KindString, text }
 
-// scalar copies a value without its children. A misplaced list or object keeps its kind, and by its kind it is refused.
+// scalar copies a value without its children. A misplaced list or object is refused by its kind.
 func (s *slot) scalar(v *dte.Value) {
 	s.kind, s.exact, s.num, s.text = v.Scalar()
 }
@@ -340,8 +340,8 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	for i := range count {
 		r.order = append(r.order, i)
 	}
-	// Lines mostly differ in their first member, and are sorted by it already. Then sorting only compares each line
-	// with its neighbour.
+	// Lines mostly differ in their first member, by which they are sorted already: sorting then only compares
+	// neighbours.
 	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(r.compare(fi, first+a, first+b), cmp.Compare(a, b)) })
 	second = -1
 	for n, i := range r.order[1:] {
@@ -353,7 +353,7 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 }
 
 // children returns the number of slots below a slot, and their first field. step is 1 if each slot has its own field, 0
-// if all slots belong to one field.
+// if they share one.
 func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	f := &r.filler.fields[fi]
 	switch {
@@ -365,7 +365,7 @@ func (r *run) children(fi int, s *slot) (count int32, field, step int) {
 	return 0, 0, 0
 }
 
-// compare compares the values of two slots of a field, for sorting; 0: they are equal.
+// compare compares the values of two slots of a field, for sorting.
 func (r *run) compare(fi int, a, b int32) int {
 	x, y := &r.slots[a], &r.slots[b]
 	c := cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.num, y.num), cmp.Compare(x.count, y.count))

@@ -53,7 +53,7 @@ type FillOptions struct {
 	Catalogues bool // also look codes up in MH's catalogues
 	// LeavePayments skips the catalogues of payments and their terms (CAT-017, CAT-018).
 	LeavePayments bool
-	MaxFaults     int // how many faults to report; 0 means 50
+	MaxFaults     int // 0 means 50
 }
 
 const defaultMaxFaults = 50
@@ -112,24 +112,23 @@ func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler,
 	return f, nil
 }
 
-// Total returns the name of the summary amount that is the document's total; "" if the overlay does not name it.
+// Total returns the name of the summary amount that is the document's total; "" if the overlay names none.
 func (f *Filler) Total() string { return f.total }
 
-// Version returns the constant of identificacion.version; 0 if the schema has no constant there.
+// Version returns the constant of identificacion.version; or 0.
 func (f *Filler) Version() int { return f.version }
 
-// Numbers returns how many places of a document show its control number: 1, or 0 if the layout has no place for the
-// control number.
+// Numbers returns how many places of a document show its control number, 1 or 0.
 func (f *Filler) Numbers() int { return f.numbers }
 
 // Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the
-// schema. If there are faults, Fill returns the faults and nil bytes. A fault with the code Contradiction is a fault of
-// the bundle; then it is the only fault.
+// schema. If there are faults, Fill returns the faults and nil bytes. A fault with the code Contradiction is the
+// bundle's, and the only one.
 //
 // If the overlay names no source for a place and the module has an output with the place's name, the value is that
-// output. Otherwise the value comes from the first of these three that has a value: the overlay's source, the fact
-// under the same path, the schema's constant. Without a value, the member is null if the schema requires it and allows
-// null, otherwise absent. Facts that the schema does not name are for the module only.
+// output. Otherwise the value is the first of: the overlay's source, the fact under the same path, the schema's
+// constant. Without a value, the member is null if the schema requires it and allows null, otherwise absent. Facts that
+// the schema does not name are for the module only.
 //
 // If c is nil (no answer of the module), Fill checks only the values that do not depend on the module. The caller must
 // ignore the returned bytes.
@@ -192,8 +191,8 @@ type Output struct {
 	Kind OutputKind
 }
 
-// Outputs lists the outputs of a rule module. If the schema has no member for an output, the output is not written,
-// because one module serves both generations of its document.
+// Outputs lists the outputs of a rule module. One module serves both generations of its document: outputs without a
+// member in the schema are not written.
 type Outputs struct {
 	Lines   []Output // members of cuerpoDocumento[]
 	Summary []string // members of resumen, always amounts
@@ -234,7 +233,7 @@ func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	return out, nil
 }
 
-// Maker says who determines the value of a field.
+// Maker is who determines the value of a field.
 type Maker uint8
 
 // The makers of a field.
@@ -248,8 +247,8 @@ const (
 	MakerRule
 )
 
-// Maker says who determines the value at a path of a document that was filled from the facts. The path is in MH's form:
-// names joined by dots or slashes, with or without the numbers of items: "resumen.totalIva",
+// Maker returns who determines the value at a path of a document that was filled from the facts. The path is in MH's
+// form: names joined by dots or slashes, with or without the numbers of items: "resumen.totalIva",
 // "/cuerpoDocumento/3/ivaItem". Text after a complete path, such as the code in "resumen.tributos.codigo.D1", is
 // ignored.
 func (f *Filler) Maker(path string, facts dte.Value) Maker {
@@ -326,7 +325,7 @@ type Place struct {
 }
 
 // Place returns the place of the layout at a path of the document, such as "receptor.nombre" or
-// "cuerpoDocumento[].cantidad"; nil if the layout has no such place.
+// "cuerpoDocumento[].cantidad"; nil if there is none.
 func (f *Filler) Place(path string) *Place {
 	i := slices.IndexFunc(f.fields, func(x field) bool { return x.document == path && x.types != 0 })
 	if i < 0 {

@@ -19,13 +19,13 @@ import (
 //     discounts unchanged. The box itself checks that lines add up to totals, and totals to the amount to be paid
 //     (sums.go).
 //
-// A breach is a fault of the bundle, never of the till: Fill returns it as the only fault, with the code Contradiction.
+// A breach is the bundle's fault, never the till's: Fill returns it as the only fault, with the code Contradiction.
 
 // Contradiction is the code of the fault of a bundle that contradicts the box. Its message is English, for operators.
 const Contradiction = "CONTRADICTION"
 
 // renamed maps a place to its fact, if the place has another name than the fact in one of MH's generations. The list is
-// closed, because only the box knows which fact a place means.
+// closed: only the box knows which fact a place means.
 var renamed = map[string]string{
 	"cuerpoDocumento[].fechaGeneracion":  "cuerpoDocumento[].fechaEmision",
 	"cuerpoDocumento[].numDocumento":     "cuerpoDocumento[].numeroDocumento",
@@ -65,8 +65,8 @@ func Priced(name string) bool {
 // Identifies reports whether a member of this name identifies a person, a document, a place or a time.
 func Identifies(name string) bool { return slices.Contains(identity, name) }
 
-// Counted reports whether name is an amount of a line or of the summary, or another value, that is always shown with
-// MH's label, or never shown: no bundle may give it another label.
+// Counted reports whether name is an amount of a line or of the summary, or another value, that no bundle may label: it
+// is always shown with MH's label, or never shown.
 func Counted(name string) bool {
 	free := slices.Concat(exported, carriage, []string{"totalNoOnerosas", "valorTotal"})
 	return slices.Contains(known, name) && !slices.Contains(free, name) ||
@@ -80,7 +80,7 @@ var saidOfLine = []string{"cantidad", "precioUni", "montoDescu", "noGravado", "m
 	"valorUni", "depreciacion", "exportaciones", "valorOperaciones", "montoSinPercepcion", "comision", "seguro",
 	"flete", "psv"}
 
-// identity lists the members that accept only the fact of their own name.
+// identity lists the members whose only source may be the fact with the same name.
 var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroControl", "codigoGeneracion", "fecEmi",
 	"horEmi", "tipoModelo", "tipoOperacion", "tipoContingencia", "motivoContin", "tipoMoneda", "fusion", "fTransmision",
 	"hTransmision", "nit", "nrc", "nombre", "tipoDocumento", "numDocumento", "codEstable", "codPuntoVenta",
@@ -101,13 +101,13 @@ var fixed = []string{"identificacion.version", "identificacion.ambiente", "ident
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
 	"identificacion.tipoOperacion", "emisor.tipoDocumento", "donatario.tipoDocumento"}
 
-// held reports whether a path of the document is outside lines and totals, the parts that rules compute.
+// held reports whether a path of the document is outside lines and totals, which rules compute.
 func held(document string) bool {
 	root, _, _ := strings.Cut(document, ".")
 	return document != "" && strings.TrimSuffix(root, "[]") != linesName && root != summaryName
 }
 
-// Factual reports whether only facts may give the place at a path of the document a value.
+// Factual reports whether only facts may give a value to the place at a path of the document.
 func Factual(document string) bool {
 	return held(document) || slices.Contains(told, document[strings.LastIndexByte(document, '.')+1:])
 }
@@ -139,8 +139,8 @@ func (e *entry) checkSource(own string, moved bool) error {
 }
 
 // judged reports whether the entry's value must be compared with own, the place's own fact; name is the place's name.
-// Three kinds need no comparison: the own fact itself, an amount in words (see checkAnswers), and an amount that
-// sums.go adds up if it is an output of the module or a constant 0.
+// No comparison is needed for own itself, for an amount in words (see checkAnswers), and for an output of the module or
+// a constant 0 that sums.go adds up.
 func (e *entry) judged(own, name string) bool {
 	return e.fact != own && !strings.HasSuffix(name, inWords) && (!counted(name) || e.amount == "" && !zero(e.value))
 }
@@ -150,8 +150,8 @@ func zero(v dte.Value) bool {
 	return err == nil && n == 0
 }
 
-// checkFixed returns an error if the schema s gives a constant, or an enum of one value, to a place that is not in
-// fixed. s is the schema of the place at path, and no condition.
+// checkFixed returns an error if the schema s, which is no condition, gives a constant, or an enum of one value, to a
+// place that is not in fixed. path is the schema's place.
 func (s *schema) checkFixed(path string) error {
 	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (Factual(path) ||
 		!zero(s.enum[0])) {
@@ -180,11 +180,11 @@ type Requirements struct {
 	Type    string // the value of Kind
 	// Facts are the paths of facts for which the layout must have a place; "a|b" means a or b.
 	Facts []string
-	// Computed means that a module computes the amounts of the lines, their sums and the total.
+	// Computed: a module computes the amounts of the lines, their sums and the total.
 	Computed bool
 }
 
-// Meets returns an error that names the first requirement that the layout does not meet; nil if it meets all.
+// Meets returns an error that names the first requirement that the layout does not meet.
 func (f *Filler) Meets(q Requirements) error {
 	if f.version != q.Version {
 		return fmt.Errorf("schema of identificacion.version: fixes %d, and the manifest is of generation %d",
@@ -223,10 +223,9 @@ func (f *Filler) Meets(q Requirements) error {
 	return f.checkAnswers()
 }
 
-// checkAnswers refuses a layout in which certain amounts are not the module's outputs of the same names. These are the
-// total and the amounts that a document deducts from another document. The box does its accounts by the module's
-// outputs, therefore the document must show the same amounts. checkAnswers also refuses a layout that the box could
-// check only in part (see sums.go).
+// checkAnswers refuses a layout in which the total, or an amount that a document deducts from another, is not the
+// module's output of the same name: the box does its accounts by the module's outputs, and the document must show the
+// same amounts. It also refuses a layout that the box could check only in part (see sums.go).
 func (f *Filler) checkAnswers() error {
 	a, shown := &f.amounts, "montoTotalOperacion" // where the layout does not show the total
 	makes := func(e equation) bool { return e.total == a.total }
@@ -258,15 +257,14 @@ func (f *Filler) checkAnswers() error {
 	return nil
 }
 
-// contradict notes a fault of the bundle. Only the first fault is kept.
+// contradict notes a fault of the bundle. Only the first is kept.
 func (r *run) contradict(path, message string) {
 	if r.contradiction.Code == "" {
 		r.contradiction = dte.Fault{Path: path, Code: Contradiction, Message: message}
 	}
 }
 
-// agree compares a place's own fact with the value that the place got from the overlay's source. A difference is a
-// contradiction.
+// agree compares a place's own fact with the value from the overlay's source. A difference is a contradiction.
 func (r *run) agree(f *field, si int32, own *dte.Value) {
 	s := &r.slots[si]
 	switch kind, exact, num, text := own.Scalar(); {

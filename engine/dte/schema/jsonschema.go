@@ -235,8 +235,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		s.bounds = append(s.bounds, b)
 		return nil
 	case dte.ErrRange:
-		// The limit is beyond every Amount. If every Amount is within the limit, ignore the limit; otherwise the schema
-		// is wrong.
+		// The limit is beyond every Amount. If it excludes no Amount, ignore it; otherwise the schema is wrong.
 		if (v.Text()[0] == '-') != b.upper {
 			return nil
 		}
@@ -311,9 +310,9 @@ func (s *schema) find(path []step) *schema {
 	return s
 }
 
-// pattern is one regular expression of the schema. MH writes patterns for an engine with lookaheads and
-// back-references. Go's engine has neither, but it runs in linear time. All of MH's lookaheads are negative and
-// directly follow ^; each becomes a separate expression that must not match.
+// pattern is one regular expression of the schema. MH writes patterns with lookaheads and back-references, which Go's
+// engine lacks; it runs in linear time. All of MH's lookaheads are negative and directly follow ^; each becomes a
+// separate expression that must not match.
 type pattern struct {
 	source string
 	must   *regexp.Regexp
@@ -374,8 +373,8 @@ func closing(s string, i int) int {
 	return -1
 }
 
-// expandRepeat rewrites ([0-9])\1+, a repeated digit, as the alternatives 00+|11+|…. It is the only back-reference that
-// MH uses; regexp refuses any other.
+// expandRepeat rewrites ([0-9])\1+, a repeated digit, as the alternatives 00+|11+|…. MH uses no other back-reference;
+// regexp refuses any other.
 func expandRepeat(s string) string {
 	const repeat = `([0-9])\1+`
 	if !strings.Contains(s, repeat) {
@@ -412,8 +411,8 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isEmail accepts a mailbox of RFC 5321 without quoting and without address literals. Letters outside ASCII are allowed
-// on the left side (RFC 6531).
+// isEmail accepts a mailbox of RFC 5321 without quoting and address literals. Letters outside ASCII are allowed on the
+// left side (RFC 6531).
 func isEmail(s string) bool {
 	return len(s) <= 254 && strings.LastIndexByte(s, '@') <= 64 && mailbox.MatchString(s)
 }

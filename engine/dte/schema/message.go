@@ -109,8 +109,7 @@ func (x *schema) missing(document string) string {
 	}
 }
 
-// describe describes the permitted values: "un texto de 1 a 250 caracteres". It does not say that the value may be
-// missing.
+// describe describes the permitted values, except absence: "un texto de 1 a 250 caracteres".
 func (x *schema) describe(document string) string {
 	var parts []string
 	add := func(t typeSet, noun string) {
@@ -244,7 +243,7 @@ func decimals(m dte.Amount) int {
 	return d
 }
 
-// The rest of this file has a cashier's words for the terms of the layouts: the forms of texts, the fields that
+// The rest of this file has a cashier's words for what the layouts contain: the forms of texts, the fields that
 // conditions depend on, and short lists of codes.
 
 // forms describes the patterns of MH's layouts in plain words. A lookahead at the start of a pattern, which forbids
@@ -378,7 +377,7 @@ func nounOf(path string, types *dte.CodeList) (n noun, ok bool) {
 }
 
 // named lists values with their meanings: "13 (DUI) o 36 (NIT)". If this text is too long, it leaves the meanings out.
-// named omits null, because null only means that the value may be missing.
+// It omits null, which means only that the value may be missing.
 func (n noun) named(values []dte.Value) string {
 	const long = 85
 	if said := n.list(values, true); len(said) <= long {

@@ -10,8 +10,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// overlay supplements a schema file. It has the sources of the values that do not come from the fact of the same name.
-// It also has the differences between MH's live validator and MH's file.
+// overlay supplements a schema file. It has the sources of values other than the fact of the same name, and the
+// differences between MH's live validator and MH's file.
 type overlay struct {
 	total                        string
 	taxes                        *entry
@@ -29,7 +29,7 @@ type entry struct {
 	when                             dte.Value // {"fact": path, "is": text}: the form applies only then
 	schema                           dte.Value
 
-	conditional bool // for a drop: the layout lacks the keyword at this place, therefore the conditions drop it
+	conditional bool // for a drop: the layout lacks the keyword here, so the conditions drop it
 	used        bool // for a drop: the keyword was found
 }
 
@@ -104,8 +104,8 @@ func (f *entry) check() error {
 	return nil
 }
 
-// entries reads a section. If the section's entries need a reason, entries refuses an entry without a reason, because
-// nobody could decide later whether such an entry is still needed.
+// entries reads a section. In some sections each entry must have a reason, by which people decide later whether the
+// entry is still needed.
 func entries(list dte.Value, section string, members []string) (all []entry, err error) {
 	if list.Exists() && list.Kind() != dte.KindArray {
 		return nil, fmt.Errorf("%s is not a list", section)
@@ -237,8 +237,7 @@ func place(path string) string {
 	return path
 }
 
-// follow returns the fact at a path, or nil if there is no fact. index has one index for each "[]" in the path, the
-// outermost first.
+// follow returns the fact at a path, or nil. index has one index for each "[]" in the path, the outermost first.
 func follow(v *dte.Value, steps []step, index []int32) *dte.Value {
 	level := 0
 	for _, s := range steps {

@@ -42,7 +42,7 @@ var (
 	carriage   = []string{"totalSeguro", "totalFlete", "seguro", "flete"}
 	perceived  = []string{"ivaPerci", "ivaPerci1"}
 	withheld   = []string{"ivaRete", "ivaRete1"}
-	// besides lists amounts that are only informative, or that are the total of an equation.
+	// besides lists amounts that only inform, or are the total of an equation.
 	besides = []string{"subTotalVentas", "subTotal", "montoTotalOperacion", "totalPagar", "totalNoGravado", "reteRenta",
 		"totalIva", "porcentajeDescuento", "totalDescu", "saldoFavor", "condicionOperacion", "totalSujetoRetencion",
 		"totalIvaRetenido", "totalIVAretenido", "valorTotal", "totalNoOnerosas"}
@@ -55,8 +55,8 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether a member is an amount that this file adds up, or that only the law determines. The module
-// must not change any other fact.
+// counted reports whether this file adds up a member, or only the law determines it. The module must not change any
+// other fact.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }
@@ -69,8 +69,7 @@ var globalDiscounts = map[string]string{
 // informative lists the taxes of CAT-015 that no total includes.
 var informative = []string{"C5", "C6", "C7"}
 
-// arithmetic locates the amounts of the equations in a layout. An int is the position of a member in its object, or -1
-// if there is no such member.
+// arithmetic locates the amounts of the equations in a layout. An int is the position of a member in its object, or -1.
 type arithmetic struct {
 	resumen, lines            int      // in the document
 	line                      int      // index of the field of a line's first member
@@ -101,11 +100,11 @@ type given struct {
 // equation states that a total is the sum of other amounts of its object, rounded to the cent and never below 0.
 type equation struct {
 	total       int // -1: the layout does not show the amount paid; use the module's output
-	balance     int // saldoFavor, which shows how far the sum is below 0; -1 if the total has no saldoFavor
+	balance     int // saldoFavor, which shows how far the sum is below 0; -1: none
 	plus, minus []int
 	taxed       bool
-	// otherwise lists the amounts of perception and retention. MH has accepted documents whose total includes these
-	// amounts, and documents whose total does not.
+	// otherwise lists the amounts of perception and retention, which the totals of accepted documents may or may not
+	// include.
 	otherwise [2][]int
 }
 
@@ -365,7 +364,7 @@ func (r *run) addUp() {
 }
 
 // paid returns the total at a position of an object. For position -1 it returns the module's output of the amount paid;
-// known is false if there is no such output.
+// known is false if there is none.
 func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
 	if output := r.filler.amounts.output; position >= 0 {
 		return r.number(object, position), true
@@ -375,8 +374,7 @@ func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
 	return 0, false
 }
 
-// addMoney adds the amounts of a donation's lines of money (CAT-026) to sum. Other lines do not count, because donated
-// goods and services are not paid.
+// addMoney adds the amounts of a donation's lines of money (CAT-026) to sum. Donated goods and services are not paid.
 func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	a := &r.filler.amounts
 	for i := range lines.count {
@@ -389,8 +387,8 @@ func (r *run) addMoney(sum *dte.Sum, lines *slot) {
 	}
 }
 
-// hasPlaces notes a contradiction if the layout has no place for an amount, a code or a document that the till gave. An
-// amount that the module does not take either is not of this type: that is a fault of the sale.
+// hasPlaces notes a contradiction if the layout has no place for an amount, a code or a document that the till gave. If
+// the module does not take the amount either, the sale is at fault.
 func (r *run) hasPlaces() {
 	a := &r.filler.amounts
 	lacks := func(facts dte.Value, names []string, at string) {
@@ -421,8 +419,8 @@ var noStrange = []dte.Sum{{}}
 // mostStrange is how many amounts outside all equations may differ from 0 in one document.
 const mostStrange = 5
 
-// Some amounts of a document occur in no equation. strangeSums returns all sums that can be made of them: each amount
-// is added, subtracted or left out. An equation may fail to balance only by one of these sums.
+// Some amounts of a document occur in no equation. strangeSums returns all their possible sums: each amount is added,
+// subtracted or left out. An equation may be off only by one of these sums.
 func (r *run) strangeSums(resumen *slot) []dte.Sum {
 	sums, known := append(r.strange[:0], dte.Sum{}), 0
 	for _, i := range r.filler.amounts.strange {
@@ -511,7 +509,7 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 		all = []slot{*lines} // a body of one line
 	}
 	if a.quantity >= 0 && a.price >= 0 && len(a.sold) > 0 {
-		var off dte.Sum // sum of the differences; a cent in each line, always in the same direction, is not rounding
+		var off dte.Sum // sum of the differences: a cent in each line, always in one direction, is not rounding
 		for i := range all {
 			r.priceLine(&all[i], i, &off)
 		}
@@ -555,8 +553,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 
 // asGiven compares the module's outputs for a line with the till's facts. A module must not raise a price or a
 // quantity, invent a discount or a charge, or withhold or settle an amount that the till did not give. In a return the
-// amounts may be the returned quantity's part of the origin's amounts, and the discount includes a part of the origin's
-// global discount.
+// amounts are the returned quantity's part of the origin's, and the discount includes a part of the origin's global
+// discount.
 func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	a := &r.filler.amounts
 	returned := fact.Get("cantidadOrigen").Exists()
@@ -579,8 +577,8 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	}
 }
 
-// partOf returns the most that a return gives back of an amount of its origin's line: the part of the returned
-// quantity, less the same part of the origin's global discount, and a cent. It is 0 if there is no such amount.
+// partOf returns the most that a return gives back of an amount of its origin's line: the returned quantity's part,
+// less the same part of the origin's global discount, and a cent. It is 0 without such an amount.
 func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	amount := func(v dte.Value, name string) dte.Amount {
 		n, _ := v.Get(name).Amount()
@@ -595,7 +593,7 @@ func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	return part + dte.Amount(cmp.Compare(part, 0))*cent
 }
 
-// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. It takes a by of 0 as the smallest amount.
+// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. A by of 0 counts as the smallest amount.
 func mulDiv(a, b, by dte.Amount) dte.Amount {
 	by = max(1, by)
 	n := dte.MaxAmount
@@ -609,8 +607,7 @@ func mulDiv(a, b, by dte.Amount) dte.Amount {
 	return n
 }
 
-// isGiven reports whether an amount equals the till's fact. Without a fact, it reports whether the amount is between 0
-// and most.
+// isGiven reports whether an amount equals the till's fact or, without a fact, lies between 0 and most.
 func isGiven(n dte.Amount, fact dte.Value, most dte.Amount) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known

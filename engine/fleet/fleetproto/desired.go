@@ -18,18 +18,18 @@ import (
 // Whole is the Share of a Rollout that covers all boxes of a group.
 const Whole = 10000
 
-// Desired is the state that the boxes of a group shall run. Every version is complete. A box that was switched off
-// reads every version that it missed, to detect inserted versions, and applies only the latest version.
+// Desired is the state that the boxes of a group shall run. Every version is complete. A box reads every version that
+// it missed, to detect inserted versions, and applies only the latest.
 type Desired struct {
 	Head    Head   `json:"head"`
 	Group   string `json:"group" is:"name"`
 	Version int64  `json:"version" is:"set"` // 1, 2, 3 … without a gap
-	// Previous is the Digest of the previous version's object, empty for the first version. With this digest a box
-	// detects that the store lost or replaced a version.
+	// Previous is the Digest of the previous version's object, empty for the first version. It shows a box that the
+	// store lost or replaced a version.
 	Previous string `json:"previous,omitempty" is:"digest?"`
 	// Mends are versions that boxes verified and that the store has lost or replaced. If a box's latest version is in
-	// Mends, the box applies this Desired next, and skips the versions between. An entry of Mends has the digest that
-	// the box knows; Previous is the digest that the store has.
+	// Mends, the box applies this Desired next, and skips the versions between. Mends has the digests that boxes know;
+	// Previous is the store's.
 	Mends   []Verified `json:"mends,omitempty" most:"1000"`
 	Issued  time.Time  `json:"issued" is:"set"`
 	Expires time.Time  `json:"expires"`     // after this time a box raises an alarm, and keeps its state
@@ -38,10 +38,10 @@ type Desired struct {
 	// Live is the state of every box outside the roll-out. Boxes do not touch a bundle that is neither in Live nor in
 	// the roll-out.
 	Live State `json:"live"`
-	// Rollout is the roll-out in progress; nil: there is no roll-out.
+	// Rollout is the roll-out in progress, or nil.
 	Rollout *Rollout `json:"rollout,omitempty"`
-	// Closed are the points of sale that issue no more numbers in a year, because their box was lost with numbers that
-	// it had not shipped. The branch's boxes refuse sales there.
+	// Closed are the points of sale that issue no more numbers in a year, because their box was lost with unshipped
+	// numbers. The branch's boxes refuse sales there.
 	Closed []ClosedPoint `json:"closed,omitempty" most:"5000"`
 
 	// SignedBy is the ID of the key that signed the object. OpenDesired sets it.
@@ -54,8 +54,8 @@ type Verified struct {
 	Digest  string `json:"digest" is:"digest"` // of the object
 }
 
-// State is a set of bundles and a settings file. A generation has the bundle that is in force today, and each bundle
-// that waits for its day: of two bundles of a generation, the one with the higher version begins later.
+// State is a set of bundles and a settings file. A generation has the bundle that is in force today and the bundles
+// that wait for their day. Of these, a bundle with a higher version begins later.
 type State struct {
 	Rules    []Rule `json:"rules,omitempty" most:"1000"`
 	Settings string `json:"settings,omitempty" is:"digest?"` // Digest of a file; empty: each box's own configuration
@@ -72,8 +72,8 @@ type Rule struct {
 	Document string `json:"document" is:"set"`
 	Schema   int    `json:"schema,omitempty"`
 	From     string `json:"from" is:"day"` // first day in the chain's ambiente, "2026-12-01"
-	// AmountsChange permits the bundle to change the amounts of sales that a branch has made. FewerCases permits fewer
-	// golden cases than in the bundle that it replaces.
+	// AmountsChange permits the bundle to change the amounts of a branch's past sales, FewerCases to have fewer golden
+	// cases than the bundle that it replaces.
 	AmountsChange bool `json:"amounts_change,omitempty"`
 	FewerCases    bool `json:"fewer_cases,omitempty"`
 }
@@ -88,7 +88,7 @@ func RuleOf(b *bundle.Bundle, file []byte, ambiente string) Rule {
 func (r Rule) String() string { return r.Name + " " + r.Version }
 
 // Rollout is a state that boxes apply ring by ring, before it becomes Live. Name, Rules and Settings do not change
-// during the roll-out: widening the roll-out changes only the ring.
+// meanwhile: a widening changes only the ring.
 type Rollout struct {
 	Name  string `json:"name" is:"name"`
 	State State  `json:"state"`
@@ -97,7 +97,7 @@ type Rollout struct {
 	Pilots    []string  `json:"pilots,omitempty" is:"name?" most:"5000"`
 	Share     int       `json:"share,omitempty" most:"10000"`
 	NotBefore time.Time `json:"not_before,omitzero"` // no box applies the state before this time
-	// Opened is when this ring was opened: the soak time begins then.
+	// Opened is when this ring was opened, and its soak time began.
 	Opened time.Time `json:"opened" is:"set"`
 	// Held stops the roll-out: no further box applies the state, and boxes that have applied it keep it.
 	Held bool `json:"held,omitempty"`
@@ -113,13 +113,13 @@ type ClosedPoint struct {
 	Establishment string `json:"establishment" is:"set"` // "M001"
 	Point         string `json:"point" is:"set"`         // "P001"
 	Year          int    `json:"year" is:"set"`          // the year whose series are closed, in El Salvador's time
-	// the epoch of the box that replaced the lost box; only for people, because every box of the branch obeys
+	// the epoch of the box that replaced the lost box, for people; every box of the branch obeys
 	Since int64 `json:"since" is:"set"`
 }
 
 // InRing reports whether a branch is in a roll-out's ring: it is a pilot, or its place (0 to 9,999) is below Share. The
-// place is a hash of the branch and the roll-out's name. Therefore the order of the branches differs from roll-out to
-// roll-out, and widening a ring never removes a branch. InRing ignores Held and the time: see Takes.
+// place is a hash of the branch and the roll-out's name: each roll-out has its own order of the branches, and widening
+// a ring never removes one. InRing ignores Held and the time: see Takes.
 func (r *Rollout) InRing(branch string) bool {
 	return slices.Contains(r.Pilots, branch) || place(branch, r.Name) < r.Share
 }
@@ -135,9 +135,9 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over completes s with another state (below), and returns the result. It adds each bundle of the other state that is
-// superseded by no bundle of s: in its generation, s has only lower versions that begin earlier, and higher versions
-// that begin later. It adds the other state's settings if s has no settings.
+// Over completes s with another state (below), and returns the result. It adds each bundle of the other state that no
+// bundle of s supersedes: in its generation, s has only lower versions that begin earlier, and higher versions that
+// begin later. It also adds the other state's settings, if s has none.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: cmp.Or(s.Settings, below.Settings)}
 	for _, r := range below.Rules {
@@ -175,8 +175,8 @@ func (r Rule) beside(o Rule) bool {
 	return versions < 0 && r.From < o.From || versions > 0 && r.From > o.From
 }
 
-// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
-// whether the version follows the previous version (see Follows), or has expired.
+// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It checks neither
+// whether the version follows the previous one (see Follows), nor whether it has expired.
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	signer, err := c.open(data, director, address{kind: "desired", owner: group, number: version}, d)
@@ -187,8 +187,8 @@ func (c Chain) OpenDesired(data []byte, director []Key, group string, version in
 	return d, nil
 }
 
-// ReadDesired reads a version without verifying its signature. The digest in a later version may prove that this
-// version is authentic. Errors: ErrFormat, ErrOther.
+// ReadDesired reads a version without verifying its signature. A later version's digest may prove that it is authentic.
+// Errors: ErrFormat, ErrOther.
 func (c Chain) ReadDesired(data []byte, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	if err := c.unproven(data, address{kind: "desired", owner: group, number: version}, d); err != nil {
@@ -220,7 +220,7 @@ func (d *Desired) Mended(last Verified) bool {
 }
 
 // StillTrusted returns the director's keys that stay trusted after the key with the given id has signed: this key and
-// the later keys in the list. If no key has the id, it returns all keys.
+// the later ones; all if no key has the id.
 func StillTrusted(keys []Key, id string) []Key {
 	return keys[max(0, slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })):]
 }
@@ -251,28 +251,26 @@ func (d *Desired) check() error {
 	return nil
 }
 
-// Enrolment names the box that has a branch from an epoch on. The director signs it, because the store's credentials
-// alone must not suffice to take a branch from its box. A box that finds a higher epoch than its own issues no more
-// numbers.
+// Enrolment names the box that has a branch from an epoch on. The director signs it: the store's credentials alone must
+// not suffice to take a branch from its box. A box that finds a higher epoch than its own issues no more numbers.
 //
-// A box that is not enrolled yet writes its status like any other box. The status contains the box's key. The operator
-// compares the key's Fingerprint with the Fingerprint on the box's screen, and enrols the box.
+// A box that is not enrolled yet writes its status, with its key, like any other box. The operator compares the key's
+// Fingerprint with that on the box's screen, and enrols the box.
 type Enrolment struct {
 	Head   Head   `json:"head"`
 	Branch string `json:"branch" is:"name"`
 	Epoch  int64  `json:"epoch" is:"set"` // 1, 2, 3 …: one for each box that the branch has had
 	Key    string `json:"key" is:"key"`   // the box's public key: Ed25519, base64url
-	// Group is the branch's group; empty: no group. The group in the branch's status does not count.
+	// Group is the branch's group; empty: none. The group in the branch's status does not count.
 	Group  string    `json:"group,omitempty" is:"name?"`
 	Points []Point   `json:"points,omitempty"`
 	At     time.Time `json:"at" is:"set"`
 	By     string    `json:"by" is:"set"`
-	// After is the version of the group's desired state that the box must verify before it issues numbers, because that
-	// version closes points of sale. 0: no such version.
+	// After is the version of the group's desired state that the box must verify before it issues numbers, because it
+	// closes points of sale. 0: none.
 	After int64 `json:"after,omitempty"`
 	// Highest is set when the director signs an enrolment again with another key: the branch's highest epoch at that
-	// time. A box accepts the enrolment only after it has read all epochs up to Highest. 0: the enrolment was signed
-	// once.
+	// time. A box accepts the enrolment only after it has read all epochs up to Highest. Otherwise it is 0.
 	Highest int64 `json:"highest,omitempty"`
 }
 
@@ -326,21 +324,19 @@ func (e *Enrolment) check() error {
 }
 
 // Settings are all values that the centre may set on its boxes. Other values (addresses, keys, tokens, the taxpayer,
-// the points of sale) can be changed only at the box. For a missing member the box uses its own configuration. The
-// settings apply from the next start of the appliance. The file is not signed: the signed desired state contains its
-// digest.
+// the points of sale) can be changed only at the box. A missing member leaves the box's own configuration. The settings
+// apply from the appliance's next start. The signed desired state contains the file's digest.
 type Settings struct {
 	Kind string `json:"kind"` // "settings"
-	// Closed are days on which the shop is closed, such as "2026-12-25", in addition to the days of the box's
-	// configuration.
+	// Closed are days on which the shop is closed, such as "2026-12-25", besides those of the box's configuration.
 	Closed []string `json:"closed,omitempty" is:"day?" most:"500"`
 	// Footer is the last line of printed documents. Greeting is the line after a mail's salutation. Each has at most
 	// 200 characters.
 	Footer   string `json:"print_footer,omitempty" most:"200"`
 	Greeting string `json:"mail_greeting,omitempty" most:"200"`
-	// Payments map the tills' own payment codes to codes of CAT-017, in addition to the box's configuration.
+	// Payments map the tills' own payment codes to codes of CAT-017, besides the box's configuration.
 	Payments map[string]string `json:"payment_codes,omitempty" is:"code?" most:"500"`
-	// Types are document types of CAT-002 that the branches issue in addition to their configured types.
+	// Types are document types of CAT-002 that the branches issue besides their configured types.
 	Types []string `json:"types,omitempty" is:"code?"`
 }
 

@@ -11,8 +11,8 @@ import (
 // Piece, a line break and the bytes. Pieces are numbered from 1 without a gap, and each piece has the digest of the
 // previous piece.
 //
-// A part joins the bytes of consecutive pieces of one file in the object at PartKey. A rebuild reads the parts, and
-// then the pieces that no part contains.
+// A part joins the bytes of consecutive pieces of one file in the object at PartKey. A rebuild reads the parts, and the
+// pieces outside of them.
 type Piece struct {
 	Head     Head   `json:"head"`
 	Branch   string `json:"branch" is:"name"`
@@ -61,8 +61,8 @@ func (p *Piece) check() error {
 }
 
 // WholeCopy states that the pieces of an epoch, up to Piece, contain the box's whole store. A box that takes over a
-// branch ships everything again, the oldest data first. Until that box has written its WholeCopy, a rebuild should use
-// the copy of the previous box.
+// branch ships everything again, the oldest data first; until it has written its WholeCopy, a rebuild should use the
+// previous box's copy.
 type WholeCopy struct {
 	Head   Head      `json:"head"`
 	Branch string    `json:"branch" is:"name"`

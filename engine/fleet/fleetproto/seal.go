@@ -42,7 +42,7 @@ func Public(s Signer) Key {
 	return Key{ID: s.ID, Public: public}
 }
 
-// Chain identifies a chain. Every signed object names its chain: boxes refuse objects of a test chain, or of another
+// Chain identifies a chain. Every signed object names it, so that boxes refuse objects of a test chain, or of another
 // chain of the same director.
 type Chain struct {
 	Name     string // the setting fleet.chain
@@ -69,7 +69,7 @@ func (p address) String() string {
 }
 
 // Signed is a payload to be signed, for a chain and an address. The tags of its members state the permitted values (see
-// bound). If the payload has a method named check, that method finds the other faults.
+// bound). A payload's method check finds the other faults.
 type Signed interface{ at() (*Head, address) }
 
 // Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds, because a long
@@ -95,9 +95,8 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// open reads an object (data). The object must belong to the address want, and one of keys must have signed it. open
-// returns the name of this key. It verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature,
-// ErrOther.
+// open reads an object (data), which must belong to the address want, and be signed by one of keys. It returns the name
+// of that key. It verifies the signature before it reads the payload. Errors: ErrFormat, ErrSignature, ErrOther.
 func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer string, err error) {
 	e, payload, err := signed.ParseEnvelope(want.kind, data, envelopeFaults)
 	if err != nil {

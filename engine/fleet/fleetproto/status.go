@@ -15,8 +15,8 @@ import (
 )
 
 // Status is the state of a branch as its box reports it. The box overwrites its status every 15 minutes, and at once
-// after an event that the centre waits for. Each epoch has its own object; therefore a replaced box does not overwrite
-// its successor's status. The branch's boxes that are not enrolled yet share the object of epoch 0.
+// after an event that the centre waits for. Each epoch has its own object, so that a replaced box does not overwrite
+// its successor's status. A branch's boxes that are not enrolled yet share the object of epoch 0.
 type Status struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch" is:"name"`
@@ -31,7 +31,7 @@ type Status struct {
 	Points   []Point   `json:"points,omitempty"`
 
 	Desired Reached `json:"desired"`
-	// Rollout is the branch's progress with the roll-out of the desired state; nil: there is no roll-out.
+	// Rollout is the branch's progress with the roll-out of the desired state, or nil.
 	Rollout *Progress `json:"rollout,omitempty"`
 	Rules   []Running `json:"rules,omitempty"`
 	// Settings is the Digest of the settings file in force; empty: no file.
@@ -39,7 +39,7 @@ type Status struct {
 	// Acts is the number of the latest act that the box has written to the store.
 	Acts int64 `json:"acts,omitempty"`
 
-	// Ready means that the branch can issue. Otherwise NotReady has the reasons, each a short English sentence.
+	// Ready: the branch can issue. Otherwise NotReady has the reasons, each a short English sentence.
 	Ready       bool         `json:"ready"`
 	NotReady    []string     `json:"not_ready,omitempty"`
 	Replaced    bool         `json:"replaced,omitempty"` // another box has taken the branch: BOX_REPLACED
@@ -75,7 +75,7 @@ const (
 	StageReturned Stage = "returned" // the roll-out was in force, and the branch has gone back by itself
 )
 
-// Succeeded means that the branch applied the roll-out. Failed means that it refused the roll-out or went back.
+// Succeeded: the branch applied the roll-out. Failed: the branch refused it or went back.
 func (s Stage) Succeeded() bool { return s == StageAdmitted || s == StageLive }
 func (s Stage) Failed() bool    { return s == StageRefused || s == StageReturned }
 
@@ -102,7 +102,7 @@ type Running struct {
 }
 
 // RefusedRatio returns the largest ratio (0 to 1) of refusals to MH's newest decisions, among the document rules in
-// force. known is false if MH has not decided about any document.
+// force. known is false before MH's first decision.
 func (s *Status) RefusedRatio() (worst float64, known bool) {
 	for _, r := range s.Rules {
 		if r.Live && r.Bundle == "document" && r.Outcomes.Decided > 0 {
@@ -145,14 +145,14 @@ type Shipped struct {
 	// would have been complete.
 	Checked time.Time `json:"checked,omitzero"`
 	Lacks   string    `json:"lacks,omitempty"`
-	// Last is the last number of each series of the year in the box's own store. A rebuild that lacks one of these
-	// numbers is incomplete.
+	// Last is the last number of each series of the year in the box's own store. A rebuild without one of them is
+	// incomplete.
 	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
-// OpenStatus reads the status of a branch at an epoch. One of the keys in boxes must have signed the status. Without
-// boxes it verifies the status with the key in the status itself: this only proves which box asks to be enrolled.
-// Errors: ErrFormat, ErrSignature, ErrOther.
+// OpenStatus reads the status of a branch at an epoch. One of the keys in boxes must have signed it. Without boxes, the
+// key in the status itself counts, which only proves which box asks to be enrolled. Errors: ErrFormat, ErrSignature,
+// ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	want := address{kind: "status", owner: branch, epoch: epoch}
 	if len(boxes) == 0 {
@@ -169,9 +169,8 @@ func (s *Status) at() (*Head, address) {
 	return &s.Head, address{kind: "status", owner: s.Branch, epoch: s.Epoch}
 }
 
-// check and the tags bound every text, list, number and time. They allow only listed values where a value becomes a
-// label or decides about a roll-out. Otherwise the status of one box could spoil the centre's reports about other
-// boxes.
+// check and the tags bound every text, list, number and time. A value that becomes a label or decides about a roll-out
+// must be a listed one. Otherwise one box's status could spoil the centre's reports about others.
 func (s *Status) check() error {
 	for i, c := range s.Certificates {
 		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {
@@ -216,7 +215,9 @@ func oneOf(words ...string) func(string) error {
 	return pattern(strings.Join(words, "|"), "one of "+strings.Join(words, ", "))
 }
 
-// pattern returns a check that the whole text matches a regular expression.
+// bound returns an error for the first member whose value the member's tag or the bounds above refuse. The tag "is"
+// names the form of a text, or of each text of a list; "set" alone means that the value is not zero. If cut is set,
+// bound first shortens texts and lists to their bounds, without changing data that the caller's payload points to.
 func pattern(expression, what string) func(string) error {
 	whole := regexp.MustCompile(`^(?:` + expression + `)$`)
 	return func(text string) error {

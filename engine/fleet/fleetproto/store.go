@@ -12,11 +12,11 @@
 //	copy/v1/<branch>/<epoch>/whole.jws        WholeCopy: the log is in the store      the box             created once
 //
 // Every .jws is a flattened JWS with one Ed25519 signature, read by the reader of the rule bundles (rules/signed). The
-// payload names its kind and chain (Head), its owner and its number; therefore no object can replace another. Times are
+// payload names its kind and chain (Head), its owner and its number, so that no object can replace another. Times are
 // RFC 3339.
 //
 // The director's key decides which bundle runs, where and from when. It cannot make a bundle: the keys for rules sign
-// bundles, and the box verifies these signatures as for a bundle that somebody pushes.
+// bundles, and the box verifies these signatures as for any bundle.
 package fleetproto
 
 import (
@@ -32,11 +32,11 @@ import (
 	"dtegate/engine/archive"
 )
 
-// Store has the operations that a box needs from the object store; *archive.Archive implements it. After an error that
-// is not named here, the request may or may not have been carried out. Methods may be called concurrently.
+// Store has the operations that a box needs from the object store; *archive.Archive implements it. After an error not
+// named here, the request may have been carried out. Methods may be called concurrently.
 type Store interface {
-	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: archive.ErrExists, also if
-	// the object is from an earlier attempt of the same caller, whose answer was lost.
+	// Create writes an object under a key that has no object yet (If-None-Match: *). Errors: archive.ErrExists, even if
+	// the object is the caller's own, from an attempt whose answer was lost.
 	Create(ctx context.Context, key string, data []byte) error
 	// Overwrite writes an object in place of an existing object. Each key has one writer.
 	Overwrite(ctx context.Context, key string, data []byte) error
@@ -49,7 +49,7 @@ type Lister interface {
 	Store
 	// List yields the objects whose key begins with prefix, ordered by key.
 	List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error]
-	// ListAfter is like List, but yields only objects whose key is greater than the key after.
+	// ListAfter is List for the objects whose key is greater than the key after.
 	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error]
 }
 
@@ -94,7 +94,8 @@ func BoxKey(branch string, epoch int64) string {
 	return BoxesFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
 
-// StatusKey returns the key of the status that a branch's box writes in an epoch. A box not yet enrolled uses epoch 0.
+// StatusKey returns the key of the status that a branch's box writes in an epoch. Before its enrolment, a box uses
+// epoch 0.
 func StatusKey(branch string, epoch int64) string {
 	return StatusFolder + branch + "/" + strconv.FormatInt(epoch, 10) + ".jws"
 }
@@ -130,14 +131,14 @@ func WholeKey(branch string, epoch int64) string {
 	return EpochFolder(branch, epoch) + "whole.jws"
 }
 
-// StatusOf returns the branch and the epoch of a key of StatusFolder; ok is false for any other key.
+// StatusOf returns the branch and the epoch of a key of StatusFolder; ok is false for other keys.
 func StatusOf(key string) (branch string, epoch int64, ok bool) {
 	branch, name, _ := strings.Cut(strings.TrimPrefix(key, StatusFolder), "/")
 	epoch, err := strconv.ParseInt(strings.TrimSuffix(name, ".jws"), 10, 64)
 	return branch, epoch, err == nil && epoch >= 0 && CheckName(branch) == nil && key == StatusKey(branch, epoch)
 }
 
-// NumberOf returns the number at the end of a key of a version, epoch or act; false if the key has no number.
+// NumberOf returns the number at the end of a key of a version, epoch or act; false if there is none.
 func NumberOf(key string) (int64, bool) {
 	name, ok := strings.CutSuffix(key[strings.LastIndexByte(key, '/')+1:], ".jws")
 	n, err := strconv.ParseInt(name, 10, 64)

@@ -25,7 +25,7 @@ type Span struct{ From, To int64 }
 type Fetched struct {
 	Epoch  int64   // of the box that shipped the copy
 	Older  []int64 // earlier epochs whose boxes shipped too
-	Newer  []int64 // later epochs whose boxes shipped a copy that they have not declared whole
+	Newer  []int64 // later epochs with a shipped copy that is not declared whole
 	Whole  bool    // the box has declared that its whole copy is in the store
 	Parts  int64   // fetched parts
 	Pieces int64   // fetched pieces, those in parts included
@@ -33,16 +33,16 @@ type Fetched struct {
 	Before int64 // how many of Bytes an earlier call fetched
 	// Doubt is why some pieces were read instead of their parts; nil: all parts were used.
 	Doubt error
-	// Missing are pieces that the box has shipped and the store does not return; the folder has zeros in their place.
-	// Why is the reason for the first span.
+	// Missing are pieces that the box has shipped and the store does not return, with zeros in their place. Why is the
+	// reason for the first span.
 	Missing []Span
 	Why     error
-	// Status is the box's last status; nil: the store has no status that the box's key signed.
+	// Status is the box's last status; nil: the store has none that the box's key signed.
 	Status *fleetproto.Status
 }
 
-// Lacks returns the reasons why a fetched copy may be incomplete, in words. Empty: the copy has everything that the box
-// had shipped when it wrote its last status.
+// Lacks returns the reasons why a fetched copy may be incomplete, in words. Empty: it has everything that the box had
+// shipped by its last status.
 func (f *Fetched) Lacks() string {
 	var list []string
 	if len(f.Missing) > 0 {
@@ -78,15 +78,15 @@ func spans(list []Span) string {
 	return "pieces " + strings.Join(words, ", ")
 }
 
-// Fetch fetches a box's second copy into a folder that has no other use. The box is the branch's last box that has
-// declared its copy whole; if no box has, the last box that shipped any data. Fetch reads the box's parts, and the
-// pieces that no part contains. The box's enrolled key must have signed all of them. An invalid part is skipped: its
-// pieces have the same bytes. Fetch expects the pieces that the store lists, and the pieces that the box's last status,
-// parts or WholeCopy name. Pieces that the store does not return are Missing; the other pieces are fetched. After an
-// error, the next Fetch continues in the same folder. Remove removes the folder and the note of the progress.
+// Fetch fetches a box's second copy into a folder that has no other use. The box is the branch's last that has declared
+// its copy whole or, without one, the last that shipped any data. Fetch reads the parts, and the pieces that no part
+// contains, all signed by the box's enrolled key. Instead of an invalid part, it reads the part's pieces. It expects
+// the pieces that the store lists, or that the box's last status, parts or WholeCopy name. Pieces that the store does
+// not return are Missing. After an error, the next Fetch continues in the same folder. Remove removes the folder and
+// the note of the progress.
 //
-// epoch selects the box of that epoch, even if its copy is not whole; 0 selects the box as above. show receives the
-// progress; it may be nil.
+// epoch selects the box of that epoch, even if its copy is not whole; 0 selects the box as above. show, unless nil,
+// receives the progress.
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, epoch int64, folder string, show func(done, total int64),
 ) (Fetched, error) {
@@ -145,11 +145,11 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			return nil, fmt.Errorf("listing the branch's boxes: %w", err)
 		}
 		n, ok := fleetproto.NumberOf(e.Key)
-		if ok && e.Key == fleetproto.BoxKey(branch, n) && n-last <= patience { // a much higher epoch is forged
+		if ok && e.Key == fleetproto.BoxKey(branch, n) && n-last <= patience { // a far higher epoch is forged
 			last = max(last, n)
 		}
 	}
-	// Check also the epoch after the last listed epoch, and so on: the last enrolment may be lost, or missing in the
+	// Check also the epoch after the last listed one, and so on: the last enrolment may be lost, or missing in the
 	// list.
 	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
@@ -189,8 +189,7 @@ func HasCopy(ctx context.Context, store fleetproto.Lister, branch string) (bool,
 	return listsAny(ctx, store, fleetproto.CopyFolder+branch+"/")
 }
 
-// fetch fetches the copy into a folder. whole is the piece up to which the box has declared its copy whole; 0: there is
-// no declaration.
+// fetch fetches the copy into a folder. whole is the piece up to which the box has declared its copy whole, or 0.
 func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(done, total int64)) (Fetched, error) {
 	got := Fetched{Epoch: c.epoch}
 	to, err := resume(folder, c.branch, c.epoch)
@@ -209,13 +208,13 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	return got, errors.Join(err, to.note())
 }
 
-// unlisted is the largest number of pieces that are requested although the store does not list them, because another
-// object names them.
+// unlisted is the most pieces that are requested because another object names them, although the store does not list
+// them.
 const unlisted = 10_000
 
 // manifest returns in list the parts and pieces that make up the copy, in order, up to the last piece that any object
-// in the store names. parts has all parts in the store. Of the named pieces after the last listed piece, only the first
-// are requested (see unlisted); unasked is the range of the other pieces.
+// in the store names. parts has all parts in the store. Of the named pieces after the last listed one, only the first
+// are requested (see unlisted); unasked are the others.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {
@@ -305,9 +304,9 @@ func (c chest) fill(ctx context.Context, list, parts []cargo, to *progress, got 
 }
 
 // progress is how far a fetch has filled a folder: the folder has the bytes of every piece up to Piece. A file next to
-// the folder, the note, keeps the progress. The note is written once the folder and its files are on the medium, and
-// may lag behind the folder: a piece that is fetched again overwrites itself. Bytes that changed meanwhile are found
-// when a store is rebuilt from the folder.
+// the folder, the note, keeps the progress. The note is written when the folder and its files are on the medium, and
+// may lag behind: a piece that is fetched again overwrites itself. Changed bytes are found when a store is rebuilt from
+// the folder.
 type progress struct {
 	Branch string           `json:"branch"`
 	Epoch  int64            `json:"epoch"`
@@ -324,13 +323,13 @@ type progress struct {
 // noteEvery is how many objects are fetched between two notes.
 const noteEvery = 64
 
-// noLink makes an open fail at a symbolic link: another account may have made a link to a file of this account.
+// noLink makes an open fail at a symbolic link, which another account may have made to a file of this account.
 const noLink = syscall.O_NOFOLLOW
 
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch has filled the folder. It empties the folder if the earlier fetch was of
-// another box, or if the folder lacks files of the note.
+// resume returns how far an earlier fetch has filled the folder. It empties the folder if that was of another box, or
+// if files of the note are missing.
 func resume(folder, branch string, epoch int64) (*progress, error) {
 	data, err := os.ReadFile(progressOf(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -366,8 +365,8 @@ func (p *progress) holds(folder string) bool {
 	return true
 }
 
-// put writes bytes at offset in a file and discards the file's bytes after them. If the file ends before offset and gap
-// is set, the missing bytes become zeros; if gap is not set, put returns an error.
+// put writes bytes at offset in a file and discards the file's bytes after them. If the file ends before offset, zeros
+// fill the gap if gap is set; otherwise put returns an error.
 func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	f, err := os.OpenFile(filepath.Join(p.folder, name), os.O_CREATE|os.O_WRONLY|noLink, 0o600)
 	if err != nil {
@@ -388,8 +387,8 @@ func (p *progress) put(name string, offset int64, body []byte, gap bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// fetched records that the folder has an object; piece is the number of the object's last piece. It writes the note
-// after every noteEvery objects.
+// fetched records that the folder has an object whose last piece is piece. It writes the note after every noteEvery
+// objects.
 func (p *progress) fetched(piece int64, digest string) error {
 	p.Piece, p.Digest = piece, digest
 	if p.behind++; p.behind < noteEvery {

@@ -15,15 +15,15 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// chest is the data that one box has shipped to the store. The store is not trusted: an object is the box's only if it
-// has the box's signature, or if an object with that signature names its digest. A missing object proves nothing.
+// chest is the data that one box has shipped to the store. The store is not trusted: an object is the box's only if it,
+// or an object that names its digest, has the box's signature. A missing object proves nothing.
 type chest struct {
 	store  fleetproto.Lister
 	chain  fleetproto.Chain
 	branch string
 	epoch  int64
 	box    fleetproto.Key
-	why    error // why the chest cannot be used: the box's enrolment is lost or invalid; nil: it is valid
+	why    error // why the chest cannot be used: the box's enrolment is lost or invalid; nil: it is usable
 }
 
 const (
@@ -31,9 +31,9 @@ const (
 	roomFor  = 64 << 20 // bytes of objects that are being fetched or wait for use
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
 	perGet   = 64 << 10 // bytes that the progress adds for each request
-	patience = 100      // after so many invalid objects at the end of a copy, the method find gives up
-	// A hostile store must not fill the box's memory: a list may have at most mostListed objects, and the object of a
-	// piece at most maxObject bytes.
+	patience = 100      // after so many invalid objects at the end of a copy, find gives up
+	// A hostile store must not fill the box's memory: the limits of a list, in objects, and of a piece's object, in
+	// bytes.
 	mostListed = 1 << 20
 	maxHead    = 64 << 10
 	maxObject  = maxPiece + maxHead
@@ -59,7 +59,7 @@ type cargo struct {
 
 func (l *load) end() place { return place{l.file, l.offset + int64(len(l.body))} }
 
-// disproved reports whether an error means that an object is missing or invalid: then another try would not help.
+// disproved reports whether an error means that an object is missing or invalid, so that another try is useless.
 func disproved(err error) bool {
 	return slices.ContainsFunc([]error{archive.ErrNotFound, archive.ErrTooLarge, fleetproto.ErrFormat,
 		fleetproto.ErrSignature, fleetproto.ErrOther}, func(of error) bool { return errors.Is(err, of) })
@@ -75,7 +75,7 @@ func listsAny(ctx context.Context, store fleetproto.Lister, folder string) (bool
 	return false, nil
 }
 
-// whole returns the number of the piece up to which the box has declared the copy whole; 0: there is no declaration.
+// whole returns the piece up to which the box has declared the copy whole, or 0.
 func (c chest) whole(ctx context.Context) (int64, error) {
 	held, err := c.store.Fetch(ctx, fleetproto.WholeKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if errors.Is(err, archive.ErrNotFound) {
@@ -91,7 +91,7 @@ func (c chest) whole(ctx context.Context) (int64, error) {
 	return w.Piece, nil
 }
 
-// status returns the box's last status in its epoch; nil: the store has no status that the box's key signed.
+// status returns the box's last status in its epoch; nil: the store has none that the box's key signed.
 func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	held, err := c.store.Fetch(ctx, fleetproto.StatusKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if err != nil && !disproved(err) {
@@ -119,8 +119,7 @@ func (c chest) list(ctx context.Context, prefix, after string, take func(archive
 	return nil
 }
 
-// parts lists the parts in the store for which the number of the last piece is at most until. It does not check their
-// content.
+// parts lists the parts in the store whose last piece is at most until. It does not check their content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
 	folder := fleetproto.PartsFolder(c.branch, c.epoch)
 	err = c.list(ctx, folder, "", func(e archive.Object) {
@@ -133,8 +132,8 @@ func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error)
 	return list, err
 }
 
-// lastPart returns the list of parts, and the last valid part; nil: no part is valid. It removes the invalid parts
-// after the last valid part from the list; doubt has their errors.
+// lastPart returns the list of parts without the invalid parts at its end, and its last part (nil: none is valid).
+// doubt has the errors of the invalid parts.
 func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, err error) {
 	if list, err = c.parts(ctx, math.MaxInt64); err != nil {
 		return nil, nil, nil, err
@@ -159,7 +158,7 @@ func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, e
 }
 
 // plan lists the parts and pieces that cover a span: parts where parts exist, single pieces in the gaps. A part that
-// was made again may overlap another part.
+// was made again may overlap another.
 func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	for at := of.From; at <= of.To; {
 		next, best := of.To+1, -1
@@ -182,8 +181,7 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the pieces in the store that come after a piece (behind is its number), ascending, with their
-// sizes.
+// pieceNumbers lists the pieces in the store after the piece behind, ascending, with their sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {
@@ -195,8 +193,8 @@ func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes [
 			numbers, sizes = append(numbers, n), append(sizes, e.Size)
 		}
 	})
-	// Somebody else may have written an object with a much too high number. Only a signature proves that so many pieces
-	// before it were lost.
+	// Somebody else may have written an object with far too high a number. Only a signature proves that so many earlier
+	// pieces were lost.
 	for n := len(numbers); err == nil && n > 0 && numbers[n-1]-behind-int64(n) > unlisted; n-- {
 		if _, err := c.get(ctx, cargo{last: numbers[n-1]}); !disproved(err) {
 			return numbers, sizes, err
@@ -223,7 +221,7 @@ func (g cargo) String() string {
 // shown identifies the object and its bytes, as far as the store's list shows them.
 func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
 
-// get reads a piece or a part. If disproved(err), the store does not return the object that the box shipped.
+// get reads a piece or a part. disproved(err): the store does not return what the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	first, most := int64(0), int64(maxObject)
 	if g.part {
@@ -254,9 +252,9 @@ func pieces(of Span) (list []cargo) {
 	return list
 }
 
-// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. After
-// that, bring replaces an invalid part by other parts and by pieces. previous is the digest of the piece before the
-// first piece; empty: not known.
+// bring calls use with the content of each object in list, in order, or with the error if the object is invalid. It
+// then replaces an invalid part by other parts and by pieces. previous is the digest of the piece before the first;
+// empty: unknown.
 func (c chest) bring(ctx context.Context, list, parts []cargo, previous string, use func(g cargo, l *load,
 	err error) error) error {
 	for done := int64(0); ; {

@@ -1,6 +1,5 @@
 // Package ship copies a box's second copy into the chain's store, a few seconds after the sales, and fetches it to
-// rebuild a dead box. For this package the copy is a folder of files that grow at their end; the package does not read
-// the files' content.
+// rebuild a dead box. To this package the copy is a folder of growing files, whose content it does not read.
 package ship
 
 import (
@@ -36,8 +35,8 @@ const (
 	checkWithin = 6 * time.Hour // limit for a whole check, and for find
 )
 
-// ErrCloned means that the store has a piece with this box's signature but with bytes that this box does not have: the
-// box's disk was copied and both copies run, or an older copy of the disk was put back.
+// ErrCloned means that the store has a piece with this box's signature but other bytes than this box has: the box's
+// disk was copied and both copies run, or an older copy was put back.
 var ErrCloned = errors.New("another copy of this box ships under its name")
 
 // File is a small file that is always replaced as a whole.
@@ -53,7 +52,7 @@ type Options struct {
 	Branch string
 	Box    fleetproto.Signer
 	Folder string       // of the second copy
-	Epoch  func() int64 // of this box; 0: the box is not enrolled, nothing is shipped yet
+	Epoch  func() int64 // of this box; 0: not enrolled, nothing is shipped yet
 	Cloned func()       // called on ErrCloned, and again at each later start
 	Live   func() bool  // reports whether the copy has every change of the box's store
 	// Restart makes the copy begin again, with file names later than a shipped file's.
@@ -61,10 +60,10 @@ type Options struct {
 	State   File
 	Every   time.Duration // default DefaultEvery
 	// Sync makes Carry wait until the store has the change, for Patience at most. If the store takes longer, Carry does
-	// not wait again until the store has caught up.
+	// not wait until it has caught up.
 	Sync bool
-	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in that file.
-	// If Count is nil, changes from before the start are not counted.
+	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in it. Without
+	// Count, changes from before the start are not counted.
 	Count  func(ctx context.Context, folder, file string, end int64) (int64, error)
 	Logger *slog.Logger // default slog.Default
 	Now    func() time.Time
@@ -103,8 +102,8 @@ type state struct {
 	// Sound are the parts that checks read back and found valid, by cargo.shown; Joined is the time of the last check.
 	Sound  []string  `json:"sound,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
-	// Tried are the attempts to send the next piece that have no answer yet. The store may have any of them. The copy
-	// may have lost their bytes since, because a start voids the end of the copy and writes it again.
+	// Tried are the unanswered attempts to send the next piece. The store may have any of them. The copy may have lost
+	// their bytes since: a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
 }
 
@@ -188,11 +187,10 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 		Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
 
-// errBefore means that the copy is not the one that was shipped: no file's name is later than the name of the last
-// shipped file.
+// errBefore means that the copy is not the shipped one: no file's name is later than that of the last shipped file.
 var errBefore = errors.New("the second copy is gone, or was begun anew under names that were given before")
 
-// Step ships the bytes that the copy already had at the last Step: newer bytes may not be on the medium yet.
+// Step ships the bytes that the copy had at the last Step; newer bytes may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
 	epoch := s.o.Epoch()
 	s.mu.Lock()
@@ -298,8 +296,8 @@ func section(path string, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// piece creates the next piece. If the store already has a piece of this number, that piece may be from an earlier
-// attempt whose answer was lost. The method accepts that piece if this box noted the attempt, or has the same bytes.
+// piece creates the next piece. A piece of this number in the store may be from an earlier attempt whose answer was
+// lost: it is accepted if this box noted the attempt, or has the same bytes.
 func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -325,7 +323,8 @@ func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byt
 	return s.shipped(l)
 }
 
-// noteTry saves an attempt before it is sent: the box recognises its own piece even if the copy loses these bytes.
+// noteTry saves an attempt before it is sent, so that the box recognises its own piece even if the copy loses the
+// bytes.
 func (s *Shipper) noteTry(t try) error {
 	if slices.Contains(s.state.Tried, t) {
 		return nil
@@ -350,7 +349,7 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 	return s.shipped(l)
 }
 
-// cloned stops this shipper for good, because another copy of the box has shipped a piece.
+// cloned stops this shipper for good: another copy of the box has shipped a piece.
 func (s *Shipper) cloned(number int64) error {
 	s.mu.Lock()
 	s.state.Cloned = true
@@ -374,8 +373,8 @@ func (s *Shipper) shipped(l *load) error {
 	return s.save() // if we crash before this line, the piece is adopted
 }
 
-// find begins an epoch. If the state was lost, shipping continues after the epoch's last piece that this box's key
-// signed. This is safe: a box without a state is not a clone, because a clone has a copy of the state.
+// find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
+// signature. A clone would have a copy of the state, so a box without one is no clone.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

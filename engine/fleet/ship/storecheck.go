@@ -15,14 +15,13 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is the interval at which the shipper looks at the date, to make one check a day. It first looks at the date
-// one interval after the start.
+// lookAgain is how often the shipper looks at the date, from one interval after the start on, to make one check a day.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
 type checked struct {
 	at     time.Time // of the last complete check; zero: there was none
-	lacks  string    // the lost pieces that the box cannot ship again; empty: no such pieces
+	lacks  string    // the lost pieces that the box cannot ship again, or ""
 	failed bool      // the last check did not complete
 }
 
@@ -62,14 +61,14 @@ func sameDay(a, b time.Time) bool {
 	return a.UTC().Truncate(24 * time.Hour).Equal(b.UTC().Truncate(24 * time.Hour))
 }
 
-// Check compares the objects that a rebuild would read in the store with what this box shipped. It ships lost or
-// altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part contains,
-// checks their signatures, and joins them into parts. It compares the parts with the store's list, and reads parts with
+// Check compares the objects that a rebuild would read in the store with what this box shipped. If the second copy
+// still has lost or altered bytes, it ships them again. Once a day it reads back the pieces that no part contains,
+// checks their signatures, and joins them into parts. It compares the parts with the store's list, and reads those with
 // a new size or tag. Shipped returns the result. After a crash, the next call continues with the pieces that are not
 // joined yet.
 //
-// ErrCloned if the box's key signed a piece that this box did not ship: another copy of the box shipped this piece
-// after the store had lost this box's piece.
+// ErrCloned if the box's key signed a piece that this box did not ship: another copy of the box shipped it after the
+// store had lost this box's piece.
 func (s *Shipper) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -197,8 +196,8 @@ func (r *rollUp) span(ctx context.Context, of Span) error {
 }
 
 // heal ships the bytes of lost pieces again from the second copy: all bytes between the piece before the gap (from) and
-// the piece after it (to). If from or to is nil, heal looks for that piece. Each lost piece had at most maxPiece bytes
-// of one file: therefore there are never more chunks than lost pieces.
+// the piece after it (to). If from or to is nil, heal looks for it. Each lost piece had at most maxPiece bytes of one
+// file, so there are never more chunks than lost pieces.
 func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	begin := place{r.until.First, 0}
 	var err error
@@ -213,7 +212,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 		}
 	}
 	var chunks []load
-	// No later piece confirms the piece before a gap: another copy of the box may have shipped it.
+	// No later piece confirms the piece before a gap, which another copy of the box may have shipped.
 	other := false
 	if from != nil {
 		begin = from.end()
@@ -241,8 +240,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	return nil
 }
 
-// neighbour reads the first part that a function accepts: the part next to a gap. It returns nil if there is no such
-// part.
+// neighbour reads the first part that a function accepts, next to a gap; nil if there is none.
 func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, error) {
 	i := slices.IndexFunc(r.held, is)
 	if i < 0 {
@@ -256,7 +254,7 @@ func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, err
 }
 
 // between returns the second copy's bytes from one place to another, in chunks; nil if some bytes are missing. A
-// missing file between the two places had only void bytes, because both places are on the same medium.
+// missing file in between had only void bytes, because both places are on the same medium.
 func (r *rollUp) between(from, to place) (list []load) {
 	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
 	slices.Sort(paths)
@@ -334,8 +332,8 @@ func (r *rollUp) flush(ctx context.Context) error {
 	return nil
 }
 
-// markWhole writes the WholeCopy, once per epoch. The caller has just shipped everything in a live copy. If we crash
-// before the state is saved, the next Step finds the written object.
+// markWhole writes the WholeCopy, once per epoch, when everything in a live copy has just been shipped. If we crash
+// before the state is saved, the next Step finds the object.
 func (s *Shipper) markWhole(ctx context.Context) error {
 	err := s.putWhole(ctx, s.o.Store.Create)
 	if errors.Is(err, archive.ErrExists) {

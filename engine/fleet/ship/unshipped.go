@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// place is the end of a change or piece in the copy. Names of later files sort higher.
+// place is the end of a change or piece in the copy. Later files have higher names.
 type place struct {
 	file string
 	end  int64
@@ -16,12 +16,12 @@ func (p place) behind(other place) bool {
 	return p.file > other.file || p.file == other.file && p.end > other.end
 }
 
-// carried describes the changes that the store does not have yet. Shipper.mu guards it.
+// carried describes the changes that the store lacks. Shipper.mu guards it.
 type carried struct {
 	live    bool     // changes wait for the store
 	last    place    // everything up to this place is certainly on the copy's medium
 	pending []change // changes of this run that are not in the store
-	before  int64    // number of changes from before the start that are not in the store
+	before  int64    // number of changes from before the start that the store lacks
 }
 
 // change is a change that is not in the store.
@@ -30,10 +30,10 @@ type change struct {
 	done chan struct{} // closed when its caller need not wait any more; nil: no caller waits
 }
 
-// maxPending is the largest number of changes that are counted: roughly the changes of a few days' sales.
+// maxPending is the most changes that are counted: roughly those of a few days' sales.
 const maxPending = 1 << 18
 
-// recount counts the changes from before this run, or before this epoch, that are not in the store.
+// recount counts the changes from before this run, or before this epoch, that the store lacks.
 func (s *Shipper) recount(ctx context.Context) {
 	if s.o.Count == nil {
 		return
@@ -51,7 +51,7 @@ func (s *Shipper) recount(ctx context.Context) {
 }
 
 // Carry must be called for each change that the copy's medium has. With Sync it returns once the store has the change
-// too. If the store takes too long, the branch goes on selling: until the store has caught up, a loss of the box loses
+// too. If the store takes too long, the branch goes on selling; until the store has caught up, a loss of the box loses
 // these sales.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
@@ -85,11 +85,11 @@ func (s *Shipper) Carry(file string, end int64) {
 	}
 }
 
-// has reports whether the store has a change. It relies on the bytes that this box knows to have shipped, not on names
-// of files. The caller holds mu.
+// has reports whether the store has a change. It goes by the bytes that this box has shipped, not by names of files.
+// The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
 
-// behind returns how many changes the store does not have. The caller holds mu.
+// behind returns how many changes the store lacks. The caller holds mu.
 func (s *Shipper) behind() int64 { return s.carried.before + int64(len(s.carried.pending)) }
 
 // known returns how many bytes of a file are certainly on its medium.
@@ -139,7 +139,7 @@ func (s *Shipper) caughtUp(err error) {
 	}
 }
 
-// leave releases all waiting callers; later changes do not wait. why is the reason to log, "" if it was logged already.
+// leave releases all waiting callers; later changes do not wait. why is the reason to log, or "".
 func (s *Shipper) leave(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"github.com/go-pdf/fpdf"
 )
 
-// missing is printed for a character that the fonts lack. This visible box shows that the text is incomplete.
+// missing is a visible box, printed for a character that the fonts lack.
 const missing = '□'
 
 // coreSet has the characters besides ASCII that suffice for nearly every document. The fonts with these characters are
-// subset, compressed and encoded only once. fpdf itself would parse and subset the fonts for each document, in 20 ms.
+// made only once; fpdf would parse and subset them for each document, in 20 ms.
 const coreSet = "áéíóúüñçÁÉÍÓÚÜÑÇàèìòùâêîôûäëïöÀÈÌÒÙÂÊÎÔÛÄËÏÖ¡¿°ºª«»·×½¼¾²³§®©´¨£¢€–—‘’“”…•™"
 
 // perFont is how many characters a simple font of a PDF can have, with the codes 32 to 255.
@@ -100,7 +100,7 @@ func weight(bold bool) int {
 	return 0
 }
 
-// parse reads the metrics. The fonts are part of the program: a malformed file is an error of the build.
+// parse reads the metrics. The fonts are part of the program.
 func (a *face) parse() (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -51,8 +51,8 @@ type Op struct {
 	Style      Style
 }
 
-// Page is the content of one sheet, in the order of drawing. All pages are laid out before the first byte of the PDF is
-// written. Therefore the number of pages is known, and tests can check the place of each element.
+// Page is the content of one sheet, in the order of drawing. All pages are laid out before the PDF is written, so that
+// their number is known, and tests can check the place of each element.
 type Page struct {
 	W, H float64
 	Ops  []Op
@@ -140,7 +140,7 @@ func (c *Canvas) drawLine(l Line, x, y, width float64) {
 	}
 }
 
-// Strip draws lines one below the other from y on. It ignores the end of the page.
+// Strip draws lines one below the other from y on. The end of the page does not count.
 func (c *Canvas) Strip(lines []Line, x, y, width float64) {
 	for _, l := range lines {
 		c.drawLine(l, x, y, width)
@@ -157,7 +157,7 @@ func (c *Canvas) Flow(lines []Line, x, width float64) {
 	}
 }
 
-// Keep draws lines like Flow, but keeps the lines on one page if one page has room for them.
+// Keep is Flow, but keeps the lines on one page if they fit on one.
 func (c *Canvas) Keep(lines []Line, x, width float64) {
 	if h := Height(lines); h <= c.Room {
 		c.Need(h)
@@ -240,7 +240,7 @@ func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 
 // Clean makes a text of the document printable in one line. It joins letters and combining marks, because some systems
 // store n and a tilde separately, writes runs of whitespace and control characters as one space, and removes invisible
-// and direction-changing characters. A character that the fonts lack becomes the constant missing.
+// and direction-changing characters. A character that the fonts lack becomes missing's box.
 func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false

@@ -32,8 +32,8 @@ type Code struct {
 // Quiet is the white border of a QR code that scanners need, in modules (ISO/IEC 18004, 9.1).
 const Quiet = 4
 
-// path returns the code as a single path, to leave no visible seams between the modules. The code fills a square of the
-// given side, whose lower left corner is at x, y.
+// path returns the code as a single path, without visible seams. The code fills a square of the given side, whose lower
+// left corner is at x, y.
 func (c *Code) path(x, y, side float64) string {
 	unit := side / float64(c.Size+2*Quiet)
 	out := []byte("q 0 g\n")
@@ -147,7 +147,7 @@ func (f *Fonts) addFonts(doc *fpdf.Fpdf, pages []*Page) ([2]map[rune]int, error)
 	return extra, nil
 }
 
-// family returns a font's name within fpdf. n is 0 for a core font; otherwise it is the number of the extra font.
+// family returns a font's name within fpdf. n is the number of the extra font, 0 for a core font.
 func family(weight, n int) string { return string([]byte{"rb"[weight]}) + strconv.Itoa(n) }
 
 // writeText draws one text, and changes the font between characters of different fonts.
