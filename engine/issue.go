@@ -523,7 +523,7 @@ func (e *Engine) turn(ctx context.Context, req Request) (end func(), err error) 
 	end, err = e.large.Enter(ctx, req.Caller.TokenID)
 	var busy *fairqueue.Busy
 	if errors.As(err, &busy) {
-		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait,
+		return nil, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Err: busy,
 			Message: "Este token tiene demasiadas ventas grandes en espera"}
 	}
 	if err != nil {

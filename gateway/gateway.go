@@ -472,26 +472,22 @@ func (g *Gateway) publicPage(ctx *fasthttp.RequestCtx) error {
 
 // refuse answers a request with an error. The log gets the details that the till must not see.
 func (g *Gateway) refuse(ctx *fasthttp.RequestCtx, route string, err error) {
-	var p *problem.Problem
 	var e *refusal.Error
-	switch {
-	case errors.As(err, &p):
-	case errors.As(err, &e):
-		p = problem.From(e)
-		if e.Code == refusal.CodeBusy {
-			g.metrics.refused(listenerAPI, "printing")
-		}
-		if e.Err != nil {
-			g.o.Logger.Error("request failed", "route", route, "type", e.Code, "error", e.Err)
-		}
-	default:
-		g.o.Logger.Error("request failed", "route", route, "error", err)
-		p = problem.ForTill(refusal.CodeInternal, "Error interno")
+	if !errors.As(err, &e) {
+		e = &refusal.Error{Code: refusal.CodeInternal, Message: "Error interno", Err: err}
 	}
-	if t, known := ctx.UserValue(loggedToken).(*Token); known && p.Status == fasthttp.StatusTooManyRequests {
+	var busy *fairqueue.Busy
+	switch {
+	case errors.As(e.Err, &busy):
+		g.metrics.refused(listenerAPI, "printing")
+	case e.Err != nil:
+		g.o.Logger.Error("request failed", "route", route, "type", e.Code, "error", e.Err)
+	}
+	t, known := ctx.UserValue(loggedToken).(*Token)
+	if known && problem.Status(e.Code) == fasthttp.StatusTooManyRequests {
 		g.slow(t.ID)
 	}
-	reply.Fail(ctx, p)
+	reply.Fail(ctx, e)
 }
 
 // answerRecord answers with a record. The connection reuses a buffer of up to 32 KiB for its next answer; a larger

@@ -74,7 +74,7 @@ func (g *Gateway) issue(c *call, f *form.Form) error {
 		return g.validate(c, f)
 	}
 	if g.o.RequireKey && len(c.ctx.Request.Header.Peek("Idempotency-Key")) == 0 {
-		return &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
+		return &refusal.Error{Code: refusal.CodeValidation,
 			Message: "La venta no lleva Idempotency-Key, y este equipo la exige: sin ella, un reintento emite la " +
 				"venta dos veces",
 			Faults: []dte.Fault{{Path: "Idempotency-Key", Code: dte.FaultRequired,
@@ -175,9 +175,7 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 		if refused.Code == refusal.CodeValidation {
 			return nil, d.Refusal()
 		}
-		p := problem.From(refused)
-		p.Faults = d.Faults
-		return nil, p
+		return nil, problem.Renamed(err, func([]dte.Fault) []dte.Fault { return d.Faults })
 	}
 	return r, err
 }

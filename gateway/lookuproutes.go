@@ -85,8 +85,8 @@ func (g *Gateway) reads(c *call) (leave func(), err error) {
 		g.metrics.refused(listenerAPI, "readers")
 		return nil, problem.TooMany(busy.Wait, "Demasiadas listas a la vez con este token")
 	case err != nil:
-		return nil, &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
-			RetryAfter: time.Second, Message: "Hay demasiadas listas a la vez"}
+		return nil, &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: time.Second,
+			Message: "Hay demasiadas listas a la vez"}
 	}
 	return leave, nil
 }
@@ -202,7 +202,7 @@ func pathCode(ctx *fasthttp.RequestCtx) (dte.Code, error) {
 	value, _ := ctx.UserValue("codigoGeneracion").(string)
 	code, err := dte.ParseCode(value)
 	if err != nil {
-		return code, &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
+		return code, &refusal.Error{Code: refusal.CodeValidation,
 			Message: "El código de generación no está bien escrito",
 			Faults: []dte.Fault{{Path: "codigoGeneracion", Code: dte.FaultPattern,
 				Message: "No es un código de generación: son 36 caracteres en cinco grupos, con guiones"}}}
@@ -256,7 +256,7 @@ func (d *daily) turn(now time.Time) {
 
 func (g *Gateway) overQuota(wait time.Duration) error {
 	g.metrics.refused(listenerAPI, "daily")
-	return &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "QUOTA_EXCEEDED", RetryAfter: wait,
+	return &refusal.Error{Code: "QUOTA_EXCEEDED", RetryAfter: wait,
 		Message: "Este token ya guardó hoy todo lo que se le permite: avise a quien administra el equipo"}
 }
 

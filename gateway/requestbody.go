@@ -30,12 +30,11 @@ var (
 	errAmbiguous = problem.ForTill("VALIDATION_ERROR",
 		"La solicitud no dice de una sola manera dónde termina (Content-Length, Transfer-Encoding, "+
 			"encabezados de una línea que acaba en CR LF)")
-	errNewToken = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
-		RetryAfter: time.Second, Message: "El token acaba de darse de alta: repita la solicitud"}
-	errBodies = &problem.Problem{Status: fasthttp.StatusServiceUnavailable, Type: refusal.CodeUnavailable,
-		RetryAfter: time.Second, Message: "Hay demasiadas solicitudes grandes a la vez"}
-	errBodyShare = &problem.Problem{Status: fasthttp.StatusTooManyRequests, Type: "RATE_LIMITED",
-		RetryAfter: time.Second, Message: "Este token envía demasiadas solicitudes grandes a la vez"}
+	errNewToken = &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: time.Second,
+		Message: "El token acaba de darse de alta: repita la solicitud"}
+	errBodies = &refusal.Error{Code: refusal.CodeUnavailable, RetryAfter: time.Second,
+		Message: "Hay demasiadas solicitudes grandes a la vez"}
+	errBodyShare = problem.TooMany(time.Second, "Este token envía demasiadas solicitudes grandes a la vez")
 )
 
 // ambiguous reports whether a request states the end of its body in two ways, or in a way that some servers do not know
@@ -96,16 +95,16 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 		defer body.Release()
 		data, err := body.Read(stream, ctx.Request.Header.ContentLength())
 		if err != nil {
-			reason, p := refusalOf(err)
+			reason, e := refusalOf(err)
 			g.metrics.refused(listener, reason)
 			ctx.Request.SetBodyRaw(nil)
-			if p.Status == fasthttp.StatusTooManyRequests {
+			if problem.Status(e.Code) == fasthttp.StatusTooManyRequests {
 				g.slow(id)
 			}
 			if reason != "slow" {
 				door.Discard(ctx.Conn())
 			}
-			reply.Fail(ctx, p)
+			reply.Fail(ctx, e)
 			ctx.SetConnectionClose()
 			return
 		}
@@ -115,7 +114,7 @@ func (g *Gateway) received(l *side, h fasthttp.RequestHandler) fasthttp.RequestH
 }
 
 // refusalOf returns the metric's label and the answer for a request that could not be read.
-func refusalOf(err error) (reason string, p *problem.Problem) {
+func refusalOf(err error) (reason string, e *refusal.Error) {
 	var headers *fasthttp.ErrSmallBuffer
 	switch {
 	case errors.Is(err, door.ErrTooLarge):
@@ -128,27 +127,29 @@ func refusalOf(err error) (reason string, p *problem.Problem) {
 		return "bodies", errBodies
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return "slow", errSlow
-	case errors.As(err, &p):
-		return "large", p
+	case errors.As(err, &e):
+		return "large", e
 	}
 	return "malformed", errMalformed
 }
 
 func (g *Gateway) unreadable(listener string) func(*fasthttp.RequestCtx, error) {
 	return func(ctx *fasthttp.RequestCtx, err error) {
-		reason, p := refusalOf(err)
+		reason, e := refusalOf(err)
 		g.metrics.refused(listener, reason)
 		if listener == listenerOps {
 			ctx.SetUserValue(reply.ForOperators, true)
 		}
-		g.refuse(ctx, listener, p)
+		g.refuse(ctx, listener, e)
+		if e == errHeaders {
+			ctx.SetStatusCode(fasthttp.StatusRequestHeaderFieldsTooLarge)
+		}
 		ctx.SetConnectionClose()
 	}
 }
 
 var (
-	errHeaders = &problem.Problem{Status: fasthttp.StatusRequestHeaderFieldsTooLarge, Type: "TOO_LARGE",
-		Message: "Los encabezados superan 16 KiB"}
+	errHeaders   = problem.ForTill("TOO_LARGE", "Los encabezados superan 16 KiB")
 	errSlow      = problem.ForTill("TIMEOUT", "La solicitud no llegó completa a tiempo")
 	errMalformed = problem.ForTill("VALIDATION_ERROR", "La solicitud HTTP no puede leerse")
 )

@@ -83,7 +83,7 @@ var layers = map[string][]string{
 		"engine", "engine/books/sample", "engine/dte", "engine/fleet", "engine/fleet/fleetproto", "engine/pdf",
 		"engine/record", "engine/refusal", "gateway/problem", "storage"},
 	"gateway/form": {"rules/suggest", "engine/outbox", "engine/record", "engine", "engine/dte", "engine/refusal",
-		"gateway/problem", "rules/bundle"},
+		"rules/bundle"},
 	"gateway/door": {"engine/fairqueue", "engine/audit"},
 	"gateway": {"engine/pdf", "rules/bundle", "gateway/adminapi", "gateway/problem", "gateway/reply",
 		"engine/documents", "gateway/door", "engine/outbox", "gateway/page", "gateway/form",

@@ -55,7 +55,7 @@ func notPrinted(err error, message string) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &busy):
-		return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait,
+		return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: busy.Wait, Err: busy,
 			Message: "Este token ha pedido demasiadas versiones legibles de documentos grandes"}
 	}
 	return refusal.Unavailable(err, message)

@@ -51,6 +51,8 @@ type Error struct {
 	Document string
 	// Operator: the texts are English, for operators. All other texts are Spanish, for tills.
 	Operator bool
+	// RequiredFields are the members of a receptor that SPEC section 7 requires, with RECEPTOR_VALIDATION_ERROR.
+	RequiredFields []string
 	// English is the text for operators instead of Message; "": the text of Code in the list of codes.
 	English string
 	Err     error // for the log, never for the caller

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -25,8 +24,8 @@ func TestOutcome_English(t *testing.T) {
 			t.Errorf("%s in the trail: %s", c.Name, reason)
 		}
 	}
-	if _, reason := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: http.StatusUnauthorized,
-		Type: "UNAUTHORIZED", Message: "Falta el token"}); strings.Contains(reason, "Falta") {
+	if _, reason := outcome(new(fasthttp.RequestCtx), &refusal.Error{Code: "UNAUTHORIZED",
+		Message: "Falta el token"}); strings.Contains(reason, "Falta") {
 		t.Error(reason)
 	}
 }
@@ -63,9 +62,9 @@ func TestDelivery_Fails(t *testing.T) {
 			}
 			return 1, nil
 		})
-		var p *problem.Problem
-		if errors.As(err, &p) && want != "broken" {
-			if text := fmt.Sprint(p.InEnglish().Message, p.Faults); !strings.Contains(text, want) {
+		var e *refusal.Error
+		if errors.As(err, &e) && want != "broken" {
+			if text := fmt.Sprint(problem.InEnglish(e).Message, e.Faults); !strings.Contains(text, want) {
 				t.Errorf("%s: %s", body, text)
 			}
 		} else if !errors.Is(err, broken) || want != "broken" {
@@ -93,9 +92,9 @@ func TestActs_Limit(t *testing.T) {
 		ctx := new(fasthttp.RequestCtx)
 		ctx.Request.SetRequestURI("/admin/audit?" + query)
 		_, err := newRoutes(Options{Audit: trail, AdminToken: [32]byte{1}}).listActs(ctx)
-		var p *problem.Problem
-		if refused := errors.As(err, &p); trail.limit != want || refused != (want == 0) || refused &&
-			p.Faults[0].Path != "limit" {
+		var e *refusal.Error
+		if refused := errors.As(err, &e); trail.limit != want || refused != (want == 0) || refused &&
+			e.Faults[0].Path != "limit" {
 			t.Errorf("%q: %d acts, %v", query, trail.limit, err)
 		}
 	}

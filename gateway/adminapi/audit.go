@@ -59,16 +59,10 @@ func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 
 // outcome returns a request's outcome for the audit trail, and why the request was refused or failed.
 func outcome(ctx *fasthttp.RequestCtx, err error) (outcome, reason string) {
-	var p *problem.Problem
 	var e *refusal.Error
 	switch {
-	case errors.As(err, &p):
-		reason = p.InEnglish().Message
-		if p.Status < fasthttp.StatusInternalServerError {
-			return audit.Refused, reason
-		}
 	case errors.As(err, &e):
-		reason = e.Code + ": " + problem.OperatorMessage(e)
+		reason = e.Code + ": " + problem.InEnglish(e).Message
 		if problem.Status(e.Code) < fasthttp.StatusInternalServerError {
 			return audit.Refused, reason
 		}

@@ -61,8 +61,7 @@ func (o *Routes) withdraw(ctx *fasthttp.RequestCtx, do func(context.Context,
 	if a.Verdict != engine.RecallInvalidated {
 		concerns(ctx, code.String(), req.Reason+" ("+a.Verdict+")")
 	}
-	p := problem.Problem{Type: refusal.CodeValidation, Faults: form.OfInvalidation(a.Faults)}
-	a.Faults = p.InEnglish().Faults
+	a.Faults = problem.InEnglish(&refusal.Error{Faults: form.OfInvalidation(a.Faults)}).Faults
 	return a, nil
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"dtegate/engine/audit"
 	"dtegate/engine/refusal"
-	"dtegate/gateway/problem"
 )
 
 // noBackups begins no backup, and remembers what it was asked for.
@@ -20,11 +19,10 @@ func (*noBackups) State() any              { return nil }
 
 // TestOutcome: the trail distinguishes what was refused from what went wrong here, and says what an act was about.
 func TestOutcome(t *testing.T) {
-	for status, want := range map[int]string{400: audit.Refused, 499: audit.Refused, 500: audit.Failed,
-		503: audit.Failed} {
-		if got, _ := outcome(new(fasthttp.RequestCtx), &problem.Problem{Status: status,
-			Type: refusal.CodeInternal}); got != want {
-			t.Errorf("%d is %s", status, got)
+	for code, want := range map[string]string{refusal.CodeValidation: audit.Refused, refusal.CodeBusy: audit.Refused,
+		refusal.CodeInternal: audit.Failed, refusal.CodeUnavailable: audit.Failed} {
+		if got, _ := outcome(new(fasthttp.RequestCtx), &refusal.Error{Code: code}); got != want {
+			t.Errorf("%s is %s", code, got)
 		}
 	}
 	backups := &noBackups{}

@@ -3,14 +3,12 @@
 package form
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/refusal"
-	"dtegate/gateway/problem"
 	"dtegate/rules/bundle"
 )
 
@@ -28,24 +26,23 @@ type Form struct {
 	bundle   bundle.Form // the form in the type's bundle; empty without a type
 }
 
-// Refusal returns the problem that refuses the request: RECEPTOR_VALIDATION_ERROR if receptor lacks a field of SPEC.
-func (d *Filled) Refusal() *problem.Problem {
+// Refusal returns the error that refuses the request: RECEPTOR_VALIDATION_ERROR if receptor lacks a field of SPEC.
+func (d *Filled) Refusal() *refusal.Error {
 	form := d.form
-	p := &problem.Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation,
-		Message: "La solicitud no es válida", Faults: d.Faults}
+	e := &refusal.Error{Code: refusal.CodeValidation, Message: "La solicitud no es válida", Faults: d.Faults}
 	for _, f := range d.Faults {
 		member, inside := strings.CutPrefix(f.Path, "receptor.")
 		if f.Code == refusal.CodeOriginType { // the rule of a note refuses the type of the original
-			p.Type, p.Message = f.Code, f.Message
+			e.Code, e.Message = f.Code, f.Message
 		}
 		missing := f.Code == dte.FaultRequired && (f.Path == "receptor" || inside && slices.Contains(form.receptor,
 			member))
 		if missing && len(form.receptor) > 0 {
-			p.Type, p.Message, p.RequiredFields = "RECEPTOR_VALIDATION_ERROR",
+			e.Code, e.Message, e.RequiredFields = "RECEPTOR_VALIDATION_ERROR",
 				"El receptor no lleva los campos que exige el documento", form.receptor
 		}
 	}
-	return p
+	return e
 }
 
 // Filled contains the facts made from a request, and all faults of the request.

@@ -19,7 +19,7 @@ func TestRefusal(t *testing.T) {
 		for _, f := range list {
 			r := (&Filled{form: &Form{receptor: []string{"nombre", "nit"}},
 				reader: reader{[]dte.Fault{f}}}).Refusal()
-			if r.Type != want || (len(r.RequiredFields) == 2) != (want == own) {
+			if r.Code != want || (len(r.RequiredFields) == 2) != (want == own) {
 				t.Errorf("%+v: %+v", f, r)
 			}
 		}

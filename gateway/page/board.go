@@ -401,7 +401,7 @@ func stopped(lang string, err error) string {
 	case errors.As(err, &e) && lang == "es" && !e.Operator:
 		return e.Message
 	case errors.As(err, &e):
-		return problem.OperatorMessage(e)
+		return problem.InEnglish(e).Message
 	case errors.Is(err, ErrNoRules):
 		return say(lang, "stopped.rules")
 	}

@@ -1,12 +1,10 @@
-// Package problem contains the errors that callers of the appliance see: a status, a code, and a text, in Spanish for
-// tills and in English for operators.
+// Package problem contains the list of the codes that callers of the appliance see: for each code the status and the
+// texts, in Spanish for tills and in English for operators.
 package problem
 
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -14,33 +12,18 @@ import (
 	"dtegate/engine/refusal"
 )
 
-// Problem is an error that a caller of the appliance sees.
-type Problem struct {
-	Status         int
-	Type           string
-	Message        string
-	Faults         []dte.Fault // their paths are paths in the request
-	RequiredFields []string    // SPEC section 7, RECEPTOR_VALIDATION_ERROR
-	RetryAfter     time.Duration
-	Document       string // with IDEMPOTENCY_CONFLICT: codigoGeneracion of the document made with the same key
-	Operator       bool   // Message and Faults are in English
-	English        string // message for an operator; "": the text in the list of codes
+func ForTill(code, message string) *refusal.Error {
+	return &refusal.Error{Code: code, Message: message}
 }
 
-func (p *Problem) Error() string { return fmt.Sprintf("%d %s: %s", p.Status, p.Type, p.Message) }
-
-func ForTill(kind, message string) *Problem {
-	return &Problem{Status: Status(kind), Type: kind, Message: message}
-}
-
-// ForOperator returns a problem in English, for the operators' listener only.
-func ForOperator(kind, message string) *Problem {
-	return &Problem{Status: Status(kind), Type: kind, Message: message, Operator: true}
+// ForOperator returns an error in English, for the operators' listener only.
+func ForOperator(code, message string) *refusal.Error {
+	return &refusal.Error{Code: code, Message: message, Operator: true}
 }
 
 // TooMany returns a 429. The caller must wait before its next request.
-func TooMany(wait time.Duration, message string) *Problem {
-	return &Problem{Status: http.StatusTooManyRequests, Type: "RATE_LIMITED", RetryAfter: wait, Message: message}
+func TooMany(wait time.Duration, message string) *refusal.Error {
+	return &refusal.Error{Code: refusal.CodeBusy, RetryAfter: wait, Message: message}
 }
 
 // WrongParameters returns a 400 with the faults of a till's query, or nil if there are no faults.
@@ -48,20 +31,13 @@ func WrongParameters(faults []dte.Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "La consulta no es válida",
-		Faults: faults}
+	return &refusal.Error{Code: refusal.CodeValidation, Message: "La consulta no es válida", Faults: faults}
 }
 
 // WrongQuery returns a 400 for a parameter of an operator's query; want describes a valid value in English.
 func WrongQuery(name, want string) error {
-	return &Problem{Status: http.StatusBadRequest, Type: refusal.CodeValidation, Message: "The query is not valid",
-		Operator: true, Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
-}
-
-// From returns the problem of an engine's error.
-func From(e *refusal.Error) *Problem {
-	return &Problem{Status: Status(e.Code), Type: e.Code, Message: e.Message, Faults: e.Faults,
-		RetryAfter: e.RetryAfter, Document: e.Document, Operator: e.Operator, English: e.English}
+	return &refusal.Error{Code: refusal.CodeValidation, Message: "The query is not valid", Operator: true,
+		Faults: []dte.Fault{{Path: name, Code: dte.FaultFormat, Message: want}}}
 }
 
 // Renamed returns a *refusal.Error with its faults changed by rename; other errors are unchanged.
@@ -75,42 +51,39 @@ func Renamed(err error, rename func([]dte.Fault) []dte.Fault) error {
 	return &c
 }
 
-// InEnglish returns the problem for an operator. Texts for tills are replaced by the texts of the list of codes.
-func (p *Problem) InEnglish() *Problem {
-	if p.Operator {
-		return p
+// InEnglish returns the error for an operator. Texts for tills are replaced by the texts of the list of codes.
+func InEnglish(e *refusal.Error) *refusal.Error {
+	if e.Operator {
+		return e
 	}
-	e := p.translated(func(t Text) string { return t.EN }, func(text string) string { return text })
-	e.Message = cmp.Or(p.English, e.Message)
-	return e
+	t := translated(e, func(t Text) string { return t.EN }, func(text string) string { return text })
+	t.Message = cmp.Or(e.English, t.Message)
+	return t
 }
 
-// InSpanish returns the problem for a till. Texts for operators are replaced by the texts of the list of codes.
-func (p *Problem) InSpanish() *Problem {
-	if !p.Operator {
-		return p
+// InSpanish returns the error for a till. Texts for operators are replaced by the texts of the list of codes.
+func InSpanish(e *refusal.Error) *refusal.Error {
+	if !e.Operator {
+		return e
 	}
-	return p.translated(func(t Text) string { return t.ES },
+	return translated(e, func(t Text) string { return t.ES },
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the problem with other texts. For a code in the list of codes it uses the list's text in the
+// translated returns the error with other texts. For a code in the list of codes it uses the list's text in the
 // language that in selects; for any other code, the result of otherwise.
-func (p *Problem) translated(in func(Text) string, otherwise func(string) string) *Problem {
+func translated(e *refusal.Error, in func(Text) string, otherwise func(string) string) *refusal.Error {
 	text := func(code, message string) string {
 		c, _ := Find(code)
 		return cmp.Or(in(c.Meaning), otherwise(message))
 	}
-	t := *p
-	t.Message, t.Faults = text(p.Type, p.Message), slices.Clone(p.Faults)
+	t := *e
+	t.Message, t.Faults = text(e.Code, e.Message), slices.Clone(e.Faults)
 	for i, f := range t.Faults {
 		t.Faults[i].Message = text(f.Code, f.Message)
 	}
 	return &t
 }
-
-// OperatorMessage returns the English message of an error.
-func OperatorMessage(e *refusal.Error) string { return From(e).InEnglish().Message }
 
 // OperatorText returns the text of an error for operators: the code, the English message and the cause.
 func OperatorText(err error) string {
@@ -118,7 +91,7 @@ func OperatorText(err error) string {
 	if !errors.As(err, &e) {
 		return err.Error()
 	}
-	text := e.Code + ": " + OperatorMessage(e)
+	text := e.Code + ": " + InEnglish(e).Message
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

@@ -14,9 +14,9 @@ import (
 // written for operators stays as it is.
 func TestProblem_English(t *testing.T) {
 	for _, c := range problem.All() {
-		p := &problem.Problem{Type: c.Name, Message: "Texto para la caja", Faults: []dte.Fault{{Path: "p", Code: c.Name,
+		p := &refusal.Error{Code: c.Name, Message: "Texto para la caja", Faults: []dte.Fault{{Path: "p", Code: c.Name,
 			Message: "Otro texto"}}}
-		e := p.InEnglish()
+		e := problem.InEnglish(p)
 		if e.Message != c.Meaning.EN || e.Faults[0].Message != c.Meaning.EN || e.Faults[0].Path != "p" {
 			t.Errorf("%s: %+v", c.Name, e)
 		}
@@ -24,7 +24,7 @@ func TestProblem_English(t *testing.T) {
 			t.Errorf("%s: the problem for tills has changed: %+v", c.Name, p)
 		}
 	}
-	if p := problem.ForOperator("RULE_EXPIRED", "its dates are over"); p.InEnglish() != p {
+	if p := problem.ForOperator("RULE_EXPIRED", "its dates are over"); problem.InEnglish(p) != p {
 		t.Error("a problem of operators was changed")
 	}
 }

@@ -166,7 +166,7 @@ func (s *sources) call(file, pkg string, c *ast.CallExpr) {
 
 var written = regexp.MustCompile(`"type":"([A-Z_]+)","message":"([^"]+)"`)
 
-// assign reads p.Type, p.Message = code, text.
+// assign reads e.Code, e.Message = code, text.
 func (s *sources) assign(file, pkg string, a *ast.AssignStmt) {
 	f := told{file: file, line: s.set.Position(a.Pos()).Line}
 	for i, to := range a.Lhs {
@@ -190,10 +190,10 @@ func (s *sources) assign(file, pkg string, a *ast.AssignStmt) {
 	}
 }
 
-// literal reads a Problem, a Refusal, an Error, a Fault or a FaultText.
+// literal reads an Error, a Fault or a FaultText.
 func (s *sources) literal(file, pkg string, c *ast.CompositeLit, kind string) {
 	switch kind {
-	case "map", "Problem", "Refusal", "Error", "Fault", "SyntaxError", "FaultText":
+	case "map", "Error", "Fault", "SyntaxError", "FaultText":
 	case "":
 		if m, ok := c.Type.(*ast.ArrayType); ok { // the elements of a list leave their type out
 			for _, e := range c.Elts {

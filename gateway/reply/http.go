@@ -49,19 +49,18 @@ func Body(ctx *fasthttp.RequestCtx) (dte.Value, error) {
 	return v, nil
 }
 
-// syntax returns the problem of a body that is not strict JSON. Its fault names line and column, both counted from 1.
-func syntax(err error, body []byte) *problem.Problem {
-	p := &problem.Problem{Status: fasthttp.StatusBadRequest, Type: refusal.CodeValidation,
-		Message: "El cuerpo no es JSON válido"}
+// syntax returns the refusal of a body that is not strict JSON. Its fault names line and column, both counted from 1.
+func syntax(err error, body []byte) *refusal.Error {
+	e := problem.ForTill(refusal.CodeValidation, "El cuerpo no es JSON válido")
 	var s *dte.SyntaxError
 	if errors.As(err, &s) {
 		before := body[:min(max(0, int(s.Offset)), len(body))]
 		line := bytes.LastIndexByte(before, '\n') + 1
 		where := fmt.Sprintf(" (línea %d, columna %d)", bytes.Count(before, []byte("\n"))+1,
 			utf8.RuneCount(before[line:])+1)
-		p.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
+		e.Faults = []dte.Fault{{Path: s.Path, Code: s.Code, Message: form.Sentence(s.Message) + where}}
 	}
-	return p
+	return e
 }
 
 // SingleHeader returns the value of a header, or nil. It refuses two headers of this name with 400, because a proxy may
@@ -123,20 +122,21 @@ const ForOperators = "operators"
 const ErrorKind = "log.error"
 
 // Fail answers with the error envelope. Retry-After is rounded up to whole seconds.
-func Fail(ctx *fasthttp.RequestCtx, p *problem.Problem) {
-	ctx.SetUserValue(ErrorKind, p.Type)
+func Fail(ctx *fasthttp.RequestCtx, e *refusal.Error) {
+	ctx.SetUserValue(ErrorKind, e.Code)
 	if ctx.UserValue(ForOperators) != nil {
-		p = p.InEnglish()
+		e = problem.InEnglish(e)
 	} else {
-		p = p.InSpanish()
+		e = problem.InSpanish(e)
 	}
-	if p.RetryAfter > 0 {
-		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(p.RetryAfter.Seconds())))))
+	if e.RetryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(e.RetryAfter.Seconds())))))
 	}
-	if p.Status == fasthttp.StatusUnauthorized {
+	status := problem.Status(e.Code)
+	if status == fasthttp.StatusUnauthorized {
 		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
 	}
-	Answer(ctx, p.Status, Problem(nil, p)) // nil: a new buffer, because the old body may be shared
+	Answer(ctx, status, Problem(nil, e)) // nil: a new buffer, because the old body may be shared
 }
 
 // Answer sends JSON. body must not change until the answer is sent.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dtegate/engine/refusal"
 	"dtegate/gateway/problem"
 )
 
@@ -19,7 +20,7 @@ func TestFail(t *testing.T) {
 	kept := string(shared)
 	ctx := new(fasthttp.RequestCtx)
 	Answer(ctx, fasthttp.StatusOK, shared)
-	Fail(ctx, &problem.Problem{Status: fasthttp.StatusInternalServerError, Type: "INTERNAL", Message: "x"})
+	Fail(ctx, &refusal.Error{Code: refusal.CodeInternal, Message: "x"})
 	if string(shared) != kept {
 		t.Errorf("the page is now %s", shared)
 	}
@@ -30,7 +31,7 @@ func TestFail_RetryAfter(t *testing.T) {
 	for wait, want := range map[time.Duration]string{0: "", time.Millisecond: "1", time.Second: "1",
 		1900 * time.Millisecond: "2", 2999 * time.Millisecond: "3", time.Minute: "60"} {
 		ctx := new(fasthttp.RequestCtx)
-		Fail(ctx, &problem.Problem{Status: fasthttp.StatusTooManyRequests, RetryAfter: wait})
+		Fail(ctx, &refusal.Error{Code: refusal.CodeBusy, RetryAfter: wait})
 		if got := string(ctx.Response.Header.Peek("Retry-After")); got != want {
 			t.Errorf("%v: %q", wait, got)
 		}
@@ -61,9 +62,9 @@ func TestBody(t *testing.T) {
 		}
 		ctx.Request.SetBodyString(c.body)
 		v, err := Body(ctx)
-		var p *problem.Problem
-		if refused := errors.As(err, &p); refused != (c.refused != "") || refused && (p.Type != c.refused ||
-			p.Status != c.status) || !refused && (err != nil || !v.Get("a").Exists()) {
+		var e *refusal.Error
+		if refused := errors.As(err, &e); refused != (c.refused != "") || refused && (e.Code != c.refused ||
+			problem.Status(e.Code) != c.status) || !refused && (err != nil || !v.Get("a").Exists()) {
 			t.Errorf("%s %s %.20s: %v", c.kind, c.encoding, c.body, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"dtegate/engine/authority"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
-	"dtegate/gateway/problem"
+	"dtegate/engine/refusal"
 )
 
 // object appends a JSON object. members alternate: a name, then its value.
@@ -78,16 +78,16 @@ func success(members ...any) []byte {
 	return append(object([]byte(`{"status":"success","data":`), members...), '}')
 }
 
-func Problem(b []byte, p *problem.Problem) []byte {
-	b = text(append(b, `{"status":"error","type":`...), p.Type)
-	b = text(append(b, `,"message":`...), p.Message)
-	if len(p.RequiredFields) > 0 {
-		b = array(append(b, `,"requiredFields":`...), p.RequiredFields, text)
+func Problem(b []byte, e *refusal.Error) []byte {
+	b = text(append(b, `{"status":"error","type":`...), e.Code)
+	b = text(append(b, `,"message":`...), e.Message)
+	if len(e.RequiredFields) > 0 {
+		b = array(append(b, `,"requiredFields":`...), e.RequiredFields, text)
 	}
-	if p.Document != "" {
-		b = text(append(b, `,"codigoGeneracion":`...), p.Document)
+	if e.Document != "" {
+		b = text(append(b, `,"codigoGeneracion":`...), e.Document)
 	}
-	return append(array(append(b, `,"errors":`...), p.Faults, func(b []byte, f dte.Fault) []byte {
+	return append(array(append(b, `,"errors":`...), e.Faults, func(b []byte, f dte.Fault) []byte {
 		return object(b, "path", f.Path, "code", f.Code, "message", f.Message)
 	}), '}')
 }
