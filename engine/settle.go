@@ -26,7 +26,8 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su envío no ha concluido. Repita con la misma Idempotency-Key"
 
-// settleDocument settles a Signed document. It queries MH first: it also works after a crash or lost records.
+// settleDocument settles a Signed document. It queries MH first, and therefore also works after a crash or lost
+// records.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {
@@ -79,7 +80,7 @@ func (e *Engine) settleLost(ctx context.Context, entry storage.Entry, h *record.
 	return entry, refusal.Unavailable(errPutOff, pending)
 }
 
-// errPutOff means that a document is settled later: MH does not answer, or may still decide on a sending.
+// errPutOff means that a document is settled later, because MH does not answer or may still decide on a sending.
 var errPutOff = errors.New("MH cannot be asked about the document yet")
 
 func (e *Engine) putOff(ctx context.Context, entry storage.Entry, h *record.Head, until time.Time) (storage.Entry,
@@ -132,7 +133,7 @@ func (e *Engine) conclude(ctx context.Context, d standing, how sending) (standin
 }
 
 // postpone makes the contingency form of a document that MH has neither accepted nor refused. If MH does not answer a
-// probe, the branch enters contingency. impatient: the till's wait is over, no time is left for a probe.
+// probe, the branch enters contingency. impatient: the till's wait is over, and no time is left for a probe.
 func (e *Engine) postpone(ctx context.Context, d standing, o authority.Outcome, impatient bool) (standing, error) {
 	changed := *d.head
 	h := &changed
@@ -291,8 +292,8 @@ func (e *Engine) formOfLostTime(ctx context.Context, entry storage.Entry, next *
 	return "likeliest", nil
 }
 
-// correctForm checks next.Form, which was chosen only from the recorded sendings. It returns false if MH may have
-// sealed another form; then it sets next.Form to the latest form.
+// correctForm checks next.Form, which was chosen by the recorded sendings only. If MH may have sealed another form, it
+// sets next.Form to the latest form and returns false.
 func (e *Engine) correctForm(next *record.Head, forms []string, sealed time.Time) (sure bool) {
 	first, last := forms[0], forms[len(forms)-1]
 	switch {
@@ -360,8 +361,8 @@ func totalOf(document dte.Value, fallback string) string {
 	return fallback
 }
 
-// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it. The caller
-// compares it with the digests in the store's journal to find which form it is. Errors: the archive's.
+// ArchivedPart returns the signed form of a document from the archive, or nil if the archive lacks it. The digests in
+// the store's journal show which form it is. Errors: the archive's.
 func ArchivedPart(ctx context.Context, a *archive.Archive, slug string, e storage.Entry) ([]byte, error) {
 	h := new(record.Head)
 	if json.Unmarshal(e.Head, h) != nil || h.Document == "" {

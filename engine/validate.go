@@ -13,8 +13,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file reports all the faults of a request at once. The gateway passes a request that it cannot read completely to
-// Check. For any other request, Engine.compute and Engine.drawn collect all faults.
+// This file reports all the faults of a request at once. Check gets the requests that the gateway cannot read
+// completely. For others, Engine.compute and Engine.drawn collect all faults.
 
 // Check returns the faults that schema and origin find in a request's facts. If every amount that the rule reads is
 // known, Check adds the rule's faults. Check spends no number and stores nothing.
@@ -65,7 +65,7 @@ type Validation struct {
 }
 
 // Validate computes a sale as Issue would do it now. Errors are *refusal.Error, as for Issue. Issue may still refuse
-// the sale later, for example because another till has used the amount that was left on the origin.
+// the sale, for example because another till has used the origin's rest.
 func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error) {
 	end, err := e.turn(ctx, req)
 	if err != nil {

@@ -74,9 +74,8 @@ func (h *Head) FormSealed(forms []string, sealed time.Time, doubt time.Duration)
 	return held
 }
 
-// QueryDoubt is the value of FormSealed's parameter doubt if a query found the document. In this case MH most likely
-// has the last form, and MH's answer was lost. If MH refused the last form as already registered, doubt is 0, because
-// MH most likely has an earlier form.
+// QueryDoubt is FormSealed's doubt after a query that found the document: most likely MH has the last form, and its
+// answer was lost. If MH refused the last form as already registered, doubt is 0: most likely MH has an earlier form.
 const QueryDoubt = 2 * time.Second
 
 // Forms returns the names of a document's signed forms, in the order in which they were made. parts are the stored
@@ -105,7 +104,7 @@ func (h *Head) Forms(parts []storage.Part) []string {
 	return names
 }
 
-// SignedBytes returns the signed bytes of a document in the form that its record names. Errors are those of SignedForm.
+// SignedBytes returns the signed bytes of a document in the form that its record names. Errors: see SignedForm.
 func SignedBytes(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
 	jws, err := SignedForm(store, code, h)
 	if err != nil {
@@ -114,8 +113,7 @@ func SignedBytes(store *storage.Store, code storage.Code, h *Head) ([]byte, erro
 	return Payload(jws)
 }
 
-// SignedForm returns the JWS of a document in the form that its record names. The error is ErrLost if the store has
-// lost the form.
+// SignedForm returns the JWS of a document in the form that its record names. ErrLost if the store has lost it.
 func SignedForm(store *storage.Store, code storage.Code, h *Head) ([]byte, error) {
 	return Part(store, code, h.Form)
 }
@@ -175,10 +173,9 @@ type Draw struct {
 	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
 }
 
-// Effect returns the changes of an origin's counters that a document's change of state makes. For a new document, from
-// is 0. A credit note and a return take their draws when they are signed, in contingency too, and give the draws back
-// if MH refuses the document or the document is invalidated. A debit note adds to the creditable amounts only while MH
-// has accepted it.
+// Effect returns the changes of an origin's counters by a document's change of state; for a new document, from is 0. A
+// credit note and a return take their draws when they are signed, in contingency too, and give them back if the
+// document is refused or invalidated. A debit note adds to the creditable amounts only while MH accepts it.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

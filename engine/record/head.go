@@ -13,8 +13,8 @@ import (
 	"dtegate/storage"
 )
 
-// Head is the part of a stored document that changes along with the document's state. The signed forms, and the facts
-// that they were computed from, are separate parts of the record, and each part is written only once.
+// Head is the part of a stored document that changes with its state. The signed forms, and the facts behind them, are
+// separate parts of the record, each written once.
 type Head struct {
 	Document      string              `json:"document"`
 	Version       int                 `json:"version"` // of the schema: identificacion.version
@@ -35,10 +35,10 @@ type Head struct {
 	Response      *authority.Response `json:"response,omitempty"`
 	// Doubtful: the normal form may have reached MH. Query MH before sending the contingency form.
 	Doubtful bool `json:"doubtful,omitempty"`
-	// Why is the reason why the document was deferred, for people. In JSON, Why is "cause" and Cause is "kind".
+	// Why is why the document was deferred, for people. In JSON, Why is "cause" and Cause is "kind".
 	Why string `json:"cause,omitempty"`
-	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when the document
-	// was deferred. For MH, the contingency of a document that was deferred alone ends at Until.
+	// Period is the code of the branch's contingency; "" if the document was deferred alone. Until is when it was
+	// deferred. For MH, a document's own contingency ends at Until.
 	Period string    `json:"period,omitempty"`
 	Cause  int64     `json:"kind,omitempty"`   // CAT-005, as in the contingency form
 	Motive string    `json:"motive,omitempty"` // as in the contingency form
@@ -50,12 +50,12 @@ type Head struct {
 	Event     string    `json:"event,omitempty"`
 	Limit     time.Time `json:"limit,omitzero"`
 	Forwarded time.Time `json:"forwarded,omitzero"`
-	// Refused is when MH refused a document issued in contingency. Corrections are earlier refusals; the branch
-	// answered each of them with a corrected form.
+	// Refused is when MH refused a document issued in contingency. Corrections are earlier refusals, each answered with
+	// a corrected form.
 	Refused     time.Time    `json:"refused,omitzero"`
 	Corrections []Correction `json:"corrections,omitempty"`
-	// Refusals is the number of refused events that listed the document. Known means that MH refused an event because
-	// MH has the document's code already, in another event or as a document.
+	// Refusals is the number of refused events that listed the document. Known: MH refused an event because it already
+	// has the document's code, in another event or as a document.
 	Refusals int  `json:"refusals,omitempty"`
 	Known    bool `json:"known,omitempty"`
 	// Origin is the code of the document that a note or a return is issued against.
@@ -63,7 +63,7 @@ type Head struct {
 	Invalidation *Invalidation `json:"invalidation,omitempty"`
 	// Receiver is compared with the receiver of a search.
 	Receiver Receiver `json:"receiver,omitzero"`
-	// Mail is the receiver's mail address, "" if the document has no address.
+	// Mail is the receiver's mail address, or "".
 	Mail     string    `json:"mail,omitempty"`
 	Delivery *Delivery `json:"delivery,omitempty"`
 }
@@ -110,7 +110,7 @@ func Payload(jws []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Correction is one refusal by MH that the branch answered with a corrected document.
+// Correction is a refusal by MH that the branch answered with a corrected document.
 type Correction struct {
 	At      time.Time `json:"at"`
 	TokenID int64     `json:"token_id"`
@@ -130,10 +130,9 @@ func (h *Head) FactsPart() string {
 }
 
 // CorrectableUntil returns until when a refused document may be corrected under its own code. within is the permitted
-// time after the refusal. CorrectableUntil returns zero if the document may not be corrected. There are three such
-// cases. First, MH refused the document at once, and the customer has no document yet. Second, MH already has the
-// document's code or number. Third, the document was issued against an origin, and another document may have used the
-// rest of the origin meanwhile. In these cases the sale is issued again as a new document.
+// time after the refusal. Zero: the sale must be issued again as a new document, because MH refused it at once and the
+// customer has no document yet, because MH already has its code or number, or because it has an origin, whose rest
+// another document may have used meanwhile.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}
@@ -183,13 +182,14 @@ type Invalidation struct {
 	Version     int                 `json:"version"`
 	Rule        RuleRef             `json:"rule"`
 	Response    *authority.Response `json:"response,omitempty"`
-	// TokenID is the token that requested the invalidation; 0: an operator, named in the audit trail.
+	// TokenID is the token that requested the invalidation; 0: an operator.
 	TokenID int64 `json:"token_id,omitempty"`
 	// Doubtful: the event may have reached MH.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// EstadoPending is the state of an invalidation without MH's answer. An answered one has a document's public state.
+// EstadoPending is the state of an invalidation before MH's answer. Afterwards it is a public state of documents, such
+// as PROCESSED.
 const EstadoPending = "PENDING"
 
 // Pending reports whether MH has not answered the event yet. It is false for nil.
@@ -198,8 +198,8 @@ func (i *Invalidation) Pending() bool { return i != nil && i.Estado == EstadoPen
 // PartInvalidation returns the name of the part with the JWS of an invalidation; event is its codigoGeneracion.
 func PartInvalidation(event string) string { return "invalidacion:" + event }
 
-// Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. A pending event that is
-// read from the store must be used in this form.
+// Doubted returns a pending event with Doubtful set, because a crash may have lost MH's answer. Every pending event
+// read from the store needs it.
 func (i *Invalidation) Doubted() *Invalidation {
 	event := *i
 	event.Doubtful = true
@@ -235,7 +235,7 @@ type View struct {
 	Warnings       []string
 	Invalidation   *Invalidation // nil until an invalidation is requested
 
-	// Stored is the number of bytes of facts and signed document that this request stored; 0 if it stored nothing new.
+	// Stored is the number of bytes of facts and signed document that this request stored; 0: nothing new.
 	Stored int64
 }
 
@@ -253,7 +253,7 @@ type Step struct {
 	Result string    `json:"result,omitempty"` // "" until the step ends
 	Since  time.Time `json:"since"`
 	Next   time.Time `json:"next,omitzero"`
-	// Away: the server did not accept this box. The step is tried again once the server accepts it.
+	// Away: the server did not accept this box. The step is tried again when the server does.
 	Away  bool   `json:"away,omitempty"`
 	Error string `json:"error,omitempty"` // of the last attempt
 	// Held, in the archive's step, is the archive's report on the stored files, in the order of outbox.ArchiveFiles.
@@ -320,7 +320,6 @@ func (d *Delivery) Due() *storage.Due {
 // StepForgotten is the result of a failed step that people have settled in another way.
 const StepForgotten = "forgotten"
 
-// Archived reports whether the archive has the document's files.
 func (h *Head) Archived() bool {
 	return h.Delivery != nil && h.Delivery.Archive != nil && h.Delivery.Archive.Result == StepDone
 }
@@ -332,11 +331,10 @@ func Earliest(at *time.Time, t time.Time) {
 	}
 }
 
-// OweDelivery returns when the next delivery of a document is due after the document has moved from one state to
-// another. It returns nil if nothing is to be delivered. When MH accepts a document for the first time, the head gets
-// its deliveries: to the receiver if the parameter mail is set and the document has an address, and to the archive if
-// archive is set. A record is in one queue at most. While an invalidation is pending, the record is in the queue of
-// invalidations; after the invalidation, it is in the queue of deliveries again.
+// OweDelivery returns when the next delivery of a document is due after a change of its state, or nil. When MH first
+// accepts a document, the head gets its deliveries: to the receiver if mail is set and the document has an address, and
+// to the archive if archive is set. A record is in one queue at most: during an invalidation in that of invalidations,
+// and then in that of deliveries again.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"dtegate/storage"
 )
 
-// Whenever is the latest time of a record in a queue. Reading up to Whenever returns all records.
+// Whenever is the latest time of a record in a queue; reading up to it returns all records.
 var Whenever = time.Unix(0, math.MaxInt64)
 
-// PutOff reports whether a record must wait. A record for MH waits less than two hours. If a record's time is later, a
-// clock that was ahead set the time: PutOff returns false, and the record is due.
+// PutOff reports whether a record must wait. A record for MH waits less than two hours. A later time is from a clock
+// that was ahead: PutOff returns false, and the record is due.
 func PutOff(entry storage.Entry, now time.Time) bool {
 	return entry.Due.At.After(now) && entry.Due.At.Before(now.Add(2*time.Hour))
 }
@@ -29,16 +29,15 @@ func Due(store *storage.Store, queue string, now time.Time, limit int) ([]storag
 	return slices.DeleteFunc(entries, func(entry storage.Entry) bool { return PutOff(entry, now) }), err
 }
 
-// MaxCounted is the largest number of records of one queue that is counted.
+// MaxCounted is the most records of one queue that are counted.
 const MaxCounted = 100_000
 
-// ErrLost means that the store no longer has something that the next step of a record needs: a part, or a head that can
-// be read. The cause is a repair or a rebuild that a person accepted with losses, or a record of another program
-// version that this version cannot read. If a store returns other bytes than were written, the error is not ErrLost but
-// storage.ErrCorrupt, and the store accepts no change.
+// ErrLost means that the store no longer has what the next step of a record needs: a part, or a readable head. The
+// cause is a repair or a rebuild with accepted losses, or a record of another program version. If a store returns other
+// bytes than were written, the error is storage.ErrCorrupt instead, and the store accepts no change.
 var ErrLost = errors.New("the store has lost a piece of the record")
 
-// Part returns a part of a record that the store has. The error is ErrLost if the store has lost the part.
+// Part returns a part of a record that the store has, or ErrLost.
 func Part(store *storage.Store, code storage.Code, name string) ([]byte, error) {
 	data, err := store.Part(code, name)
 	if errors.Is(err, storage.ErrNotFound) {
@@ -65,9 +64,9 @@ func (l *Lost) Name() string {
 	return fmt.Sprintf("%s %d %s", l.Series, l.Number, l.Code)
 }
 
-// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. The moved
-// records keep their state and due time. Each start moves them back to their queues, because the store may have been
-// repaired from a medium that has the piece. LostRecords is safe for concurrent use.
+// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. They keep their
+// state and due time. Each start moves them back to their queues, because a repair may have found the piece. It is safe
+// for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -101,7 +100,7 @@ func (l *LostRecords) SetAside(ctx context.Context, entry storage.Entry, why err
 	return nil
 }
 
-// Skip sets a record aside if err wraps ErrLost, and returns any other error unchanged.
+// Skip sets a record aside if err wraps ErrLost, and returns any other error.
 func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) error {
 	if errors.Is(err, ErrLost) {
 		return l.SetAside(ctx, entry, err)
@@ -109,8 +108,8 @@ func (l *LostRecords) Skip(ctx context.Context, entry storage.Entry, err error) 
 	return err
 }
 
-// Retry moves all lost records back to their queues, from which a record that still lacks its piece is set aside again.
-// It also looks for records lost as a whole and for documents without a signed form, for List.
+// Retry moves all lost records back to their queues, which set them aside again if the piece is still lost. It also
+// finds records lost as a whole and documents without a signed form, for List.
 func (l *LostRecords) Retry(ctx context.Context) error {
 	entries, err := l.store.Due(QueueLost, Whenever, MaxCounted)
 	if err != nil {
@@ -146,7 +145,7 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 		case err != nil:
 			return err
 		default:
-			continue // the signed form is intact; the other pieces are seldom needed
+			continue // the signed form is intact; other pieces are seldom needed
 		}
 		rest = append(rest, lost)
 	}
@@ -168,7 +167,7 @@ func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, erro
 	return err == nil, err
 }
 
-// requeue moves a record to another queue, unless another goroutine moves the record at the same time.
+// requeue moves a record to another queue, unless another goroutine is moving it.
 func (l *LostRecords) requeue(ctx context.Context, entry storage.Entry, queue string) error {
 	_, err := Move(context.WithoutCancel(ctx), l.store, entry.Code, entry.State, storage.Change{To: entry.State,
 		Due: &storage.Due{Queue: queue, At: entry.Due.At}})

@@ -8,7 +8,7 @@ import (
 )
 
 // SendGauge sends a metric that is computed when it is collected: value is a number, a bool, or a time (sent as Unix
-// time, a zero time as 0). labels are the names of the labels, each followed by its value.
+// time, a zero time as 0). labels alternates names and values.
 func SendGauge(ch chan<- prometheus.Metric, name, help string, value any, labels ...string) {
 	v := 0.0
 	switch value := value.(type) {
@@ -39,8 +39,8 @@ func SendAll(ch chan<- prometheus.Metric, list ...prometheus.Collector) {
 	}
 }
 
-// NewCounters returns a counter with a label. For each of the label's given values, the counter begins at 0. If it
-// began at 1, the function increase of Prometheus would miss the first event.
+// NewCounters returns a counter with a label, at 0 for each given value: Prometheus's function increase would miss the
+// first event of a counter that begins at 1.
 func NewCounters(name, help, label string, values ...string) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, v := range values {

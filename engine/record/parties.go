@@ -34,11 +34,11 @@ type Caller struct {
 	Point       Point
 	Permissions []string
 	From        string // address of the request's sender
-	// OwnTypes: the caller reads only types of documents that it may issue, and the returns of its point of sale.
+	// OwnTypes: the caller reads only document types that it may issue, and its point of sale's returns.
 	OwnTypes bool
 	// Operator: the caller is not a till; operators read the documents of every branch.
 	Operator bool
-	// MailsOthers: the caller may mail a document to an address that the document does not contain.
+	// MailsOthers: the caller may mail a document to an address outside of it.
 	MailsOthers bool
 }
 
@@ -51,8 +51,8 @@ const (
 	PermissionMail = "REENVIO"  // mails a document to an address that is not on it
 )
 
-// Issues reports whether the caller may issue a type of document. It is false for a return, because issuing a return
-// needs the permission of its origin.
+// Issues reports whether the caller may issue a type of document. It is false for a return, which needs its origin's
+// permission.
 func (c *Caller) Issues(document string) bool {
 	p := TypeOf(document).Permission
 	return p != "" && slices.Contains(c.Permissions, p)
@@ -85,8 +85,8 @@ func (c *Caller) Readable() (types []string) {
 	return types
 }
 
-// Emisor returns the member emisor of a document issued at p. If the issuer's own data lack the kind of establishment
-// (CAT-009), the first letter of the establishment's code gives the kind (MF2 p.28).
+// Emisor returns the member emisor of a document issued at p. If the issuer's data lack the kind of establishment
+// (CAT-009), the first letter of its code gives the kind (MF2 p.28).
 func Emisor(i Issuer, p Point) dte.Value {
 	set := []dte.Member{{Name: "codEstable", Value: dte.Str(p.Establishment)}, {Name: "codPuntoVenta",
 		Value: dte.Str(p.PointOfSale)}}

@@ -10,9 +10,9 @@ import (
 	"dtegate/storage"
 )
 
-// States of a document. The numbers are stored. Therefore a state's number never changes, and is never used again.
+// States of a document. The numbers are stored: a state's number never changes, and is never used again.
 const (
-	// numbered, signed and durable, without an outcome yet. A running request or the recovery settles the document.
+	// numbered, signed and durable, without an outcome yet; a running request or the recovery settles the document
 	Signed      storage.State = 1
 	Accepted    storage.State = 2 // MH gave its seal
 	Rejected    storage.State = 3 // MH refused the document; its number stays spent (SPEC section 3)
@@ -34,7 +34,7 @@ const (
 	LotOpen storage.State = 48 // to be sent, or at MH
 	LotDone storage.State = 49
 
-	// a bundle that passed every check; the store keeps its bytes for ever, because documents name the bundle
+	// a bundle that passed every check; the store keeps its bytes forever, because documents name the bundle
 	RuleAdmitted storage.State = 64
 	RuleStepBack storage.State = 65 // ends bundles and puts an earlier one back in force
 
@@ -62,9 +62,9 @@ const (
 	QueuePeriod      = "period"      // the open period, and the periods that ended in the last two days
 	QueueEvent       = "event"       // events until MH has decided and their documents are moved
 	QueueLot         = "lot"         // lots until each of their documents has its result
-	QueueRules       = "rules"       // every record of rules, for ever
-	QueueAudit       = "audit"       // every act, for ever, the newest first
-	// records whose next step needs a lost piece, and records that no event can list: see LostRecords
+	QueueRules       = "rules"       // every record of rules, forever
+	QueueAudit       = "audit"       // every act, forever, newest first
+	// records whose next step needs a lost piece, or that no event can list: see LostRecords
 	QueueLost = "lost"
 )
 
@@ -82,7 +82,7 @@ func to(states ...storage.State) []storage.State { return states }
 
 // table lists every state of every record. Move enforces it.
 //
-// A state may follow itself: then only the head or the queue changes. In Signed, a restored branch puts the document
+// A state may follow itself: only the head or the queue then changes. In Signed, a restored branch puts the document
 // off. In Accepted, an invalidation or a delivery changes. In Rejected, the time to correct ends. Deferred, Reported
 // and Rejected become Accepted if MH turns out to have a form of the document.
 var table = []row{
@@ -130,7 +130,7 @@ var rows = func() (rows [256]row) {
 // IsDocument reports whether a record in this state is a document.
 func IsDocument(s storage.State) bool { return s >= Signed && s <= Reported }
 
-// Estado returns the public name of a document's state, "" if the state has none.
+// Estado returns the public name of a document's state, or "".
 func Estado(s storage.State) string { return rows[s].estado }
 
 // Store changes the states of records: see storage.Store.
@@ -138,8 +138,8 @@ type Store interface {
 	Advance(ctx context.Context, code storage.Code, from storage.State, c storage.Change) (storage.Entry, error)
 }
 
-// Move changes a record's state. All changes of state must use Move. The table must allow the step and the queue.
-// Errors: the store's (see storage.Advance), or an error that names a step which the table does not have.
+// Move is the only way to change a record's state. The table must allow the step and the queue. Errors: the store's
+// (see storage.Advance), or a step that the table lacks.
 func Move(ctx context.Context, s Store, code storage.Code, from storage.State, c storage.Change) (storage.Entry,
 	error) {
 	if err := allowed(from, c); err != nil {

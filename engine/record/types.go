@@ -10,9 +10,9 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// known holds the types of documents that this process has learned, by CAT-002. A stored document is still shown,
-// printed, listed and invalidated after its type's bundle has ended. The stored properties of a type (name, effect,
-// path) never change, therefore one table serves all branches. A sale uses the rules in force instead.
+// known holds the types of documents that this process has learned, by CAT-002. Stored documents need them after their
+// type's bundle has ended. The stored properties of a type (name, effect, path) never change, so one table serves all
+// branches. A sale uses the rules in force instead.
 var known atomic.Pointer[map[string]*bundle.Type]
 
 // Learn adds types to the known types. A new description of a type replaces the old one; a contradiction is an error.
@@ -35,7 +35,7 @@ func Learn(learned ...*bundle.Type) error {
 	}
 }
 
-// Forget removes a type. The caller makes sure that the store has no document of the type.
+// Forget removes a type, of which the store must have no document.
 func Forget(document string) {
 	next := maps.Clone(types())
 	delete(next, document)
@@ -77,8 +77,8 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 	return nil
 }
 
-// Successor returns the names of the fields of a type's known description that a new description t changes. An error
-// means that t could harm stored documents: see bundle.Type.Succeeds.
+// Successor returns the names of the fields of a type's known description that a new description t changes. An error: t
+// could harm stored documents (see bundle.Type.Succeeds).
 func Successor(t *bundle.Type) (changed []string, err error) {
 	before := TypeOf(t.Document)
 	for _, o := range Known() {
@@ -99,12 +99,12 @@ func Successor(t *bundle.Type) (changed []string, err error) {
 
 var unknownType = &bundle.Type{}
 
-// TypeOf returns the known description of a document type; for an unknown type, it returns an empty description.
+// TypeOf returns the known description of a document type, empty for an unknown type.
 func TypeOf(document string) *bundle.Type {
 	return cmp.Or(types()[document], unknownType)
 }
 
-// TypeAt returns the type of document issued by POST /dte/<path>, or nil if no type has the path.
+// TypeAt returns the type of document issued by POST /dte/<path>, or nil.
 func TypeAt(path string) *bundle.Type {
 	for _, t := range types() {
 		if t.Path == path {

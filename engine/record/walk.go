@@ -12,10 +12,10 @@ import (
 	"dtegate/storage"
 )
 
-// ErrEnough is returned by a callback to end a walk over records early.
+// ErrEnough, from a callback, ends a walk over records early.
 var ErrEnough = errors.New("enough")
 
-// Day returns the stored form of a day (yyyy-mm-dd): 20261105. It returns 0 if date is not a day.
+// Day returns the stored form of a day (yyyy-mm-dd): 20261105. 0: date is not a day.
 func Day(date string) uint32 {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -25,8 +25,8 @@ func Day(date string) uint32 {
 }
 
 // Days returns the days to which a document belongs, in El Salvador: the days of its date, corrections and
-// invalidation. Clocks jump, therefore a document with a higher id may have an earlier date. Find the documents of a
-// day with the store's index of days, never by id.
+// invalidation. Find the documents of a day with the store's index of days, never by id: clocks jump, and a higher id
+// may have an earlier date.
 func (h *Head) Days() []uint32 {
 	days := []uint32{Day(h.Date)}
 	add := func(at time.Time) {
@@ -43,7 +43,7 @@ func (h *Head) Days() []uint32 {
 	return days
 }
 
-// mostDays limits the days under which the store lists one record (Head.Days): it is corrected on a few at most.
+// mostDays limits the days under which the store lists one record (Head.Days); corrections add a few at most.
 const mostDays = 200
 
 const walkChunk = 256
@@ -90,7 +90,7 @@ func OfDay(ctx context.Context, store *storage.Store, day uint32, after uint64) 
 }
 
 // EachDocument calls fn for each document dated between two days, from and to (yyyy-mm-dd, inclusive), by day and id.
-// It ends when fn returns ErrEnough. Any other error of fn ends the walk and is returned.
+// ErrEnough from fn ends the walk; so does any other error, which is returned.
 func EachDocument(ctx context.Context, store *storage.Store, from, to string, fn func(storage.Entry,
 	*Head) error) error {
 	first, err := time.Parse(time.DateOnly, from)

@@ -1,6 +1,6 @@
 // Package recordmac marks the records of rules and of people's acts that this box itself wrote. Whoever can write a
-// backup can write such records, but not the mark, because the mark's key is never in the store. Therefore the mark
-// shows which records this box wrote, and which came with a backup or a second copy.
+// backup can write such records, but not the mark, whose key is never in the store. The mark shows which records this
+// box wrote, and which came with a backup or a second copy.
 package recordmac
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Key makes and checks marks. A nil Key makes no mark and recognises no mark.
+// Key makes and checks marks. A nil Key makes and recognises none.
 type Key struct{ secret []byte }
 
 const (
@@ -50,7 +50,7 @@ func (k *Key) ID() string {
 	return hex.EncodeToString(mac.Sum(nil))[:idSize]
 }
 
-// Place is the position of a record. A mark for one place is not valid in another place.
+// Place is the position of a record. A mark is valid in its place only.
 type Place struct {
 	Series string
 	Number uint64   // of the record in its series
@@ -68,7 +68,7 @@ const (
 	None Verdict = "none"
 	// Other: the record has the mark of another box. This box cannot check whether it was altered.
 	Other Verdict = "other"
-	// Altered: the record has a mark that names this box but is wrong. Somebody has rewritten the record.
+	// Altered: the mark names this box but is wrong. Somebody has rewritten the record.
 	Altered Verdict = "altered"
 )
 

@@ -64,10 +64,10 @@ type Activation struct {
 	Rule  record.RuleRef `json:"rule"`
 	State string         `json:"state"` // live or coming; "" if the bundle was refused or only tried
 	From  string         `json:"from,omitempty"`
-	// Already means that the bundle was live or coming before, and nothing changed.
+	// Already: the bundle was live or coming before, and nothing changed.
 	Already bool         `json:"already,omitempty"`
 	Steps   []rules.Step `json:"steps"`
-	// Refused is the step that failed, "" if no step failed.
+	// Refused is the step that failed, or "".
 	Refused string `json:"refused,omitempty"`
 	Error   string `json:"error,omitempty"`
 }
@@ -86,7 +86,7 @@ func (a *Activation) step(name string, run func() (string, error)) bool {
 // errAlready ends the admission of a bundle that is live or coming.
 var errAlready = errors.New("it is here already")
 
-// check returns the conditions of an admission. The method try replaces Floor, because a trial admits any version.
+// check returns the conditions of an admission. A trial admits any version: the method try replaces Floor.
 func (s *Store) check(interpreter *rules.Host) rules.Check {
 	var run func(context.Context, *rules.Rule, []byte) error
 	return rules.Check{Keys: s.o.Keys, Interpreter: interpreter,
@@ -103,9 +103,9 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		}}
 }
 
-// cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle these are the catalogues of
-// its first day, because a new law may bring new codes. For any other bundle these are the current catalogues, also for
-// a bundle that ends on its first day, because such a bundle serves only earlier documents (see forEarlier).
+// cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle these are those of its first
+// day, because a new law may bring new codes. For others, even one that ends on its first day (see forEarlier), they
+// are the current catalogues.
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	later := w.From > s.today() && w.Until != w.From
@@ -128,7 +128,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor returns the version that a bundle must exceed; "" if it was pushed again to replace its damaged record.
+// floorFor returns the version that a bundle must exceed; "" if it replaces its own damaged record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -137,7 +137,7 @@ func (s *Store) floorFor(b *bundle.Bundle) string {
 }
 
 // Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An
-// error means that the branch itself failed; the faults of the bundle are in the Activation.
+// error is the branch's own; the bundle's faults are in the Activation.
 func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -201,8 +201,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy compares the number of a bundle's golden cases with the number in the bundle that it replaces, which is the
-// bundle of its generation that is in force.
+// coveredBy compares a bundle's number of golden cases with that of the bundle that it replaces, the one of its
+// generation in force.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
 	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
@@ -283,7 +283,7 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live with the bundle, and the books of the days on which bundles begin.
+// layout compiles the book that would go live with the bundle, and those of the days on which bundles begin.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {
@@ -327,7 +327,7 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: taken, Described: describe(r)}
 }
 
-// Described is a bundle's description of its type. A stored document needs Type; its printed version needs View.
+// Described is a bundle's description of its type. Stored documents need Type, their printed versions View.
 type Described struct {
 	Type *bundle.Type `json:"type"`
 	View *bundle.View `json:"view"`
@@ -343,8 +343,8 @@ func describe(r *rules.Rule) *Described {
 }
 
 // keep records a bundle's bytes and the decision in one commit. After that, no lower version is admitted. It stores the
-// bytes that Pack writes, not the bytes that were pushed. Before that, it opens these bytes in the same way as the next
-// start. Therefore a bundle that could not be opened again never goes live.
+// bytes that Pack writes. Before that it opens them like the next start, so that a bundle that could not be opened
+// again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
 	if err != nil {

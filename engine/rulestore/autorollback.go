@@ -51,8 +51,8 @@ func failureKind(cause error) string {
 
 // RetryWithPrevious computes a sale with the previous good rule, after the sale's rule failed with cause. point is the
 // point of sale, day (yyyy-mm-dd) the day of the sale. It retries only as Options.OnFailure permits: after a change of
-// law the previous rule has the old rate. A warning of the evaluation names the rule. If no rule computes the sale, a
-// *refusal.Error of CodeRuleFailed joins the errors of all rules that were tried.
+// law the previous rule has the old rate. A warning of the evaluation names the rule. If none computes the sale, a
+// *refusal.Error of CodeRuleFailed joins the errors of all rules tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
 	s.o.Logger.Error("a rule failed", "rule", failed.Ref.Name, "version", failed.Ref.Version, "point_of_sale", point,
@@ -87,8 +87,8 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 			failed.Ref.Name, failed.Ref.Version, day)}
 }
 
-// EventFailed returns the error that an operator or a till reads when an event's bundle contradicts the box's data. It
-// also counts the failure, except on a nil Store.
+// EventFailed returns the error for an operator or a till when an event's bundle contradicts the box's data. Except on
+// a nil Store, it counts the failure.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	if s != nil {
 		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)
@@ -115,7 +115,7 @@ func (s *Store) JudgeEvent(rule record.RuleRef, accepted bool) {
 	}
 }
 
-// recounted is the number of the store's newest records in which recount looks for MH's decisions.
+// recounted is how many of the store's newest records recount reads.
 const recounted = 5 * Shown
 
 // recount counts MH's decisions again from the stored documents, because a restart must not forget refusals.
@@ -183,7 +183,7 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 }
 
 // Run makes the returns to older bundles that the guard requests, computes the shadow's sales, and changes to the next
-// day's rules. It returns nil when ctx ends.
+// day's rules, until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	day := s.today()
 	for {
@@ -219,7 +219,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Return makes the branch leave a bundle for the last good one before it, as the guard requested. It logs its errors.
+// Return makes the branch leave a bundle for the last good one before it, as the guard requested. Errors are logged.
 func (s *Store) Return(ctx context.Context, r Return) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -122,7 +122,7 @@ func (d *storedDocument) compare(ctx context.Context, r *Rule) (*Comparison, err
 // DocumentPeriod is a period of documents, by fecEmi: yyyy-mm-dd, both inclusive.
 type DocumentPeriod struct{ From, To string }
 
-// Check returns an error that names the fault of a period, or nil if the period has no fault.
+// Check returns an error that names the fault of a period, or nil.
 func (p DocumentPeriod) Check() error {
 	for name, day := range map[string]string{"from": p.From, "to": p.To} {
 		if _, err := time.Parse(time.DateOnly, day); err != nil {
@@ -166,7 +166,7 @@ type BacktestReport struct {
 var lineNumber = regexp.MustCompile(`\[\d+\]`)
 
 // try takes a bundle through the steps that do not depend on its version, for a backtest or a shadow. If the bundle is
-// refused, the rule is nil, and the Activation has the reason.
+// refused, the rule is nil and the Activation says why.
 func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error) {
 	c := s.check(s.o.Interpreter)
 	c.Pace = s.GiveWay(2)
@@ -188,7 +188,7 @@ func (s *Store) try(ctx context.Context, data []byte) (*Rule, *Activation, error
 	return made, a, err
 }
 
-// Backtest computes a period's stored documents with a candidate, in one goroutine that gives way to sales.
+// Backtest computes a period's stored documents with a candidate, in one goroutine that lets sales go first.
 func (s *Store) Backtest(ctx context.Context, data []byte, p DocumentPeriod, report BacktestReport) (*BacktestTotals,
 	*Activation, error) {
 	candidate, a, err := s.try(ctx, data)
@@ -247,7 +247,7 @@ func (t *BacktestTotals) add(list []Difference) {
 }
 
 // eachDocument calls fn with the documents of a period for which wanted returns true, in the order of their ids.
-// Between two documents it gives way to sales.
+// Between two documents it lets sales go first.
 func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(*record.Head) bool,
 	fn func(*storedDocument) error) error {
 	rest := s.GiveWay(6)
@@ -290,14 +290,14 @@ func (s *Store) eachDocument(ctx context.Context, p DocumentPeriod, wanted func(
 	return read()
 }
 
-// Background work is done in slices, and gives way to the tills while they sell.
+// Background work is done in slices, and lets the tills go first while they sell.
 const (
 	paceSlice  = 2 * time.Millisecond   // processor time of a slice
 	paceBusy   = 100 * time.Millisecond // how long after a sale the tills count as busy
 	paceAtMost = 500 * time.Millisecond // longest rest, after one long piece of work such as a compilation
 )
 
-// pacer makes one goroutine's background work give way to the tills.
+// pacer makes one goroutine's background work yield to the tills.
 type pacer struct {
 	store *Store
 	times time.Duration // the rest lasts this many times as long as the work
@@ -307,10 +307,9 @@ type pacer struct {
 	seen  time.Time // when sales last increased
 }
 
-// GiveWay returns a function that background work calls between two pieces of work. While the tills sell, the function
-// pauses the calling goroutine. The pause is the duration of the work multiplied by times. If times is 2, the work
-// takes a third of one core. The function measures the processor time of the thread, because on a busy box the clock
-// also counts the time in which the work waits.
+// GiveWay returns a function that background work calls between two pieces of work. While the tills sell, it pauses the
+// goroutine for times the duration of the work: with times 2, the work takes a third of one core. It measures the
+// thread's processor time: on a busy box, the clock would include waiting.
 func (s *Store) GiveWay(times int) (rest func()) {
 	p := &pacer{store: s, times: time.Duration(times), used: rules.ThreadTime(), began: time.Now()}
 	return p.rest

@@ -50,7 +50,7 @@ func (ev *Evaluation) Free() {
 }
 
 // Make evaluates and fills a document. An error is a fault of the bundle: the module failed, or the document
-// contradicts the box's data. The caller owns the document's bytes, which outlive the evaluation.
+// contradicts the box's data. The caller owns the document's bytes.
 func (r *Rule) Make(ctx context.Context, facts dte.Value, o schema.FillOptions) (*Evaluation, []dte.Fault, error) {
 	ev, faults, err := r.Evaluate(ctx, facts)
 	if ev == nil {
@@ -82,8 +82,8 @@ func (r *Rule) Remake(ctx context.Context, facts dte.Value, o schema.FillOptions
 	return ev.Document, ev.Refused, nil
 }
 
-// NumberPlace returns the bytes of the member numeroControl in a document. They cannot occur inside another value,
-// because the quotes of a text are escaped.
+// NumberPlace returns the bytes of the member numeroControl in a document. No text can contain them, because its quotes
+// are escaped.
 func NumberPlace(number string) []byte { return []byte(`"numeroControl":"` + number + `"`) }
 
 // Evaluate computes the amounts of a document. Returned faults are faults of the till's facts; an error is a fault of
@@ -144,8 +144,8 @@ func (b *binding) input(facts dte.Value, params []int64, in *abi.Input) []dte.Fa
 	return faults
 }
 
-// scalar returns the fact at a path. A name that ends in [] is the name of a list; then scalar returns the sum of the
-// amounts in the list's items. If only some of the items have the amount, scalar returns a fault.
+// scalar returns the fact at a path. For a path with a list (a name that ends in []) it returns the sum of the amounts
+// in the list's items, or a fault if only some items have the amount.
 func scalar(f *abi.Field, v dte.Value, path []string) (int64, *dte.Fault) {
 	for depth, name := range path {
 		list, ok := strings.CutSuffix(name, "[]")

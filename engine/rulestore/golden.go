@@ -40,9 +40,9 @@ func Golden(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 	}
 }
 
-// Remade returns a function that computes a golden case of a bundle again. The function returns the case with its new
-// result, laid out for people (anew), and how the new result differs from the case (differs; nil if it does not). Only
-// one goroutine at a time may call it.
+// Remade returns a function that computes a golden case of a bundle again. That function returns the case with its new
+// result, laid out for people (anew), and the difference from the old result (differs), or nil. Only one goroutine at a
+// time may call it.
 func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byte) (anew []byte, differs, err error) {
 	fillers := make(map[*rules.Rule]func(context.Context, dte.Value) ([]byte, []dte.Fault, error))
 	return func(ctx context.Context, r *rules.Rule, data []byte) (anew []byte, differs, err error) {
@@ -75,7 +75,7 @@ func Remade(catalogues *dte.Catalogues) func(context.Context, *rules.Rule, []byt
 }
 
 // LayoutCase writes a case for people to read. Each part of a document, and each item of cuerpoDocumento, is on a line
-// of the text. facts and document are valid JSON. If document is nil, the case shows faults instead.
+// of the text. facts and document are valid JSON. A nil document means that the case has faults instead.
 func LayoutCase(why string, facts, document json.RawMessage, faults any) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "{\n\"why\": %s,\n\"facts\": ", dte.Str(why).Append(nil))
@@ -231,15 +231,15 @@ func goldenFaults(faults []dte.Fault) []goldenFault {
 	return list
 }
 
-// Difference is an amount that differs between two documents, as each has it; "" without such an amount.
+// Difference is an amount that differs between two documents, as each has it, or "".
 type Difference struct {
 	Path string `json:"path"`
 	Old  string `json:"old"`
 	New  string `json:"new"`
 }
 
-// Differences returns the numbers that differ, except the numbers in identificacion, which are not amounts. It leaves
-// out a number if only one of the two layouts has a member for it.
+// Differences returns the numbers that differ, except the numbers in identificacion, which are not amounts. A number in
+// only one of the two layouts is left out.
 func Differences(old, made dte.Value) (list []Difference) {
 	for _, m := range old.Members() {
 		if m.Name != "identificacion" {
@@ -286,7 +286,7 @@ func valueText(v dte.Value) string {
 type Layouts []*schema.Filler
 
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
-// the bundles. It skips a bundle that cannot be read, because the activation of that bundle reports the reason.
+// the bundles. It skips an unreadable bundle, on which activation reports.
 func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {

@@ -44,7 +44,7 @@ type Verdict struct {
 	Cause    string // of a sale's refusal: CauseRule, CauseRequest or CauseUnclear; "" if nothing is known of it
 	Shape    Shape  // for a refused sale
 	At       time.Time
-	// Past means that MH decided before the appliance started. The decision is counted, but causes no Return.
+	// Past: MH decided before the appliance started. The decision is counted, but causes no Return.
 	Past bool
 }
 
@@ -71,8 +71,8 @@ func (g *Guard) Answered(r *Rule, point int64) {
 	g.bundle(r.Ref.Digest).failures.used[point] = true
 }
 
-// Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until the
-// return is recorded, the previous bundle computes the sales.
+// Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until it is
+// recorded, the previous bundle computes the sales.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,8 +84,8 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 	}
 }
 
-// Decided counts MH's decision about a document or an event. It requests a Return if MH's refusals show that the bundle
-// does harm. It does not if an operator has reinstated the bundle, because the operator has looked at the refusals.
+// Decided counts MH's decision about a document or an event. If MH's refusals show that the bundle does harm, it
+// requests a Return, unless an operator, who has looked at the refusals, has reinstated the bundle.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -153,11 +153,11 @@ const (
 )
 
 // Shape distinguishes kinds of sale. It depends on the names of a sale's members, on its flags and on the number of its
-// lines. A sale that a till sends repeatedly always has the same shape, even if its texts and amounts change.
+// lines. A till's repeated sale keeps its shape, even if its texts and amounts change.
 type Shape [8]byte
 
-// CauseOf returns the likely cause of a refusal, from the fields that MH names in the refusal. If the rule made any of
-// these fields, the cause is CauseRule, because MH lists every field that breaks its schema.
+// CauseOf returns the likely cause of a refusal, from the fields that MH names in the refusal. MH lists every field
+// that breaks its schema: if the rule made one of them, the cause is CauseRule.
 func CauseOf(r *authority.Response, f *schema.Filler, facts dte.Value) string {
 	cause := CauseUnclear
 	for _, path := range refusedFields(r) {
@@ -227,10 +227,10 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// The requests of a single till must not make the branch leave a bundle that was pushed for the whole branch. This
-// applies to MH's refusals (tally) and to failed evaluations (failures).
+// The requests of a single till must not make the branch leave a bundle that was pushed for the whole branch, neither
+// by MH's refusals (tally) nor by failed evaluations (failures).
 const (
-	AloneHarms   = 10 // the least number of harmed sales, if only one of several points of sale has used the bundle
+	AloneHarms   = 10 // the least number of harmed sales, if one of several points of sale alone has used the bundle
 	shapesHarmed = 2  // the least number of shapes of harmed sales, if only one point of sale has used the bundle
 )
 
@@ -261,7 +261,7 @@ func (s *spread) broad(harms, points int) bool {
 }
 
 // Limits of failed evaluations, after which the branch returns to the previous bundle. Until then that bundle computes
-// the failed sales, and the branch can see whether the rule is at fault, or only one till's requests.
+// the failed sales, and the branch sees whether the rule is at fault, or only one till's requests.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms
@@ -278,13 +278,13 @@ type failure struct {
 	shape Shape
 }
 
-// add counts an evaluation that failed, by point of sale: no till displaces the failures of another till.
+// add counts an evaluation that failed, by point of sale: no till displaces another's failures.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]
 }
 
-// leave returns the reason to leave the bundle for its predecessor; "" if there is no reason.
+// leave returns the reason to leave the bundle for its predecessor; or "".
 func (f *failures) leave(points int, now time.Time) string {
 	harms, where := 0, newSpread(f.used)
 	for point, list := range f.recent {
@@ -308,23 +308,24 @@ const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// With fewer decisions about the previous bundle its ratio does not count: half of the new ones must be refusals.
+	// With fewer decisions about the previous bundle its ratio does not count: half of the new decisions must be
+	// refusals.
 	EnoughBefore = 20
 )
 
-// Limits of the decisions that a bundle's dte.Outcomes count. They are low, because refusals must soon disappear from
-// the Outcomes after MH accepts documents again.
+// Limits of the decisions that a bundle's dte.Outcomes count. They are low, so that refusals soon disappear from the
+// Outcomes after MH accepts documents again.
 const (
 	Shown    = 100 // newest decisions
 	shownFor = 7 * 24 * time.Hour
 )
 
-// tally counts MH's decisions about a bundle's documents and events. People, metrics and the chain's centre see the
-// result of shown; leave decides whether the branch returns to the previous bundle.
+// tally counts MH's decisions about a bundle's documents and events. The method shown gives the counts for people,
+// metrics and the chain's centre; leave decides whether the branch returns to the previous bundle.
 type tally struct {
 	newest []Verdict // at most Shown
-	// judged has the newest decisions, at most watched. It excludes the refusals that no rule can have caused: they
-	// must neither count against a bundle nor hide the harm that the bundle does.
+	// judged has the newest decisions, up to the number watched. It omits refusals that no rule can have caused: they
+	// must neither count against a bundle nor hide its harm.
 	judged []Verdict
 	used   map[int64]bool // points of sale that have used the bundle
 }

@@ -78,7 +78,7 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	return wanted
 }
 
-// longestReturn is how many years after its original a note or return may be issued at the most (MF2 p.27).
+// longestReturn is how many years after its original a note or return may be issued at most (MF2 p.27).
 const longestReturn = 2
 
 // ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
@@ -97,9 +97,8 @@ func ofOriginals(list []*shelved, i *shelved, now time.Time) bool {
 	}))
 }
 
-// forEarlier reports whether a bundle serves only originals from before its generation. Such a bundle begins on the
-// generation's first day. A bundle with a higher version begins on the same day, and has a later last day. Therefore a
-// bundle for earlier originals is never in force.
+// forEarlier reports whether a bundle serves only originals from before its generation: it begins on the generation's
+// first day, and a bundle of a higher version begins on that day too and ends later. Such a bundle is never in force.
 func forEarlier(list []*shelved, i *shelved) bool {
 	replaced := false
 	for _, o := range list {
@@ -211,8 +210,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns the catalogues, by bundle digest, for the bundles whose taxes have the names of a day other than the
-// book's day (the parameter day). current is the catalogue bundle of the book's day.
+// named returns, by bundle digest, the catalogues for the bundles whose taxes have the names of another day than the
+// book's, which is day. current is the catalogue bundle of that day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)
@@ -236,7 +235,7 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, d
 	return named, nil
 }
 
-// publish makes a book live and removes the rules that it does not need, once no request uses them.
+// publish makes a book live and removes the rules that it does not need when no request uses them.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,7 +293,7 @@ func (s *Store) PickPast(ctx context.Context, document, day string) (*Rule, erro
 	return book.Pick(document, s.o.Ambiente, day)
 }
 
-// reopen loads a stored bundle that a document names. It returns errTroubled if the bundle may not be used.
+// reopen loads a stored bundle that a document names. errTroubled: the bundle may not be used.
 func (s *Store) reopen(ctx context.Context, ref record.RuleRef) (*rules.Rule, error) {
 	i := s.find(func(i *shelved) bool { return i.Digest == ref.Digest })
 	if i == nil {

@@ -15,16 +15,16 @@ import (
 	"dtegate/storage"
 )
 
-// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds of bundles, a few MiB each, but uses
-// them one after the other.
+// replayKeeps is how many bundles a replay keeps ready. A period may name hundreds of bundles, a few MiB each, one
+// after the other.
 const replayKeeps = 16
 
 // replayer makes stored documents again, each with the bundle that it names.
 type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule
-	// compiled is indexed by the digests of bundle and catalogues. One bundle may be compiled with several catalogues,
-	// because a document does not record which catalogues named its taxes.
+	// compiled is indexed by the digests of bundle and catalogues. A document does not record which catalogues named
+	// its taxes, so a bundle may be compiled with several.
 	compiled   map[[2]string]*Rule
 	catalogues []*rules.Rule // the catalogues in force first, then the others from the latest on
 }
@@ -174,8 +174,7 @@ func (d *storedDocument) marks(c *Comparison) error {
 type Made struct {
 	// Rule is the bundle's version, or at least the first 8 digits of its digest.
 	Rule string
-	// Name is the rule's name, or "" for every name. It is needed because rules of several documents may have the same
-	// version.
+	// Name is the rule's name, or "" for every name. Rules of several documents may have one version.
 	Name string
 	// From and To limit fecEmi (yyyy-mm-dd, inclusive); "" is no limit.
 	From, To string
@@ -203,8 +202,8 @@ type MadeDocument struct {
 // MadePage is a page of documents, in the order of their ids.
 type MadePage struct {
 	Documents []MadeDocument `json:"documents"`
-	// Next is the After of the next page, or 0 on the last page. A page may be empty although other pages follow,
-	// because a page ends after pageLook records.
+	// Next is the After of the next page, or 0 on the last page. A page ends after pageLook records, and may be empty
+	// although others follow.
 	Next uint64 `json:"next"`
 	// Looked is how many records were read. Of is the id of the store's last record: Of - Next records remain.
 	Looked int    `json:"looked"`
@@ -217,7 +216,7 @@ const pageLook = 100_000
 // digestLeast is how many digits of a bundle's digest are needed to name the bundle.
 const digestLeast = 8
 
-// Check returns an error that names the fault of a selection, or nil if the selection has no fault.
+// Check returns an error that names the fault of a selection, or nil.
 func (m *Made) Check() error {
 	if err := (DocumentPeriod{cmp.Or(m.From, "0001-01-01"), cmp.Or(m.To, "9999-12-31")}).Check(); err != nil {
 		return err
@@ -241,9 +240,8 @@ func (m *Made) computed(r record.RuleRef) bool {
 	return r.Version == m.Rule || !strings.Contains(m.Rule, ".") && strings.HasPrefix(r.Digest, m.Rule)
 }
 
-// Documents returns a page of the documents that a bundle computed. It reads every record, and gives way to the tills.
-// There is no index, because an index would need a row for every sale, and people need this list only a few times a
-// year.
+// Documents returns a page of the documents that a bundle computed. It reads every record, letting the tills go first:
+// an index would need a row for every sale, for a list that people need a few times a year.
 func (s *Store) Documents(ctx context.Context, m Made) (*MadePage, error) {
 	if err := m.Check(); err != nil {
 		return nil, err

@@ -18,8 +18,7 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// ErrNoCatalogue means that the rules include no catalogue bundle, which has MH's code lists. Layouts cannot be checked
-// without these lists.
+// ErrNoCatalogue means that the rules include no catalogue bundle, whose code lists the layouts need.
 var ErrNoCatalogue = errors.New("no catalogue bundle among the rules")
 
 // LinesName is the name of a sale's member with the lines.
@@ -67,7 +66,7 @@ type Rule struct {
 	Type *bundle.Type
 	// Total is the index of the document's total in the summary.
 	Total int
-	// suspended means that the rule fails, and the branch is about to return to the previous rule.
+	// suspended: the rule fails, and the branch is about to return to the previous one.
 	suspended atomic.Bool
 
 	catalogues *dte.Catalogues // MH's names for the taxes and codes of the document
@@ -76,10 +75,9 @@ type Rule struct {
 }
 
 // NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
-// before this bundle. If any rule cannot be compiled, NewBook returns a *BundleError that names the bundle, and no
-// book. It reuses the rules that the old book (may be nil) has compiled with the same catalogues. The name of a tax
-// contains its rate, therefore some bundles need the catalogues of a day other than today. named has these catalogues,
-// by the bundle's digest.
+// before this bundle. If a rule cannot be compiled, the error is a *BundleError. Rules of the old book (may be nil)
+// with the same catalogues are reused. A tax's name contains its rate, so some bundles need another day's catalogues,
+// which named has by the bundle's digest.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
@@ -126,7 +124,7 @@ func (b *Book) Rules() []*rules.Rule { return b.generation.Rules() }
 // Catalogues returns MH's code lists; nil if the book cannot fill documents.
 func (b *Book) Catalogues() *dte.Catalogues { return b.catalogues }
 
-// Picks returns how many sales have asked for a rule. Background work uses it to give way to sales.
+// Picks returns how many sales have asked for a rule. Background work uses it to let sales go first.
 func (b *Book) Picks() int64 { return b.picks.Load() }
 
 // Digests returns the digests of all bundles that the book needs.
@@ -141,10 +139,10 @@ func (b *Book) Digests() map[string]bool {
 	return held
 }
 
-// Previous returns the last good rule before the rule with the given digest, or nil if there is no such rule.
+// Previous returns the last good rule before the rule with the given digest, or nil.
 func (b *Book) Previous(digest string) *Rule { return b.previous[digest] }
 
-// Compiled returns the document rule with the given digest, or nil if the book does not have this rule.
+// Compiled returns the document rule with the given digest, or nil.
 func (b *Book) Compiled(digest string) *Rule {
 	for _, r := range b.compiled {
 		if r.Ref.Digest == digest {
@@ -161,7 +159,7 @@ func (b *Book) Resume(digest string) {
 	}
 }
 
-// Suspend makes sales use the previous rule until the return to that rule is recorded, or Resume is called.
+// Suspend makes sales use the previous rule until the return to it is recorded, or Resume is called.
 func (r *Rule) Suspend() { r.suspended.Store(true) }
 
 // HoldsOn reports whether a day (yyyy-mm-dd) is within the bundle's own dates in an ambiente, both days inclusive.
@@ -173,13 +171,12 @@ func (r *Rule) HoldsOn(ambiente, day string) bool {
 // Description returns the module's description of its inputs and outputs.
 func (r *Rule) Description() *abi.Description { return r.bind.description }
 
-// Begins returns the first day of a document type in an ambiente, or "" if there is no rule for the type.
+// Begins returns the first day of a document type in an ambiente, or "".
 func (b *Book) Begins(document, ambiente string) string {
 	return b.generation.Begins("document", document, ambiente)
 }
 
-// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), or false if there is no such
-// code.
+// Catalogue returns the text of a code of MH's catalogues, such as ("CAT-017", "01"), or false.
 func (b *Book) Catalogue(catalogue, code string) (string, bool) {
 	return b.catalogues.Lookup(catalogue, code)
 }
@@ -235,8 +232,8 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	return c, cmp.Or(filler.Meets(Required(m, c.Type.Effect)), c.takesMarks())
 }
 
-// takesMarks refuses a layout without the marks of contingency, unless the type is not issued in contingency. Otherwise
-// each sale would be refused while MH does not answer.
+// takesMarks refuses a layout without the marks of contingency, unless the type is not issued in contingency. Without
+// them each sale would be refused while MH does not answer.
 func (r *Rule) takesMarks() error {
 	var others []dte.Fault
 	for i, marks := range [][]dte.Member{nil, record.ContingencyMarks(1, ""), record.ContingencyMarks(5,
@@ -298,8 +295,8 @@ func (r *Rule) Fill(dst []byte, facts dte.Value, c *schema.Computed, o schema.Fi
 	return fill(r.Filler, &r.Ref, dst, facts, c, o)
 }
 
-// credited changes the facts of a sale that leaves the buyer a credit. Nothing is paid, and MH wants payment code 99
-// (other) in place of cash. The till cannot send this code, because only the rule computes the credit.
+// credited changes the facts of a sale that leaves the buyer a credit: nothing is paid, and MH wants payment code 99
+// (other) in place of cash. Only the rule computes the credit, so the till cannot send this code.
 func credited(facts dte.Value) dte.Value {
 	resumen := facts.Get("resumen")
 	payments := slices.Clone(resumen.Get("pagos").Items())
@@ -351,11 +348,11 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 	return e, filler.Meets(Required(m, bundle.Nothing))
 }
 
-// Whole returns a parameter that is a whole number, or 0 if the bundle does not have the parameter.
+// Whole returns a parameter that is a whole number, or 0.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a flag of the event for a type of document. If the bundle has no flag for that type, Says returns the
-// flag for all types. If the bundle lacks this flag too, Says returns the parameter own.
+// Says returns a flag of the event for a type of document. Without a flag for that type, it is the flag for all types
+// or, without that too, own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {
@@ -388,11 +385,10 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 	return c, nil
 }
 
-// Original returns the rule for a note or a return that is issued today. The original was issued on the given day. This
-// rule was in force on that day, and has the schema generation of today's rule. Therefore a note gives back the amount
-// that was charged, whatever the rate is today. If no rule had begun by that day, Original returns the rule that began
-// first. If several rules began first on one day, it returns the rule whose dates end first, because that rule is meant
-// for earlier sales.
+// Original returns the rule for a note or a return that is issued today, for an original of the given day: the rule of
+// that day, in the schema generation of today's rule. A note thus gives back the amount that was charged, whatever the
+// rate is today. If no rule had begun by that day, it is the rule that began first; of several, the one whose dates end
+// first, because it is meant for earlier sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }
@@ -442,8 +438,8 @@ func (b *Book) Active(ambiente, day string) map[string]record.RuleRef {
 	return active
 }
 
-// Types returns the document types for which the book has rules. The description of a type is from the rule in force on
-// the given day. If no rule is in force, the description is from the first rule that begins later.
+// Types returns the document types for which the book has rules. A type's description is from the rule in force on the
+// given day, or else from the first rule that begins later.
 func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 	seen := make(map[string]bool)
 	for _, r := range b.generation.Rules() {
@@ -464,7 +460,7 @@ func (b *Book) Types(ambiente, day string) (types []*bundle.Type) {
 }
 
 // TypeAt returns the document type that is issued under a path, as described by the rule in force on a day. Without
-// such a rule, it returns the registered type, or nil if no type has the path.
+// such a rule, it returns the registered type, or nil.
 func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	if document, there := b.paths[path]; there {
 		if r, err := b.generation.Pick("document", document, ambiente, day); err == nil {
@@ -474,8 +470,8 @@ func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	return record.TypeAt(path)
 }
 
-// CanAddUp reports whether the rule can compute a sale although some of the sale's facts could not be read. This is
-// possible if the rule uses none of the unread paths.
+// CanAddUp reports whether the rule can compute a sale of which some facts could not be read: it must use none of the
+// unread paths.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {

@@ -17,12 +17,12 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// Listing lists the bundles of a branch, also the bundles that were taken off.
+// Listing lists the bundles of a branch, including those taken off.
 type Listing struct {
 	Day    string        `json:"day"`
 	Engine string        `json:"engine"` // compiler or interpreter
 	Rules  []ShownBundle `json:"rules"`
-	// Return is the latest automatic step back, null if there was none.
+	// Return is the latest automatic step back, or null.
 	Return *StepBack `json:"return"`
 	// Notes are remarks about the records, in sentences.
 	Notes []string `json:"notes,omitempty"`
@@ -62,8 +62,8 @@ type ShownBundle struct {
 	Off      *StepBack     `json:"off,omitempty"` // why the bundle was taken off
 }
 
-// Inspect opens every bundle of a store, and lists the bundles and who vouches for them, without a change. It uses the
-// options Store, Keys, Box, Ambiente and Now. Only a start shows whether a module runs.
+// Inspect opens every bundle of a store, and lists the bundles and who vouches for them. It changes nothing, and uses
+// the options Store, Keys, Box, Ambiente and Now. Only a start shows whether a module runs.
 func Inspect(o Options) (*Listing, error) {
 	o.Logger = slog.New(slog.DiscardHandler) // the list has all findings
 	s := New(o)
@@ -195,7 +195,7 @@ func newMetrics() *metrics {
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)
-	// at sends the start of a day as a metric. The day is the given number of days after the parameter day.
+	// at sends the start of a day as a metric, the given number of days after the parameter day.
 	at := func(name, help, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			record.SendGauge(ch, name, help, begins.AddDate(0, 0, days), labels...)

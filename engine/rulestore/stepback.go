@@ -28,13 +28,13 @@ type Target struct {
 var (
 	// ErrNoSuchRule means that the target of a step back does not exist or cannot be used.
 	ErrNoSuchRule = errors.New("there is nothing to go back to")
-	// ErrExpired means that the target's last day has passed, and the order does not set Expired.
+	// ErrExpired means that the target's last day has passed, and Order.Expired is not set.
 	ErrExpired = errors.New("its own dates are over")
 )
 
 // Rollback takes off every bundle of the target's document that has begun and ranks above the target, and puts the
-// target back. A pushed bundle must still exceed the versions that were taken off. Bundles that are not in force yet
-// stay: see Cancel. Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
+// target back. Pushed bundles must still exceed the versions taken off. Bundles not in force yet stay: see Cancel.
+// Errors: ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Store) Rollback(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) orderedBundle(t Target, o Order) (*shelved, error) {
 	return i, nil
 }
 
-// mayCompute refuses a target that may not be used, or that has expired although the order does not permit this.
+// mayCompute refuses a target that may not be used, or that has expired without the order's permission.
 func (s *Store) mayCompute(to *shelved, t Target) error {
 	switch {
 	case to.trouble != nil:
@@ -160,9 +160,9 @@ func (s *Store) note(ctx context.Context, b *StepBack) error {
 // ErrReason means that an operator gave no reason. The record needs a reason.
 var ErrReason = errors.New("a reason is needed")
 
-// Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on the
-// branch does not leave that bundle because of MH's refusals, but still leaves it if its module fails. Errors:
-// ErrReason, ErrNoSuchRule, ErrExpired, or the store's.
+// Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on only
+// a failing module makes the branch leave the bundle, not MH's refusals. Errors: ErrReason, ErrNoSuchRule, ErrExpired,
+// or the store's.
 func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -195,9 +195,9 @@ type Acknowledgement struct {
 	At     time.Time `json:"at"`
 }
 
-// Cancel takes off a bundle that is not in force yet, or a bundle that introduced its document type and is the only
-// bundle of this type. The other rules stay in force. A cancelled bundle that was not in force can be pushed again.
-// Errors: ErrReason, ErrNoSuchRule, or the store's.
+// Cancel takes off a bundle that is not in force yet, or the only bundle of a document type that it introduced. The
+// other rules stay in force. A bundle cancelled before it was in force can be pushed again. Errors: ErrReason,
+// ErrNoSuchRule, or the store's.
 func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -229,8 +229,8 @@ func (s *Store) issued(document string) bool {
 	return err != nil || len(series) > 0
 }
 
-// broughtType reports whether a bundle was pushed and is the only bundle of its document type. Without this bundle, the
-// branch has all the types that it had before the push.
+// broughtType reports whether a bundle was pushed and is the only bundle of its document type. Without it, the branch
+// has the types that it had before the push.
 func (s *Store) broughtType(i *shelved) bool {
 	return i.Way == wayPushed && i.Described != nil && !slices.ContainsFunc(s.computable(), func(o *shelved) bool {
 		return o != i && o.Document == i.Document

@@ -39,15 +39,17 @@ type Options struct {
 	// Interpreter runs the golden cases of pushed bundles first; nil if Host is an interpreter.
 	Interpreter *rules.Host
 	Keys        bundle.Keys
-	// Box authenticates the records of the bundles that this box admits. Therefore these bundles stay usable when the
-	// keys that signed them are no longer pinned. If Box is nil, only bundles that pinned keys have signed are used.
+	// Box authenticates the records of the bundles that this box admits. These bundles stay usable when their keys are
+	// no longer pinned. If Box is nil, only bundles of pinned keys are used.
 	Box *recordmac.Key
-	// Open reports whether the branch issues a type, nil: every type. Other bundles are admitted with a warning.
+	// Open reports whether the branch issues a type; nil: it issues every type. Other bundles are admitted with a
+	// warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
 	// OnFailure decides, by the kind of failure, about a sale whose rule fails: Valid (default), Any or Refuse.
 	OnFailure map[string]string
-	// Points is how many points of sale the branch has, default 1. Returned, if set, is called after a recorded return.
+	// Points is how many points of sale the branch has, default 1. Returned, if set, is called after each recorded
+	// return.
 	Points   int
 	Returned func(StepBack)
 	// Accept may refuse a book before it goes live; nil accepts every book.
@@ -89,9 +91,9 @@ type Admitted struct {
 	Who      string       `json:"who"`
 	Reason   string       `json:"reason,omitempty"`
 	At       time.Time    `json:"at"`
-	// Described is kept for ever, because documents of the type are still shown and printed after the bundle is gone.
+	// Described is kept forever, because documents of the type are still shown and printed after the bundle is gone.
 	Described *Described `json:"described,omitempty"`
-	// Part names the part with the bytes of a bundle that was pushed again to repair its record; otherwise "".
+	// Part names the part with the bytes of a bundle that was pushed again to repair its record; or "".
 	Part string `json:"part,omitempty"`
 }
 
@@ -111,20 +113,19 @@ type StepBack struct {
 	word recordmac.Verdict // whether this box has written the record
 }
 
-// shelved is a stored bundle, also a bundle that was taken off.
+// shelved is a stored bundle, even one taken off.
 type shelved struct {
 	Admitted
 	entry storage.Entry     // its record
 	word  recordmac.Verdict // whether this box has written the record
-	// who vouches for the bundle, as of the last time that it was opened: vouchedByKeys, vouchedByBox
+	// who vouched for the bundle when it was last opened: vouchedByKeys, vouchedByBox
 	vouched  string
 	signedBy []string
 	trouble  *Trouble  // nil: the bundle may be used
 	off      *StepBack // nil: the bundle was not taken off
 }
 
-// rank orders bundles as rules.Generation does. The bundle that begins later ranks higher. If two bundles begin on the
-// same day, the later version ranks higher.
+// rank orders bundles as rules.Generation does: by their first day, then by version.
 func (i *shelved) rank(o *shelved) int {
 	return cmp.Or(cmp.Compare(i.From, o.From), bundle.Compare(i.Version, o.Version))
 }
@@ -159,10 +160,10 @@ func (s *Store) series() string { return s.o.Ambiente + "/reglas" }
 
 func (s *Store) today() string { return dte.Date(s.o.Now()) }
 
-// Load restores the bundles from their records, and adds the new shipped ones (by file name): the store has no bundle
-// of their generation, or never had so high a version. A wrong shipped bundle fails the first start; later starts log
-// it, and the branch continues with the stored bundles. For a wrong bundle in the store the branch uses the newest one
-// that opens and that a pinned key or the box vouches for.
+// Load restores the bundles from their records, and adds the new shipped bundles (shipped is by file name). A shipped
+// bundle is new if the store has no bundle of its generation, or never had so high a version. A faulty shipped bundle
+// fails the first start; later starts log it, and the branch continues with the stored bundles. In place of a faulty
+// stored bundle, the branch uses the newest bundle that opens and for which a pinned key or the box vouches.
 func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -171,7 +172,7 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	}
 	s.vet(ctx)
 	first := len(s.items) == 0
-	// The catalogues come first, because the golden cases of the other bundles need catalogues.
+	// The catalogues come first, because other bundles' golden cases need them.
 	candidates, faults := s.candidates(shipped)
 	for _, c := range candidates {
 		if err := s.ship(ctx, c.data); err != nil {
@@ -200,8 +201,8 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn registers the types that the records describe, in the order of the records: first those of authentic bundles,
-// then of authentic bundles that were taken off but have documents, and last all others.
+// learn registers the types that the records describe: first those of authentic bundles, then those of authentic
+// bundles taken off that have documents, then the others, each in the order of the records.
 func (s *Store) learn() {
 	var on, off, other []*shelved
 	for _, i := range s.items {
@@ -303,11 +304,11 @@ func (s *Store) apply(b *StepBack) {
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}
-		// Only a record of this box may switch the guard off: a record from a backup may be forged.
+		// Only a record of this box may switch the guard off: one from a backup may be forged.
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}
-	case wayAcknowledge: // make a new StepBack, because readers may still use the old one
+	case wayAcknowledge: // a new StepBack, because readers may still use the old one
 		if s.last != nil {
 			known := *s.last
 			known.Acknowledged = &Acknowledgement{Who: b.Who, Reason: b.Reason, At: b.At}

@@ -14,8 +14,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// This file compares a bundle's description of its type with its layout and its module. Otherwise a misspelt path would
-// go unnoticed: a member of a request would be lost, or a field would not be printed.
+// This file compares a bundle's description of its type with its layout and its module. A misspelt path would otherwise
+// lose a member of a request, or leave a field unprinted.
 
 // checkType returns a fault for every path of form.json and view.json that names neither a place nor a fact.
 func (r *Rule) checkType() error {
@@ -168,8 +168,8 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 }
 
 // givesOtherwise refuses a member with which a form would set a value that only the till or the box may set. A default
-// stands under the member's own name. A number, and a fact that the box knows, may have a default only if it is a code
-// of a catalogue, and a sale's condition only if it is paid at once.
+// must be under the member's own name. The default of a number, or of a fact that the box knows, must be a code of a
+// catalogue; that of a sale's condition must mean immediate payment.
 func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]
 	root, _, below := strings.Cut(fact, ".")
@@ -190,8 +190,8 @@ func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member that goes to another place although the layout has a place with its own name, because the
-// document would differ from the till's request. A member for receptor must be read as a person.
+// misplaces refuses a member that goes to another place although the layout has a place with its own name, which would
+// make the document differ from the till's request. A member for receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway reads these members to find the origin

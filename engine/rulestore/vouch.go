@@ -16,9 +16,9 @@ import (
 	"dtegate/storage"
 )
 
-// A record in the store may come from a forged backup; therefore no record is trusted. A bundle may be used only if
-// keys that are pinned today have signed it, or if its record has this box's authentication code (the mark). The mark
-// means that the box admitted the bundle while the bundle's keys were pinned.
+// A record in the store may come from a forged backup. A bundle may therefore be used only if keys that are pinned
+// today have signed it, or if its record has this box's authentication code (the mark), which means that the box
+// admitted it while its keys were pinned.
 
 // Why a stored bundle may not be used.
 const (
@@ -44,7 +44,7 @@ func placeOf(e *storage.Entry) recordmac.Place {
 	return recordmac.Place{Series: e.Series, Number: e.Number, Code: e.Code, State: uint8(e.State)}
 }
 
-// openBundle reads the bytes of a bundle and finds out who vouches for the bundle. It writes nothing.
+// openBundle reads the bytes of a bundle and finds who vouches for it. It writes nothing.
 func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	fail := func(format string, args ...any) (*bundle.Bundle, error) {
 		return nil, fmt.Errorf("opening the stored bundle %s %s: "+format, append([]any{i.Name, i.Version}, args...)...)
@@ -104,7 +104,7 @@ func (a *Admitted) legible() error {
 	return nil
 }
 
-// refuse stops the use of a bundle, until the next start or until it is pushed again. It changes no record.
+// refuse stops the use of a bundle, until the next start or push. It changes no record.
 func (s *Store) refuse(i *shelved, err error) {
 	why := TroubleDamaged
 	if errors.Is(err, errUnvouched) {
@@ -115,7 +115,7 @@ func (s *Store) refuse(i *shelved, err error) {
 	delete(s.loaded, i.Digest)
 	s.mu.Unlock()
 	if i.off != nil {
-		return // the bundle was already taken off, therefore the branch loses nothing
+		return // the bundle was already taken off: the branch loses nothing
 	}
 	goes := "nothing: the branch refuses what this rule is for"
 	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
@@ -125,8 +125,8 @@ func (s *Store) refuse(i *shelved, err error) {
 		i.Digest, "why", why, "goes_on", goes, "error", err)
 }
 
-// vet finds out who vouches for each bundle whose record lacks this box's mark, also if it was taken off. It marks the
-// records that pinned keys have signed: these bundles stay usable when the keys are no longer pinned.
+// vet finds who vouches for each bundle whose record lacks this box's mark, even one taken off. It marks the records of
+// bundles that pinned keys have signed, which then stay usable without these keys.
 func (s *Store) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == recordmac.Own {
@@ -168,7 +168,7 @@ func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []by
 	return nil
 }
 
-// misplacedRecord returns the unusable record under the code of a bundle; nil if there is no such record.
+// misplacedRecord returns the unusable record under the code of a bundle; or nil.
 func (s *Store) misplacedRecord(digest string) *shelved {
 	code, err := CodeOf(digest)
 	if err != nil {

@@ -28,8 +28,8 @@ var (
 	ErrPassword = errors.New("the password does not open the private key")
 )
 
-// Certificate is the information in MH's file about its key. Like MH's signer, this package checks neither the validity
-// nor activo. The caller decides about them.
+// Certificate is the information in MH's file about its key. As in MH's signer, the caller decides about the validity
+// and activo.
 type Certificate struct {
 	NIT       string    // without hyphens, as in the file
 	NotBefore time.Time // zero if missing or unreadable
@@ -161,7 +161,7 @@ func decodeBase64(text string) ([]byte, error) {
 }
 
 // instant parses an Instant of Jackson's JavaTimeModule: decimal seconds since 1970 with nanoseconds
-// ("1767225600.000000000"), or ISO 8601. For an unreadable text it returns the zero time.
+// ("1767225600.000000000"), or ISO 8601. Zero: unreadable.
 func instant(text string) time.Time {
 	text = strings.TrimSpace(text)
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -183,8 +183,8 @@ func instant(text string) time.Time {
 var ErrNotDemo = errors.New("only a key made for a demonstration can be written out")
 
 // DemoCertificate writes a file in the layout of MH's certificates for a key that Generate made. With it, a
-// demonstration starts like a real installation, from a .crt and a password. MH knows no such certificate. The private
-// key is in the file in the clear, as in MH's files. Errors: ErrNotDemo.
+// demonstration starts like a real installation, from a .crt and a password. As in MH's files, the private key is in
+// the clear. Errors: ErrNotDemo.
 func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time) ([]byte, error) {
 	if k == nil || k.private == nil || !k.demo {
 		return nil, ErrNotDemo

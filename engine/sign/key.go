@@ -53,9 +53,9 @@ type Key struct {
 // NotAfter returns when the key's certificate ends; zero if the end is unknown, as for a PEM.
 func (k *Key) NotAfter() time.Time { return k.until }
 
-// Generate makes a new key of the given size in bits, 1024 to 8192. The key is for demonstrations and tests, because MH
-// does not know it. DemoCertificate writes only keys of Generate. A key of less than 2048 bits signs six times as fast,
-// for tests with millions of signatures; ParsePEM, ParseCertificate and Open refuse such a key.
+// Generate makes a new key of the given size in bits, 1024 to 8192. It is for demonstrations and tests: MH does not
+// know it. A key of less than 2048 bits signs six times as fast, for tests with millions of signatures; ParsePEM,
+// ParseCertificate and Open refuse it.
 func Generate(bits int) (*Key, error) {
 	const least = 1024 // the minimum of crypto/rsa
 	if bits < least || bits > maxBits {
@@ -166,7 +166,7 @@ func sealPrivate(k ed25519.PrivateKey, passphrase []byte, iterations int) ([]byt
 	return sealDER(der, passphrase, iterations, nil)
 }
 
-// OpenPrivate decrypts a file of SealPrivate. Errors: ErrSealed; ErrPassword, also for a file that was altered.
+// OpenPrivate decrypts a file of SealPrivate. Errors: ErrSealed; ErrPassword, even if the file was altered.
 func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 	_, der, err := openDER(sealed, passphrase)
 	if err != nil {
@@ -188,7 +188,7 @@ func OpenPrivate(sealed, passphrase []byte) (ed25519.PrivateKey, error) {
 // about 0.4 s. go-jose refuses to open a file with more than a million.
 const iterations = 600_000
 
-// minPassphrase is the shortest passphrase of Seal, in bytes: the iterations would not protect a single word.
+// minPassphrase is the shortest passphrase of Seal, in bytes: a single word would not be safe.
 const minPassphrase = 12
 
 // ErrSealed means that a file is not a sealed key.
@@ -200,7 +200,7 @@ const headerUntil jose.HeaderKey = "exp"
 // Seal encrypts a key for the disk in 0.4 s: JWE (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM.
 func Seal(k *Key, passphrase []byte) ([]byte, error) { return seal(k, passphrase, iterations) }
 
-// seal is Seal with the number of iterations as a parameter. Tests use few iterations.
+// seal is Seal with the number of iterations as a parameter, for tests.
 func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	if k == nil || k.private == nil {
 		return nil, fmt.Errorf("%w: empty", ErrKey)
@@ -238,7 +238,7 @@ func sealDER(der, passphrase []byte, iterations int, options *jose.EncrypterOpti
 	return append([]byte(compact), '\n'), nil
 }
 
-// Open decrypts a key that Seal encrypted. Errors: ErrSealed; ErrPassword, also if the file was altered; ErrKey.
+// Open decrypts a key that Seal encrypted. Errors: ErrSealed; ErrPassword, even if the file was altered; ErrKey.
 func Open(sealed, passphrase []byte) (*Key, error) {
 	jwe, der, err := openDER(sealed, passphrase)
 	if err != nil {
@@ -330,7 +330,7 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 // ErrForeign means that a JWS was not made by Sign with this key.
 var ErrForeign = errors.New("not a signature of this key")
 
-// Verify returns nil if the signer's own key made the JWS, otherwise, also for an earlier key, ErrForeign.
+// Verify returns nil if the signer's own key made the JWS, otherwise ErrForeign, even for an earlier key.
 func (s *Signer) Verify(jws []byte) error {
 	dot := bytes.LastIndexByte(jws, '.')
 	if !bytes.HasPrefix(jws, []byte(header)) || dot < len(header) {

@@ -127,14 +127,14 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 }
 
 // enrolments reads an enrolment from the store once for each tag that the store lists. It keeps the objects in a file,
-// and verifies an object from the file as strictly as an object from the store.
+// and verifies them as strictly as those from the store.
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content. An object that the director signed is stored under key + " " + tag. For another
-	// object, an empty entry under key + " " + tag + asked records that no present key of the director signed it.
+	// objects is the file's content. An object that the director signed is under key + " " + tag. An empty entry under
+	// key + " " + tag + asked stands for an object that no present key of the director signed.
 	objects map[string][]byte
 	grown   bool   // the file must be written again
 	asked   string // digest of the director's keys
@@ -145,7 +145,7 @@ type readEnrolment struct {
 	err error // nil, or an error for which foreign returns true
 }
 
-// enrolmentsFile is the cache file for enrolments. The store has the same enrolments.
+// enrolmentsFile is the cache file for enrolments, which the store has too.
 const enrolmentsFile = "enrolments"
 
 func newEnrolments(c *Chain) *enrolments {
@@ -191,7 +191,7 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
-// lost returns the kept enrolments that the store has lost, by key. It ignores epochs above the highest epoch in seen.
+// lost returns the kept enrolments that the store has lost, by key. It ignores epochs above the highest in seen.
 func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
 	lost, signed := make(map[string][]byte), make(map[string]time.Time)
 	for tagged, data := range e.objects {
@@ -244,7 +244,7 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	return r.Enrolment, r.err
 }
 
-// together calls do n times, in as many goroutines as the store allows, and returns the first error.
+// together calls do n times, at once as far as the store allows, and returns the first error.
 func together(n int, do func(int) error) error {
 	var all errgroup.Group
 	all.SetLimit(config.StoreConnections)

@@ -108,8 +108,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 			return err
 		}
 	}
-	// Sign the enrolments first. Then a box that accepts the new key's order finds an enrolment that the new key
-	// signed.
+	// Sign the enrolments first: a box that accepts the new key's order then finds an enrolment of the new key.
 	groups, err := c.enrolments(ctx, &both, director)
 	if err != nil {
 		return err
@@ -161,7 +160,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 			signed[e], top[o.owner] = true, max(top[o.owner], cmp.Or(e.Highest, e.Epoch))
 		}
 		branches[o.owner] = append(branches[o.owner], e)
-		if e.Group != "" { // also a group without versions: its boxes must learn of the new key
+		if e.Group != "" { // even a group without versions: its boxes must learn of the new key
 			groups[e.Group] = true
 		}
 	}

@@ -109,7 +109,7 @@ type report struct {
 	Counts   Counts         `json:"counts"`
 	Groups   []groupReport  `json:"groups"`
 	Faults   []string       `json:"faults"`   // faults of the store as a whole or of one group
-	Branches []branchReport `json:"branches"` // the worst first
+	Branches []branchReport `json:"branches"` // worst first
 }
 
 type groupReport struct {
@@ -126,7 +126,7 @@ type branchReport struct {
 	Epoch    int64              `json:"epoch"`         // 0: no box is enrolled
 	Seen     time.Time          `json:"seen,omitzero"` // when its status was written, see Branch.Seen
 	Level    string             `json:"level"`         // ok, warn, bad
-	Concerns []string           `json:"concerns"`      // the worst first
+	Concerns []string           `json:"concerns"`      // worst first
 	Codes    []string           `json:"codes"`         // of the concerns
 	Status   *fleetproto.Status `json:"status,omitempty"`
 }

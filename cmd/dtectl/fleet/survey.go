@@ -434,7 +434,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// lookForActs looks for the acts that branches have written since the last survey. A branch's acts have no gaps.
+// lookForActs looks for the acts that branches have written since the last survey. Their numbers have no gaps.
 func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	var grown []*Branch
 	for _, b := range out.Branches {
@@ -489,7 +489,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// status reads a written status. If no status was written, it returns a zero known.
+// status reads a written status. The result is zero if there is none.
 func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64, box ...fleetproto.Key) (k known,
 	err error) {
 	if e.Key == "" {

@@ -330,14 +330,14 @@ const (
 	ActAdmitted  = "admitted"  // a bundle is on the shelf and becomes live on its first day
 	ActRefused   = "refused"   // the branch refused a bundle of the desired state
 	ActLive      = "live"      // a bundle is in force
-	ActReturned  = "returned"  // the branch has gone back by itself: the roll-out counts it as a failure
+	ActReturned  = "returned"  // the branch has gone back by itself, which counts as a failure of the roll-out
 	ActWithdrawn = "withdrawn" // the branch has gone back, on the centre's order
 	ActSettings  = "settings"  // a settings file is in force
 	ActRestored  = "restored"  // the box continues from a copy or a backup
 	ActReplaced  = "replaced"  // another box has replaced this box, which issues no more numbers
 )
 
-// Act reports an event in a branch. A branch's acts are numbered without a gap across all its boxes.
+// Act reports an event in a branch. A branch's acts are numbered without gaps across its boxes.
 type Act struct {
 	Head     Head      `json:"head"`
 	Branch   string    `json:"branch" is:"name"`
