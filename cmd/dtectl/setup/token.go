@@ -54,7 +54,9 @@ func (c *tokenNew) Run(cfg *config.Config) error {
 	term.Printf("%s\n", token)
 	term.Fprintf(term.Err, "token %d (%s) of point of sale %d may: %s\n", made.ID, made.Name, made.Point,
 		strings.Join(made.Permissions, " "))
-	if not := withheld(made); len(not) > 0 {
+	not := slices.DeleteFunc(slices.Clone(config.Permissions),
+		func(p string) bool { return slices.Contains(made.Permissions, p) })
+	if len(not) > 0 {
 		term.Fprintf(term.Err, "it may not: %s; dtectl token grant %d … lets it\n", strings.Join(not, " "), made.ID)
 	}
 	term.Fprintf(term.Err, "%s\n", keepToken)
@@ -62,12 +64,6 @@ func (c *tokenNew) Run(cfg *config.Config) error {
 }
 
 const keepToken = "the token is shown only this once: put it into a file that only the till's program reads (mode 600)"
-
-// withheld returns the permissions that a token lacks.
-func withheld(t *config.Token) []string {
-	return slices.DeleteFunc(slices.Clone(config.Permissions),
-		func(p string) bool { return slices.Contains(t.Permissions, p) })
-}
 
 type tokenRotate struct {
 	ID    int64         `arg:"" help:"Of the token, as list shows it."`

@@ -44,7 +44,8 @@ func NewType(folder, document string, schema []byte) (files []string, err error)
 			"plugintest.Cases(t, \"" + t.name + "/" + generation + "\")\n}\n"},
 		{"type.json", t.typePart()},
 		{"form.json", t.form()},
-		{"view.json", t.view()},
+		{"view.json", fmt.Sprintf("{\n \"party\": {\"paths\": [\"receptor\"], \"heading\": \"Receptor\"},\n "+
+			"\"final\": [%q]}\n", t.total)},
 		{generation + "/manifest.json", t.manifest(max(1, version))},
 		{generation + "/schema.json", string(schema)},
 		{generation + "/overlay.json", t.overlay()},
@@ -307,11 +308,6 @@ func (t *newType) form() string {
  "members": [
   %s]}
 `, t.sale, strings.Join(t.members, ",\n  "))
-}
-
-func (t *newType) view() string {
-	return fmt.Sprintf("{\n \"party\": {\"paths\": [\"receptor\"], \"heading\": \"Receptor\"},\n \"final\": [%q]}\n",
-		t.total)
 }
 
 func (t *newType) manifest(version int64) string {

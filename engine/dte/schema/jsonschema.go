@@ -393,7 +393,11 @@ type format struct {
 }
 
 var formats = map[string]*format{
-	"date":  {"una fecha como 2026-12-31", isDate},
+	// RFC 3339's full-date: four, two and two digits that name a day of the calendar
+	"date": {"una fecha como 2026-12-31", func(s string) bool {
+		_, err := time.Parse(time.DateOnly, s)
+		return err == nil
+	}},
 	"email": {"una dirección de correo como nombre@dominio.com", isEmail},
 }
 
@@ -403,12 +407,6 @@ func findFormat(name string) (*format, error) {
 		return nil, fmt.Errorf("format %q is not understood", name)
 	}
 	return f, nil
-}
-
-// isDate accepts RFC 3339's full-date: four, two and two digits that name a day of the calendar.
-func isDate(s string) bool {
-	_, err := time.Parse(time.DateOnly, s)
-	return err == nil
 }
 
 // isEmail accepts a mailbox of RFC 5321 without quoting and address literals. Letters outside ASCII are allowed on the
