@@ -71,8 +71,7 @@ type Next struct {
 	changes bool
 }
 
-// Loss is a loss in one series that a person accepts. Without Numbers, nothing is lost but perhaps changes of
-// documents.
+// Loss is a loss in one series that a person accepts. Without Numbers, only changes of documents are lost, or nothing.
 type Loss struct {
 	Series  string
 	Numbers []Span

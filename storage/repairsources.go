@@ -327,7 +327,7 @@ func (s *Store) Unrecorded() ([]RepairRecord, error) {
 	})
 }
 
-// Recorded deletes the repairs that Unrecorded returned, when the audit trail has them.
+// Recorded deletes the repairs that Unrecorded returned. The audit trail must have them.
 func (s *Store) Recorded() error {
 	return s.do("dropping the record of a repair", func() error {
 		s.o.dieOn(s.db.Delete(keyRepairs, pebble.Sync), "dropping the record of a repair")

@@ -234,7 +234,7 @@ func (c *booksCommand) receive(b *books.Book, top *adminclient.Options) error {
 	})
 }
 
-// restsPerPage is how many times longer the pause is than the page of the running appliance before it.
+// After each page from the running appliance, the pause is restsPerPage times as long as the page took.
 const restsPerPage = 3
 
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {

@@ -60,7 +60,7 @@ type Archive struct {
 	timeout  time.Duration
 }
 
-// New returns an archive; it connects to nothing. An error names the wrong option.
+// New returns an archive; it connects to nothing. An error names the option at fault.
 func New(o Options) (*Archive, error) {
 	u, err := url.Parse(o.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" ||

@@ -66,7 +66,7 @@ type Sender struct {
 	tls     *tls.Config
 }
 
-// New returns a sender; it connects to nothing. An error names the wrong option.
+// New returns a sender; it connects to nothing. An error names the option at fault.
 func New(o Options) (*Sender, error) {
 	o.Port = cmp.Or(o.Port, 587)
 	o.Security = cmp.Or(o.Security, Mandatory)

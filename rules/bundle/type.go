@@ -241,7 +241,7 @@ func ParseType(document string, parts map[string][]byte) (*Type, error) {
 
 type add func(path, format string, args ...any)
 
-// mostOfLabel is the greatest length of a label or a name, in letters: it fits on a printed line.
+// mostOfLabel is the greatest length, in letters, of a label or a name, which must fit on a printed line.
 const mostOfLabel = 60
 
 // text notes a fault if people cannot read a label or name.
