@@ -384,7 +384,7 @@ func (a *assembly) finish() error {
 	}
 	h, err := readHoles(a.db)
 	if err == nil {
-		a.said.Lacking, err = h.lacking(series), a.raiseSegments()
+		a.said.Lacking = h.lacking(series)
 	}
 	if err != nil {
 		return err
@@ -428,18 +428,6 @@ func (a *assembly) made() string {
 		return "rebuilt from a second copy"
 	}
 	return "restored from a backup"
-}
-
-// raiseSegments notes the last segment of the second copy, so that its name is not used again.
-func (a *assembly) raiseSegments() error {
-	if a.copy == nil {
-		return nil
-	}
-	row, err := readJSON[segmentsRow](a.db, keySegments)
-	if err != nil || row.Last >= a.copy.end.last {
-		return err
-	}
-	return setJSON(a.db, keySegments, segmentsRow{Store: a.copy.end.store, Last: a.copy.end.last}, pebble.NoSync)
 }
 
 // raise notes in known that a series reached the number to, unless it does so in the store.

@@ -29,7 +29,8 @@ type second struct {
 	queue  []*change
 	queued int // bytes
 
-	given    uint64 // the highest segment number that was shipped, as far as known
+	given    uint64 // the log must begin after the segment of this number; see CopyAfter
+	began    uint64 // number of the first segment of the log that was begun last in this run; 1: none was
 	scrub    Scrub
 	scrubber *scrubber // of the session; nil: no session has begun
 }
@@ -73,7 +74,7 @@ var errSlow = errors.New("the medium does not answer in time")
 
 func newSecond(s *Store) *second {
 	scrub, _ := readJSON[Scrub](s.db, keyScrub) // an unreadable row counts as no scrub
-	return &second{s: s, scrub: scrub, kick: make(chan struct{}, 1), stop: make(chan struct{}),
+	return &second{s: s, scrub: scrub, began: 1, kick: make(chan struct{}, 1), stop: make(chan struct{}),
 		stopped: make(chan struct{}), first: make(chan struct{}), seen: make(chan struct{}),
 		status: SecondCopy{Since: s.o.Now(), Why: "not caught up yet"}}
 }
@@ -90,8 +91,9 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter makes the second copy begin again if the given shipped file has a later name than all files of the copy. A
-// restored store does not know the names that were assigned after its backup, and its clock may have been set back.
+// CopyAfter makes the second copy begin again, with later names than a file's, unless it has begun after the file. The
+// caller ships the copy, and cannot continue what it shipped: the store may have been restored, its clock may have been
+// set back, or another card may be in the box.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64
@@ -99,11 +101,11 @@ func (s *Store) CopyAfter(file string) {
 		return
 	}
 	c.mu.Lock()
-	known := given <= c.given
+	known := given < c.began || given <= c.given
 	c.given = max(c.given, given)
 	c.mu.Unlock()
 	if !known {
-		c.leave(fmt.Errorf("its files have names that were given before: %s was shipped", file))
+		c.leave(fmt.Errorf("it does not continue what was shipped: a new copy begins after %s", file))
 	}
 }
 
@@ -261,16 +263,20 @@ func (c *second) openLog() (*copyLog, error) {
 	shut(c.seen)
 	given := c.given
 	c.mu.Unlock()
-	if end != nil && least < given {
+	if end != nil && given >= c.began {
 		if err := setAside(&c.s.o, end.store, nil); err != nil {
 			return nil, err
 		}
 		end = nil
 	}
-	least = max(least, given)
-	l, err := c.openCopyLog(store, end, least)
+	l, err := c.openCopyLog(store, end, max(least, given))
 	if err != nil {
 		return nil, err
+	}
+	if end == nil {
+		c.mu.Lock()
+		c.began = l.number
+		c.mu.Unlock()
 	}
 	return l, c.fill(l)
 }

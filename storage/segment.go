@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -191,7 +193,6 @@ type logEnd struct {
 	trusted copyState // without the last segment: nothing has confirmed it
 	after   position  // where trusted ends
 	counts  uint64    // the last segment that counts; later ones are void; 0: all are void
-	last    uint64    // the highest number of a file
 	unread  uint64    // unreadable bytes after the end that readState found
 	strange []uint64  // unreadable segments after counts: their content is unknown
 
@@ -204,7 +205,7 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	if err != nil || len(numbers) == 0 {
 		return nil, onlyIf(!errors.Is(err, os.ErrNotExist), err)
 	}
-	e := &logEnd{last: numbers[len(numbers)-1]}
+	e := new(logEnd)
 	found := false
 	var faults []error
 	kind := ErrCorrupt
@@ -529,12 +530,37 @@ func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) err
 	return max(lost, missing), torn, nil
 }
 
-// CopyChanges counts the changes in a second copy's files after a place: the offset end in a file, or the beginning (""
-// and 0). Void parts count too.
-func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
+// CopySegment reads in a file of the second copy what its head says; file is the file's name. The id differs for any two
+// segments that this store wrote; "": the file is not a segment of this store. The segment continues the copy from a
+// place in another file (after): from the offset end, or from the place where the unfinished fill began. "": the copy
+// begins with the segment.
+func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end int64, err error) {
+	err = s.do("reading the head of a segment", func() error {
+		own, err := identity(s.db)
+		b, bad := io.ReadAll(io.NewSectionReader(r, 0, int64(frameHeader)))
+		if bad == nil && len(b) == frameHeader {
+			b, bad = io.ReadAll(io.NewSectionReader(r, 0, int64(frameHeader)+int64(be.Uint32(b[len(frameMagic):]))))
+		}
+		var number uint64
+		_, _ = fmt.Sscanf(file, "%d.copy", &number) // headAt compares it
+		if head, ok := headAt(b, number); ok && head.Store == own {
+			id = fmt.Sprintf("%x", sha256.Sum256(b))
+			if from := cmp.Or(head.Fill, head.After); from.Segment > 0 {
+				after, end = segmentName(from.Segment), int64(from.Offset)
+			}
+		}
+		return errors.Join(err, bad)
+	})
+	return id, after, end, err
+}
+
+// CopyChanges counts this store's changes in a second copy's files after a place: the offset end in a file, or the
+// beginning ("" and 0). Void parts count too.
+func (s *Store) CopyChanges(ctx context.Context, dir, file string, end int64) (changes int64, err error) {
 	fs := vfs.Default
-	numbers, err := segmentNumbers(fs, dir)
-	if err != nil {
+	own, err := use(s, "counting changes", func() ([16]byte, error) { return identity(s.db) })
+	numbers, bad := segmentNumbers(fs, dir)
+	if err = errors.Join(err, bad); err != nil {
 		return 0, err
 	}
 	for _, number := range numbers {
@@ -543,7 +569,7 @@ func CopyChanges(ctx context.Context, dir, file string, end int64) (changes int6
 			continue
 		}
 		s, err := loadSegment(fs, dir, number)
-		if err == nil {
+		if err == nil && (s.headless || s.head.Store == own) {
 			_, _, err = s.frames(0, true, func(at uint64, f frame) error {
 				if f.Kind == frameChange && (name > file || at >= uint64(end)) {
 					changes++

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -100,36 +99,22 @@ func (l *copyLog) removeVoid() error {
 	return syncDir(l.fs, l.dir)
 }
 
-// segmentJump limits the random step of the segment numbers when the store gets a new identity.
-const segmentJump = 1 << 24
-
 // giveSegment returns the number of a new segment, and notes it before the segment is made. No number is given twice,
-// whatever happens to the medium: a shipped number always means the same segment. A store with a new identity may not
-// know the numbers of its predecessor, which gave fewer than one number a second. Its own numbers therefore begin at
-// the clock, in Unix seconds, or a random step above the known numbers, if these are above the clock. CopyAfter handles
-// numbers below the shipped numbers.
-func (c *second) giveSegment(store [16]byte, least uint64) (uint64, error) {
+// whatever happens to the medium. A restored store may not know the last numbers: therefore a number is above the clock,
+// in Unix seconds; CopyAfter handles a clock that was set back.
+func (c *second) giveSegment(least uint64) (uint64, error) {
 	row, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy)
 	if err != nil {
 		return 0, err
 	}
-	last := max(row.Last, least)
-	if row.Store != store {
-		if now := uint64(max(0, c.s.o.Now().Unix())); last < now {
-			last = now
-		} else {
-			last += rand.Uint64N(segmentJump)
-		}
-	}
-	row.Store, row.Last = store, last+1
+	row.Last = max(row.Last, least, uint64(max(0, c.s.o.Now().Unix()))) + 1
 	c.s.o.dieOn(setJSON(c.s.db, keySegments, row, pebble.Sync), "noting the number of a segment")
 	return row.Last, nil
 }
 
-// segmentsRow is the store's note about its second copy: the identity that numbered the last segment, the segment's
-// number, and the folder last seen on another device than the store's, or "".
+// segmentsRow is the store's note about its second copy: the number of the last segment, and the folder last seen on
+// another device than the store's, or "".
 type segmentsRow struct {
-	Store  [16]byte
 	Last   uint64
 	Folder string
 }
@@ -178,9 +163,15 @@ func (l *copyLog) begin(after position) error {
 			return l.failed
 		}
 	}
-	number, err := l.c.giveSegment(l.store, l.number)
+	number, err := l.c.giveSegment(l.number)
 	if err != nil {
 		return err
+	}
+	if l.size > 0 { // another card may be in the box since
+		head, err := readHead(l.fs, l.dir, l.number)
+		if errors.Is(err, os.ErrNotExist) || err == nil && head.Store != l.store {
+			return errForeign
+		}
 	}
 	l.number = number
 	path := segmentPath(l.fs, l.dir, l.number)

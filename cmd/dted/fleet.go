@@ -91,7 +91,8 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		Logger:  d.log,
 		Now:     time.Now,
 		Sync:    f.Ship == "sync",
-		Count:   storage.CopyChanges,
+		Segment: d.store.CopySegment,
+		Count:   d.store.CopyChanges,
 	})
 	if err != nil {
 		return err

@@ -97,7 +97,8 @@ func (m *chainBox) tryOn() error {
 	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir,
 		Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
 		Live:  func() bool { return m.live.Load() }, Cloned: m.taken, Restart: m.Store.CopyAfter,
-		State: m.shipping, Logger: enginetest.Quiet, Now: m.Now})
+		Segment: m.Store.CopySegment,
+		State:   m.shipping, Logger: enginetest.Quiet, Now: m.Now})
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package ship copies a box's second copy into the chain's store, a few seconds after the sales, and fetches it to
-// rebuild a dead box. To this package the copy is a folder of growing files, whose content it does not read.
+// rebuild a dead box. To this package the copy is a folder of growing files; Options.Segment reads their heads.
 package ship
 
 import (
@@ -55,7 +55,11 @@ type Options struct {
 	Epoch  func() int64 // of this box; 0: not enrolled, nothing is shipped yet
 	Cloned func()       // called on ErrCloned, and again at each later start
 	Live   func() bool  // reports whether the copy has every change of the box's store
-	// Restart makes the copy begin again, with file names later than a shipped file's.
+	// Segment reads the start of a file of the copy; file is the file's name. The id differs for any two files that the
+	// box's store wrote; "": the box's store did not write the file, for example because another box's card is in the
+	// box. after and end are the place from which the file continues the copy; "": the copy begins with the file.
+	Segment func(file string, r io.ReaderAt) (id, after string, end int64, err error)
+	// Restart makes the copy begin again, with file names later than a file's.
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
@@ -96,6 +100,7 @@ type state struct {
 	Previous string `json:"previous,omitempty"`
 	File     string `json:"file,omitempty"`
 	Offset   int64  `json:"offset,omitempty"`
+	Head     head   `json:"head,omitzero"`   // of File; zero: not known
 	First    string `json:"first,omitempty"` // the file of the first piece; empty: not known
 	Cloned   bool   `json:"cloned,omitempty"`
 	Whole    bool   `json:"whole,omitempty"` // the whole copy is in the store, and its WholeCopy too
@@ -105,6 +110,13 @@ type state struct {
 	// Tried are the unanswered attempts to send the next piece. The store may have any of them. The copy may have lost
 	// their bytes since: a start voids the end of the copy and writes it again.
 	Tried []try `json:"tried,omitempty"`
+}
+
+// head is what Options.Segment returns.
+type head struct {
+	ID    string `json:"id"`
+	After place  `json:"after,omitzero"`
+	size  int64  // of the file
 }
 
 // try is one attempt to send a piece.
@@ -187,8 +199,8 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 		Checked: s.checked.at.UTC(), Lacks: s.checked.lacks}
 }
 
-// errBefore means that the copy is not the shipped one: no file's name is later than that of the last shipped file.
-var errBefore = errors.New("the second copy is gone, or was begun anew under names that were given before")
+// errOther means that the copy does not continue what was shipped.
+var errOther = errors.New("the second copy is gone, is another one than was shipped, or was begun anew")
 
 // Step ships the bytes that the copy had at the last Step; newer bytes may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
@@ -208,46 +220,55 @@ func (s *Shipper) Step(ctx context.Context) error {
 		}
 		s.recount(ctx)
 	}
-	live := s.o.Live() // ask before the files are listed: Step ships what the copy has now
-	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
+	live := s.o.Live() // ask before the files are listed: a live copy has begun the file that continues it
+	names, err := s.files()
 	if err != nil {
 		return err
 	}
-	slices.Sort(paths)
-	if n := len(paths); s.state.File != "" && (n == 0 || filepath.Base(paths[n-1]) < s.state.File) {
-		if n > 0 {
-			s.o.Restart(s.state.File)
-		}
-		return fmt.Errorf("%w: %s was shipped last, and no file in %s has a later name", errBefore, s.state.File,
-			s.o.Folder)
-	}
-	sizes := make(map[string]int64)
 	s.all = true
-	for i, path := range paths {
-		name := filepath.Base(path)
-		info, err := os.Stat(path)
-		if err != nil {
-			return fmt.Errorf("looking at the second copy: %w", err)
-		}
-		sizes[name] = info.Size()
+	last, heads, seen := "", make(map[string]head), make(map[string]int64)
+	for _, name := range names {
 		if name < s.state.File {
 			continue
 		}
-		until := info.Size()
-		if i == len(paths)-1 {
-			until = min(until, max(s.seen[name], s.known(name)))
-			s.all = until == info.Size()
+		h, _, err := s.section(name, "", 0, 0)
+		if err != nil {
+			return err
 		}
-		if err := s.file(ctx, path, until); err != nil {
+		if h.ID == "" {
+			s.all = false
+			continue
+		}
+		last, heads[name], seen[name] = name, h, h.size
+	}
+	follows := last >= s.state.File && cmp.Or(heads[s.state.File].ID, s.state.Head.ID) == s.state.Head.ID
+	for _, name := range slices.Sorted(maps.Keys(heads)) {
+		h := heads[name]
+		follows = follows && (name == s.state.File || !slices.Contains(names, h.After.File) || s.reaches(h.After))
+		if !follows {
+			break
+		}
+		until := h.size
+		if name == last {
+			until = min(until, max(s.seen[name], s.known(name)))
+			s.all = s.all && until == h.size
+		}
+		if err := s.file(ctx, name, h.ID, until); err != nil {
 			return err
 		}
 	}
-	s.seen = sizes
-	gone := func(name string) bool { _, there := sizes[name]; return !there && name != s.state.File }
+	if !follows {
+		if live && len(names) > 0 {
+			s.o.Restart(max(last, s.state.File))
+		}
+		return fmt.Errorf("%w: no file in %s continues %s, which was shipped last", errOther, s.o.Folder, s.state.File)
+	}
+	s.seen = seen
+	gone := func(name string) bool { return !slices.Contains(names, name) && name != s.state.File }
 	s.mu.Lock()
 	maps.DeleteFunc(s.sent, func(name string, _ int64) bool { return gone(name) })
 	if live && s.all { // in a live copy, later files contain the changes of removed files
-		s.arrived(func(p place) bool { return p.file < s.state.File && gone(p.file) })
+		s.arrived(func(p place) bool { return p.File < s.state.File && gone(p.File) })
 	}
 	s.mu.Unlock()
 	if live && s.all && s.state.Number > 0 && !s.state.Whole {
@@ -256,9 +277,24 @@ func (s *Shipper) Step(ctx context.Context) error {
 	return nil
 }
 
-// file ships the new bytes of a file.
-func (s *Shipper) file(ctx context.Context, path string, until int64) error {
-	name := filepath.Base(path)
+// reaches reports whether the store has the copy up to a place at which a file of the copy continues: the place where
+// the last shipped file continues it, or a place in that file. Nothing was shipped: it is the copy's beginning.
+func (s *Shipper) reaches(p place) bool {
+	return s.state.File == "" || p == s.state.Head.After || p.File == s.state.File && p.End <= s.state.Offset
+}
+
+// files returns the names of the copy's files, ascending.
+func (s *Shipper) files() (names []string, err error) {
+	paths, err := filepath.Glob(filepath.Join(s.o.Folder, "*.copy"))
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// file ships the new bytes of a file, whose head has the id.
+func (s *Shipper) file(ctx context.Context, name, id string, until int64) error {
 	for {
 		from := int64(0)
 		if name == s.state.File {
@@ -273,36 +309,47 @@ func (s *Shipper) file(ctx context.Context, path string, until int64) error {
 				size = min(size, t.Size) // send the same piece again
 			}
 		}
-		body, err := section(path, from, size)
+		_, body, err := s.section(name, id, from, size)
 		if err != nil {
 			return err
 		}
-		if err := s.piece(ctx, path, from, body); err != nil {
+		if err := s.piece(ctx, name, from, body); err != nil {
 			return err
 		}
 	}
 }
 
-func section(path string, from, size int64) ([]byte, error) {
-	f, err := os.Open(path)
+// section reads the head of a file, and bytes of the file, which the box's store must have written. If id is not empty,
+// the head must have it: another card may be in the box since the head was read.
+func (s *Shipper) section(file, id string, from, size int64) (h head, b []byte, err error) {
+	f, err := os.Open(filepath.Join(s.o.Folder, file))
 	if err != nil {
-		return nil, fmt.Errorf("reading the second copy: %w", err)
+		return h, nil, fmt.Errorf("reading the second copy: %w", err)
 	}
 	defer f.Close()
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) || int64(n) < size {
-		return nil, fmt.Errorf("reading the second copy: %s ends at byte %d: %w", path, from+int64(n), err)
+	if h.ID, h.After.File, h.After.End, err = s.o.Segment(file, f); err == nil {
+		h.size, err = f.Seek(0, io.SeekEnd)
 	}
-	return b, nil
+	if err != nil || size == 0 {
+		return h, nil, err
+	}
+	if h.ID != cmp.Or(id, h.ID) || h.ID == "" {
+		return h, nil, fmt.Errorf("%w: %s", errOther, file)
+	}
+	b = make([]byte, size)
+	if n, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) || int64(n) < size {
+		return h, nil, fmt.Errorf("reading the second copy: %s ends at byte %d: %w", file, from+int64(n), err)
+	}
+	return h, b, nil
 }
 
 // piece creates the next piece. A piece of this number in the store may be from an earlier attempt whose answer was
 // lost: it is accepted if this box noted the attempt, or has the same bytes.
-func (s *Shipper) piece(ctx context.Context, path string, from int64, body []byte) error {
+func (s *Shipper) piece(ctx context.Context, file string, from int64, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	p := fleetproto.Piece{Branch: s.o.Branch, Epoch: s.state.Epoch, Number: s.state.Number + 1,
-		Previous: s.state.Previous, File: filepath.Base(path), Offset: from}
+		Previous: s.state.Previous, File: file, Offset: from}
 	data, err := s.o.Chain.SealPiece(p, body, s.o.Box)
 	if err != nil {
 		return err
@@ -341,7 +388,7 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 		return fmt.Errorf("the piece of that number cannot be read, or is somebody else's: %w", err)
 	}
 	if !slices.ContainsFunc(s.state.Tried, func(t try) bool { return t.Digest == l.digest }) {
-		own, err := section(filepath.Join(s.o.Folder, l.file), l.offset, int64(len(l.body)))
+		_, own, err := s.section(l.file, "", l.offset, int64(len(l.body)))
 		if err != nil || l.previous != p.Previous || !bytes.Equal(own, l.body) {
 			return s.cloned(p.Number)
 		}
@@ -363,9 +410,13 @@ func (s *Shipper) shipped(l *load) error {
 	s.mu.Lock()
 	s.at = s.o.Now()
 	n, end := &s.state, l.end()
-	n.Number, n.Previous, n.Tried, n.File, n.Offset = l.number, l.digest, nil, end.file, end.end
+	n.Number, n.Previous, n.Tried, n.File, n.Offset = l.number, l.digest, nil, end.File, end.End
 	if l.number == 1 {
 		n.First = l.file
+	}
+	if l.offset == 0 {
+		h := &n.Head
+		h.ID, h.After.File, h.After.End, _ = s.o.Segment(l.file, bytes.NewReader(l.body))
 	}
 	s.sent[l.file] = n.Offset
 	s.arrived(s.has)
@@ -385,7 +436,7 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		return err
 	}
 	if end != nil {
-		n.Number, n.Previous, n.File, n.Offset = end.number, end.digest, end.file, end.end().end
+		n.Number, n.Previous = end.number, end.digest
 	}
 	numbers, _, err := c.pieceNumbers(ctx, n.Number)
 	if err != nil {
@@ -400,16 +451,19 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 			n.Number, n.Previous = number, fleetproto.Digest(held.Data)
 		}
 		if p, body, err := c.chain.OpenPiece(held.Data, c.branch, epoch, 0, number, c.box); err == nil {
-			n.File, n.Offset = p.File, p.Offset+int64(len(body))
+			end = &load{file: p.File, offset: p.Offset, body: body}
 			break
 		}
 		if len(numbers)-i > patience {
 			break // give up: ship again from the end of the parts
 		}
 	}
-	if n.Number > 0 {
-		if g, err := c.get(ctx, cargo{first: 1, last: 1}); err == nil {
-			n.First = g.file
+	if end != nil {
+		n.File, n.Offset = end.file, end.end().End
+		// The same bytes on the medium prove that the file there is the shipped file.
+		h, own, err := s.section(end.file, "", end.offset, int64(len(end.body)))
+		if err == nil && bytes.Equal(own, end.body) {
+			n.Head = h
 		}
 	}
 	s.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -53,11 +54,18 @@ func newWorld(t *testing.T) *world {
 // always is ship.Options.Live of a copy that has every change.
 func always() bool { return true }
 
+// segment is ship.Options.Segment of a copy whose files the box wrote, and which begins again with each file.
+func segment(_ string, r io.ReaderAt) (id, after string, end int64, err error) {
+	head := make([]byte, 4)
+	n, _ := r.ReadAt(head, 0)
+	return string(head[:n]), "", 0, nil
+}
+
 func (w *world) start(key fleetproto.Signer, epoch int64) {
 	w.t.Helper()
 	var err error
 	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir,
-		Epoch: func() int64 { return epoch }, State: w.disk, Live: always, Restart: func(string) {},
+		Epoch: func() int64 { return epoch }, State: w.disk, Live: always, Restart: func(string) {}, Segment: segment,
 		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }})
 	if err != nil {

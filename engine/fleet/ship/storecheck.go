@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -216,7 +214,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 	other := false
 	if from != nil {
 		begin = from.end()
-		own, bad := section(filepath.Join(r.s.o.Folder, from.file), from.offset, int64(len(from.body)))
+		_, own, bad := r.s.section(from.file, "", from.offset, int64(len(from.body)))
 		other = bad == nil && !bytes.Equal(own, from.body)
 	}
 	if err == nil && to != nil && !other && (from != nil || gap.From == 1) {
@@ -256,31 +254,29 @@ func (r *rollUp) neighbour(ctx context.Context, is func(cargo) bool) (*load, err
 // between returns the second copy's bytes from one place to another, in chunks; nil if some bytes are missing. A
 // missing file in between had only void bytes, because both places are on the same medium.
 func (r *rollUp) between(from, to place) (list []load) {
-	paths, err := filepath.Glob(filepath.Join(r.s.o.Folder, "*.copy"))
-	slices.Sort(paths)
+	names, err := r.s.files()
 	begun, ended := false, false
-	for _, path := range paths {
-		name := filepath.Base(path)
-		if name < from.file || name > to.file {
+	for _, name := range names {
+		if name < from.File || name > to.File {
 			continue
 		}
-		info, bad := os.Stat(path)
+		h, _, bad := r.s.section(name, "", 0, 0)
 		if bad != nil {
 			return nil
 		}
-		begin, end := int64(0), info.Size()
-		if name == from.file {
-			begin, begun = from.end, true
+		begin, end := int64(0), h.size
+		if name == from.File {
+			begin, begun = from.End, true
 		}
-		if name == to.file {
-			end, ended = to.end, true
+		if name == to.File {
+			end, ended = to.End, true
 		}
 		if begin > end {
 			return nil
 		}
 		for ; begin < end && err == nil; begin += maxPiece {
 			l := load{file: name, offset: begin}
-			l.body, err = section(path, begin, min(maxPiece, end-begin))
+			_, l.body, err = r.s.section(name, "", begin, min(maxPiece, end-begin))
 			list = append(list, l)
 		}
 	}

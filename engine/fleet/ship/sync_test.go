@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"os"
@@ -53,8 +54,7 @@ func newSeller(t *testing.T) *seller {
 	now := func() time.Time { return time.Now().Add(time.Duration(s.clock.Load())) }
 	s.mode = ship.Options{Store: s.store, Chain: chain, Branch: "centro", Box: box, Folder: s.dir,
 		Epoch: func() int64 { return 1 }, Sync: true, Live: always,
-		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(levels{slog.DiscardHandler, &s.left, slog.LevelWarn}),
-		Count: storage.CopyChanges}
+		Cloned: func() { s.cloned++ }, Now: now, Logger: slog.New(levels{slog.DiscardHandler, &s.left, slog.LevelWarn})}
 	dir := t.TempDir()
 	s.options = storage.Options{Dir: filepath.Join(dir, "data"), MarkPath: filepath.Join(dir, "mark"), Now: now,
 		Logger: slog.New(slog.DiscardHandler), FakeTime: true,
@@ -73,6 +73,10 @@ func (s *seller) open() {
 	var err error
 	s.mode.State = s.disk
 	s.mode.Restart = func(file string) { s.db.CopyAfter(file) }
+	s.mode.Segment = func(file string, r io.ReaderAt) (string, string, int64, error) { return s.db.CopySegment(file, r) }
+	s.mode.Count = func(ctx context.Context, dir, file string, end int64) (int64, error) {
+		return s.db.CopyChanges(ctx, dir, file, end)
+	}
 	s.mode.Live = func() bool { c, _ := s.db.SecondCopy(); return c.Live }
 	if s.ship, err = ship.New(s.mode); err != nil {
 		s.t.Fatal(err)
@@ -149,7 +153,7 @@ func (s *seller) shipped() int64 {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	n, err := storage.CopyChanges(s.t.Context(), dir, "", 0)
+	n, err := s.db.CopyChanges(s.t.Context(), dir, "", 0)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -258,7 +262,7 @@ func TestCarry_NotLive(t *testing.T) {
 		w, live := newWorld(t), atomic.Bool{}
 		w.grow("0000000001.copy", "head")
 		shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
-			Epoch: func() int64 { return 1 }, State: w.disk, Sync: true, Cloned: func() {}, Live: live.Load,
+			Epoch: func() int64 { return 1 }, State: w.disk, Sync: true, Cloned: func() {}, Live: live.Load, Segment: segment,
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 			Count: func(context.Context, string, string, int64) (int64, error) { return 3, nil }})
 		if err != nil {
@@ -319,7 +323,8 @@ func TestCarry_Waits(t *testing.T) {
 					return fleettest.None
 				}
 				shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box,
-					Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk, Sync: c.sync, Cloned: func() {}, Live: always,
+					Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk, Sync: c.sync, Cloned: func() {},
+					Live: always, Segment: segment,
 					Logger: slog.New(levels{slog.DiscardHandler, &begun, slog.LevelInfo}), Now: time.Now})
 				if err != nil {
 					t.Fatal(err)
@@ -373,7 +378,7 @@ func TestCarry_Recount(t *testing.T) {
 		if err := json.Unmarshal(image, &state); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := storage.CopyChanges(t.Context(), s.dir, state.File, state.Offset); err != nil || n != 3 {
+		if n, err := s.db.CopyChanges(t.Context(), s.dir, state.File, state.Offset); err != nil || n != 3 {
 			t.Errorf("%d %v", n, err)
 		}
 	})
@@ -389,6 +394,16 @@ type branch struct {
 	backup  string
 	upto    uint64 // the last number in the backup
 	did     []string
+	cards   string // has the cards that are not in the box, each in a folder
+	in      string // the card that is in the box
+	begun   time.Time
+}
+
+func newBranch(t *testing.T, seed uint64) *branch {
+	begun := time.Now()
+	return &branch{seller: newSeller(t), dice: mathrand.New(mathrand.NewPCG(seed, 3)), begun: begun,
+		answers: make(map[storage.Code]uint64), keys: make(map[storage.Code][32]byte),
+		used: make(map[uint64]storage.Code), cards: t.TempDir(), in: "own"}
 }
 
 // sells makes some sales, as tills do: each with a key of its own.
@@ -586,6 +601,154 @@ func (b *branch) step() {
 	s.do()
 }
 
+// card puts another card into the box, and keeps the files of the card that was there; name is of the new card.
+func (b *branch) card(name string) {
+	b.t.Helper()
+	b.did = append(b.did, name)
+	move := func(from, to string) {
+		paths, err := filepath.Glob(filepath.Join(from, "*.copy"))
+		err = errors.Join(err, os.MkdirAll(to, 0o700))
+		for _, path := range paths {
+			err = errors.Join(err, os.Rename(path, filepath.Join(to, filepath.Base(path))))
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	move(b.dir, filepath.Join(b.cards, b.in))
+	b.in = name
+	move(filepath.Join(b.cards, name), b.dir)
+}
+
+// image makes a card that has what the card in the box has now.
+func (b *branch) image(name string) {
+	b.t.Helper()
+	if err := os.CopyFS(filepath.Join(b.cards, name), os.DirFS(b.dir)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// unshipped compares what the chain's store has before and after a function, which must ship nothing.
+func (b *branch) unshipped(do func()) {
+	b.t.Helper()
+	before := contents(b.t, b.fetched())
+	if do(); contents(b.t, b.fetched()) != before {
+		b.t.Errorf("%v: something was shipped", b.did)
+	}
+	if status := b.ship.Shipped(); status.Why == "" {
+		b.t.Errorf("%v: %+v", b.did, status)
+	}
+}
+
+// TestShip_Cards: the chain's copy of a branch never has bytes of a card that the branch's store does not continue, and
+// once a card of the branch has been in the box for a while, the chain's copy is whole. Another branch's card has a file
+// of the same name, because both copies began in the same second.
+func TestShip_Cards(t *testing.T) {
+	for name, do := range map[string]func(b *branch, in func(card string)){
+		"another branch's":        func(b *branch, in func(string)) { b.unshipped(func() { in("other") }) },
+		"another branch's, later": func(b *branch, in func(string)) { b.unshipped(func() { in("later") }) },
+		"another branch's, while the box ships": func(b *branch, _ func(string)) {
+			b.faults(func(r fleettest.Request) fleettest.Fault {
+				if r.Verb == "create" {
+					return fleettest.Failed
+				}
+				return fleettest.None
+			})
+			b.sells(1)
+			b.unshipped(func() {
+				b.card("other")
+				b.faults(func(fleettest.Request) fleettest.Fault { return fleettest.None })
+				time.Sleep(5 * time.Minute)
+			})
+		},
+		"another branch's, while the box stops": func(b *branch, _ func(string)) {
+			b.card("other")
+			b.close()
+			b.open()
+		},
+		"a new card, and the old one unshipped": func(b *branch, in func(string)) {
+			b.faults(func(fleettest.Request) fleettest.Fault { return fleettest.Failed })
+			b.sells(3)
+			time.Sleep(time.Minute)
+			b.faults(func(fleettest.Request) fleettest.Fault { return fleettest.None })
+			b.close()
+			b.card("new")
+			b.open()
+			time.Sleep(5 * time.Minute)
+			b.burnt()
+		},
+		"an image of the card": func(b *branch, in func(string)) {
+			b.image("image")
+			b.sells(2)
+			in("own") // the last file is confirmed now
+			b.faults(func(fleettest.Request) fleettest.Fault { return fleettest.Failed })
+			b.sells(2)
+			in("own")
+			b.faults(func(fleettest.Request) fleettest.Fault { return fleettest.None })
+			in("image")
+			b.burnt()
+		},
+		"the copy began again in the second of the shipped one": func(b *branch, _ func(string)) {
+			b.close()
+			b.newCard(false)
+			b.clock.Store(int64(-time.Since(b.begun)))
+			b.remake(true, func() error {
+				_, err := storage.Assemble(b.t.Context(), storage.Sources{Copy: b.fetched()}, b.options, nil)
+				return err
+			})
+			b.sells(20)
+			time.Sleep(10 * time.Minute)
+			b.burnt()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				other, b := newBranch(t, 1), newBranch(t, 1)
+				later := newBranch(t, 1)
+				for _, o := range []*branch{other, later, b} {
+					o.sells(3)
+					time.Sleep(time.Minute)
+					o.sells(2)
+					time.Sleep(time.Minute)
+				}
+				other.sells(20) // its file is longer than what the branch has shipped of its own
+				later.close()
+				later.open()
+				later.sells(2)
+				others := map[string]*branch{"other": other, "later": later}
+				for name, o := range others {
+					o.close()
+					if err := os.CopyFS(filepath.Join(b.cards, name), os.DirFS(o.dir)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				do(b, func(card string) {
+					b.close()
+					b.card(card)
+					b.open()
+					b.sells(2)
+					time.Sleep(5 * time.Minute)
+				})
+				b.close()
+				b.card("own")
+				b.open()
+				b.sells(2)
+				time.Sleep(10 * time.Minute)
+				if status := b.ship.Shipped(); status.Why != "" || status.Behind != 0 || b.cloned > 0 {
+					how, _ := b.db.SecondCopy()
+					t.Errorf("%+v, %+v, cloned %d", status, how, b.cloned)
+				}
+				b.burnt()
+				for name, o := range others {
+					if contents(t, filepath.Join(b.cards, name)) != contents(t, o.dir) {
+						t.Errorf("card %s was written", name)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestShip_Media: whatever happens to the branch's card, store, mark, clock and the shipper's own state, while the
 // chain's store answers, each sale that waited for it comes back from it, once.
 func TestShip_Media(t *testing.T) {
@@ -600,9 +763,7 @@ func TestShip_Media(t *testing.T) {
 	for seed := first; seed < first+seeds && !t.Failed(); seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &branch{seller: newSeller(t), dice: mathrand.New(mathrand.NewPCG(seed, 3)),
-					answers: make(map[storage.Code]uint64),
-					keys:    make(map[storage.Code][32]byte), used: make(map[uint64]storage.Code)}
+				b := newBranch(t, seed)
 				if seed%3 == 2 {
 					b.close()
 					b.mode.Sync = false

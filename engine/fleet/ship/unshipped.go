@@ -8,12 +8,12 @@ import (
 
 // place is the end of a change or piece in the copy. Later files have higher names.
 type place struct {
-	file string
-	end  int64
+	File string `json:"file"`
+	End  int64  `json:"end"`
 }
 
 func (p place) behind(other place) bool {
-	return p.file > other.file || p.file == other.file && p.end > other.end
+	return p.File > other.File || p.File == other.File && p.End > other.End
 }
 
 // carried describes the changes that the store lacks. Shipper.mu guards it.
@@ -41,7 +41,7 @@ func (s *Shipper) recount(ctx context.Context) {
 	s.mu.Lock()
 	from, already := place{s.state.File, s.state.Offset}, len(s.carried.pending)
 	s.mu.Unlock()
-	n, err := s.o.Count(ctx, s.o.Folder, from.file, from.end)
+	n, err := s.o.Count(ctx, s.o.Folder, from.File, from.End)
 	if err != nil && ctx.Err() == nil {
 		s.o.Logger.Warn("how much of the second copy is not shipped is not known", "error", err)
 	}
@@ -87,7 +87,7 @@ func (s *Shipper) Carry(file string, end int64) {
 
 // has reports whether the store has a change. It goes by the bytes that this box has shipped, not by names of files.
 // The caller holds mu.
-func (s *Shipper) has(p place) bool { return s.sent[p.file] >= p.end }
+func (s *Shipper) has(p place) bool { return s.sent[p.File] >= p.End }
 
 // behind returns how many changes the store lacks. The caller holds mu.
 func (s *Shipper) behind() int64 { return s.carried.before + int64(len(s.carried.pending)) }
@@ -96,8 +96,8 @@ func (s *Shipper) behind() int64 { return s.carried.before + int64(len(s.carried
 func (s *Shipper) known(file string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.carried.last.file == file {
-		return s.carried.last.end
+	if s.carried.last.File == file {
+		return s.carried.last.End
 	}
 	return 0
 }
