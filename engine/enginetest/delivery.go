@@ -37,7 +37,7 @@ type PostOffice struct {
 	mu      sync.Mutex
 	Down    bool
 	Mute    bool           // takes the message, and hangs up instead of answering for it
-	Replies map[string]int // to receivers
+	Replies map[string]int // to receivers; -1 hangs up
 	Sender  int            // to this box
 	Hold    chan struct{}  // if not nil, messages are answered for when it is closed
 	letters []received
@@ -127,6 +127,9 @@ func (x *smtpSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 	code := x.office.Replies[to]
 	x.office.asked[to]++
 	x.office.mu.Unlock()
+	if code < 0 {
+		return x.conn.Conn().Close()
+	}
 	if code != 0 {
 		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: "no"}
 	}

@@ -192,6 +192,24 @@ func TestDeliver_Setup(t *testing.T) {
 	})
 }
 
+// A new message at which the server hangs up does not delay the messages that have waited for the server for hours.
+func TestDeliver_BreaksServer(t *testing.T) {
+	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {
+		p.Set(func() { p.Down, p.Replies = true, map[string]int{"breaks@example.com": -1} })
+		for i := range 6 {
+			b.Issue(enginetest.SaleTo(fmt.Sprint(i), "ana@example.com"))
+		}
+		time.Sleep(10 * time.Hour)
+		b.Issue(enginetest.SaleTo("breaks", "breaks@example.com"))
+		time.Sleep(outbox.PauseMost)
+		p.Set(func() { p.Down = false })
+		time.Sleep(8 * outbox.PauseMost)
+		if n, tried := len(p.Taken()), p.Attempts("breaks@example.com"); n != 6 || tried == 0 {
+			t.Errorf("%d of 6 are mailed, the seventh was tried %d times", n, tried)
+		}
+	})
+}
+
 // The configuration loses its mail server: waiting messages are given up in the end, and the branch does not busy-loop.
 func TestDeliver_NoServer(t *testing.T) {
 	enginetest.WithMail(t, func(b *enginetest.Box, p *enginetest.PostOffice) {

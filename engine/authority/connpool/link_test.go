@@ -144,6 +144,37 @@ func TestLink_Bound(t *testing.T) {
 	})
 }
 
+// However long connects failed in the past, the first failure after a success delays the next connect by a second only.
+func TestLink_FailsAnew(t *testing.T) {
+	var refuse atomic.Bool
+	refusing := func(_ *http.Server, o *Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if refuse.Load() {
+				return nil, errors.New("connection refused")
+			}
+			return dial(ctx, network, address)
+		}
+	}
+	inBubble(t, &linktest.Path{}, refusing, func(t *testing.T, s *server) {
+		for _, long := range []time.Duration{retryFirst / 4, 10 * time.Minute, retryFirst / 4} {
+			time.Sleep(time.Minute)
+			refuse.Store(true)
+			s.path.Cut()
+			time.Sleep(long)
+			refuse.Store(false)
+			if long < retryFirst {
+				time.Sleep(retryFirst)
+			} else {
+				time.Sleep(retryMax)
+			}
+			if ready, _, _ := s.link.counts(); ready < 3 {
+				t.Errorf("after %v of refusals, %d connections are ready", long, ready)
+			}
+		}
+	})
+}
+
 // A name that can no longer be looked up keeps its addresses.
 func TestLink_LastGoodName(t *testing.T) {
 	inBubble(t, &linktest.Path{}, nil, func(t *testing.T, s *server) {
