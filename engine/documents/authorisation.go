@@ -138,13 +138,13 @@ func countSince(list []time.Time, day string) (n int) {
 func (t *Tally) countEvents() (more bool, err error) {
 	open := t.open
 	t.open = nil
-	for _, code := range open {
+	for i, code := range open {
 		entry, err := t.documents.store.Get(code)
 		if err == nil {
 			err = t.countEvent(entry)
 		}
 		if err != nil {
-			t.open = open
+			t.open = append(t.open, open[i:]...) // the events before it are counted
 			return false, err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/rules/bundle"
 	"dtegate/storage"
 )
 
@@ -325,5 +326,58 @@ func TestLedger_Meanwhile(t *testing.T) {
 	b.check(all(days[0]))
 	if !changed {
 		t.Error("nothing changed meanwhile")
+	}
+}
+
+// An event that cannot be read for a while makes the tally forget no event and count none twice.
+func TestTally_Unreadable(t *testing.T) {
+	b := open(t)
+	tally := &Tally{documents: &Register{store: b.store}}
+	sealed := []byte(`{"sealed":"2026-11-20T12:00:00Z"}`)
+	var codes []storage.Code
+	for n := range 3 {
+		codes = append(codes, storage.Code{byte(n + 1)})
+		if _, err := b.store.Append(t.Context(), storage.Keys{Series: "s"}, storage.Draft{Code: codes[n],
+			State: record.EventSigned, Head: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := func(n int, from, to storage.State, head []byte) {
+		if _, err := b.store.Advance(t.Context(), codes[n], from, storage.Change{To: to, Head: head}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tally.countEvents(); err != nil || len(tally.open) != 3 {
+		t.Fatalf("%d events are open: %v", len(tally.open), err)
+	}
+	now(0, record.EventSigned, record.EventAccepted, sealed)
+	now(1, record.EventSigned, record.EventAccepted, []byte("damaged"))
+	for range 2 {
+		if _, err := tally.countEvents(); err == nil {
+			t.Error("a damaged event was counted")
+		}
+	}
+	now(1, record.EventAccepted, record.EventAccepted, sealed)
+	if _, err := tally.countEvents(); err != nil || len(tally.received) != 2 || len(tally.open) != 1 {
+		t.Errorf("%d events are sealed and %d open: %v", len(tally.received), len(tally.open), err)
+	}
+}
+
+// A closing counts a document once for each of its methods of payment, and adds up all amounts.
+func TestClosing_Payments(t *testing.T) {
+	d := dayCount{payments: make(map[string]*tallyOf)}
+	for _, kind := range []string{bundle.Sale, bundle.Sale, bundle.Purchase} {
+		summary, err := dte.Parse([]byte(`{"pagos":[{"codigo":"01","montoPago":1.50},{"codigo":"02","montoPago":2},` +
+			`{"codigo":"01","montoPago":0.25}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.pay(summary, kind)
+	}
+	for method, want := range map[string]string{"01": "3 3.50 1.75", "02": "3 4.00 2.00"} {
+		p := of(d.payments, method)
+		if got := fmt.Sprint(p.count, " ", p.sum.Fixed2(), " ", p.vat.Fixed2()); got != want {
+			t.Errorf("method %s: documents, received and paid are %s, want %s", method, got, want)
+		}
 	}
 }

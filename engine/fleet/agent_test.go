@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -116,6 +117,37 @@ func TestAgent_Back(t *testing.T) {
 		"withdrawn catalogos 1.0.2", "live catalogos 1.0.2")
 	if got := w.where(third); got != "live" {
 		t.Error(got)
+	}
+}
+
+// The centre learns within a poll that MH refuses a bundle's documents, and that it does no longer; meanwhile the status
+// is written as seldom as ever.
+func TestAgent_Grave(t *testing.T) {
+	w := newWorld(t)
+	r := w.rule("catalogos", "1.0.0")
+	w.enrol(1, w.box, director)
+	w.live(r)
+	w.start()
+	w.pass(time.Hour)
+	written := func(within time.Duration) (n int) {
+		w.store.Seen = func(r fleettest.Request, _ error) {
+			if r.Key == fleetproto.StatusKey("centro", 1) {
+				n++
+			}
+		}
+		w.pass(within)
+		return n
+	}
+	for range 2 {
+		for _, refused := range []int{5, 0} {
+			w.outcomes = map[string]dte.Outcomes{r.Digest: {Decided: 5, Refused: refused}}
+			if n := written(2 * w.poll); n < 1 {
+				t.Errorf("%d refusals are not told", refused)
+			}
+			if n := written(2 * time.Hour); n < 6 || n > 10 {
+				t.Errorf("with %d refusals, the status is written %d times in two hours", refused, n)
+			}
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -25,7 +26,8 @@ type world struct {
 	now        time.Time
 	store      *fleettest.Store
 	gate       *fleettest.Gate
-	ordered    []fleet.Order // of the admissions
+	ordered    []fleet.Order           // of the admissions
+	outcomes   map[string]dte.Outcomes // MH's decisions, by a bundle's digest
 	disk       *fleettest.File
 	box        fleetproto.Signer
 	agent      *fleet.Agent
@@ -71,6 +73,14 @@ type orders struct {
 func (o orders) Admit(ctx context.Context, file []byte, by fleet.Order) (fleet.Admission, error) {
 	o.of.ordered = append(o.of.ordered, by)
 	return o.Rules.Admit(ctx, file, by)
+}
+
+func (o orders) Bundles() []fleet.Bundle {
+	list := o.Rules.Bundles()
+	for i := range list {
+		list[i].Outcomes = o.of.outcomes[list[i].Digest]
+	}
+	return list
 }
 
 // options returns the agent's options.
