@@ -187,6 +187,26 @@ func TestAgent_Window(t *testing.T) {
 	w.pass(time.Hour)
 	w.store.Fault = nil
 	replaced(lookSoon)
+
+	// The look at the desired state finds the store back.
+	w.disk = &fleettest.File{}
+	if err := w.disk.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	back := false
+	w.store.Fault = func(r fleettest.Request) fleettest.Fault {
+		if back = back || r.Key == fleetproto.DesiredKey("norte", 1); back {
+			return fleettest.None
+		}
+		return fleettest.Failed
+	}
+	w.start()
+	for !back {
+		if wait := w.agent.Step(t.Context()); !back {
+			w.now = w.now.Add(wait)
+		}
+	}
+	replaced(0)
 }
 
 // lookSoon is how soon a box asks again after the store did not answer.
