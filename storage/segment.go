@@ -530,7 +530,7 @@ func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) err
 	return max(lost, missing), torn, nil
 }
 
-// CopySegment reads in a file of the second copy what its head says; file is the file's name. The id differs for any two
+// CopySegment reads what the head of a second copy's file says; file is the file's name. The id differs for any two
 // segments that this store wrote; "": the file is not a segment of this store. The segment continues the copy from a
 // place in another file (after): from the offset end, or from the place where the unfinished fill began. "": the copy
 // begins with the segment.
