@@ -58,6 +58,52 @@ func TestNote_Amounts(t *testing.T) {
 	)
 }
 
+// Notes give back no more taxes than the original charged, and no charges that the original does not have. A tax that is
+// rounded to the cent in each of several notes is not refused.
+func TestNote_TaxesAndCharges(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	text := func(s string) dte.Value {
+		v, err := dte.Parse([]byte(s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	fuel := func(number int64, gallons, price string) dte.Value {
+		return enginetest.Item(number, gallons, price).Set(
+			enginetest.Member("uniMedida", dte.Int(22)),
+			enginetest.Member("tributos", text(`["20","D1","C8"]`)),
+		)
+	}
+	charge := func(amount string) dte.Value {
+		return enginetest.Item(2, "1", "0").Set(
+			enginetest.Member("uniMedida", dte.Int(99)),
+			enginetest.Member("noGravado", text(amount)),
+		)
+	}
+	refused := func(document string, original *record.View, lines ...dte.Value) {
+		t.Helper()
+		_, err := w.Engine.Issue(context.Background(), enginetest.NoteOn(document, "", original, lines...))
+		enginetest.Refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+	}
+	plain := w.Issued(enginetest.Voucher("", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
+	refused("05", plain, enginetest.Item(1, "1", "1"), charge("10000"))
+	refused("05", plain, fuel(1, "100000", "0.00001"))
+
+	both := w.Issued(enginetest.Voucher("", fuel(1, "10.1", "4"), charge("20"), charge("-30").Set(
+		enginetest.Member("numItem", dte.Int(3)))), record.EstadoProcessed)
+	refused("05", both, fuel(1, "1", "4"), charge("22.80"))
+	refused("05", both, fuel(1, "87", "0.01"), charge("0.01"))
+	w.Issued(enginetest.NoteOn("06", "", both, fuel(1, "0.1", "4"), charge("3")), record.EstadoProcessed)
+	w.Issued(enginetest.NoteOn("05", "", both, enginetest.Item(1, "1", "0.40"), charge("23")), record.EstadoProcessed)
+	for range 24 { // 0.0425 gallons bear 0.0085 and 0.00425 of tax, or 0.01 and 0.00
+		w.Issued(enginetest.NoteOn("05", "", both, fuel(1, "0.0425", "4")), record.EstadoProcessed)
+	}
+	w.Issued(enginetest.NoteOn("05", "", both, fuel(1, "9.08", "4")), record.EstadoProcessed)
+	refused("05", both, fuel(1, "10", "0.0001"))
+}
+
 func TestNote_RejectedGivesBack(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
+	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
@@ -33,9 +34,20 @@ type origin struct {
 	document dte.Value // the signed document
 }
 
-// creditableNames are the names of the amounts of bundle.CreditableNames in messages to people.
-var creditableNames = [len(bundle.CreditableNames)]string{"Lo gravado de la nota", "Lo exento de la nota",
-	"Lo no sujeto de la nota"}
+// creditableNames are the names in messages of what a note takes from its original, in the order of the counters from
+// record.LineCredited on: the amounts of bundle.CreditableNames, the note itself, and its taxes and charges.
+var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota", "",
+	"Los tributos, sin el IVA, y los cargos de la nota"}
+
+type creditable [len(creditableNames)]dte.Amount
+
+const (
+	oneNote = len(bundle.CreditableNames) // counts notes for exclusive: the amounts may be 0
+	besides = oneNote + 1                 // taxes besides VAT, and charges
+	vatCode = "20"                        // CAT-015
+
+	halfCent = dte.Scale / 200
+)
 
 // findOrigin returns the origin of a request, or its refusal. The result is valid while the origin is locked.
 func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
@@ -60,7 +72,7 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	return o, e.readOrigin(o)
 }
 
-// eligible returns an error if the type or the state of an origin forbids the request (SPEC section 3).
+// eligible refuses a request that the type or the state of its origin forbids (SPEC section 3).
 func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.TypeOf(d.request.Document).Effect == bundle.TakesBack
 	wrong := func(code, message string) error {
@@ -148,19 +160,14 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		d.givenBack(r, ev)
 		return nil
 	}
-	if how == bundle.Credits { // counts the note for exclusive: a debit note's amounts may be 0
-		d.draws = append(d.draws, record.Draw{Line: record.LineCredited + uint32(len(creditableNames)), Amount: 1})
-	}
-	left := o.creditable()
 	var faults []dte.Fault
-	for i, name := range bundle.CreditableNames {
-		at := slices.Index(r.Description().Summary, name)
-		if at < 0 || ev.Computed.Summary[at] == 0 {
+	left := o.creditable()
+	for i, n := range takenBy(r, &ev.Computed, how) {
+		if n == 0 {
 			continue
 		}
-		n := ev.Computed.Summary[at]
 		line := uint32(record.LineCredited + i)
-		d.draws = append(d.draws, record.Draw{Line: line, Amount: n})
+		d.draws = append(d.draws, record.Draw{Line: line, Amount: int64(n)})
 		if how == bundle.Debits {
 			continue
 		}
@@ -168,16 +175,38 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 		if err != nil {
 			return refusal.Internal(err)
 		}
-		if rest := int64(left[i]) - credited; n > rest {
+		if rest := left[i] - dte.Amount(credited); n > rest {
 			faults = append(faults, dte.Fault{Path: "cuerpoDocumento", Code: "CREDIT_ABOVE_ORIGINAL",
-				Message: fmt.Sprintf("%s suma %s, y del documento original quedan %s", creditableNames[i],
-					dte.Amount(n).Fixed2(), dte.Amount(max(0, rest)).Fixed2())})
+				Message: fmt.Sprintf("%s suma %s, y del documento original quedan %s", creditableNames[i], n.Fixed2(),
+					max(0, rest).Fixed2())})
 		}
 	}
 	if len(faults) > 0 {
 		return refusal.Of(faults)
 	}
 	return nil
+}
+
+// takenBy returns what a note takes from its original. In besides, an amount that is rounded to the cent counts half a
+// cent less: the notes of one original may round all theirs up.
+func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken creditable) {
+	d := r.Description()
+	for i, name := range d.Summary {
+		if name == "totalNoGravado" {
+			taken[besides] += max(0, dte.Amount(c.Summary[i])-halfCent)
+		} else if at := slices.Index(bundle.CreditableNames[:], name); at >= 0 {
+			taken[at] = dte.Amount(c.Summary[i])
+		}
+	}
+	if how == bundle.Credits {
+		taken[oneNote] = 1
+	}
+	for _, tax := range c.Taxes {
+		if d.Taxes[tax.Tax] != vatCode {
+			taken[besides] += max(0, tax.Amount-halfCent)
+		}
+	}
+	return taken
 }
 
 // exclusive refuses a credit note of an origin with returns, and a return of an origin with credit notes. Notes and
@@ -280,9 +309,9 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable returns the amounts that notes may take from an original, by bundle.CreditableNames: totals, less global
-// discounts and, if prices include it, VAT, which notes exclude. The original's type lists these terms.
-func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
+// creditable returns what notes may take from an original: totals, less global discounts and, if prices include it,
+// VAT, which notes exclude. The original's type lists these terms. Its other taxes and its charges follow.
+func (o *origin) creditable() (left creditable) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {
 		for _, term := range terms[name] {
@@ -292,6 +321,15 @@ func (o *origin) creditable() (left [len(bundle.CreditableNames)]dte.Amount) {
 				left[i] += amount(s, term)
 			}
 		}
+	}
+	left[oneNote] = dte.MaxAmount
+	for _, tax := range s.Get("tributos").Items() {
+		if tax.Get("codigo").Text() != vatCode {
+			left[besides] += amount(tax, "valor") + halfCent
+		}
+	}
+	for _, line := range o.document.Get("cuerpoDocumento").Items() {
+		left[besides] += max(0, amount(line, "noGravado"))
 	}
 	return left
 }
@@ -305,12 +343,8 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 	var faults []dte.Fault
 	reason := "" // the answer's code: the first fault's, or VALIDATION for a duplicate
 	fault := func(kind, path, message string) {
-		switch {
-		case reason != "":
-		case kind == dte.FaultDuplicate:
+		if reason = cmp.Or(reason, kind); reason == dte.FaultDuplicate {
 			reason = refusal.CodeValidation
-		default:
-			reason = kind
 		}
 		faults = append(faults, dte.Fault{Path: path, Code: kind, Message: message})
 	}
@@ -337,8 +371,7 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		}
 		quantity, had := amount(asked.Index(i), "cantidad"), amount(line, "cantidad")
 		if rest := had - dte.Amount(back); quantity > rest {
-			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number,
-				rest))
+			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
 			continue
 		}
 		d.draws = append(d.draws, record.Draw{Line: uint32(number), Amount: int64(quantity)})
