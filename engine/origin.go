@@ -371,7 +371,8 @@ func (e *Engine) takeBack(d *draft, o *origin) error {
 		}
 		quantity, had := amount(asked.Index(i), "cantidad"), amount(line, "cantidad")
 		if rest := had - dte.Amount(back); quantity > rest {
-			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number, rest))
+			fault(refusal.CodeOverReturn, at+"cantidad", fmt.Sprintf("Del ítem %d quedan %s por devolver", number,
+				rest))
 			continue
 		}
 		d.draws = append(d.draws, record.Draw{Line: uint32(number), Amount: int64(quantity)})
