@@ -287,6 +287,12 @@ func TestForged_Aimed(t *testing.T) {
 			a.facts = a.facts.With("origen", a.facts.Get("origen").With("descu", dte.Num(70*one))).
 				With("devuelto", dte.Obj(dte.Member{Name: "compra", Value: dte.Num(105 * one)}))
 		}},
+		"a return at a discount that nobody gave": {"retorno/v1", func(a *rogueAnswer) {
+			off := int64(30 * one)
+			a.column("montoDescu")[0] += off
+			a.column("compra")[0] -= off
+			raise(a, -30*one, append([]string{"totalCompraExcluidos", "subTotalVentas"}, paid...)...)
+		}},
 		"a return of all of a charge, with half of its line": {"retorno/v1", func(a *rogueAnswer) {
 			a.say(0, "noGravadoOrigen", 2*one)
 			a.column("noGravado")[0] = int64(2 * one)

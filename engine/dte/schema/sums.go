@@ -315,7 +315,7 @@ func (r *run) addUp() {
 		return
 	}
 	asGiven := func(i int, fact dte.Value) {
-		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, 0) {
+		if n := r.number(resumen, i); r.computed != nil && !isGiven(n, fact, 0, 0) {
 			r.contradict(name(i), "is "+n.String()+", which the sale does not say")
 		}
 	}
@@ -553,17 +553,16 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 
 // asGiven compares the module's outputs for a line with the till's facts. A module must not raise a price or a
 // quantity, invent a discount or a charge, or withhold or settle an amount that the till did not give. In a return the
-// amounts are the returned quantity's part of the origin's, and the discount includes a part of the origin's global
-// discount.
+// amounts are the returned quantity's part of the origin's, to within a cent.
 func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	a := &r.filler.amounts
 	returned := fact.Get("cantidadOrigen").Exists()
 	check := func(position int, name string) {
-		most := r.partOf(fact, name)
-		if returned && position == a.discount {
-			most = dte.MaxAmount
+		part, off := dte.Amount(0), dte.Amount(0)
+		if returned && fact.Get(name+"Origen").Exists() {
+			part, off = r.partOf(fact, name), cent
 		}
-		if n := r.number(line, position); !isGiven(n, fact.Get(name), most) {
+		if n := r.number(line, position); !isGiven(n, fact.Get(name), part, off) {
 			r.contradict(fmt.Sprintf("%s[%d].%s", linesName, i, name), "is "+n.String()+", which the sale does not say")
 		}
 	}
@@ -577,20 +576,26 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	}
 }
 
-// partOf returns the most that a return gives back of an amount of its origin's line: the returned quantity's part,
-// less the same part of the origin's global discount, and a cent. It is 0 without such an amount.
+// partOf returns what a return gives back of an amount of its origin's line: the returned quantity's part. The same
+// part of the origin's global discount is not given back: it belongs to the line's discount.
 func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	amount := func(v dte.Value, name string) dte.Amount {
 		n, _ := v.Get(name).Amount()
 		return n
 	}
-	part := mulDiv(amount(fact, name+"Origen"), amount(fact, "cantidad"), amount(fact, "cantidadOrigen"))
-	if kind := slices.Index(soldAs, name); kind >= 0 {
-		origin := r.facts.Get("origen")
-		total := cmp.Or(amount(origin, totalsSold[kind]), 1) // a total of 0 has lines of half a cent, no discount
-		part = mulDiv(part, total-amount(origin, discounts[kind]), total)
+	part := func(name string) dte.Amount {
+		return mulDiv(amount(fact, name+"Origen"), amount(fact, "cantidad"), amount(fact, "cantidadOrigen"))
 	}
-	return part + dte.Amount(cmp.Compare(part, 0))*cent
+	n, origin := part(name), r.facts.Get("origen")
+	for kind, sold := range soldAs {
+		switch off := mulDiv(part(sold), amount(origin, discounts[kind]), amount(origin, totalsSold[kind])); name {
+		case sold:
+			n -= off
+		case "montoDescu":
+			n += off
+		}
+	}
+	return n
 }
 
 // mulDiv returns a × b / by, at most dte.MaxAmount away from 0. A by of 0 counts as the smallest amount.
@@ -607,12 +612,12 @@ func mulDiv(a, b, by dte.Amount) dte.Amount {
 	return n
 }
 
-// isGiven reports whether an amount equals the till's fact or, without a fact, lies between 0 and most.
-func isGiven(n dte.Amount, fact dte.Value, most dte.Amount) bool {
+// isGiven reports whether an amount equals the till's fact or, without a fact, is at most off away from part.
+func isGiven(n dte.Amount, fact dte.Value, part, off dte.Amount) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known
 	}
-	return min(0, most) <= n && n <= max(0, most)
+	return part-off <= n && n <= part+off && (n >= 0 || part < 0)
 }
 
 // priceLine compares a line's amount with price times quantity, less the discount.
