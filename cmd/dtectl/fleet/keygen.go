@@ -109,7 +109,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 		}
 	}
 	// Sign the enrolments first: a box that accepts the new key's order then finds an enrolment of the new key.
-	groups, err := c.enrolments(ctx, &both, director)
+	groups, err := c.enrolments(ctx, chain, &both, director)
 	if err != nil {
 		return err
 	}
@@ -128,49 +128,59 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 }
 
 // enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
-// box must not mistake an earlier epoch for the last epoch. It returns all groups; true marks a group that has a
-// branch.
-func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetproto.Signer) (map[string]bool, error) {
+// box must not mistake an earlier epoch for the last epoch. Once the new key has signed a version too, an earlier run
+// has signed all enrolments: then it signs none. It returns all groups; true marks a group that has a branch.
+func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fleetproto.Signer) (map[string]bool,
+	error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	signed, top := make(map[*fleetproto.Enrolment]bool), make(map[string]int64) // by the new key; its highest epochs
-	ordered, err := chain.Groups(ctx)
+	ordered, err := both.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
+	moved, rekeyed := false, false // the new key has signed a version, and an enrolment again
 	for _, group := range ordered {
-		groups[group] = false
+		own, err := chain.signs(ctx, group)
+		if err != nil && !foreign(err) {
+			return nil, err
+		}
+		groups[group], moved = false, moved || own
 	}
-	for o, err := range chain.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
+	for o, err := range both.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
 		if err != nil {
 			return nil, err
 		}
 		if slices.Contains(c.Except, fmt.Sprintf("%s/%d", o.owner, o.number)) {
 			continue
 		}
-		held, err := chain.Store.Fetch(ctx, o.Key, fleetproto.MaxJWS)
+		held, err := both.Store.Fetch(ctx, o.Key, fleetproto.MaxJWS)
 		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
 			return nil, fmt.Errorf("reading %s: %w", o.Key, err)
 		}
-		e, err := chain.Identity.OpenEnrolment(held.Data, chain.keys(), o.owner, o.number)
+		e, err := both.Identity.OpenEnrolment(held.Data, both.keys(), o.owner, o.number)
 		if err != nil {
 			term.Printf("%s is left as it is: %v\n", o.Key, err)
 			continue
 		}
-		if _, err := chain.Identity.OpenEnrolment(held.Data, chain.keys()[:1], o.owner, o.number); err == nil {
+		if _, err := chain.Identity.OpenEnrolment(held.Data, chain.keys(), o.owner, o.number); err == nil {
 			signed[e], top[o.owner] = true, max(top[o.owner], cmp.Or(e.Highest, e.Epoch))
+			rekeyed = rekeyed || e.Highest > 0
 		}
 		branches[o.owner] = append(branches[o.owner], e)
-		if e.Group != "" { // even a group without versions: its boxes must learn of the new key
-			groups[e.Group] = true
-		}
 	}
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
 		list := slices.SortedFunc(slices.Values(branches[branch]),
 			func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
 		highest := cmp.Or(top[branch], list[0].Epoch)
-		for _, e := range slices.DeleteFunc(list, func(e *fleetproto.Enrolment) bool { return signed[e] }) {
-			if e.Epoch > highest {
+		for _, e := range list {
+			if !signed[e] && (moved && rekeyed || e.Epoch > highest) {
 				term.Printf("%s, epoch %d is left as it is: the old key signed it after the new key\n", branch, e.Epoch)
+				continue
+			}
+			if e.Group != "" { // even a group without versions: its boxes must learn of the new key
+				groups[e.Group] = true
+			}
+			if signed[e] {
 				continue
 			}
 			term.Printf("%s, epoch %d, key %s, enrolled %s by %s\n", branch, e.Epoch, Fingerprint(e.Key),
@@ -179,9 +189,9 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 				continue
 			}
 			e.Highest, e.At, e.By = highest, chain.Now().UTC().Truncate(time.Second), chain.Who
-			data, err := chain.Identity.Seal(e, director)
+			data, err := both.Identity.Seal(e, director)
 			if err == nil {
-				err = chain.Store.Overwrite(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
+				err = both.Store.Overwrite(ctx, fleetproto.BoxKey(branch, e.Epoch), data)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("signing epoch %d of %s again: %w", e.Epoch, branch, err)
@@ -191,13 +201,18 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, director fleetprot
 	return groups, nil
 }
 
+// signs reports whether the director's key has signed a version of a group that the store has or this centre kept.
+func (c *Chain) signs(ctx context.Context, group string) (bool, error) {
+	own, err := c.Head(ctx, group)
+	return own != nil || slices.ContainsFunc(c.keptVersions(group),
+		func(n int64) bool { _, err := c.kept(group, n); return err == nil }), err
+}
+
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
-	ours := func(n int64) bool { _, err := chain.kept(group, n); return err == nil }
 	// If the new key has signed a version, what the old key signed after it does not count.
-	if own, err := chain.Head(ctx, group); own != nil || err != nil && !foreign(err) ||
-		slices.ContainsFunc(chain.keptVersions(group), ours) {
+	if own, err := chain.signs(ctx, group); own || err != nil && !foreign(err) {
 		return err
 	}
 	head, err := both.Head(ctx, group)
@@ -216,6 +231,10 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 				return fmt.Errorf("--back %s: must be GROUP=VERSION, a version of that group", b)
 			}
 			d, err := both.Version(ctx, group, wanted)
+			if data, lost := both.kept(group, wanted); foreign(err) && lost == nil { // the store has altered it
+				d = &Version{Digest: fleetproto.Digest(data)}
+				d.Desired, err = both.Identity.OpenDesired(data, both.keys(), group, wanted)
+			}
 			if err != nil {
 				return fmt.Errorf("version %d: %w", wanted, err)
 			}

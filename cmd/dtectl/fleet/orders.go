@@ -159,8 +159,9 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 
 // Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b, as
 // Previous or, if objects of other authors lie between b and v, as the last of Mends. If an earlier director's key
-// signed b, b is believed if this centre kept a copy, or if v mends nothing.
-func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error) {
+// signed b, b is believed if this centre kept a copy, or if v mends nothing; but not if the present key signed the last
+// of Mends: after the present key, an earlier key signs nothing.
+func (c *Chain) Before(ctx context.Context, v *Version) (former *Version, fault error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)
 	for _, n := range named {
@@ -179,14 +180,17 @@ func (c *Chain) Before(ctx context.Context, v *Version) (b *Version, fault error
 			return nil, fmt.Errorf("%w: the store has altered version %d of %s", fleetproto.ErrOther, n.Version,
 				v.Group)
 		}
-		b = &Version{Digest: n.Digest}
-		b.Desired, fault = c.Identity.OpenDesired(data, c.keys(), v.Group, n.Version)
-		if fault != nil && (proven || len(named) == 1) {
-			b.Desired, fault = c.Identity.ReadDesired(data, v.Group, n.Version)
-		}
-		if fault == nil {
+		b := &Version{Digest: n.Digest}
+		if b.Desired, fault = c.Identity.OpenDesired(data, c.keys(), v.Group, n.Version); fault == nil {
 			return b, nil
 		}
+		if former == nil && (proven || len(named) == 1) {
+			b.Desired, fault = c.Identity.ReadDesired(data, v.Group, n.Version)
+			former = b
+		}
+	}
+	if former != nil && former.Desired != nil {
+		return former, nil
 	}
 	return nil, fault
 }

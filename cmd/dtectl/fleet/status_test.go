@@ -336,6 +336,8 @@ func TestRekey(t *testing.T) {
 				fleetproto.Signer{ID: directorID, Private: key("director")})
 			w.must(err)
 			w.must(w.store.Create(t.Context(), fleetproto.BoxKey("norte", 2), data))
+			// With the store's credentials the thief also overwrites the version that is to be gone back to.
+			w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", good.Version), []byte("x")))
 			rekey = Rekey{Except: []string{"norte/2"}, Back: []string{fmt.Sprintf("tiendas=%d", good.Version)}}
 		}
 		next := key("director 2")
@@ -406,19 +408,38 @@ func TestRekey(t *testing.T) {
 		thief := fleetproto.Signer{ID: directorID, Private: key("director")}
 		d := *head.Desired
 		d.Version, d.Previous, d.Live.Settings = head.Version+1, head.Digest, fleetproto.Digest([]byte("evil"))
-		late, err := w.chain.Identity.Seal(&d, thief)
+		d.Rollout = &fleetproto.Rollout{Name: "evil", State: d.Live, Opened: w.now}
+		order, err := w.chain.Identity.Seal(&d, thief)
 		w.must(err)
 		taken, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: "sur", Epoch: 2, Group: "otros", At: w.now,
 			Key: w.box("norte").status.Key, By: "x"}, thief)
 		w.must(err)
-		w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", d.Version), late))
+		w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", d.Version), order))
 		w.must(w.store.Create(t.Context(), fleetproto.BoxKey("sur", 2), taken))
+		late := map[string][]byte{fleetproto.BoxKey("sur", 2): taken}
+		for _, branch := range []string{"este", "centro"} { // a new branch, and an enrolment that the new key had signed
+			data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: branch, Epoch: 1, Group: "nuevo", At: w.now,
+				Key: w.box("norte").status.Key, By: "x"}, thief)
+			w.must(err)
+			late[fleetproto.BoxKey(branch, 1)] = data
+			w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey(branch, 1), data))
+		}
 		w.must(rekey.run(t.Context(), w.chain, old))
-		if h := w.head(); h.Version != head.Version || string(w.store.Held(fleetproto.BoxKey("sur", 2))) != string(taken) {
+		if h := w.head(); h.Version != head.Version {
 			t.Errorf("%s: the new key signs what the thief wrote later: version %d, %+v", name, h.Version, h.Live)
 		}
-		if live, err := liveBefore(t.Context(), w.chain, w.head()); err == nil && fmt.Sprint(live) != fmt.Sprint(good.Live) {
-			t.Errorf("%s: back goes to what the thief desired: %+v", name, live)
+		for key, data := range late {
+			if string(w.store.Held(key)) != string(data) {
+				t.Errorf("%s: the new key signs the thief's %s", name, key)
+			}
+		}
+		for range 2 { // also once the new key has signed again what it desires
+			live, err := liveBefore(t.Context(), w.chain, w.head())
+			if err == nil && fmt.Sprint(live) != fmt.Sprint(good.Live) {
+				t.Errorf("%s: back goes to what the thief desired: %+v", name, live)
+			}
+			_, err = w.chain.Next(t.Context(), w.head(), "tiendas", "signed again", time.Time{}, nil)
+			w.must(err)
 		}
 	}
 }
