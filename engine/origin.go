@@ -44,7 +44,6 @@ type creditable [len(creditableNames)]dte.Amount
 const (
 	oneNote = len(bundle.CreditableNames) // counts notes for exclusive: the amounts may be 0
 	besides = oneNote + 1                 // taxes besides VAT, and charges
-	vatCode = "20"                        // CAT-015
 
 	halfCent = dte.Scale / 200
 )
@@ -202,7 +201,7 @@ func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken cr
 		taken[oneNote] = 1
 	}
 	for _, tax := range c.Taxes {
-		if d.Taxes[tax.Tax] != vatCode {
+		if d.Taxes[tax.Tax] != dte.VAT {
 			taken[besides] += max(0, tax.Amount-halfCent)
 		}
 	}
@@ -324,7 +323,7 @@ func (o *origin) creditable() (left creditable) {
 	}
 	left[oneNote] = dte.MaxAmount
 	for _, tax := range s.Get("tributos").Items() {
-		if tax.Get("codigo").Text() != vatCode {
+		if tax.Get("codigo").Text() != dte.VAT {
 			left[besides] += amount(tax, "valor") + halfCent
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"dtegate/engine/dte"
+
 	"github.com/shopspring/decimal"
 )
 
@@ -200,8 +202,6 @@ func read(doc Document) (*sealed, error) {
 // informative are the taxes of CAT-015 that the summary shows but that are not paid with the document.
 const informative = "C5 C6 C7"
 
-const vatCode = "20"
-
 // count sets the fields of d that the rows are made from.
 func (d *sealed) count() {
 	d.hour = d.Identificacion.HorEmi
@@ -218,7 +218,7 @@ func (d *sealed) count() {
 	}
 	for _, t := range r.Taxes {
 		switch {
-		case t.Code == vatCode:
+		case t.Code == dte.VAT:
 			d.vat = d.vat.Add(t.Value)
 		case !strings.Contains(informative, t.Code):
 			d.otherTaxes = d.otherTaxes.Add(t.Value)

@@ -330,7 +330,7 @@ func (r *Register) summary(entry storage.Entry, h *record.Head) (dte.Value, erro
 // vatOf returns the VAT of a document: tax 20 of its list, or totalIva if prices include VAT.
 func vatOf(summary dte.Value) dte.Amount {
 	for _, tax := range summary.Get("tributos").Items() {
-		if vat, err := tax.Get("valor").Amount(); err == nil && tax.Get("codigo").Text() == "20" {
+		if vat, err := tax.Get("valor").Amount(); err == nil && tax.Get("codigo").Text() == dte.VAT {
 			return vat
 		}
 	}

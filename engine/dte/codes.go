@@ -12,6 +12,9 @@ import (
 	"unicode"
 )
 
+// VAT is the code of the tax in CAT-015.
+const VAT = "20"
+
 // Code is a codigoGeneracion: the UUID under which MH knows a document or an event.
 type Code [16]byte
 

@@ -181,7 +181,7 @@ func (b *builder) notes(v dte.Value, shown map[string]bool, related bool) []stri
 	add("Tributo", b.coded(v, "CAT-015", "codTributo"))
 	var taxes []string
 	for _, tax := range v.Get("tributos").Items() {
-		if code := tax.Text(); code != "" && code != "20" {
+		if code := tax.Text(); code != "" && code != dte.VAT {
 			taxes = append(taxes, b.word("CAT-015", code))
 		}
 	}
