@@ -295,8 +295,8 @@ func (e *Engine) roomWithout(o *origin) error {
 }
 
 // window returns the end of the time to invalidate a document, counted from its seal. The time is a number of months,
-// or ends after a certain business day of the next month. The event's bundle may set a type's window, or else the
-// type's own applies. Without a window, the time ends at the seal.
+// or ends after a certain business day of the next month. If the event's bundle sets no window for a type, the type's
+// own window applies. Without a window, the time ends at the seal.
 func window(rule *rulestore.Event, h *record.Head) time.Time {
 	sealed := h.CreatedAt.In(dte.Zone)
 	if h.Response != nil {

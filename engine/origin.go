@@ -187,7 +187,7 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 }
 
 // takenBy returns what a note takes from its original. In besides, an amount that is rounded to the cent counts half a
-// cent less: the notes of one original may round all theirs up.
+// cent less, because every note of an original may round its amount up.
 func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken creditable) {
 	d := r.Description()
 	for i, name := range d.Summary {

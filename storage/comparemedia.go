@@ -16,7 +16,7 @@ import (
 type Head struct {
 	Store  [16]byte         // zero: the medium names no store
 	Series map[string]Reach // by name
-	// Numbers: like the mark, a status of the box, MH and the archive, the medium knows only numbers. It may lag.
+	// Numbers: the medium (the mark, a status of the box, MH or the archive) knows only numbers, and may lag.
 	Numbers bool
 	// Slack is how many more numbers may have been assigned after the last number that the medium knows.
 	Slack uint64

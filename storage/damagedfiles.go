@@ -161,7 +161,7 @@ const (
 
 // logRows reads one file of the log. After damage it searches for the next chunk byte by byte. Pebble reuses a log's
 // file for a later log: chunks of the earlier log remain after the later log's end, and are not damage. The log of a
-// killed process has no end mark; in a reused file it is reported as damaged, because its end may be.
+// killed process has no end mark; in a reused file it is reported as damaged, because its end may be damaged.
 func (o *Options) logRows(ctx context.Context, path string, row func(key, value []byte) error, bad func()) error {
 	var number uint32
 	if _, err := fmt.Sscanf(o.FS.PathBase(path), "%d", &number); err != nil {

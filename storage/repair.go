@@ -430,7 +430,7 @@ func (a *assembly) made() string {
 	return "restored from a backup"
 }
 
-// raise notes in known that a series reached the number to, unless it does so in the store.
+// raise notes in known that a series reached a number (to), unless the series also reached the number in the store.
 func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
 	last := series[name].Last
 	if to <= last {

@@ -331,7 +331,7 @@ func (h *holes) lacking(series map[string]Reach) (list []Affected) {
 	return list
 }
 
-// missing lists the holes by series. known has the end that the copy names of each series whose end is lost.
+// missing lists the holes by series. known has, for each series whose end is lost, the end that the copy names.
 func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) {
 	ends, all := make(map[string]Lead), maps.Clone(series)
 	for _, k := range known {

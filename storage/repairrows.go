@@ -258,8 +258,8 @@ func (a *assembly) ask(ctx context.Context) error {
 	})
 }
 
-// name takes from the mark the names of series whose rows are lost. Only with the same identity has a mark the same
-// sequence ids.
+// name takes from the mark the names of series whose rows are lost. Only a mark with the store's identity has the
+// store's sequence ids.
 func (a *assembly) name() error {
 	if a.marked != nil && a.marked.Store == a.id {
 		for name, row := range a.marked.Series {

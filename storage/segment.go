@@ -108,7 +108,7 @@ type segmentHead struct {
 	Fill   position // where the unfinished fill began; zero: there is none
 	At     int64    // Unix ns
 	State  copyState
-	// Reached is how far the unfinished fill has copied, by links.
+	// Reached is how far the unfinished fill has copied each series.
 	Reached  copyState           `json:",omitzero"`
 	Replaced map[uint64]replaced `json:",omitempty"` // bad segments, which do not count any more
 }

@@ -289,8 +289,8 @@ var (
 // Refuses reports whether the store refuses the account or is full, until a person acts.
 func Refuses(err error) bool { return errors.Is(err, ErrSetup) || errors.Is(err, ErrFull) }
 
-// kinds maps error codes whose HTTP status misleads: of full stores that do not answer 507, and with status 400 about
-// one attempt only, for example because bytes were damaged in transit.
+// kinds maps error codes whose HTTP status misleads: full stores that do not answer 507, and faults of one attempt,
+// such as bytes damaged in transit, that answer 400.
 var kinds = map[string]error{
 	"QuotaExceeded":               ErrFull,
 	"XMinioStorageFull":           ErrFull,

@@ -108,7 +108,7 @@ const (
 type Outcome struct {
 	Kind     Kind
 	Response *Response // set for Accepted and Rejected, and for NotFound if MH sent it
-	// Sent, with Unknown, is whether MH may have received the document. False: MH certainly did not.
+	// Sent, for Unknown: MH may have received the document. If Sent is false, MH certainly did not.
 	Sent bool
 	Err  error // why the result is Unknown
 }
@@ -149,7 +149,7 @@ var (
 	ErrQuery = errors.New("MH refuses the query")
 )
 
-// Submit sends a document. If MH refuses the token, it sends it once more after a new login.
+// Submit sends a document, once more after a new login if MH refuses the token.
 func (c *Client) Submit(ctx context.Context, s Submission) (o Outcome) {
 	defer c.observe("submit", &o)()
 	body := map[string]any{"ambiente": c.options.Ambiente, "idEnvio": s.SendID, "version": s.Version,
@@ -358,7 +358,7 @@ func (c *Client) ask(ctx context.Context, path string, body any, code string) Ou
 	return c.decide(status, answer, code)
 }
 
-// exchange sends a request. If MH refuses the token, and with it the request, it logs in and sends it once more.
+// exchange sends a request. If MH refuses the token, exchange logs in and sends the request once more.
 func (c *Client) exchange(ctx context.Context, method, path string, body any) (status int, answer []byte, sent bool,
 	err error) {
 	var payload []byte

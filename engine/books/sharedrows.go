@@ -61,7 +61,7 @@ func (d *sealed) share(s *Settings) *share {
 		operation: operation, income: income}
 }
 
-// dayKey is a row of annex 2: one day and one type of income, and, by Settings.ConsumerRows, one establishment.
+// dayKey is a row of annex 2: one day, one type of income and, depending on Settings.ConsumerRows, one establishment.
 type dayKey struct {
 	date, establishment string
 	income              int

@@ -129,8 +129,8 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// undoubted queries MH about the documents that it may have in their normal form, and returns those that it lacks. If
-// one cannot be queried yet, its period joins unripe, for at most half of the law's time.
+// undoubted queries MH about the documents that it may have in their normal form, and returns those that it lacks. If a
+// document cannot be queried yet, its period joins unripe, for at most half of the law's time.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
 	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
@@ -288,7 +288,7 @@ func (c *Contingency) eventFacts(g *group, h *Event, items []dte.Value, code dte
 }
 
 // advance sends one event, and queues its documents for forwarding or for another event. The documents of a lost event
-// go into another; if MH already knows some of them, its answer names them.
+// go into another event; if MH already knows some of them, MH's answer names them.
 func (c *Contingency) advance(ctx context.Context, entry storage.Entry) (progress bool, err error) {
 	h, err := DecodeEvent(entry)
 	if err == nil && entry.State == record.EventSigned {

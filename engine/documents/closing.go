@@ -134,7 +134,7 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	return z, true, nil
 }
 
-// Closing returns the Z of a day of a point of sale in the caller's branch, or an X of an open day or if asX is set.
+// Closing returns the Z of a day of a point of sale in the caller's branch, or an X if the day is open or asX is set.
 func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 	now time.Time) (*Closing, error) {
 	if !asX {

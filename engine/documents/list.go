@@ -189,7 +189,7 @@ func (r *Register) byKey(f Filter, c record.Caller, match func(group) bool) (*Li
 	return l, err
 }
 
-// publicTotals merges groups for the API: points of sale, and states of one public name.
+// publicTotals adds up groups for the API: those of all points of sale, and of the states with one public name.
 func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]total)

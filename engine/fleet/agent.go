@@ -28,7 +28,7 @@ const (
 	DefaultPoll   = 2 * time.Minute
 	DefaultReport = 15 * time.Minute
 	// DefaultLook is the longest time between two reads of the branch's enrolments, which show whether another box has
-	// the branch. lookSoon is this time while the store does not answer.
+	// the branch. lookSoon replaces it while the store does not answer.
 	DefaultLook = time.Minute
 	lookSoon    = 15 * time.Second
 	// askFor limits the time of a request for a small object, fetchFor for a bundle.
@@ -44,7 +44,7 @@ type Options struct {
 	Chain  fleetproto.Chain
 	Branch string
 	Group  string
-	// Director are the director's keys, the oldest first. An accepted version of a later key ends the trust in a key.
+	// Director are the director's keys, the oldest first. After a version signed by a later key, a key is not trusted.
 	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point
@@ -281,7 +281,7 @@ func byKind(a, b fleetproto.Rule) int {
 // aheadEvery is how often the box reads the versions after a refused version.
 const aheadEvery = 10 * time.Minute
 
-// maxRefused is how many refused versions in a row the box reads, within fetchFor: a hostile store may return an object
+// maxRefused and fetchFor limit how many refused versions in a row the box reads: a hostile store may return an object
 // for every version, slowly.
 const maxRefused = 10_000
 

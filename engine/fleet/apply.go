@@ -109,7 +109,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// queueRefusal queues an act: the branch refuses a bundle. No further act about it follows.
+// queueRefusal queues the act that the branch refuses a bundle. It is the last act about the bundle.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
@@ -230,8 +230,7 @@ func (r *tookRule) skip(o tookRule) bool {
 	return at >= 0
 }
 
-// inForce returns the bundle of a state that is in force on a day, of the document of the bundle like; nil if there is
-// none.
+// inForce returns the bundle of like's document that a state has in force on a day; nil if there is none.
 func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
 	for _, r := range s.On(day) {
 		if r.SameDocument(like) && r.From <= day {
@@ -241,8 +240,8 @@ func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.R
 	return nil
 }
 
-// returnsTo returns the bundle in force after the branch has left the bundle r: the wanted one of those that r
-// replaced, else the last bundle that has begun and that nobody took off, or nil.
+// returnsTo returns the bundle in force after the branch has left the bundle r: of those that r replaced, the wanted
+// bundle, otherwise the highest that has begun and that nobody took off; or nil.
 func (a *Agent) returnsTo(d *fleetproto.Desired, r tookRule) (best *Bundle) {
 	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
 	if to := inForce(a.wanted(d), r.Rule, day); to != nil && find(r.Before, to.Digest) != nil {
@@ -280,7 +279,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	return a.change(func(s *state) { s.Taken = t })
 }
 
-// missing returns the absent bundles of a state, of the document of the bundle like.
+// missing returns the absent bundles of like's document in a state.
 func (a *Agent) missing(in fleetproto.State, like fleetproto.Rule, shelf []Bundle) []fleetproto.Rule {
 	return slices.DeleteFunc(in.On(dte.Date(a.o.Now())), func(r fleetproto.Rule) bool {
 		return !r.SameDocument(like) || !a.absent(r, shelf)
@@ -384,10 +383,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit restores, for an enrolled box without state, the notes of the method take. An earlier box may have filled the
-// rule store. A bundle of the centre replaced the bundles of the live state or, if it belongs to the live state, the
-// last bundle before it: the branch goes back by one bundle only. A box from another group knows its bundles (Told),
-// and keeps those in force; a waiting bundle must not begin unless the new group wants it.
+// inherit fills in Took for an enrolled box without state, because an earlier box may have filled the rule store. If
+// the live state does not name a bundle in force, the branch can return to the live state's bundles. If it does, the
+// branch can return to the live state's next lower bundle: by one bundle only. A box from another group keeps the
+// bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return

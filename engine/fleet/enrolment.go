@@ -108,7 +108,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}
 	})
-	// The fence closes even if the state cannot be written; it opens only afterwards.
+	// The fence closes even if the state cannot be written. It opens only if the state is written.
 	if err == nil || next.Over {
 		a.fence.set(next.standing())
 	}

@@ -205,7 +205,7 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 }
 
 // retryAway tries, for each server whose pause is over, one record that waits for it; if that succeeds, all. Each call
-// begins with another record, because one may break a server.
+// begins with another record, because one record may break a server.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]

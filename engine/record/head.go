@@ -333,8 +333,8 @@ func Earliest(at *time.Time, t time.Time) {
 
 // OweDelivery returns when the next delivery of a document is due after a change of its state, or nil. When MH first
 // accepts a document, the head gets its deliveries: to the receiver if mail is set and the document has an address, and
-// to the archive if archive is set. A record is in one queue at most: during an invalidation in that of invalidations,
-// and then in that of deliveries again.
+// to the archive if archive is set. A record is in one queue at most: during an invalidation in the queue of
+// invalidations, and then again in the queue of deliveries.
 func (h *Head) OweDelivery(from, to storage.State, mail, archive bool, now time.Time) *storage.Due {
 	if to != Accepted && to != Invalidated {
 		return nil

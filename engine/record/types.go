@@ -35,7 +35,7 @@ func Learn(learned ...*bundle.Type) error {
 	}
 }
 
-// Forget removes a type, of which the store must have no document.
+// Forget removes a type, whose documents the store must not have.
 func Forget(document string) {
 	next := maps.Clone(types())
 	delete(next, document)
@@ -77,8 +77,8 @@ func fits(all map[string]*bundle.Type, t *bundle.Type) error {
 	return nil
 }
 
-// Successor returns the names of the fields of a type's known description that a new description t changes. An error: t
-// could harm stored documents (see bundle.Type.Succeeds).
+// Successor returns the names of the fields in which a new description t of a type differs from the known description,
+// or an error if t could harm stored documents (see bundle.Type.Succeeds).
 func Successor(t *bundle.Type) (changed []string, err error) {
 	before := TypeOf(t.Document)
 	for _, o := range Known() {

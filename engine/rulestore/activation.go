@@ -103,9 +103,9 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		}}
 }
 
-// cataloguesFor returns the catalogues that a bundle is compared with. For a future bundle these are those of its first
-// day, because a new law may bring new codes. For others, even one that ends on its first day (see forEarlier), they
-// are the current catalogues.
+// cataloguesFor returns the catalogues with which a bundle is compared: for a future bundle the catalogues of its first
+// day, because a new law may bring new codes; for others, even one that ends on its first day (see forEarlier), the
+// current catalogues.
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	later := w.From > s.today() && w.Until != w.From
@@ -201,8 +201,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy compares a bundle's number of golden cases with that of the bundle that it replaces, the one of its
-// generation in force.
+// coveredBy compares a bundle's number of golden cases with that of the bundle that it replaces: the bundle in force of
+// its generation.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
 	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
@@ -283,7 +283,7 @@ func (s *Store) dates(r *rules.Rule, i *shelved, on []*shelved) (string, error) 
 	return detail, nil
 }
 
-// layout compiles the book that would go live with the bundle, and those of the days on which bundles begin.
+// layout compiles the book that would go live with the bundle, and the books of the days on which bundles begin.
 func (s *Store) layout(ctx context.Context, r *rules.Rule, i *shelved, on []*shelved) (*Book, string, error) {
 	detail := fmt.Sprintf("%d bundles", len(wantedBundles(on, s.o.Now())))
 	if i.Described != nil {
@@ -343,7 +343,7 @@ func describe(r *rules.Rule) *Described {
 }
 
 // keep records a bundle's bytes and the decision in one commit. After that, no lower version is admitted. It stores the
-// bytes that Pack writes. Before that it opens them like the next start, so that a bundle that could not be opened
+// bytes that Pack writes. Before that it opens them as the next start will, so that a bundle that could not be opened
 // again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()

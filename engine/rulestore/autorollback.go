@@ -51,7 +51,7 @@ func failureKind(cause error) string {
 
 // RetryWithPrevious computes a sale with the previous good rule, after the sale's rule failed with cause. point is the
 // point of sale, day (yyyy-mm-dd) the day of the sale. It retries only as Options.OnFailure permits: after a change of
-// law the previous rule has the old rate. A warning of the evaluation names the rule. If none computes the sale, a
+// law the previous rule has the old rate. A warning of the evaluation names the rule. If no rule computes the sale, a
 // *refusal.Error of CodeRuleFailed joins the errors of all rules tried.
 func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64, day string, facts dte.Value,
 	fill schema.FillOptions, cause error) (*Rule, *Evaluation, []dte.Fault, error) {
@@ -182,8 +182,8 @@ func (s *Store) verdict(entry storage.Entry, h *record.Head, to storage.State) V
 	return v
 }
 
-// Run makes the returns to older bundles that the guard requests, computes the shadow's sales, and changes to the next
-// day's rules, until ctx ends.
+// Run returns to older bundles when the guard requests it, computes the shadow's sales, and changes to the next day's
+// rules, until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	day := s.today()
 	for {

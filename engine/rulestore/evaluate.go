@@ -242,7 +242,7 @@ next:
 	return bits, nil
 }
 
-// faults converts the module's faults under the names of the facts, and separates refusals from warnings.
+// faults converts the module's faults to faults of the facts, and separates refusals from warnings.
 func (b *binding) faults(found []abi.Fault) (refused []dte.Fault, warnings []string) {
 	d := b.description
 	for _, f := range found {

@@ -227,8 +227,8 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// The requests of a single till must not make the branch leave a bundle that was pushed for the whole branch, neither
-// by MH's refusals (tally) nor by failed evaluations (failures).
+// The requests of a single till alone must not make the branch leave a bundle that was pushed for all tills, whether MH
+// refuses them (tally) or their evaluations fail (failures).
 const (
 	AloneHarms   = 10 // the least number of harmed sales, if one of several points of sale alone has used the bundle
 	shapesHarmed = 2  // the least number of shapes of harmed sales, if only one point of sale has used the bundle
@@ -252,7 +252,7 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad reports whether so many harmed sales (harms), of so many points of sale, are more than one till's.
+// broad reports whether more than one till did the harm. harms: harmed sales; points: the branch's points of sale.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
@@ -308,8 +308,8 @@ const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// With fewer decisions about the previous bundle its ratio does not count: half of the new decisions must be
-	// refusals.
+	// The least number of decisions about the previous bundle for its ratio to count. With fewer, half of the new
+	// decisions must be refusals.
 	EnoughBefore = 20
 )
 

@@ -19,9 +19,9 @@ import (
 	"dtegate/storage"
 )
 
-// floor returns the highest version of a bundle's generation that was ever in force here, or will be by the bundle's
-// first day; "" without one. A new bundle must have a higher version, so that no later day silently brings back a lower
-// one. A version that begins later does not block a correction for today.
+// floor returns the highest version of a bundle's generation that was ever in force here, or will be on the bundle's
+// first day; "" if there is none. A new bundle must have a higher version: otherwise a lower version would return
+// unnoticed on a later day. A version that begins after the new bundle does not block a correction for today.
 func (s *Store) floor(m *bundle.Manifest) (floor string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -210,8 +210,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns, by bundle digest, the catalogues for the bundles whose taxes have the names of another day than the
-// book's, which is day. current is the catalogue bundle of that day.
+// named returns, by bundle digest, the catalogues of the bundles whose taxes must not be named as on day, the book's
+// day. current is the catalogue bundle of day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)

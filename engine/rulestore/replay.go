@@ -19,7 +19,7 @@ import (
 // after the other.
 const replayKeeps = 16
 
-// replayer makes stored documents again, each with the bundle that it names.
+// replayer makes stored documents again, each with the bundle that the document names.
 type replayer struct {
 	s     *Store
 	rules map[string]*rules.Rule

@@ -470,8 +470,8 @@ func (b *Book) TypeAt(path, ambiente, day string) *bundle.Type {
 	return record.TypeAt(path)
 }
 
-// CanAddUp reports whether the rule can compute a sale of which some facts could not be read: it must use none of the
-// unread paths.
+// CanAddUp reports whether the rule can compute a sale although some of its facts could not be read: the rule must not
+// use an unread path.
 func (r *Rule) CanAddUp(unread []string) bool {
 	for _, path := range unread {
 		for _, f := range r.Description().Columns {

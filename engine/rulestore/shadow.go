@@ -73,8 +73,8 @@ func (s *Store) OfferToShadow(document string, code storage.Code) {
 	}
 }
 
-// Shadow lets a candidate compute live sales, in addition to the rule in force. It ends after the number most of sales
-// or the time long, and replaces any other shadow. The candidate's faults are in the Activation.
+// Shadow lets a candidate compute live sales, in addition to the rule in force. It replaces any other shadow, and ends
+// after a number of sales (most) or a time (long). The candidate's faults are in the Activation.
 func (s *Store) Shadow(ctx context.Context, data []byte, most int, long time.Duration) (*Activation, error) {
 	if most <= 0 || long <= 0 || long > shadowLongest {
 		return nil, fmt.Errorf("a shadow runs for at least one document, and at most %v", shadowLongest)

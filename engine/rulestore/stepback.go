@@ -104,7 +104,7 @@ func (s *Store) find(is func(*shelved) bool) *shelved {
 	return nil
 }
 
-// stepBack takes the bundles off out of use and puts the bundle to back (nil: none), in one commit.
+// stepBack takes bundles (off) out of use and puts a bundle back (to; nil: none), in one commit.
 func (s *Store) stepBack(ctx context.Context, to *shelved, off []*shelved, b *StepBack) (*StepBack, error) {
 	b.At = s.o.Now().UTC()
 	on := slices.DeleteFunc(s.computable(), func(i *shelved) bool { return slices.Contains(off, i) })
@@ -185,7 +185,7 @@ func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, er
 	return s.stepBack(ctx, to, nil, &StepBack{Way: wayReinstate, Who: o.Who, Reason: o.Reason})
 }
 
-// ErrNothingToAcknowledge means that no return of the branch by itself waits for an acknowledgement.
+// ErrNothingToAcknowledge means that no automatic return waits for an acknowledgement.
 var ErrNothingToAcknowledge = errors.New("there is no return to acknowledge")
 
 // Acknowledgement records who acknowledged an automatic return, and why.

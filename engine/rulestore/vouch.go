@@ -202,7 +202,7 @@ func (s *Store) assembleSound(ctx context.Context) (*Book, error) {
 	}
 }
 
-// twin returns an earlier bundle with the document, first day and version of i, which is then invalid, or nil.
+// twin returns an earlier bundle with i's document, first day and version (i is then invalid), or nil.
 func twin(on []*shelved, i *shelved) *shelved {
 	at := slices.Index(on, i)
 	n := slices.IndexFunc(on[:max(at, 0)], func(o *shelved) bool { return o.sameDocument(i) && o.rank(i) == 0 })

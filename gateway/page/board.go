@@ -95,7 +95,7 @@ func newBoard(lang string, o *Overview) *board {
 }
 
 // urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left, or
-// else the parameter otherwise.
+// else the level otherwise.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:

@@ -70,8 +70,8 @@ func InSpanish(e *refusal.Error) *refusal.Error {
 		func(string) string { return "La solicitud no se puede atender" })
 }
 
-// translated returns the error with other texts. For a code in the list of codes it uses the list's text in the
-// language that in selects; for any other code, the result of otherwise.
+// translated returns the error with other texts. For a code in the list of codes it uses the list's text in a language
+// (the function in), for any other code the result of the function otherwise.
 func translated(e *refusal.Error, in func(Text) string, otherwise func(string) string) *refusal.Error {
 	text := func(code, message string) string {
 		c, _ := Find(code)
@@ -141,7 +141,7 @@ func Faults() []Code {
 	return slices.DeleteFunc(All(), func(c Code) bool { return !c.Fault })
 }
 
-// Status returns the HTTP status of answers with this type, or 0 if the code is no type of answers.
+// Status returns the HTTP status of answers of this type; 0 if the code occurs only in errors.
 func Status(code string) int {
 	if c, ok := Find(code); ok && len(c.Status) > 0 {
 		return c.Status[0]

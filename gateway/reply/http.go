@@ -164,7 +164,7 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
-// Language returns "es" or "en": from ?lang=, or else the first of the two in Accept-Language, or else the parameter
+// Language returns "es" or "en": from ?lang=, or else the first of the two in Accept-Language, or else the language
 // otherwise.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))

@@ -48,8 +48,8 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 // less the origin's VAT on the goods returned before this event. Together the returns give back the charged VAT to the
 // cent. MF2 p.54 allows the result to differ by a cent from lines, the sum of the lines' VAT. When the last cent of the
 // base is returned, the difference can be 1.1 cents. vatOf then corrects *most, the largest VAT of a line, by the part
-// over a cent: each line has a tolerance too. If the origin is not a consumer invoice, that part exceeds a cent, or
-// *most would become negative, vatOf returns lines, rounded to cents.
+// over a cent: each line has a tolerance too. vatOf returns lines, rounded to cents, if the origin is not a consumer
+// invoice, if that part exceeds a cent, or if *most would become negative.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]
 	shared := o.vat.upTo(before+amount) - o.vat.upTo(before)
@@ -173,8 +173,8 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	return kind, amount, (gross-descu-amount) <= cent && (gross-descu-amount) >= -cent
 }
 
-// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind, whose amounts
-// add up to the parameter of.
+// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind. of is the sum
+// of the amounts of these lines.
 func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0

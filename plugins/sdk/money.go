@@ -52,9 +52,9 @@ func wide(x, y, d uint64) (quotient uint64, ok bool) {
 	return quotient, true
 }
 
-// Shares sets the output with the index to, in every line, to the output with the index from × b÷c. The result has 8
-// decimals, rounded half away from zero. Shares returns the sum. b÷c must be at most one: no result then exceeds Max if
-// the sum of the inputs does not.
+// Shares computes an output (index to) of every line from another output (index from): from × b÷c, to 8 decimals,
+// rounded half away from zero. It returns the sum of the results. b÷c must be at most one: no result then exceeds Max
+// if the sum of the inputs does not.
 func Shares(lines []int64, outputs, from, to int, b, c int64) (sum int64) {
 	most := uint64(math.MaxInt64-c) / uint64(b|1) // the most that one machine word can multiply
 	for at := 0; at < len(lines); at += outputs {

@@ -238,8 +238,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at an offset (at). It replaces as many of the function's next
-// bytes as the field instead says.
+// insertion is code that metering puts into a function at an offset (at). The field instead is how many of the
+// function's next bytes it replaces.
 type insertion struct {
 	at, instead int
 	kind        int

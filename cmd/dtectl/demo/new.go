@@ -146,7 +146,7 @@ func makeTaxpayer(ctx context.Context, dir string) (signer bundle.Signer, err er
 	return signer, nil
 }
 
-// build makes a bundle from this checkout, with its minor version raised by later. It runs no golden cases.
+// build makes a bundle from this checkout, with its minor version raised by a number (later). It runs no golden cases.
 func build(ctx context.Context, name string, later int, signer bundle.Signer) (file string, data []byte, err error) {
 	folder := filepath.Join("var", "build")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -206,8 +206,8 @@ func (d *Demo) makeBox(dir string) error {
 }
 
 // ahead returns how far the clocks of a demonstration are ahead of now. Without a day, it is the duration in the file;
-// with a day, the one that makes it the demonstration's date. The clocks are never set back, because documents are
-// numbered in order of time.
+// with a day, the duration that moves them to that day. The clocks are never set back, because documents are numbered
+// in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration
 	if b, err := os.ReadFile(file); err == nil {

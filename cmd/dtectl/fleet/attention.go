@@ -160,7 +160,7 @@ func (b *Branch) judge(now time.Time, desired *Version) {
 	slices.SortStableFunc(b.Concerns, func(a, b Concern) int { return cmp.Or(b.Level-a.Level, a.rank()-b.rank()) })
 }
 
-// enrolled adds a concern if the box reports anything but what the director signed.
+// enrolled adds a concern if the box's report differs from the enrolment that the director signed.
 func (b *Branch) enrolled() {
 	if b.Status.Group != b.Enrolment.Group {
 		b.add(Warning, "group", b.Status.Group, cmp.Or(b.Enrolment.Group, "–"))

@@ -244,7 +244,7 @@ func (e *enrolments) get(ctx context.Context, branch string, epoch int64) (*flee
 	return r.Enrolment, r.err
 }
 
-// together calls do n times, at once as far as the store allows, and returns the first error.
+// together calls a function n times, at once as far as the store allows, and returns the first error.
 func together(n int, do func(int) error) error {
 	var all errgroup.Group
 	all.SetLimit(config.StoreConnections)

@@ -75,7 +75,7 @@ type Rekey struct {
 
 // Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
 // last version of each group. From then on, a box that pins the new key, alone or after the old key, accepts no new
-// object signed by the old key. After an interruption, the next run continues; it signs nothing that the old key has
+// object signed by the old key. After an interruption, the next run continues; it does not sign again what the old key
 // signed after the new key.
 func (c *Rekey) Run(ctx context.Context, chain *Chain) error {
 	text, err := os.ReadFile(c.Old)

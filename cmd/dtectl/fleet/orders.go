@@ -159,8 +159,8 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 
 // Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b, as
 // Previous or, if objects of other authors lie between b and v, as the last of Mends. If an earlier director's key
-// signed b, b is believed if this centre kept a copy, or if v mends nothing; but not if the present key signed the last
-// of Mends: after the present key, an earlier key signs nothing.
+// signed b, Before believes b if this centre kept a copy, or if v mends nothing. It does not if the present key signed
+// the last of Mends: after the present key, an earlier key signs nothing.
 func (c *Chain) Before(ctx context.Context, v *Version) (former *Version, fault error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)

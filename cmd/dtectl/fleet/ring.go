@@ -19,7 +19,7 @@ type Ring struct {
 	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
 	// of Succeeded: branches that read the last order and reported after the soak time
 	Confirmed int `json:"confirmed"`
-	// branches of which the store lacks an object or shows an older one: their reports do not count
+	// branches for which the store lacks an object or shows an older one: their reports do not count
 	Doubtful []string `json:"doubtful"`
 }
 

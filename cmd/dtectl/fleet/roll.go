@@ -240,8 +240,8 @@ func (c *Back) Run(ctx context.Context, chain *Chain) error {
 	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) { d.Live, d.Rollout = live, nil })
 }
 
-// liveBefore returns the state that was desired before the last roll-out reached all branches. Branches go back by one
-// roll-out only, so that the director's key alone cannot take them back step by step.
+// liveBefore returns the live state before the last completed roll-out. Branches go back by one roll-out only: the
+// director's key alone must not take them back step by step.
 func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.State, err error) {
 	for v := head; ; {
 		b, err := c.Before(ctx, v)

@@ -55,7 +55,7 @@ type Survey struct {
 	apart  time.Duration // between this machine's clock and the store's
 }
 
-// Lost returns the number of branches and groups of which the store has lost an object or shows an older one.
+// Lost returns the number of branches and groups for which the store has lost an object or shows an older one.
 func (s *Survey) Lost() (n int) {
 	for _, b := range s.Branches {
 		if b.doubtful() {

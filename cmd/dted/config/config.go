@@ -85,7 +85,7 @@ type Access struct {
 	Mailing string `toml:"mailing" default:"permission" one:"permission branch"`
 }
 
-// Types are the documents that the branch issues; a signed bundle alone opens no type.
+// Types are the documents that the branch issues. A signed bundle is not enough: its type must be listed here too.
 type Types struct {
 	Issue []string `toml:"issue" form:"type"` // the chain's settings may add more; default: plugins.Issued
 }

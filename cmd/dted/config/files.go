@@ -50,7 +50,7 @@ func SyncFolder(path string) error {
 	return nil
 }
 
-// ReadSecret returns the secret in the file that the setting name names. An empty file is an error.
+// ReadSecret returns the secret in a file. name is the setting, for errors. An empty file is an error.
 func ReadSecret(name, file string) (string, error) {
 	if file == "" {
 		return "", fmt.Errorf("%s: is missing", name)
@@ -66,7 +66,7 @@ func ReadSecret(name, file string) (string, error) {
 	return secret, nil
 }
 
-// readAs reads and parses the file that the setting called name names.
+// readAs reads and parses a file. name is the setting, for errors.
 func readAs[T any](name, file string, parse func([]byte) (T, error)) (v T, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"dtegate/storage"
 )
 
-// This file makes what both dted and dtectl use of a configuration.
+// This file has what dted and dtectl both make from a configuration.
 
 // Store returns the options that open the store without its second copy.
 func (c *Config) Store(log *slog.Logger) storage.Options {

@@ -274,7 +274,7 @@ func (s *setting) check() error {
 	return nil
 }
 
-// forms are the checks that the tag form names.
+// forms maps the values of the tag "form" to checks of a text.
 var forms = map[string]func(string) error{
 	"ambiente":      pattern(`0[01]`, `"00" (test) or "01" (production)`),
 	"colour":        pattern(`#[0-9a-fA-F]{6}`, `like "#1f5f8b"`),

@@ -44,7 +44,7 @@ type Gate struct {
 	Fence   *fleet.Fence      // which box has the branch; nil: the branch belongs to no chain
 }
 
-// NewGate returns the gate of a store that Guard adds once it is open. On a full disk it deletes the ballast first.
+// NewGate returns a gate; Guard connects it with the store. On a full disk NewGate first deletes the ballast.
 func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate {
 	g := &Gate{disk: newDisk(cfg.Data, int64(cfg.DiskReserve), log), authority: cfg.Authority.URL, transport: toMH,
 		second: &http.Transport{DialContext: (&net.Dialer{Timeout: clock.AskFirst}).DialContext,
@@ -56,8 +56,8 @@ func NewGate(cfg *config.Config, toMH http.RoundTripper, log *slog.Logger) *Gate
 	return g
 }
 
-// Guard connects the gate with the open store: its health, the documents that the box's other media have and it lacks,
-// and the time of its last activity.
+// Guard connects the gate with the open store: its health, the documents that other media of the box have and the store
+// lacks, and the time of its last activity.
 func (g *Gate) Guard(store *storage.Store, now func() time.Time, log *slog.Logger) error {
 	last, err := store.LastBeat()
 	if err != nil {
@@ -135,7 +135,7 @@ func (g *Gate) Admit() error {
 const tendEvery = 2 * time.Second
 
 // Run maintains the ballast. At the start and while the clock is in doubt, it asks MH for the time, because no sale is
-// sent whose answer would contain it. The request contains no credentials and no document.
+// sent, whose answer would contain the time. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {

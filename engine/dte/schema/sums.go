@@ -55,8 +55,8 @@ var (
 	signed = []string{"totalNoGravado", "saldoFavor"}
 )
 
-// counted reports whether this file adds up a member, or only the law determines it. The module must not change any
-// other fact.
+// counted reports whether this file adds up a member, or the law alone determines the member. The module must not
+// change any other fact.
 func counted(name string) bool {
 	return Priced(name) || slices.Contains(known, name) && name != "condicionOperacion" || name == "ivaItem"
 }

@@ -215,9 +215,7 @@ func oneOf(words ...string) func(string) error {
 	return pattern(strings.Join(words, "|"), "one of "+strings.Join(words, ", "))
 }
 
-// bound returns an error for the first member whose value the member's tag or the bounds above refuse. The tag "is"
-// names the form of a text, or of each text of a list; "set" alone means that the value is not zero. If cut is set,
-// bound first shortens texts and lists to their bounds, without changing data that the caller's payload points to.
+// pattern returns a check that a whole text matches a regular expression; what describes it.
 func pattern(expression, what string) func(string) error {
 	whole := regexp.MustCompile(`^(?:` + expression + `)$`)
 	return func(text string) error {

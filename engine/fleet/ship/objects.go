@@ -221,7 +221,7 @@ func (g cargo) String() string {
 // shown identifies the object and its bytes, as far as the store's list shows them.
 func (g cargo) shown() string { return fmt.Sprintln(g, g.size, g.tag) }
 
-// get reads a piece or a part. disproved(err): the store does not return what the box shipped.
+// get reads a piece or a part. If disproved(err), the store does not return what the box shipped.
 func (c chest) get(ctx context.Context, g cargo) (*load, error) {
 	first, most := int64(0), int64(maxObject)
 	if g.part {

@@ -59,12 +59,12 @@ type Options struct {
 	// box's store wrote; "": the box's store did not write the file, for example because another box's card is in the
 	// box. after and end are the place from which the file continues the copy; "": the copy begins with the file.
 	Segment func(file string, r io.ReaderAt) (id, after string, end int64, err error)
-	// Restart makes the copy begin again, with file names later than a file's.
+	// Restart makes the copy begin again, in files with later names than this file.
 	Restart func(file string)
 	State   File
 	Every   time.Duration // default DefaultEvery
-	// Sync makes Carry wait until the store has the change, for Patience at most. If the store takes longer, Carry does
-	// not wait until it has caught up.
+	// Sync makes Carry wait, at most for Patience, until the store has the change. Once the store takes longer, Carry
+	// stops waiting until the store has caught up.
 	Sync bool
 	// Count returns how many changes the copy in a folder has after a place: a file's name and an offset in it. Without
 	// Count, changes from before the start are not counted.
@@ -278,7 +278,7 @@ func (s *Shipper) Step(ctx context.Context) error {
 }
 
 // reaches reports whether the store has the copy up to a place at which a file of the copy continues: the place where
-// the last shipped file continues it, or a place in that file. Nothing was shipped: it is the copy's beginning.
+// the last shipped file continues it, or a place in that file. If nothing was shipped, p is the copy's beginning.
 func (s *Shipper) reaches(p place) bool {
 	return s.state.File == "" || p == s.state.Head.After || p.File == s.state.File && p.End <= s.state.Offset
 }
@@ -425,7 +425,7 @@ func (s *Shipper) shipped(l *load) error {
 }
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
-// signature. A clone would have a copy of the state, so a box without one is no clone.
+// signature. A clone would have a copy of the state: a box without a state is no clone.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

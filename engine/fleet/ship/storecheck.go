@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is how often the shipper looks at the date, from one interval after the start on, to make one check a day.
+// lookAgain is how often the shipper looks for a new date, to make one check a day; first after this time.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.
@@ -59,8 +59,8 @@ func sameDay(a, b time.Time) bool {
 	return a.UTC().Truncate(24 * time.Hour).Equal(b.UTC().Truncate(24 * time.Hour))
 }
 
-// Check compares the objects that a rebuild would read in the store with what this box shipped. If the second copy
-// still has lost or altered bytes, it ships them again. Once a day it reads back the pieces that no part contains,
+// Check compares the objects that a rebuild would read in the store with what this box shipped. It ships lost or
+// altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part contains,
 // checks their signatures, and joins them into parts. It compares the parts with the store's list, and reads those with
 // a new size or tag. Shipped returns the result. After a crash, the next call continues with the pieces that are not
 // joined yet.

@@ -90,7 +90,7 @@ func (c *Clock) Check() error {
 	return c.doubt
 }
 
-// suspect puts in doubt the clock, which is off ahead of another time; spanish and english name that time.
+// suspect puts the clock in doubt: it is ahead of another time by off. spanish and english name the other time.
 func (c *Clock) suspect(off time.Duration, spanish, english string) {
 	if c.doubt == nil {
 		c.log.Error("clock is wrong: nothing new is issued", "off", off.Round(time.Second), "right", c.right)
