@@ -329,11 +329,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 		day = h.Date
 	}
 	establishment, point := record.EstablishmentOf(h, req.Caller.Point)
-	receptor := o.facts.Get("receptor")
-	// With a receptor.nit, the receptor's type is 36 of CAT-022, whatever the till gave.
-	if nit := o.document.Get("receptor").Get("nit"); nit.Present() {
-		receptor = receptor.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
-	}
+	receptor := o.receptor()
 	// The layout before DTE 2.0 requires a customer's name and number; the applicant's stand in.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {

@@ -223,6 +223,29 @@ func TestNote_Inherits(t *testing.T) {
 	w.Issued(ask, record.EstadoProcessed)
 }
 
+// TestNote_OneTaxpayer: a note names its original's receptor by the number that the original shows, whatever other
+// number the till gave with it, then or now.
+func TestNote_OneTaxpayer(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	person := enginetest.Taxpayer.Set(dte.Texts("tipoDocumento", "13", "numDocumento", "012345678").Members()...)
+	foreign := enginetest.Taxpayer.With("numDocumento", dte.Str("06142803901121"))
+	for _, was := range []dte.Value{enginetest.Taxpayer, person} {
+		voucher := enginetest.Voucher("", enginetest.Item(1, "1", "100"))
+		voucher.Facts = voucher.Facts.With("receptor", was)
+		sold := w.Issued(voucher, record.EstadoProcessed)
+		for _, said := range []dte.Value{dte.Null(), was, foreign, person} {
+			note := enginetest.NoteOn("05", "", sold, enginetest.Item(1, "1", "1"))
+			note.Facts = note.Facts.With("receptor", said)
+			r := w.Issued(note, record.EstadoProcessed)
+			if n := enginetest.Text(t, r, "receptor", "numDocumento"); n != "06140202801028" ||
+				enginetest.Text(t, r, "receptor", "tipoDocumento") != "36" {
+				t.Errorf("%s: the note on %s names %s", said.Append(nil), was.Append(nil), n)
+			}
+		}
+	}
+}
+
 // TestNote_Returned: what was returned of an invoice is not credited too, and what was credited is not returned.
 func TestNote_Returned(t *testing.T) {
 	w := enginetest.NewWorld(t)

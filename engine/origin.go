@@ -248,12 +248,12 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 		}
 		f = f.With(flag, dte.Bool(was))
 	}
-	receptor := f.Get("receptor")
+	receptor, was := f.Get("receptor"), identified(o.receptor())
 	if receptor.Present() {
 		faults = append(faults, sameTaxpayer(receptor, o)...)
-		receptor = completeReceptor(receptor, o.facts.Get("receptor"))
+		receptor = completeReceptor(receptor, was)
 	} else {
-		receptor = o.facts.Get("receptor")
+		receptor = was
 	}
 	code := dte.Str(dte.Code(o.entry.Code).String())
 	lines := f.Get("cuerpoDocumento")
@@ -272,26 +272,34 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 		With("origen", dte.Texts("tipoDte", o.head.Document)), faults
 }
 
-// receptorPairs are members of a receptor that have a meaning only together, such as an activity's code and text.
-var receptorPairs = [...][2]string{{"codActividad", "descActividad"}, {"tipoDocumento", "numDocumento"}}
-
-// completeReceptor adds the members that a note's receptor omits, never mixing parts of an address or of a pair.
+// completeReceptor adds the members that a note's receptor omits, never mixing parts of an address or of an activity.
+// The numbers are the original's: the till may name the taxpayer by one number and add a number of somebody else.
 func completeReceptor(said, was dte.Value) dte.Value {
-	said = identified(said)
 	complete := said
+	activity := said.Get("codActividad").Present() || said.Get("descActividad").Present()
 	for _, m := range was.Members() {
-		if said.Get(m.Name).Present() || !m.Value.Present() {
-			continue
+		other := !said.Get(m.Name).Present()
+		switch m.Name {
+		case "nit", "tipoDocumento", "numDocumento":
+			other = record.Compact(said.Get(m.Name).Text()) != record.Compact(m.Value.Text()) // of hyphens
+		case "codActividad", "descActividad":
+			other = !activity
 		}
-		half := false
-		for _, p := range receptorPairs {
-			half = half || m.Name == p[0] && said.Get(p[1]).Present() || m.Name == p[1] && said.Get(p[0]).Present()
-		}
-		if !half {
+		if other && m.Value.Present() {
 			complete = complete.With(m.Name, m.Value)
 		}
 	}
 	return complete
+}
+
+// receptor returns the receptor of a document. If the document names the receptor by nit, its type is 36 of CAT-022,
+// whatever the till gave.
+func (o *origin) receptor() dte.Value {
+	r := o.facts.Get("receptor")
+	if nit := o.document.Get("receptor").Get("nit"); nit.Present() {
+		r = r.With("tipoDocumento", dte.Str("36")).With("numDocumento", nit)
+	}
+	return r
 }
 
 // identified gives a receptor both forms of its number: nit, and type 36 of CAT-022 with numDocumento. Generations of a
