@@ -136,7 +136,7 @@ func amount(v dte.Value, name string) dte.Amount {
 }
 
 // completeDraft completes the facts of a draft from its locked origin. For a return it also adds the draws of
-// quantities to d.draws, to which drawn adds the others later. A note's facts are completed despite faults.
+// quantities to d.draws; drawn adds the others later. A note's facts are completed despite faults.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)

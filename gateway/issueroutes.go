@@ -123,7 +123,7 @@ func (g *Gateway) correct(c *call) error {
 	})
 }
 
-// make reads a sale with a form, makes its document with do, and answers with the record and a status.
+// make reads a sale with a form, makes its document with the function do, and answers with the record and a status.
 func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Context,
 	engine.Request) (*record.View, error)) error {
 	r, err := g.attempt(c, f, do)
@@ -135,7 +135,7 @@ func (g *Gateway) make(c *call, f *form.Form, status int, do func(context.Contex
 	return answerRecord(c.ctx, status, r)
 }
 
-// attempt reads a sale with a form and calls do with it. The error names all faults of the sale.
+// attempt reads a sale with a form and calls the function do with it. The error names all faults of the sale.
 func (g *Gateway) attempt(c *call, f *form.Form,
 	do func(context.Context, engine.Request) (*record.View, error)) (*record.View, error) {
 	if err := c.token.permit(f.Type); err != nil {

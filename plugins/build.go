@@ -32,7 +32,7 @@ var Names = []string{
 var Further = []string{"dte04/v3", "dte04/v4", "dte08/v1", "dte08/v2", "dte09/v1", "dte09/v2", "dte11/v1", "dte11/v3",
 	"dte15/v1", "dte15/v2"}
 
-// Compile builds a rule module with the plain Go toolchain, into the file out. root is the folder of go.mod.
+// Compile builds a rule module with the plain Go toolchain, into a file (out). root is the folder of go.mod.
 func Compile(ctx context.Context, root, name, out string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", out,
 		"./plugins/"+name)

@@ -68,8 +68,8 @@ func (m *meter) spent() {
 }
 
 // overdue reports whether the call has worked longer than the limit since its first slice. Only processor time counts:
-// a busy box must not make a call fail. The clock is read first, because it is cheaper: processor time cannot exceed
-// it.
+// a busy box must not make a call fail. The clock is cheaper and is read first: processor time cannot exceed the
+// clock's time.
 func (m *meter) overdue() bool {
 	if !m.sliced {
 		runtime.LockOSThread() // otherwise the processor time of other threads would count

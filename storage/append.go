@@ -267,7 +267,7 @@ type turn struct {
 }
 
 // take assigns the series' next number: one more than the last number of its line or, in a new line, than the result of
-// read.
+// the function read.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

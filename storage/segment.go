@@ -363,9 +363,9 @@ type countedSegment struct {
 	bad  error
 }
 
-// chain returns the segments of a copy that count, in order. It omits numbers below from. It follows the heads
-// backwards from last, skipping the replaced segments (gone); after an unreadable head it goes on with the previous
-// segment in the folder.
+// chain returns the segments of a copy that count, in order. from is the lowest number. It follows the heads backwards
+// from last, skipping the replaced segments (gone); after an unreadable head it goes on with the previous segment in
+// the folder.
 func chain(fs vfs.FS, dir string, store [16]byte, from uint64, last position, gone map[uint64]replaced) (
 	list []countedSegment, err error) {
 	numbers, err := segmentNumbers(fs, dir)
@@ -449,7 +449,7 @@ func (s *segment) laterGroup(at, group uint64) bool {
 	}
 }
 
-// follow applies the frame at here to state and fill (where the unfinished fill began).
+// follow applies a frame (at here) to state and fill (where the unfinished fill began).
 func (f *frame) follow(state *copyState, fill *position, here position) error {
 	switch f.Kind {
 	case frameChange:

@@ -239,7 +239,7 @@ func (l *copyLog) flush() error {
 // roll ends a segment: the head of the next segment confirms it.
 func (l *copyLog) roll() error { return l.begin(position{l.number, l.size}) }
 
-// readBack reads from the medium the segments that this log wrote, beginning with number from.
+// readBack reads from the medium the segments that this log wrote, from a number (from) on.
 func (l *copyLog) readBack(from uint64) error {
 	list, err := chain(l.fs, l.dir, l.store, from, position{l.number, l.size}, l.replaced)
 	for i := range list {

@@ -390,7 +390,7 @@ func (a *Archive) List(ctx context.Context, prefix string) iter.Seq2[Object, err
 	return a.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is List for the keys greater than after ("": all).
+// ListAfter is List for the keys greater than a key (after); "": all keys.
 func (a *Archive) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[Object, error] {
 	o := minio.ListObjectsOptions{Prefix: a.prefix + prefix, Recursive: true}
 	if after != "" {

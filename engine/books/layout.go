@@ -25,7 +25,7 @@ type layout struct {
 }
 
 // annex returns the layout of a file from a text, whose lines each have a page of the manual and the columns on it. A
-// plus marks a column that is added up, a minus the type of document, by which the sums subtract credit notes.
+// plus marks a column that is added up. A minus marks the column of types: the sums subtract credit notes.
 func annex(name, why, columns string) *layout {
 	l := &layout{Name: name, why: why}
 	for line := range strings.Lines(columns) {

@@ -137,7 +137,7 @@ type placed struct {
 	line string // the cells, with the character unit between them
 }
 
-// unit separates the cells of a row, from which text removes control characters.
+// unit separates the cells of a row. No cell contains it, because the function text removes control characters.
 const unit = "\x1f"
 
 func (r *rows) add(o order, cells ...string) { *r = append(*r, placed{o, strings.Join(cells, unit)}) }

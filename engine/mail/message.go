@@ -322,7 +322,7 @@ func (f *Facts) text() string {
 	return b.String()
 }
 
-// page returns the HTML. It is also well-formed XML, as which the test reads it.
+// page returns the HTML. It is also well-formed XML: the test reads it as XML.
 func (f *Facts) page() string {
 	var b strings.Builder
 	b.WriteString("<!DOCTYPE html>\n" +

@@ -155,7 +155,7 @@ func (l *LostRecords) Retry(ctx context.Context) error {
 	return nil
 }
 
-// Forget removes a record that people have settled from QueueLost, and reports whether it was there.
+// Forget removes from QueueLost a record that people have settled, and reports whether the record was there.
 func (l *LostRecords) Forget(ctx context.Context, code storage.Code) (bool, error) {
 	entry, err := l.store.Get(code)
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (entry.Due == nil || entry.Due.Queue != QueueLost) {

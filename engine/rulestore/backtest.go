@@ -308,8 +308,8 @@ type pacer struct {
 }
 
 // GiveWay returns a function that background work calls between two pieces of work. While the tills sell, it pauses the
-// goroutine for times the duration of the work: with times 2, the work takes a third of one core. It measures the
-// thread's processor time: on a busy box, the clock would include waiting.
+// goroutine for a multiple (times) of the duration of the work: if times is 2, the work takes a third of one core. It
+// measures the thread's processor time: on a busy box, the clock would include waiting.
 func (s *Store) GiveWay(times int) (rest func()) {
 	p := &pacer{store: s, times: time.Duration(times), used: rules.ThreadTime(), began: time.Now()}
 	return p.rest

@@ -56,7 +56,7 @@ func (s *Store) computable() []*shelved {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle in force on a day, of those with the document of like, or nil if none has begun.
+// inForce returns the bundle of like's document that is in force on a day, or nil if none has begun.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -169,7 +169,7 @@ func (s *Store) warm(ctx context.Context) {
 	wg.Wait()
 }
 
-// assemble makes the book of a day from the bundles in the list on. An error that one bundle causes is a *BundleError.
+// assemble makes the book of a day from the bundles in a list (on). An error that one bundle causes is a *BundleError.
 func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Book, error) {
 	var catalogue *rules.Rule
 	var live []*rules.Rule

@@ -351,8 +351,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 // Whole returns a parameter that is a whole number, or 0.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a flag of the event for a type of document. Without a flag for that type, it is the flag for all types
-// or, without that too, own.
+// Says returns a flag of the event for a type of document; otherwise the flag for all types; without that flag, own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {

@@ -94,8 +94,8 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left, or
-// else the level otherwise.
+// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left,
+// otherwise a given level.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:

@@ -63,7 +63,7 @@ func ReadBranches(path string) (list []*Gateway, err error) {
 	return list, err
 }
 
-// ReadList calls read with each line of a file, except empty lines and comments.
+// ReadList calls the function read with each line of a file, except empty lines and comments.
 func ReadList(path string, read func(line string) error) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

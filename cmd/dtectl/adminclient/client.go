@@ -178,8 +178,8 @@ func (g *Gateway) Ask(ctx context.Context, method, path string, query url.Values
 	return nil
 }
 
-// Follow sends a request whose answer is a stream of lines. It calls each for every line except the last, and returns
-// the last.
+// Follow sends a request whose answer is a stream of lines. It calls a function (each) for every line except the last,
+// and returns the last line.
 func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Values, body []byte,
 	each func(*adminapi.Line) error) (*adminapi.Line, error) {
 	resp, err := g.Send(ctx, method, path, query, body)

@@ -68,8 +68,8 @@ var (
 	electronic = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 )
 
-// vary multiplies the quantities of a sale by times, sets its dates to day, and replaces the codes of documents in it.
-// In a line of one unit (a charge, a service, a sum of money) it multiplies the price instead.
+// vary multiplies the quantities of a sale by a factor (times), sets its dates to a day, and replaces the codes of
+// documents in it. In a line of one unit (a charge, a service, a sum of money) it multiplies the price instead.
 func vary(sale tree, rng *rand.Rand, times int, day string) {
 	grows := "cantidad"
 	if sale[grows] == whole(1) {

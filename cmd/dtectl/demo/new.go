@@ -205,8 +205,8 @@ func (d *Demo) makeBox(dir string) error {
 	return nil
 }
 
-// ahead returns how far the clocks of a demonstration are ahead of now. Without a day, it is the duration in the file;
-// with a day, the duration that moves them to that day. The clocks are never set back, because documents are numbered
+// ahead returns how far the clocks of a demonstration are ahead of now. Without a day, the result is the duration in
+// the file; with a day, it moves the clocks to that day. The clocks are never set back, because documents are numbered
 // in order of time.
 func ahead(file, day string, now time.Time) (time.Duration, error) {
 	var before time.Duration

@@ -96,7 +96,7 @@ func (c *Chain) keptVersions(group string) (numbers []int64) {
 	return numbers
 }
 
-// forget removes a group's kept versions after the version last.
+// forget removes a group's kept versions after a version (last).
 func (c *Chain) forget(group string, last int64) (err error) {
 	for _, n := range c.keptVersions(group) {
 		if n > last && err == nil {

@@ -76,7 +76,7 @@ func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []flee
 	return list
 }
 
-// Harms reports whether more branches that tried the roll-out failed than it allows.
+// Harms reports whether more of the branches that tried the roll-out failed than the roll-out allows.
 func (m Ring) Harms(r *fleetproto.Rollout) bool {
 	tried := m.Succeeded + len(m.Failed)
 	return len(m.Failed)*fleetproto.Whole > r.MaxFailures*tried

@@ -351,7 +351,7 @@ func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }
 
-// giveRules assigns the layout's schema s to the field at, and the schemas below s to the fields below it.
+// giveRules assigns the layout's schema s to a field (at), and the schemas below s to the fields below it.
 func (c *compiler) giveRules(s *schema, at int) {
 	f := &c.fields[at]
 	f.rule = s
@@ -363,7 +363,7 @@ func (c *compiler) giveRules(s *schema, at int) {
 	}
 }
 
-// attach connects the schema s and its conditions with the field at and the fields below it.
+// attach connects the schema s and its conditions with a field (at) and the fields below it.
 func (c *compiler) attach(s *schema, at int) {
 	f := &c.fields[at]
 	s.documents = c.cat.List("CAT-002")

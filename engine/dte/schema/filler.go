@@ -58,9 +58,9 @@ type FillOptions struct {
 
 const defaultMaxFaults = 50
 
-// Compile compiles a schema file with its overlay, for a module with the outputs out. It refuses unknown keywords,
-// layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The overlay
-// may be empty.
+// Compile compiles a schema file with its overlay, for a module with certain outputs (out). It refuses unknown
+// keywords, layouts that no document of MH has, and overlay entries that match nothing; the error names the place. The
+// overlay may be empty.
 func Compile(schema, overlay []byte, out Outputs, cat *dte.Catalogues) (*Filler, error) {
 	if len(overlay) == 0 {
 		overlay = []byte("{}")

@@ -49,7 +49,7 @@ type Lister interface {
 	Store
 	// List yields the objects whose key begins with prefix, ordered by key.
 	List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error]
-	// ListAfter is List for the objects whose key is greater than the key after.
+	// ListAfter is List for the objects whose key is greater than a key (after).
 	ListAfter(ctx context.Context, prefix, after string) iter.Seq2[archive.Object, error]
 }
 

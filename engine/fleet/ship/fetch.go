@@ -213,8 +213,8 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 const unlisted = 10_000
 
 // manifest returns in list the parts and pieces that make up the copy, in order, up to the last piece that any object
-// in the store names. parts has all parts in the store. Of the named pieces after the last listed one, only the first
-// are requested (see unlisted); unasked are the others.
+// in the store names. parts has all parts in the store. After the last listed piece, at most 10,000 named pieces are
+// requested (unlisted); unasked are the others.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {

@@ -104,7 +104,7 @@ func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	return s, nil
 }
 
-// list calls take for each object whose key begins with prefix and is greater than the key after.
+// list calls a function (take) for each object whose key begins with prefix and is greater than a key (after).
 func (c chest) list(ctx context.Context, prefix, after string, take func(archive.Object)) error {
 	n := 0
 	for e, err := range c.store.ListAfter(ctx, prefix, after) {
@@ -119,7 +119,7 @@ func (c chest) list(ctx context.Context, prefix, after string, take func(archive
 	return nil
 }
 
-// parts lists the parts in the store whose last piece is at most until. It does not check their content.
+// parts lists the store's parts up to a piece (until). It does not check their content.
 func (c chest) parts(ctx context.Context, until int64) (list []cargo, err error) {
 	folder := fleetproto.PartsFolder(c.branch, c.epoch)
 	err = c.list(ctx, folder, "", func(e archive.Object) {
@@ -181,7 +181,7 @@ func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	return list, gaps
 }
 
-// pieceNumbers lists the pieces in the store after the piece behind, ascending, with their sizes.
+// pieceNumbers lists the pieces in the store after a piece (behind), ascending, with their sizes.
 func (c chest) pieceNumbers(ctx context.Context, behind int64) (numbers, sizes []int64, err error) {
 	after := ""
 	if behind > 0 {
