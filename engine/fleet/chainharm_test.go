@@ -66,11 +66,18 @@ func (m *chainBox) put(from *image, media ...string) {
 	m.Fs = m.Fs.Copy() // all of it durable
 }
 
-// putMedium has a file or a folder of one disk be as on another; nil, or without it: it is gone, a folder is empty.
+// putMedium has a file or a folder of one disk be as on another; nil, or without it: it is gone, a folder is empty. No
+// power cut takes a new folder away, also while the box runs: a card is mounted there. Without its card, a box whose
+// store and mark are put back knows nothing that is newer, and may give one number again; MH then stops it (RATIONALE,
+// "Why does a number that MH holds stop the branch?").
 func putMedium(to, from *disktest.Disk, medium string) error {
 	err := to.RemoveAll(medium)
 	if medium != onMark {
 		err = errors.Join(err, to.MkdirAll(medium, 0o700))
+	}
+	root, bad := to.OpenDir("/")
+	if err = errors.Join(err, bad); bad == nil {
+		err = errors.Join(err, root.Sync(), root.Close())
 	}
 	if from == nil {
 		return err
