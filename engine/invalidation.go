@@ -532,7 +532,7 @@ func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	return nil
 }
 
-// Recall invalidates a document for an operator, one at a time, and returns the result; it waits while sales are being
+// Recall invalidates one document at a time for an operator, and returns the result; it waits while sales are being
 // sent to MH. For an invalidated document it sends nothing; an event without MH's answer is sent again, and a refused
 // event is replaced only if again is set. In a contingency the error is CodeUnavailable.
 func (e *Engine) Recall(ctx context.Context, req InvalidationRequest, again bool) (*Appraisal, error) {

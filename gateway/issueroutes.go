@@ -146,8 +146,8 @@ func (g *Gateway) attempt(c *call, f *form.Form,
 	if err != nil {
 		return nil, err
 	}
-	// A repeated sale must get its first answer, even if the token's quota is used up, today's form would refuse the
-	// sale, or the type's bundle has ended and the form no longer exists.
+	// A repeated sale must get its first answer, even if the token's quota is used up, if today's form would refuse the
+	// sale, or if the type's bundle has ended and the form no longer exists.
 	wait := g.daily.left(c.token.ID, g.o.Now())
 	if refused := wait > 0 || len(d.Faults) > 0 || f.Type.Form == nil; refused && c.code == (dte.Code{}) &&
 		!validates(c.ctx) {

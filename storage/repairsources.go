@@ -292,8 +292,8 @@ func (h *histories) diverge(db *pebble.DB, sequence uint32) error {
 	return nil
 }
 
-// expect sets the total of the progress when the media are known. The rows are larger than their files: the first half
-// may end early and wait.
+// expect sets the total of the progress when the media are known. The rows are larger than their files: the progress's
+// first half may end early and wait.
 func (a *assembly) expect() {
 	total := int64(1)
 	add := func(dir string) {

@@ -40,8 +40,8 @@ type Book struct {
 	days     map[dayKey]*line
 	series   map[seriesKey]*line
 	codes    [][16]byte
-	// received are the files of suppliers. made are the files of rows that Finish writes, with Options.Received also
-	// the annexes of suppliers' documents.
+	// received are the files of suppliers. made are the files of rows that Finish writes, and if Options.Received is
+	// set, the annexes of suppliers' documents.
 	received []ReceivedFile
 	made     []*layout
 	files    map[*layout]*tally

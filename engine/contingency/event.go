@@ -144,8 +144,8 @@ func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map
 			unripe[o.head.Period] = true
 			mu.Unlock()
 		case err == nil && found == absent && o.head.Known:
-			// MH lists the document in an event that this store does not know, and sealed it after the document was
-			// deferred: a deadline counted from the deferral is not later than MH's.
+			// MH lists the document in an event that this store does not know. MH sealed that event after the document
+			// was deferred: a deadline counted from the deferral is not later than MH's.
 			next := *o.head
 			next.Limit, next.Doubtful, next.Known, next.Refusals = o.head.Until.Add(c.law().documents), false, false, 0
 			return false, c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)

@@ -349,8 +349,8 @@ const (
 	returnedPurchase = "return of a purchase"
 )
 
-// closingKind returns the kind under which a closing counts a document, or "". For a note or a return it depends on the
-// origin; if the origin is unreadable, it is the kind for a sale, with an error.
+// closingKind returns the kind under which a closing counts a document, or "". For a note or a return the kind depends
+// on the origin; if the origin is unreadable, the kind is that of a sale, with an error.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

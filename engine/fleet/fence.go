@@ -11,7 +11,7 @@ import (
 )
 
 // Fence decides whether this box may issue numbers. Its methods send no request to the store; only Await waits for the
-// agent's.
+// agent's requests.
 type Fence struct {
 	kicked fairqueue.Bell // wakes the agent, which reads the enrolments
 

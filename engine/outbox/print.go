@@ -48,7 +48,7 @@ func (box *Outbox) Printed(ctx context.Context, code dte.Code, c record.Caller, 
 	return b, notPrinted(err, "La versión legible no pudo generarse")
 }
 
-// notPrinted returns the refusal for an error of printing: CodeBusy if the token has used up its share, or message.
+// notPrinted returns the refusal for an error of printing: CodeBusy if the token's share is used up, otherwise message.
 func notPrinted(err error, message string) error {
 	var busy *fairqueue.Busy
 	switch {
@@ -145,8 +145,8 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive, valid for a time, or "" if the archive lacks the version. It
-// has only the letter-size version of documents that MH sealed.
+// Link returns a link to a document's PDF in the archive, valid for a time, or "" if the archive lacks the version. The
+// archive has only the letter-size version of documents that MH sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string,
 	validity time.Duration) (string, error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {

@@ -286,7 +286,7 @@ func valueText(v dte.Value) string {
 type Layouts []*schema.Filler
 
 // ReadLayouts compiles the layouts of document bundles without running their modules, with the latest catalogues among
-// the bundles. It skips an unreadable bundle, on which activation reports.
+// the bundles. It skips an unreadable bundle, which activation reports.
 func ReadLayouts(bundles []*bundle.Bundle) (layouts Layouts) {
 	var lists *bundle.Bundle
 	for _, b := range bundles {

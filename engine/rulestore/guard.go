@@ -71,8 +71,8 @@ func (g *Guard) Answered(r *Rule, point int64) {
 	g.bundle(r.Ref.Digest).failures.used[point] = true
 }
 
-// Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until it is
-// recorded, the previous bundle computes the sales.
+// Failed counts an evaluation that failed, and requests a Return if the bundle's evaluations keep failing. Until the
+// Return is recorded, the previous bundle computes the sales.
 func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

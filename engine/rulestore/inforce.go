@@ -210,8 +210,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns, by bundle digest, the catalogues of the bundles whose taxes must not be named as on day, the book's
-// day. current is the catalogue bundle of day.
+// For each bundle whose taxes have the names of another day than day, the book's, named returns the catalogues of that
+// other day, by bundle digest. current is the catalogue bundle of day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)

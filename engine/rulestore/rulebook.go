@@ -351,7 +351,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 // Whole returns a parameter that is a whole number, or 0.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns a flag of the event for a type of document; otherwise the flag for all types; without that flag, own.
+// Says returns the event's flag for a type of document, or else its flag for all types, or else own.
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {

@@ -45,7 +45,7 @@ const (
 	ownEntries = "apendice"
 )
 
-// New compiles the form of a type, without members for a type without one. bundle.ParseType has checked the bundle.
+// New compiles the form of a type; a type without a form gets a form without members. bundle.ParseType has checked it.
 func New(t *bundle.Type) *Form {
 	f := &Form{Type: t, bundle: *cmp.Or(t.Form, new(bundle.Form))}
 	for i := range f.bundle.Members {

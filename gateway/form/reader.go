@@ -95,7 +95,7 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object, whose paths begin with prefix. The fact begins with the members first.
+// object checks the members of an object, whose paths begin with prefix. first are the fact's first members.
 func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		r.unknown(v, f.members, prefix)

@@ -254,7 +254,7 @@ func (b *board) rules() {
 	}
 }
 
-// outcomes adds how many of a rule's documents MH has refused. It adds a rule that is most likely wrong to Rejecting.
+// outcomes adds how many of a rule's documents MH has refused. It adds to Rejecting a rule that is most likely wrong.
 func (b *board) outcomes(line *fact, o *dte.Outcomes) {
 	if o == nil || o.Refused == 0 {
 		return

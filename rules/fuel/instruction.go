@@ -238,8 +238,8 @@ func (m *module) code(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// insertion is code that metering puts into a function at an offset (at). The field instead is how many of the
-// function's next bytes it replaces.
+// insertion is code that metering puts into a function at an offset (at), in place of the function's next bytes
+// (instead: their number).
 type insertion struct {
 	at, instead int
 	kind        int

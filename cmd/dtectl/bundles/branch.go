@@ -290,8 +290,8 @@ func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) 
 	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach makes branches roll back, reinstate or cancel a bundle, or acknowledge their own return to one; act names
-// the verb.
+// stepEach makes branches roll back, reinstate or cancel a bundle, or acknowledge their own return to a bundle; act
+// names the verb.
 func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
 	to rulestore.Target) error {
 	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {

@@ -52,7 +52,7 @@ func init() {
 // Path returns the path of the tills' API for documents of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of sale to which a document of a kind refers, the last possible kind; "" if there is none.
+// originOf returns the kind of sale to which documents of a kind refer, the last if several are possible; or "".
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]

@@ -17,8 +17,8 @@ import (
 
 // This file asks sources other than the box's media: the archive, MH and the configuration.
 
-// archivedParts returns a function that reads the signed forms of documents from the archive; nil if it cannot be
-// opened.
+// archivedParts returns a function that reads the signed forms of documents from the archive; nil if the archive cannot
+// be opened.
 func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
 	if cfg.Archive == nil {
 		return nil

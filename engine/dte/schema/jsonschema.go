@@ -311,8 +311,8 @@ func (s *schema) find(path []step) *schema {
 }
 
 // pattern is one regular expression of the schema. MH writes patterns with lookaheads and back-references, which Go's
-// engine lacks; it runs in linear time. All of MH's lookaheads are negative and directly follow ^; each becomes a
-// separate expression that must not match.
+// engine lacks, because it runs in linear time. All of MH's lookaheads are negative and directly follow ^; each becomes
+// a separate expression that must not match.
 type pattern struct {
 	source string
 	must   *regexp.Regexp

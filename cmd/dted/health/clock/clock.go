@@ -38,9 +38,9 @@ type Clock struct {
 
 	mu    sync.Mutex
 	right time.Time // the latest time that was right, at first the store's time
-	// Check compares the box's clock with anchor plus the time elapsed since. anchor is a time that was right: the time
-	// of this process's first Check, or of MH's latest answer that agreed with the box. Nothing else moves it, so that
-	// small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
+	// Check compares the box's clock with anchor plus the time elapsed since then. anchor is a time that was right: the
+	// time of this process's first Check, or of MH's latest answer that agreed with the box. Nothing else moves it, so
+	// that small steps of the clock cannot add up. anchored is the value of Elapsed at anchor.
 	anchor   time.Time
 	anchored time.Duration
 	doubt    error         // nil: no doubt
