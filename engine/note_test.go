@@ -58,8 +58,8 @@ func TestNote_Amounts(t *testing.T) {
 	)
 }
 
-// Notes give back no more taxes than the original charged, and no charges that the original does not have. A tax that is
-// rounded to the cent in each of several notes is not refused.
+// Notes give back no more of each tax than the original charged, and no charges that the original does not have. A tax
+// that is rounded to the cent in each of several notes is not refused.
 func TestNote_TaxesAndCharges(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
@@ -90,10 +90,12 @@ func TestNote_TaxesAndCharges(t *testing.T) {
 	plain := w.Issued(enginetest.Voucher("", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	refused("05", plain, enginetest.Item(1, "1", "1"), charge("10000"))
 	refused("05", plain, fuel(1, "100000", "0.00001"))
+	charged := w.Issued(enginetest.Voucher("", enginetest.Item(1, "1", "100"), charge("50")), record.EstadoProcessed)
+	refused("05", charged, fuel(1, "100", "0.01"))
 
 	both := w.Issued(enginetest.Voucher("", fuel(1, "10.1", "4"), charge("20"), charge("-30").Set(
 		enginetest.Member("numItem", dte.Int(3)))), record.EstadoProcessed)
-	refused("05", both, fuel(1, "1", "4"), charge("22.80"))
+	refused("05", both, fuel(1, "1", "4"), charge("20.01"))
 	refused("05", both, fuel(1, "87", "0.01"), charge("0.01"))
 	w.Issued(enginetest.NoteOn("06", "", both, fuel(1, "0.1", "4"), charge("3")), record.EstadoProcessed)
 	w.Issued(enginetest.NoteOn("05", "", both, enginetest.Item(1, "1", "0.40"), charge("23")), record.EstadoProcessed)

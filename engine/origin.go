@@ -35,18 +35,28 @@ type origin struct {
 }
 
 // creditableNames are the names in messages of what a note takes from its original, in the order of the counters from
-// record.LineCredited on: the amounts of bundle.CreditableNames, the note itself, and its taxes and charges.
+// record.LineCredited on: the amounts of bundle.CreditableNames, the note itself, its charges, and its taxes besides VAT.
 var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota", "",
-	"Los tributos, sin el IVA, y los cargos de la nota"}
+	"Los cargos de la nota", "Otros tributos de la nota", "El tributo 59 de la nota", "El tributo 71 de la nota",
+	"El tributo D1 de la nota", "El tributo C8 de la nota", "El tributo D5 de la nota"}
 
 type creditable [len(creditableNames)]dte.Amount
 
 const (
-	oneNote = len(bundle.CreditableNames) // counts notes for exclusive: the amounts may be 0
-	besides = oneNote + 1                 // taxes besides VAT, and charges
+	oneNote = len(bundle.CreditableNames) + iota // counts notes for exclusive: the amounts may be 0
+	charges
+	otherTaxes // taxes of which creditableNames names none
 
 	halfCent = dte.Scale / 200
 )
+
+// taxed returns the place of a tax of CAT-015, or -1 for VAT, which the taxed amount decides.
+func taxed(code string) int {
+	if code == dte.VAT {
+		return -1
+	}
+	return max(otherTaxes, slices.Index(creditableNames[:], "El tributo "+code+" de la nota"))
+}
 
 // findOrigin returns the origin of a request, or its refusal. The result is valid while the origin is locked.
 func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
@@ -186,13 +196,13 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 	return nil
 }
 
-// takenBy returns what a note takes from its original. In besides, an amount that is rounded to the cent counts half a
-// cent less, because every note of an original may round its amount up.
+// takenBy returns what a note takes from its original. A tax, which the rule rounds to the cent, counts half a cent less:
+// the notes of one original may round all theirs up.
 func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken creditable) {
 	d := r.Description()
 	for i, name := range d.Summary {
 		if name == "totalNoGravado" {
-			taken[besides] += max(0, dte.Amount(c.Summary[i])-halfCent)
+			taken[charges] = max(0, dte.Amount(c.Summary[i]))
 		} else if at := slices.Index(bundle.CreditableNames[:], name); at >= 0 {
 			taken[at] = dte.Amount(c.Summary[i])
 		}
@@ -201,8 +211,8 @@ func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken cr
 		taken[oneNote] = 1
 	}
 	for _, tax := range c.Taxes {
-		if d.Taxes[tax.Tax] != dte.VAT {
-			taken[besides] += max(0, tax.Amount-halfCent)
+		if at := taxed(d.Taxes[tax.Tax]); at >= 0 {
+			taken[at] += max(0, tax.Amount-halfCent)
 		}
 	}
 	return taken
@@ -331,13 +341,14 @@ func (o *origin) creditable() (left creditable) {
 	}
 	left[oneNote] = dte.MaxAmount
 	for _, tax := range s.Get("tributos").Items() {
-		if tax.Get("codigo").Text() != dte.VAT {
-			left[besides] += amount(tax, "valor") + halfCent
+		if at := taxed(tax.Get("codigo").Text()); at >= 0 {
+			left[at] += amount(tax, "valor") + halfCent
 		}
 	}
 	for _, line := range o.document.Get("cuerpoDocumento").Items() {
-		left[besides] += max(0, amount(line, "noGravado"))
+		left[charges] += max(0, amount(line, "noGravado"))
 	}
+	left[charges] = left[charges].Round2() // as a note's
 	return left
 }
 
@@ -429,13 +440,9 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 func (d *draft) givenBack(r *rulestore.Rule, ev *rulestore.Evaluation) {
 	outputs := r.Description().LineOutputs
 	for k, name := range amountsOfLine {
-		column := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name })
-		if column < 0 {
-			continue
-		}
-		sum := int64(0)
-		for i := range ev.Computed.N {
-			sum += ev.Computed.Lines[i*len(outputs)+column]
+		column, sum := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name }), int64(0)
+		for at := column; column >= 0 && at < ev.Computed.N*len(outputs); at += len(outputs) {
+			sum += ev.Computed.Lines[at]
 		}
 		if sum != 0 {
 			d.draws = append(d.draws, record.Draw{Line: uint32(record.LineReturned + k), Amount: sum})
