@@ -14,6 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
+// older is where snapshot leaves the card of the earlier moment.
+const older = "older"
+
 // snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns
 // the disk and the last number of series a.
 func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
@@ -24,6 +27,9 @@ func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
 	everything(t, s, 1)
 	sound(t, s)
 	old := fs.Copy()
+	if err := errors.Join(old.Rename(card, older), syncDir(old, "")); err != nil {
+		t.Fatal(err)
+	}
 	s = live(t, fs)
 	everything(t, s, 100)
 	put(t, s, "new", 150)
@@ -79,7 +85,10 @@ func TestBehind_Snapshot(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Without the card the store remembers that.
+	// Without the card the store remembers that. A copy with no more than the store does not change it.
+	if _, err := Assemble(ctx, Sources{Copy: older}, options(disk), nil); !errors.Is(err, ErrSound) {
+		t.Error(err)
+	}
 	s = openStore(t, disk)
 	mustHold(t, s)
 	if err := s.Close(); err != nil {
@@ -182,6 +191,38 @@ func TestBehind_Diverged(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 	burn(t, "begun anew", s, disk)
+}
+
+// Two boxes were made of one copy, one after the other, and both sold. The card of the first is put into the second: its
+// numbers are given up once, and the second begins a copy of its own.
+func TestBehind_Sibling(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	sound(t, s)
+	var boxes [2]*disktest.Disk
+	for i := range boxes {
+		boxes[i] = onlyCard(t, fs)
+		trust := rebuilt(t, boxes[i])
+		trustCopy(t, trust)
+		sound(t, trust)
+		s = live(t, boxes[i])
+		put(t, s, "a", 100*uint64(i+1))
+		sound(t, s)
+	}
+	takeCard(t, boxes[0], boxes[1])
+	s = openStoreWith(t, withCard(boxes[1]))
+	if w := mustHold(t, s); !w[0].Diverged {
+		t.Errorf("%v", w)
+	}
+	if err := settle(s, 0, "the other box's card"); err != nil {
+		t.Fatal(err)
+	}
+	sound(t, s)
+	s = live(t, boxes[1])
+	put(t, s, "a", 300)
+	burn(t, "begun anew", s, boxes[1])
 }
 
 // A mark that says more than the store: the store can be opened to be read, and numbers nothing.

@@ -167,11 +167,12 @@ func Plan(possible []string, heads ...*Head) (known map[string]uint64, slack uin
 // Settle deletes it. A Witness of the box stops numbering. A Witness outside of the box does not: the program that uses
 // the store must not number documents in the series that such a Witness names. See Assemble and Settle.
 type Witness struct {
-	Medium   string `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
-	Path     string `json:"path"`   // for a Witness outside of the box: MH's words, or the archive's key
-	Outside  bool   `json:"outside,omitempty"`
-	Diverged bool   `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
-	Series   []Lead `json:"series"`
+	Medium   string   `json:"medium"` // WitnessCopy, WitnessMark, or a place outside of the box
+	Path     string   `json:"path"`   // for a Witness outside of the box: MH's words, or the archive's key
+	Outside  bool     `json:"outside,omitempty"`
+	Diverged bool     `json:"diverged"` // the medium's history differs from the store's: numbers were used twice
+	Series   []Lead   `json:"series"`
+	Store    [16]byte `json:"store,omitzero"` // identity of the medium's store; zero: not known
 }
 
 // Lead compares how far a series got in the store and on the medium. Changes is the number of changes, new records
@@ -309,7 +310,7 @@ func leads(medium, path string, here, there *Head) (*Witness, error) {
 	if err != nil || relation != Behind && relation != Diverged {
 		return nil, err
 	}
-	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list}, nil
+	return &Witness{Medium: medium, Path: path, Diverged: relation == Diverged, Series: list, Store: there.Store}, nil
 }
 
 // lookAtCopy reads the end of a second copy and compares it with a store. end is nil if there is no copy or its end

@@ -354,7 +354,11 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	if row != nil {
 		err = appendGap(b, s.db, Gap{row.TakenAt(), time.Unix(0, row.At).UTC()})
 	} else { // the other medium may have continued until now
-		err = errors.Join(appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()}), addFormer(b, s.db, id),
+		former := [][16]byte{id}
+		for _, w := range s.Behind() {
+			former = append(former, w.Store)
+		}
+		err = errors.Join(appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()}), addFormer(b, s.db, former...),
 			newIdentity(b, s.db, id[:]))
 	}
 	if err != nil {

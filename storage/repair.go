@@ -304,11 +304,8 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 	case w == nil && len(end.strange) > 0:
 		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
 			end.strange))
-	case w == nil && r.from.Dry:
-		return behindMark, nil
 	case w == nil:
-		copied := func(w Witness) bool { return w.Medium == WitnessCopy }
-		return behindMark, setWitnesses(db, db, copied, nil, pebble.Sync)
+		return behindMark, nil
 	case w.Diverged:
 		return behindMark, onlyIf(!behindMark, fmt.Errorf("%w: %s", ErrDiverged, w))
 	}
@@ -383,12 +380,10 @@ func (a *assembly) finish() error {
 		return err
 	}
 	h, err := readHoles(a.db)
-	if err == nil {
-		a.said.Lacking = h.lacking(series)
-	}
 	if err != nil {
 		return err
 	}
+	a.said.Lacking = h.lacking(series)
 	// The mark must have this store's identity, and no number that the store lacks.
 	a.said.Whole = a.own.whole && was == nil && len(known) == 0 && a.from.Lacks == "" && a.accepted(h) &&
 		a.marked != nil && compareMark(storeHead(a.id, a.db, series), a.marked) == nil
