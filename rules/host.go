@@ -37,8 +37,8 @@ type Options struct {
 	// StartFuel limits the start of an instance, default 10,000,000; a plain Go guest uses 350,000.
 	StartFuel int64
 	// Timeout is the most processor time of a call after its first slice of fuel; default 2 s, interpreted 10 s. It
-	// stops a guest whose steps take longer than their price in fuel, and guests with more than the default fuel. The
-	// shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
+	// stops a guest whose steps take longer than their price in fuel, and limits bundles that declare more than the
+	// default fuel. The shipped rules need at most 3 ms for 2,000 lines, interpreted 120 ms.
 	Timeout time.Duration
 	// Instances is how many calls of one module run at once, each in an instance of its own, which is reused; further
 	// calls wait. Default: the number of processors, at least 2.

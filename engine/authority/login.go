@@ -154,8 +154,8 @@ func refusal(said string, refused bool) error {
 	return ErrAnswer
 }
 
-// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (MT2: it is configurable): the
-// time from iat to exp, because MH's clock may differ from ours.
+// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (MT2: it is configurable). The
+// token's life is exp less iat, because MH's clock may differ from ours.
 func tokenLife(token string, limit time.Duration) time.Duration {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

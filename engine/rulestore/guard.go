@@ -308,8 +308,8 @@ const (
 	watched      = 200 // how many of a bundle's newest decisions are judged
 	MostRefused  = 5   // the least number of refusals caused by the rule, among the judged decisions
 	timesRefused = 3   // the ratio of refusals must exceed this many times the previous bundle's ratio
-	// The least number of decisions about the previous bundle for its ratio to count. With fewer, half of the new
-	// decisions must be refusals.
+	// The least number of decisions about the previous bundle for its ratio to count. With fewer, at least half of the
+	// new decisions must be refusals.
 	EnoughBefore = 20
 )
 

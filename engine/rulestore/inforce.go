@@ -235,7 +235,7 @@ func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, d
 	return named, nil
 }
 
-// publish makes a book live and removes the rules that it does not need when no request uses them.
+// publish makes a book live and forgets the rules that the book does not need; unreferenced modules are closed.
 func (s *Store) publish(b *Book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

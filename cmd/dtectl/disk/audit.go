@@ -81,7 +81,7 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
-	// bad is the number of rules in use that may not compute and of problems with acts.
+	// bad counts the rules in use that may not compute, and the problems with acts.
 	bad int
 }
 

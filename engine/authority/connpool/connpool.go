@@ -27,7 +27,7 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long each of a sale's three attempts waits for a connection to a silent server.
+	// patience is how long a request waits for a connection to a silent server. A sale tries three times.
 	patience = 300 * time.Millisecond
 	// liveliness is the longest silence of a server that counts as reachable. While it counts, a request waits until
 	// another request frees a connection.
