@@ -35,7 +35,7 @@ type origin struct {
 }
 
 // creditableNames are the names in messages of what a note takes from its original, in the order of the counters from
-// record.LineCredited on: the amounts of bundle.CreditableNames, the note itself, its charges, and its taxes besides VAT.
+// record.LineCredited on: the amounts of bundle.CreditableNames, the note itself, its charges, its taxes besides VAT.
 var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota", "",
 	"Los cargos de la nota", "Otros tributos de la nota", "El tributo 59 de la nota", "El tributo 71 de la nota",
 	"El tributo D1 de la nota", "El tributo C8 de la nota", "El tributo D5 de la nota"}
@@ -196,8 +196,8 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 	return nil
 }
 
-// takenBy returns what a note takes from its original. A tax, which the rule rounds to the cent, counts half a cent less:
-// the notes of one original may round all theirs up.
+// takenBy returns what a note takes from its original. A tax, which the rule rounds to the cent, counts half a cent
+// less: every note of an original may round its amount up.
 func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken creditable) {
 	d := r.Description()
 	for i, name := range d.Summary {
