@@ -184,8 +184,22 @@ func (f *forge) mutate(r *rand.Rand) map[string][]byte {
 	}
 	parts["overlay.json"], _ = json.Marshal(overlay)
 	parts["schema.json"], _ = json.Marshal(layout)
+	if r.IntN(8) == 0 { // whatever stands at one of its places
+		part := []string{"overlay.json", "schema.json"}[r.IntN(2)]
+		parts[part], _ = mutateJSON(r, parts[part], keywords)
+	}
 	return parts
 }
+
+// keywords are those of a schema and of an overlay with values that they must not have.
+var keywords = func() (all []aim) {
+	for _, name := range []string{"minimum", "maximum", "exclusiveMinimum", "multipleOf", "minLength", "maxItems", "pattern",
+		"format", "type", "enum", "const", "required", "properties", "items", "allOf", "oneOf", "if", "path", "fact", "value",
+		"form", "when", "schema", "keyword"} {
+		all = append(all, aim{name, name, strange})
+	}
+	return all
+}()
 
 // place is where a schema has the member of a path.
 func place(layout map[string]any, path string) (at map[string]any, name string) {

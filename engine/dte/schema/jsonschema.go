@@ -228,7 +228,7 @@ func (s *schema) readBound(name string, v dte.Value) error {
 		upper:     name == "maximum" || name == "exclusiveMaximum",
 		exclusive: name == "exclusiveMinimum" || name == "exclusiveMaximum",
 	}
-	s.signed = s.signed || !b.upper && v.Text()[0] == '-'
+	s.signed = s.signed || !b.upper && strings.HasPrefix(v.Text(), "-")
 	var err error
 	switch b.limit, err = v.Amount(); err {
 	case nil:

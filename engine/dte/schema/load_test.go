@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -98,6 +100,61 @@ func TestCompileSchema_Refuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", overlay, err, want)
 		}
 	}
+}
+
+// TestCompile_AnyPlace: a bundle with anything in any place of its schema or overlay is compiled or refused, and fills or
+// refuses a document; it never takes the box down.
+func TestCompile_AnyPlace(t *testing.T) {
+	cat, err := dte.ParseCatalogues([]byte(smallCatalogues))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, tried := parse(t, smallFacts), 0
+	try := func(schema, overlay []byte) {
+		defer func() {
+			if v := recover(); v != nil {
+				t.Errorf("%v\n%s\n%s", v, schema, overlay)
+			}
+		}()
+		tried++
+		if f, err := Compile(schema, overlay, smallOutputs, cat); err == nil {
+			f.Fill(nil, facts, smallComputed(), FillOptions{Catalogues: true})
+			_, _ = f.Meets(Requirements{Computed: true}), f.Maker("resumen.totalPagar", facts)
+		}
+	}
+	anyPlace(t, small, func(schema []byte) { try(schema, []byte(smallOverlay)) })
+	anyPlace(t, smallOverlay, func(overlay []byte) { try([]byte(small), overlay) })
+	if tried < 1000 {
+		t.Errorf("only %d bundles were tried", tried)
+	}
+}
+
+// anyPlace calls do with a JSON value in which one place has another value.
+func anyPlace(t *testing.T, text string, do func([]byte)) {
+	var root any
+	if err := json.Unmarshal([]byte(text), &root); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(v any, set func(any))
+	walk = func(v any, set func(any)) {
+		for _, other := range []any{nil, true, -1, 1e300, "", "x", "[]", "a..b", []any{}, []any{nil}, map[string]any{}} {
+			set(other)
+			changed, _ := json.Marshal(root)
+			do(changed)
+		}
+		set(v)
+		switch v := v.(type) {
+		case map[string]any:
+			for name, x := range maps.Clone(v) {
+				walk(x, func(other any) { v[name] = other })
+			}
+		case []any:
+			for i, x := range v {
+				walk(x, func(other any) { v[i] = other })
+			}
+		}
+	}
+	walk(root, func(other any) { root = other })
 }
 
 // The layout's keyword is dropped and those of conditions stay; if only conditions have it, those are dropped.
