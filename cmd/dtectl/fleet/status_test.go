@@ -133,9 +133,14 @@ func TestStatus_Forged(t *testing.T) {
 		w.survey().Counts().Closed != 0 {
 		t.Errorf("%v\n%s", got, w.text())
 	}
-	w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), []byte("{}")))
-	if got := w.codes("centro"); !slices.Equal(got, []string{"forged", "stranger"}) {
-		t.Error(got)
+	stranger.status.Epoch = 1
+	signed, err := w.chain.Identity.Seal(&stranger.status, stranger.signer)
+	w.must(err)
+	for _, forged := range [][]byte{signed, []byte("{}")} {
+		w.must(w.store.Overwrite(t.Context(), fleetproto.StatusKey("centro", 1), forged))
+		if got := w.codes("centro"); !slices.Equal(got, []string{"forged", "stranger"}) {
+			t.Error(got)
+		}
 	}
 	// One box's report under another box's name.
 	w = newWorld(t, "centro", "norte")
