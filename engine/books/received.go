@@ -41,6 +41,7 @@ var elsewhereReceived = map[string]string{
 var (
 	codeForm    = regexp.MustCompile(`^[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$`)
 	controlForm = regexp.MustCompile(`^DTE-[0-9]{2}-[A-Z0-9]{8}-[0-9]{15}$`)
+	sealForm    = regexp.MustCompile(`^[A-Z0-9]{40}$`)
 )
 
 // Receive adds the file of a document that a supplier issued to the taxpayer. resumen.json names each file that cannot
@@ -112,7 +113,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		return no("es del ambiente %s", text(id.Ambiente))
 	case !strings.HasPrefix(d.Date, b.o.Month):
 		return no("es de %s; el anexo 3 admite documentos de hasta tres períodos antes (p. 11), a mano", text(d.Date))
-	case len(d.Seal) != 40:
+	case !sealForm.MatchString(d.Seal):
 		return no("no lleva el sello de recepción: pídalo al proveedor, o véalo en la consulta pública de Hacienda")
 	}
 	for _, r := range b.received {
@@ -208,8 +209,7 @@ func (p *placement) withheldFrom(d *sealed) {
 		}
 	}
 	if len(p.rows) == 0 {
-		p.motive = strings.Join(p.notes, "; ")
-		p.notes = nil
+		p.motive, p.notes = strings.Join(p.notes, "; "), nil
 	}
 }
 

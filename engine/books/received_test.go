@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -228,6 +229,86 @@ func TestReceived_Manual(t *testing.T) {
 		slices.Sort(rows)
 		if !slices.Equal(have, rows) {
 			t.Errorf("annex %s:\n%s\nthe manual's\n%s", annex, strings.Join(have, "\n"), strings.Join(rows, "\n"))
+		}
+	}
+}
+
+// TestReceived_Hostile: whatever text a supplier writes in a member of its file, each row of the annexes has the
+// columns of its layout, and no cell is a formula, in either encoding.
+func TestReceived_Hostile(t *testing.T) {
+	unsigned := regexp.MustCompile(`,"firmaElectronica":"[^"]*"`)
+	texts := []string{"\x1f999.00\x1f1\x1f1", ";;;1", "=cmd|' /C calc'!A0", "–2+3", "\"=1\"", "\r\n05/11/2026;4;03", "\t=1", "１;２",
+		"A\u2028=1", "’=1", "\u00ad=1", "+1e3", strings.Repeat("A", 40) + "\x1f"}
+	for i := range texts {
+		texts = append(texts, texts[i]+strings.Repeat("A", max(0, 40-len(texts[i]))), strings.Repeat("A", 14)+texts[i])
+	}
+	for _, encoding := range []string{"utf-8", "windows-1252"} {
+		b, err := New(Options{Month: "2026-11", Settings: Settings{Encoding: encoding}, Dir: t.TempDir(), Received: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for kind, body := range map[string]string{
+			"03": `"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":100}],"resumen":{"totalGravada":100,"tributos":[{"codigo":"20","valor":13}],"ivaPerci":1}`,
+			"07": `"cuerpoDocumento":[{"montoSujetoGrav":500,"codigoRetencionMH":"22","ivaRetenido":5}],"resumen":{}`,
+			"09": `"cuerpoDocumento":{"montoSujetoPercepcion":1000,"ivaPercibido":20},"resumen":null`,
+		} {
+			var root map[string]any
+			if err := json.Unmarshal(unsigned.ReplaceAll(mailed(t, kind, "01", body), nil), &root); err != nil {
+				t.Fatal(err)
+			}
+			receive := func() {
+				n++
+				id := root["identificacion"].(map[string]any)
+				if code, _ := id["codigoGeneracion"].(string); codeForm.MatchString(code) {
+					id["codigoGeneracion"] = fmt.Sprintf("5B0C2A6E-4D6F-4F3C-9C55-%012X", n)
+				}
+				data, _ := json.Marshal(root)
+				if err := b.Receive(strconv.Itoa(n), data, Addressee{NIT: "06141804941035", NRC: "2390516"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var walk func(v any, set func(any))
+			walk = func(v any, set func(any)) {
+				switch v := v.(type) {
+				case map[string]any:
+					for _, name := range slices.Sorted(maps.Keys(v)) {
+						walk(v[name], func(x any) { v[name] = x })
+					}
+				case []any:
+					for i := range v {
+						walk(v[i], func(x any) { v[i] = x })
+					}
+				default:
+					for _, text := range texts {
+						set(text)
+						receive()
+					}
+					set(v)
+				}
+			}
+			walk(root, nil)
+		}
+		if err := b.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range receivedLayouts {
+			file, err := os.ReadFile(filepath.Join(b.o.Dir, l.Name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := strings.Split(strings.TrimSuffix(string(file), "\r\n"), "\r\n")
+			if len(rows) != b.files[l].rows || len(rows) < 20 {
+				t.Errorf("%s: %d rows, %d were put", l.Name, len(rows), b.files[l].rows)
+			}
+			for _, row := range rows {
+				cells := strings.Split(row, ";")
+				if len(cells) != len(l.Columns) || slices.ContainsFunc(cells, func(c string) bool {
+					return c != "" && strings.Contains("=+-@\t\r\"'", c[:1])
+				}) {
+					t.Errorf("%s, %s: %q", l.Name, encoding, row)
+				}
+			}
 		}
 	}
 }
