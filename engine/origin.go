@@ -50,7 +50,7 @@ const (
 	halfCent = dte.Scale / 200
 )
 
-// taxed returns the place of a tax of CAT-015, or -1 for VAT, which the taxed amount decides.
+// taxed returns the place of a tax of CAT-015, or -1 for VAT: the taxed amount decides about VAT.
 func taxed(code string) int {
 	if code == dte.VAT {
 		return -1
@@ -145,8 +145,8 @@ func amount(v dte.Value, name string) dte.Amount {
 	return a
 }
 
-// completeDraft completes the facts of a draft from its locked origin. For a return it also adds the draws of
-// quantities to d.draws; drawn adds the others later. A note's facts are completed despite faults.
+// completeDraft completes the facts of a draft from its locked origin. For a return it also adds to d.draws the
+// quantities that the return takes; drawn adds the amounts later. A note's facts are completed despite faults.
 func (e *Engine) completeDraft(d *draft, o *origin) error {
 	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
 		return e.takeBack(d, o)

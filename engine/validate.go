@@ -127,8 +127,8 @@ func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *or
 	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
 }
 
-// besideLines returns the layout's faults in the apéndice of a return. The other parts depend on the lines, which the
-// request names wrongly.
+// besideLines returns the layout's faults in the apéndice of a return. The other parts depend on the lines, and the
+// request names wrong lines.
 func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) []dte.Fault {
 	if e.completeReturn(d, o, nil) != nil {
 		return nil

@@ -86,8 +86,8 @@ func (g *Gateway) closingDay(q *query) string {
 	return date
 }
 
-// closes checks that a token may read every type of document, which a closing shows, and waits for the token's turn
-// (see reads). The caller must call leave.
+// closes checks that a token may read every type of document, because a closing shows all types, and waits for the
+// token's turn (see reads). The caller must call leave.
 func (g *Gateway) closes(c *call) (leave func(), err error) {
 	if !c.caller.ReadsAll() {
 		return nil, problem.ForTill(refusal.CodePermission,

@@ -16,7 +16,7 @@ var ErrVersion = errors.New("the version is not newer than one that was in force
 // Check has the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys, which finds a misspelt name at the push.
+	// Named requires that the signatures call their keys by the names in Keys: a misspelt name is found at the push.
 	Named bool
 	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "". The
 	// bundle's version must be higher. An error of Floor ends the admission.

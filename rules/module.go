@@ -293,7 +293,7 @@ func (c *code) add(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// back notes that an instance is no longer in use. If keep is not nil, this instance goes back to the pool.
+// back notes that an instance is no longer in use. If keep is not nil, keep goes back to the pool.
 func (c *code) back(ctx context.Context, keep *instance) error {
 	c.mu.Lock()
 	c.out--

@@ -37,8 +37,8 @@ type Restoration struct {
 func (r *Restoration) TakenAt() time.Time { return time.Unix(0, r.Taken).UTC() }
 
 // A store's identity is 8 bytes that never change and 8 bytes that change with each restoration. A mark of the same
-// family (equal first 8 bytes) shows how far the numbers got; only with an equal identity are the sequence ids of the
-// series equal too.
+// family (equal first 8 bytes) shows how far the numbers got; the sequence ids of the series are equal only if the
+// whole identity is equal.
 func sameFamily(a, b [16]byte) bool { return [8]byte(a[:8]) == [8]byte(b[:8]) }
 
 // beRestored gives a store a new identity and stops numbering until the store is settled. former names the stores that

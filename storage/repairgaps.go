@@ -139,7 +139,7 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach adds the numbers after the series' last number, up to the given number, to the latest hole: they have no link.
+// reach adds numbers without a link to the latest hole: those after the series' last number, up to the given number.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {
 		return

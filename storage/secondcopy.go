@@ -334,8 +334,8 @@ func (c *second) take() ([]*change, error) {
 	return list, nil
 }
 
-// write copies each change that is the next of its series, and releases the change's caller. It puts the others back
-// into the queue, because the changes before them will arrive.
+// write copies each change that is the next of its series, and releases the change's caller. It puts the other changes
+// back into the queue, because the changes before them will arrive.
 func (c *second) write(l *copyLog, list []*change) error {
 	slices.SortFunc(list, func(a, b *change) int {
 		return cmp.Or(cmp.Compare(a.at.Sequence, b.at.Sequence), cmp.Compare(a.at.Position, b.at.Position))

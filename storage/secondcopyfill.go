@@ -359,8 +359,8 @@ func (b *scrubber) mend(n uint64) error {
 	if err := f.flush(); err != nil {
 		return err
 	}
-	// The segment is removed when the log has everything that the store had when the rows were read: they may be newer
-	// than the log.
+	// Remove the segment only when the log has everything in the snapshot r: rows copied from r may be newer than the
+	// log.
 	for covered := false; ; {
 		err := b.write(func() error {
 			if covered = l.state.covers(reach); !covered {

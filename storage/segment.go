@@ -119,7 +119,7 @@ type replaced struct {
 	From, To copyState // the segment had the rows of the links between these states; later segments have them now
 }
 
-// begin returns how far the rows before a segment have copied the store.
+// begin returns how far the segments before this one have copied the store.
 func (h *segmentHead) begin() copyState {
 	if h.Fill != (position{}) {
 		return h.Reached
@@ -500,8 +500,8 @@ func eachRow(repr []byte, fn func(key, value []byte) error) error {
 }
 
 // frames calls fn with every whole frame up to an offset (0: the segment's end), and skips other bytes. lost is the
-// number of unreadable bytes. If last is set, the segment is the log's last: an unreadable end, which may be a torn
-// group, then counts in torn instead.
+// number of unreadable bytes. If last is set (the segment is the log's last), an unreadable end counts in torn, not in
+// lost: it may be a torn group.
 func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) error) (lost, torn uint64, err error) {
 	part, size, missing := *s, uint64(len(s.bytes)), uint64(0)
 	if upTo > 0 {

@@ -100,8 +100,8 @@ func (l *copyLog) removeVoid() error {
 }
 
 // giveSegment returns the number of a new segment, and notes it before the segment is made. No number is given twice,
-// whatever happens to the medium. A restored store may not know the last numbers: so each is above the clock, in Unix
-// seconds; CopyAfter handles a clock that was set back.
+// whatever happens to the medium. A restored store may not know the last numbers. Each number is therefore above the
+// clock, in Unix seconds; CopyAfter handles a clock that was set back.
 func (c *second) giveSegment(least uint64) (uint64, error) {
 	row, err := readSegments(&c.s.o, c.s.db, c.s.o.SecondCopy)
 	if err != nil {

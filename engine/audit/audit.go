@@ -146,7 +146,7 @@ func (t *Trail) head(o *Open, state storage.State) ([]byte, error) {
 }
 
 // recentActs is how many of the newest acts, by time, are searched for the highest number. After the clock was set
-// back, the newest act may not have it.
+// back, the newest act may have a lower number.
 const recentActs = 1000
 
 func (t *Trail) findLast() error {

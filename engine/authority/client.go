@@ -187,7 +187,7 @@ func (c *Client) Query(ctx context.Context, document, code string) (o Outcome) {
 
 // notFound reads the refusal of a query. For an unknown code, the manual shows HTTP 400 and RECHAZADO, with a
 // placeholder for codigoMsg (MT1 §4.3.1). MH may also have rejected the document, and will reject it again. If MH
-// refuses the query's own values (003, 006, 007, 095), it may have the document.
+// refuses the query's own values (003, 006, 007, 095), MH may have the document.
 func notFound(o Outcome) Outcome {
 	switch o.Response.CodigoMsg {
 	case "003", "006", "007", "095":

@@ -154,7 +154,7 @@ func refusal(said string, refused bool) error {
 	return ErrAnswer
 }
 
-// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (MT2: it is configurable). The
+// tokenLife returns how long a token is used: limit or, if shorter, the token's own life (configurable, see MT2). The
 // token's life is exp less iat, because MH's clock may differ from ours.
 func tokenLife(token string, limit time.Duration) time.Duration {
 	parts := strings.Split(token, ".")

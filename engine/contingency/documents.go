@@ -29,7 +29,7 @@ type document struct {
 
 func (o document) code() string { return dte.Code(o.entry.Code).String() }
 
-// mayTurnUp reports whether only the normal form was sent, which MH may still seal much later.
+// mayTurnUp reports whether only the normal form was sent: MH may still seal it much later.
 func (o document) mayTurnUp() bool { return !o.head.Sent.IsZero() && o.head.Forwarded.IsZero() }
 
 // newlyCorrected reports whether the last correction was not sent yet, so that MH may have accepted an earlier form.

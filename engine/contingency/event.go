@@ -364,8 +364,8 @@ func (c *Contingency) spread(ctx context.Context, o document, event string, h *E
 	return c.move(ctx, o, record.Reported, record.QueueForward, c.branch.Now(), &next)
 }
 
-// disperse queues a document of a refused event for another event. Before that event, MH is queried, because it may
-// have the document. A document that MH lists in another event is forwarded.
+// disperse queues a document of a refused event for another event. Before that event MH is queried, because it may have
+// the document. If MH lists the document in another event, the document is forwarded.
 func (c *Contingency) disperse(ctx context.Context, o document, event string, h *Event) error {
 	if o.head.Event == event {
 		return nil // already moved before a crash

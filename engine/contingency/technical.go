@@ -33,7 +33,7 @@ type stretch struct {
 	periods      []*Period // sorted by their beginning, at least one period
 }
 
-// needsReportFrom returns from when on the stretch is too long without a technical report.
+// needsReportFrom returns when the stretch becomes too long without a technical report.
 func (s *stretch) needsReportFrom(l law) time.Time { return s.began.Add(l.report) }
 
 func (s *stretch) tooLong(l law, now time.Time) bool {

@@ -127,14 +127,14 @@ func (r *Register) CloseDay(ctx context.Context, date string, c record.Caller, n
 	if err != nil {
 		return nil, false, refusal.Internal(err)
 	}
-	// If we crash before the record is durable, the next call closes the day; later, it finds the Z.
+	// A crash before the record is durable leaves the day open; after a later crash, the next call finds the Z.
 	if _, err := a.Append(storage.Draft{Code: storage.Code(code), State: record.DayClosed, Head: head}); err != nil {
 		return nil, false, refusal.Unavailable(err, "El cierre no pudo guardarse")
 	}
 	return z, true, nil
 }
 
-// Closing returns the Z of a day of a point of sale in the caller's branch, or an X if the day is open or asX is set.
+// Closing returns a day's Z of a point of sale in the caller's branch; an X if the day is open or asX is set.
 func (r *Register) Closing(ctx context.Context, date string, asX bool, point int64, c record.Caller,
 	now time.Time) (*Closing, error) {
 	if !asX {

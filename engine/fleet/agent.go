@@ -44,7 +44,7 @@ type Options struct {
 	Chain  fleetproto.Chain
 	Branch string
 	Group  string
-	// Director are the director's keys, the oldest first. After a version signed by a later key, a key is not trusted.
+	// Director are the director's keys, the oldest first. Once a later key has signed a version, a key is not trusted.
 	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point

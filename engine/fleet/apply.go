@@ -42,7 +42,7 @@ func (a *Agent) reconcile(ctx context.Context) {
 	a.noteTrouble("settings", a.takeSettings(ctx, d))
 }
 
-// effective returns why a version has no effect now; nil: it has. Orders that were carried out earlier stay.
+// effective returns why a version has no effect now; nil: it has an effect. Orders that were carried out earlier stay.
 func (a *Agent) effective(d *fleetproto.Desired, now time.Time) error {
 	switch {
 	case d == nil:
@@ -149,7 +149,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			return other, nil
 		}
 	}
-	// The golden cases of documents and events need the catalogues of their first day: the bundle would be refused.
+	// The golden cases of documents and events need the catalogues of their first day: without them they would fail.
 	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
 	for _, c := range a.wanted(d).On(day) {
 		if c.Bundle == "catalogue" && r.Bundle != "catalogue" && c.From <= max(r.From, day) && a.absent(c, shelf) &&
@@ -268,8 +268,8 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 		if b := find(shelf, rule.Digest); b != nil && b.Where == Live || named(d.Live.Rules, rule.Digest) {
 			continue // the bundle is not the roll-out's alone: the end of the roll-out must not take it off
 		}
-		// The roll-out waits for a bundle of the live state that this box has not admitted yet: after the roll-out's
-		// bundle its version would be too low, and the branch could not go back to it.
+		// The roll-out waits for a bundle of the live state that this box has not admitted yet: that bundle's version
+		// would be too low after the roll-out's bundle, and the branch could not go back to it.
 		if list := a.missing(d.Live, rule, shelf); len(list) > 0 {
 			return fmt.Errorf("roll-out %s waits for %s, which it replaces", r.Name, list[0])
 		}
@@ -384,9 +384,9 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 }
 
 // inherit fills in Took for an enrolled box without state, because an earlier box may have filled the rule store. If
-// the live state does not name a bundle in force, the branch can return to the live state's bundles. If it does, the
-// branch can return to the live state's next lower bundle: by one bundle only. A box from another group keeps the
-// bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
+// the live state does not name a bundle in force, the branch can return to the live state's bundles. If the live state
+// names the bundle, the branch can return only to the live state's next lower bundle. A box from another group keeps
+// the bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return

@@ -150,8 +150,8 @@ type grid struct {
 	widths []float64
 }
 
-// measure gives each column the width of its contents, within limits, and the flexible column the rest. If that is too
-// little, it narrows columns of text to their longest word, and then all columns.
+// measure gives each column the width of its contents, within limits, and the flexible column the rest. If the total is
+// too small, it narrows columns of text to their longest word, and then all columns.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))

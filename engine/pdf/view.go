@@ -118,12 +118,12 @@ type builder struct {
 	lone      string // number of the only related document, which lines do not repeat
 }
 
-// text returns the cleaned text of the first non-empty one of these members, or "".
+// text returns the cleaned text of the first non-empty member among names, or "".
 func (b *builder) text(v dte.Value, names ...string) string {
 	return b.Clean(pick(v, names...).Text())
 }
 
-// pick returns the first non-empty one of these members. Generations differ in its name.
+// pick returns the first non-empty member among names. Generations name a member differently.
 func pick(v dte.Value, names ...string) dte.Value {
 	for _, n := range names {
 		if m := v.Get(n); m.Text() != "" || m.Len() > 0 {

@@ -21,8 +21,8 @@ type storedDocument struct {
 	entry storage.Entry
 	head  *record.Head
 	facts dte.Value
-	// document is the stored document in one of its forms: the last correction or, without a correction, the normal
-	// form. If it has neither, this is the contingency form.
+	// document is one form of the stored document: its last correction; without corrections, the normal form; without a
+	// normal form, the contingency form.
 	document []byte
 	// deferred is the contingency form of a document that has both forms; otherwise nil.
 	deferred []byte
@@ -156,8 +156,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest, whose errors end it: Differs for each document that differs, Progress
-// every thousand documents and every second, with the day of the current document.
+// BacktestReport has the callbacks of a backtest; an error of either ends it. Differs gets each document that differs.
+// Progress is called every thousand documents and every second, with the day of the current document.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error

@@ -85,7 +85,7 @@ func (g *Guard) Failed(r *Rule, point int64, kind Shape, cause error, now time.T
 }
 
 // Decided counts MH's decision about a document or an event. If MH's refusals show that the bundle does harm, it
-// requests a Return, unless an operator, who has looked at the refusals, has reinstated the bundle.
+// requests a Return, unless an operator has seen the refusals and reinstated the bundle.
 func (g *Guard) Decided(v Verdict, book *Book) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -278,7 +278,7 @@ type failure struct {
 	shape Shape
 }
 
-// add counts an evaluation that failed, by point of sale: no till displaces another's failures.
+// add counts a failed evaluation under its point of sale, so that no till displaces the failures of another till.
 func (f *failures) add(point int64, s Shape, now time.Time) {
 	list := append(f.recent[point], failure{now, s})
 	f.recent[point] = list[max(0, len(list)-AloneHarms):]

@@ -44,7 +44,7 @@ func (s *Store) knowsVersion(m *bundle.Manifest) bool {
 
 func (i *shelved) expired(day string) bool { return i.Until != "" && i.Until < day }
 
-// counts reports whether a record is authentic: a forged one in a backup could block every later version.
+// counts reports whether a record is authentic: a forged record in a backup could block every later version.
 func (i *shelved) counts() bool {
 	return i.trouble == nil || i.trouble.Why == TroubleDamaged && i.word == recordmac.Own
 }
@@ -78,7 +78,7 @@ func wantedBundles(list []*shelved, day time.Time) (wanted []*shelved) {
 	return wanted
 }
 
-// longestReturn is how many years after its original a note or return may be issued at most (MF2 p.27).
+// longestReturn is the most years from an original to the issue of a note or return (MF2 p.27).
 const longestReturn = 2
 
 // ofOriginals reports whether a bundle of notes or returns was in force for its generation on any day of the last two
@@ -210,8 +210,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// For each bundle whose taxes have the names of another day than day, the book's, named returns the catalogues of that
-// other day, by bundle digest. current is the catalogue bundle of day.
+// named returns catalogues by the digest of a bundle, for each bundle whose taxes take their names from another day
+// (see namesOn) than the book's (day). current is the catalogue bundle of day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)

@@ -76,8 +76,8 @@ type Rule struct {
 
 // NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
 // before this bundle. If a rule cannot be compiled, the error is a *BundleError. Rules of the old book (may be nil)
-// with the same catalogues are reused. A tax's name contains its rate, so some bundles need another day's catalogues,
-// which named has by the bundle's digest.
+// with the same catalogues are reused. A tax's name contains its rate, so some bundles need another day's catalogues:
+// those in named, by the bundle's digest.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),
@@ -386,8 +386,8 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 
 // Original returns the rule for a note or a return that is issued today, for an original of the given day: the rule of
 // that day, in the schema generation of today's rule. A note thus gives back the amount that was charged, whatever the
-// rate is today. If no rule had begun by that day, it is the rule that began first; of several, the one whose dates end
-// first, because it is meant for earlier sales.
+// rate is today. If no rule had begun by that day, it is the rule that began first; of several such rules, the rule
+// that ends first, because it is meant for earlier sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }

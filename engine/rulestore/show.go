@@ -54,7 +54,7 @@ type ShownBundle struct {
 	Trouble *Trouble `json:"trouble"`
 	// Floor is the highest version of the generation that was ever admitted. A pushed bundle must exceed it.
 	Floor string `json:"floor"`
-	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays.
+	// Expires is the last day of a bundle without a successor. Expired: the day has passed; the bundle stays in force.
 	Expires string `json:"expires,omitempty"`
 	Expired bool   `json:"expired,omitempty"`
 	// Outcomes are MH's newest decisions about the bundle's documents, null before the first decision.
@@ -195,7 +195,7 @@ func newMetrics() *metrics {
 func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	m := s.metrics
 	record.SendAll(ch, m.activations, m.steppedBack, m.shadowed, m.retried, m.unsold)
-	// at sends the start of a day as a metric, the given number of days after the parameter day.
+	// at sends a time as a metric: the start of a day (day), plus a number of days.
 	at := func(name, help, day string, days int, labels ...string) {
 		if begins, err := time.ParseInLocation(time.DateOnly, day, dte.Zone); err == nil {
 			record.SendGauge(ch, name, help, begins.AddDate(0, 0, days), labels...)

@@ -195,9 +195,9 @@ type Acknowledgement struct {
 	At     time.Time `json:"at"`
 }
 
-// Cancel takes off a bundle that is not in force yet, or the only bundle of a document type that it introduced. The
-// other rules stay in force. A bundle cancelled before it was in force can be pushed again. Errors: ErrReason,
-// ErrNoSuchRule, or the store's.
+// Cancel takes off a bundle that is not in force yet, or a bundle that introduced its document type and is still the
+// type's only bundle. The other rules stay in force. A bundle cancelled before it was in force can be pushed again.
+// Errors: ErrReason, ErrNoSuchRule, or the store's.
 func (s *Store) Cancel(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -304,7 +304,7 @@ func (s *Store) apply(b *StepBack) {
 		if s.last != nil && len(s.last.Off) > 0 && s.last.Off[0].Digest == b.To.Digest {
 			s.last = nil
 		}
-		// Only a record of this box may switch the guard off: one from a backup may be forged.
+		// Only a record of this box may switch the guard off: a record from a backup may be forged.
 		if b.word == recordmac.Own {
 			s.guard.Trust(b.To.Digest)
 		}

@@ -190,8 +190,8 @@ func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	return fmt.Errorf("%w: form.json: %s: %q %s", bundle.ErrFormat, at, fact, why)
 }
 
-// misplaces refuses a member that goes to another place although the layout has a place with its own name, which would
-// make the document differ from the till's request. A member for receptor must be read as a person.
+// misplaces refuses a member that goes to another place although the layout has a place with its own name: the document
+// would then differ from the till's request. A member for receptor must be read as a person.
 func (r *Rule) misplaces(m *bundle.Member, at, to string, own []string) error {
 	own = slices.DeleteFunc(own, func(place string) bool { return !r.takes(place) })
 	names := []string{r.Type.Form.Origin, r.Type.Form.Related} // the gateway reads these members to find the origin

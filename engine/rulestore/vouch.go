@@ -125,8 +125,8 @@ func (s *Store) refuse(i *shelved, err error) {
 		i.Digest, "why", why, "goes_on", goes, "error", err)
 }
 
-// vet finds who vouches for each bundle whose record lacks this box's mark, even one taken off. It marks the records of
-// bundles that pinned keys have signed, which then stay usable without these keys.
+// vet finds who vouches for each bundle whose record lacks this box's mark, even for a bundle taken off. It marks the
+// records of bundles that pinned keys have signed: these bundles stay usable without the keys.
 func (s *Store) vet(ctx context.Context) {
 	for _, i := range s.items {
 		if i.trouble != nil || i.word == recordmac.Own {
@@ -146,7 +146,7 @@ func (s *Store) vet(ctx context.Context) {
 	}
 }
 
-// rewrite replaces the head of a bundle's record by one with this box's mark, and adds packed, if set, as its bytes.
+// rewrite replaces the head of a bundle's record by a head with this box's mark, and adds packed, if set, as its bytes.
 func (s *Store) rewrite(ctx context.Context, i *shelved, a Admitted, packed []byte) error {
 	var parts []storage.Part
 	if packed != nil {

@@ -227,7 +227,7 @@ func (r *Runner) givenUp(kind string) bool {
 	return given
 }
 
-// refusedTooOften gives up a kind after mostRefused refusals by MH in a row. a is MH's last answer.
+// refusedTooOften gives up a kind after mostRefused consecutive refusals by MH. a is MH's last answer.
 func (r *Runner) refusedTooOften(kind string, a *answer) {
 	r.stop(kind, fmt.Sprintf("MH refused %d in a row, the last with %s", mostRefused, answerText(a)),
 		fmt.Sprintf("Hacienda rechazó %d seguidos, el último con %s", mostRefused, answerText(a)))

@@ -90,7 +90,7 @@ func command(name string, args ...string) *exec.Cmd {
 
 func child(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
-	// Each box must read its addresses from its own configuration: all boxes would share these two variables.
+	// Remove the two variables that all boxes would share: each box reads its addresses from its own configuration.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "DTED_API_ADDR=") || strings.HasPrefix(v, "DTED_OPS_ADDR=")
 	})

@@ -79,7 +79,7 @@ func New(ctx context.Context, dir, day string) (*Demo, error) {
 	})
 }
 
-// makeFolder makes a folder completely or not at all: fill makes it as aside, which is then renamed.
+// makeFolder makes a folder completely or not at all: fill makes it under the name aside, and makeFolder renames it.
 func makeFolder(dir string, fill func(aside string) error) error {
 	aside := dir + ".new"
 	if err := os.RemoveAll(aside); err != nil {

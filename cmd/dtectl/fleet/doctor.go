@@ -101,7 +101,7 @@ func (x *examination) reach(ctx context.Context) bool {
 	return err == nil
 }
 
-// missing checks the answer for a missing key, for which a box polls.
+// missing checks the answer for a missing key: a box asks for such a key again and again.
 func (x *examination) missing(ctx context.Context) {
 	_, err := x.fetch(ctx, x.prefix+"missing")
 	switch {

@@ -88,7 +88,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 }
 
 // whole returns an error if the store has lost an enrolment, which may name the same box or points of sale as a new
-// one.
+// enrolment.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
 		if b.LostEpoch > 0 {

@@ -66,7 +66,7 @@ func branchMetric(name, help string) *prometheus.Desc {
 	return describeMetric(name, help, "branch", "group")
 }
 
-// said returns a gauge's function for a value in the status; without a status, it is unknown.
+// said returns a gauge's function for a value in the status; without a status, the value is unknown.
 func said(value func(*fleetproto.Status) float64) func(*Branch) (float64, bool) {
 	return func(b *Branch) (float64, bool) {
 		if b.Status == nil {

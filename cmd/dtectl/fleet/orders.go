@@ -32,7 +32,7 @@ type Version struct {
 // once maxForeignVersions are known: each report could invent another version.
 const maxMends = 500
 
-// maxForeignVersions is how many objects of others are skipped among a group's versions.
+// maxForeignVersions is how many objects of other authors are skipped among a group's versions.
 const maxForeignVersions = 50
 
 // Head returns a group's last version that the director signed; nil if there is no such version. A list may lag: like a
@@ -158,9 +158,9 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 }
 
 // Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b, as
-// Previous or, if objects of other authors lie between b and v, as the last of Mends. If an earlier director's key
-// signed b, Before believes b if this centre kept a copy, or if v mends nothing. It does not if the present key signed
-// the last of Mends: after the present key, an earlier key signs nothing.
+// Previous or, if objects of other authors lie between b and v, as the last of Mends. Before accepts a b that an
+// earlier director's key signed if this centre kept a copy of b, or if v mends nothing. If the present key signed the
+// last of Mends, that version is b: after the present key, an earlier key signs nothing.
 func (c *Chain) Before(ctx context.Context, v *Version) (former *Version, fault error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)

@@ -30,7 +30,7 @@ var policy = func() string {
 		"'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 }()
 
-// shownAtMost is the number of rows on a page; a search finds others.
+// shownAtMost is the number of rows on a page; a search finds further rows.
 const shownAtMost = 200
 
 var pageTemplate = template.Must(template.New("page").Funcs(

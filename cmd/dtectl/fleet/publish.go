@@ -162,9 +162,9 @@ func runs(s *Survey, group string, rule fleetproto.Rule) bool {
 	})
 }
 
-// succeed refuses the bundles that each branch would refuse: one older than the bundle that it replaces, a document's
-// bundle with fewer golden cases, a type that would break stored documents, and one that would replace a bundle still
-// waiting for its day. It prints the changes of types, and what waits.
+// succeed refuses the bundles that each branch would refuse: a bundle older than the bundle that it replaces, a
+// document's bundle with fewer golden cases, a type that would break stored documents, and a bundle that would replace
+// a bundle still waiting for its day. It prints the changes of types, and what waits.
 func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.State, files map[string][]byte,
 	live fleetproto.State) error {
 	today := dte.Date(chain.Now())

@@ -61,7 +61,7 @@ func Open(ctx context.Context, root, module string) (*Workshop, error) {
 	return w, nil
 }
 
-// dated is one version of the catalogues: plugins/catalogues, or a version for a future day in a folder below.
+// dated is one version of the catalogues: the folder plugins/catalogues, or a folder below it for a future day.
 type dated struct {
 	lists    *dte.Catalogues
 	validity map[string]bundle.Window

@@ -303,7 +303,7 @@ func certificates(c *Config) error {
 	return errors.Join(faults...)
 }
 
-// shipped reads the bundles of the rules folder, whose signatures are checked later.
+// shipped reads the bundles of the rules folder. Their signatures are checked later.
 func shipped(folder string) (map[string][]byte, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*"+bundle.Extension))
 	if err != nil {
@@ -419,7 +419,7 @@ func (c *Config) CheckRehearsal(lastID uint64) error {
 	return nil
 }
 
-// Rehearse calls CheckRehearsal, and marks the store of a rehearsal, whose numbers and seals never mix with real ones.
+// Rehearse calls CheckRehearsal, and marks a rehearsal's store: its numbers and seals must never mix with real ones.
 func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 	if err := c.CheckRehearsal(lastID); err != nil || !c.Authority.Rehearsal {
 		return err
@@ -435,8 +435,8 @@ func (c *Config) Rehearse(lastID uint64, log *slog.Logger) error {
 }
 
 // Exposed returns a fault for each secret that other accounts of this machine may read or write, with its setting and
-// its remedy, in the order of the sample. They do not prevent a start, which would not make a secret safe again; dted
-// warns of them at every start, and doctor fails. sound is the number of protected secrets.
+// its remedy, in the order of the sample. The faults do not prevent a start, because stopping dted would not make a
+// secret safe again; dted warns of them at every start, and doctor fails. sound is the number of protected secrets.
 func (c *Config) Exposed() (faults []error, sound int) {
 	seen := map[string]bool{"": true} // a secret of two settings counts once; "": the setting is empty
 	for _, s := range settings(reflect.ValueOf(c).Elem(), "", false) {

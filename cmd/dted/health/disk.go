@@ -51,8 +51,8 @@ func newDisk(store string, reserve int64, log *slog.Logger) *disk {
 // diskRetry is how long a till waits before it tries again: a person has to make space.
 const diskRetry = 30 * time.Second
 
-// check returns nil while the disk has space for a new document. After it was full, the reserve and an eighth must be
-// free, so that the answers to tills do not alternate.
+// check returns nil while the disk has space for a new document. After a full disk, an eighth more than the reserve
+// must be free, so that the answers to tills do not alternate.
 func (d *disk) check() error {
 	free, err := d.free()
 	if err != nil {

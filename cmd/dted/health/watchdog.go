@@ -56,7 +56,7 @@ func (s supervisor) tell(state string) {
 	}
 }
 
-// Pulse makes the store commit at intervals, and reports each commit, which alone resets the supervisor's watchdog.
+// Pulse makes the store commit at intervals, and reports each commit: nothing else resets the supervisor's watchdog.
 type Pulse struct {
 	beat  func() error // returns when the commit is on the disk
 	ready func() error

@@ -127,7 +127,7 @@ func (l *Link) Limit() time.Duration { return l.options.ConnectTimeout }
 
 type patientKey struct{}
 
-// Patient returns a context for requests that delay no sale: they wait for a connection until it ends.
+// Patient returns a context for requests that delay no sale: they wait for a connection until the context ends.
 func Patient(ctx context.Context) context.Context { return context.WithValue(ctx, patientKey{}, true) }
 
 // RoundTrip sends a request on a ready connection. If it gets no connection, it returns an error and nothing was sent.

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// namesFresh is the age at which a name is looked up again, because the resolver does not say how long it is valid.
+	// namesFresh is the age at which a name is looked up again: the resolver does not say how long an answer is valid.
 	namesFresh = time.Minute
 	// namesRetry is the time between a failed look-up and the next look-up.
 	namesRetry = 5 * time.Second

@@ -101,7 +101,7 @@ var fixed = []string{"identificacion.version", "identificacion.ambiente", "ident
 	"identificacion.tipoEvento", "identificacion.tipoMoneda", "identificacion.tipoModelo",
 	"identificacion.tipoOperacion", "emisor.tipoDocumento", "donatario.tipoDocumento"}
 
-// held reports whether a path of the document is outside lines and totals, which rules compute.
+// held reports whether a path of the document is outside the lines and the totals, the parts that rules compute.
 func held(document string) bool {
 	root, _, _ := strings.Cut(document, ".")
 	return document != "" && strings.TrimSuffix(root, "[]") != linesName && root != summaryName

@@ -54,8 +54,8 @@ type Verified struct {
 	Digest  string `json:"digest" is:"digest"` // of the object
 }
 
-// State is a set of bundles and a settings file. A generation has the bundle that is in force today and the bundles
-// that wait for their day. Of these, a bundle with a higher version begins later.
+// State is a set of bundles and a settings file. Of each generation it has the bundle that is in force today and the
+// bundles that wait for their day: the higher the version, the later it begins.
 type State struct {
 	Rules    []Rule `json:"rules,omitempty" most:"1000"`
 	Settings string `json:"settings,omitempty" is:"digest?"` // Digest of a file; empty: each box's own configuration

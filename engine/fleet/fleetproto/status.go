@@ -151,7 +151,7 @@ type Shipped struct {
 }
 
 // OpenStatus reads the status of a branch at an epoch. One of the keys in boxes must have signed it. Without boxes, the
-// key in the status itself counts, which only proves which box asks to be enrolled. Errors: ErrFormat, ErrSignature,
+// key in the status itself counts: it proves only which box asks to be enrolled. Errors: ErrFormat, ErrSignature,
 // ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	want := address{kind: "status", owner: branch, epoch: epoch}
@@ -170,7 +170,7 @@ func (s *Status) at() (*Head, address) {
 }
 
 // check and the tags bound every text, list, number and time. A value that becomes a label or decides about a roll-out
-// must be a listed one. Otherwise one box's status could spoil the centre's reports about others.
+// must be listed: otherwise one box's status could spoil the centre's reports about other branches.
 func (s *Status) check() error {
 	for i, c := range s.Certificates {
 		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {

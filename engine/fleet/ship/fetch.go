@@ -78,12 +78,12 @@ func spans(list []Span) string {
 	return "pieces " + strings.Join(words, ", ")
 }
 
-// Fetch fetches a box's second copy into a folder that has no other use. The box is the branch's last that has declared
-// its copy whole or, without one, the last that shipped any data. Fetch reads the parts, and the pieces that no part
-// contains, all signed by the box's enrolled key. Instead of an invalid part, it reads the part's pieces. It expects
-// the pieces that the store lists, or that the box's last status, parts or WholeCopy name. Pieces that the store does
-// not return are Missing. After an error, the next Fetch continues in the same folder. Remove removes the folder and
-// the note of the progress.
+// Fetch fetches a box's second copy into a folder that has no other use. The box is the branch's newest with a copy
+// declared whole; if no copy is whole, the newest that shipped any data. Fetch reads the parts, and the pieces that no
+// part contains, all signed by the box's enrolled key. Instead of an invalid part, it reads the part's pieces. It
+// expects the pieces that the store lists, or that the box's last status, parts or WholeCopy name. Pieces that the
+// store does not return are Missing. After an error, the next Fetch continues in the same folder. Remove removes the
+// folder and the note of the progress.
 //
 // epoch selects the box of that epoch, even if its copy is not whole; 0 selects the box as above. show, unless nil,
 // receives the progress.

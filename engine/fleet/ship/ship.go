@@ -277,8 +277,8 @@ func (s *Shipper) Step(ctx context.Context) error {
 	return nil
 }
 
-// reaches reports whether the store has the copy up to a place at which a file of the copy continues: the place where
-// the last shipped file continues it, or a place in that file. If nothing was shipped, p is the copy's beginning.
+// reaches reports whether the store has the copy up to p, where a file continues the copy: p lies in the shipped bytes
+// of the last shipped file, or is the place that this file continues. If nothing was shipped, p is the beginning.
 func (s *Shipper) reaches(p place) bool {
 	return s.state.File == "" || p == s.state.Head.After || p.File == s.state.File && p.End <= s.state.Offset
 }

@@ -13,7 +13,7 @@ import (
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// lookAgain is how often the shipper looks for a new date, to make one check a day; first after this time.
+// lookAgain is how often the shipper looks for a new date, to make one check a day. The first look waits as long.
 const lookAgain = time.Hour
 
 // checked is the result of the last check.

@@ -85,7 +85,7 @@ func (s *Shipper) Carry(file string, end int64) {
 	}
 }
 
-// has reports whether the store has a change. It goes by the bytes that this box has shipped, not by names of files.
+// has reports whether the store has a change. It compares the bytes that this box has shipped, not the names of files.
 // The caller holds mu.
 func (s *Shipper) has(p place) bool { return s.sent[p.File] >= p.End }
 

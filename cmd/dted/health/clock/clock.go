@@ -23,10 +23,10 @@ const (
 )
 
 // Clock compares the box's time with three sources: the time that the last process left in the store, the elapsed time
-// (setting the clock does not alter it), and the date of MH's answers. MH can clear any doubt. MH alone can raise one
-// only before the process's first document, and only while neither the kernel's time server nor the archive agrees with
-// the box, because a wrong clock at MH must not stop the branches. MH and the archive together can raise one at any
-// time, even against a time server.
+// (setting the clock does not alter it), and the date of MH's answers. MH can clear any doubt. MH alone can raise a
+// doubt only before the process's first document, and only while neither the kernel's time server nor the archive
+// agrees with the box, because a wrong clock at MH must not stop the branches. MH and the archive together can raise a
+// doubt at any time, even against a time server.
 type Clock struct {
 	Synced  func() bool          // the kernel's clock follows a time server
 	Now     func() time.Time     // the box's clock
