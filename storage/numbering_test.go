@@ -110,17 +110,22 @@ func TestTurns_Failure(t *testing.T) {
 		if err := fourth.ended(); !errors.Is(err, ErrTurn) {
 			t.Errorf("number 4: %v", err)
 		}
+		seventh := begin(s, 7) // the end of number 4, of the line before, does not end the line of those two
+		if seventh.number != 4 {
+			t.Errorf("the next one got the number %d", seventh.number)
+		}
+		seventh.end(nil)
 		sixth.end(nil)
 		fifth.end(nil)
-		if err := errors.Join(fifth.ended(), sixth.ended()); err != nil {
+		if err := errors.Join(fifth.ended(), sixth.ended(), seventh.ended()); err != nil {
 			t.Error(err)
 		}
-		for n, want := range map[uint64]uint64{1: 1, 5: 2, 6: 3} {
+		for n, want := range map[uint64]uint64{1: 1, 5: 2, 6: 3, 7: 4} {
 			if e, err := s.Get(code(n)); err != nil || e.Number != want {
 				t.Errorf("record %d: %+v %v", n, e, err)
 			}
 		}
-		if row, err := s.series("a"); len(s.turns.last) != 0 || row.Last != 3 {
+		if row, err := s.series("a"); len(s.turns.last) != 0 || row.Last != 4 {
 			t.Errorf("%d lines are left, and the series ends at %d, %v", len(s.turns.last), row.Last, err)
 		}
 		sound(t, s)

@@ -102,7 +102,7 @@ func TestSecondCopy_SickMedium(t *testing.T) {
 }
 
 // A till's patience ends while nothing is being written, because an earlier change is late: the copy comes back by
-// itself.
+// itself, as soon the third time as the first, because it was live for long between them.
 func TestSecondCopy_PatienceEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disktest.New(disktest.Strict)
@@ -110,21 +110,61 @@ func TestSecondCopy_PatienceEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := withCard(mem)
-		o.FakeTime = true
+		o.FakeTime, o.Now = true, time.Now
 		s := openStoreWith(t, o)
 		everything(t, s, 1)
 		synctest.Wait()
-		s.second.leave(errSlow)
-		if c, _ := s.SecondCopy(); c.Live {
-			t.Errorf("%+v", c)
+		for i := range uint64(3) {
+			s.second.leave(errSlow)
+			if c, _ := s.SecondCopy(); c.Live {
+				t.Errorf("%+v", c)
+			}
+			time.Sleep(retryFirst + time.Second)
+			if c, _ := s.SecondCopy(); !c.Live {
+				t.Errorf("time %d: the copy does not come back: %+v", i, c)
+			}
+			time.Sleep(retryLongest)
+			everything(t, s, 200+100*i)
 		}
-		time.Sleep(retryLongest + time.Minute)
-		if c, _ := s.SecondCopy(); !c.Live {
-			t.Errorf("the copy does not come back: %+v", c)
-		}
-		everything(t, s, 200)
 		burn(t, "caught up", s, mem)
 	})
+}
+
+// Nobody waits for a write that will not come: a change that is early waits for the change before it only while the
+// medium is written.
+func TestSecondCopy_WriteReleases(t *testing.T) {
+	s, _ := newStore(t)
+	at := func(position uint64) place { return place{Reach: Reach{Sequence: 1, Position: position}} }
+	for name, c := range map[string]struct {
+		mode   copyMode
+		failed error
+		waits  bool
+	}{
+		"live":                 {copyLive, nil, true},
+		"the write fails":      {copyLive, errorfs.ErrInjected, false},
+		"a patience has ended": {copyAway, nil, false},
+	} {
+		copied, early := &change{at: at(3), done: make(chan struct{})}, &change{at: at(5), done: make(chan struct{})}
+		second := newSecond(s)
+		second.mode = c.mode
+		l := &copyLog{c: second, failed: c.failed, state: copyState{Series: map[uint32]place{1: at(3)}}}
+		err := second.write(l, []*change{early, copied})
+		select {
+		case <-copied.done:
+		default:
+			t.Errorf("%s: the caller of a copied change waits", name)
+		}
+		waits := false
+		select {
+		case <-early.done:
+		default:
+			waits = true
+		}
+		if waits != c.waits || (err == nil) != c.waits || (len(second.queue) == 1) != c.waits {
+			t.Errorf("%s: %v; the early change waits: %v, %d are queued", name, err, waits, len(second.queue))
+		}
+	}
+	sound(t, s)
 }
 
 // What the store could still lose is not copied: a copy that says more than its store would be another store's.
