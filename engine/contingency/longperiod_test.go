@@ -87,8 +87,8 @@ func TestLongPeriod(t *testing.T) {
 	})
 }
 
-// TestLongPeriod_Noted: the operator's statement ends the request for the report, even after a crash; until then the
-// request names the documents by type and point of sale.
+// TestLongPeriod_Noted: the operator's statement ends the request for the report, and no later change of the period, nor
+// a crash, erases the statement; until then the request names the documents by type and point of sale.
 func TestLongPeriod_Noted(t *testing.T) {
 	enginetest.InBubble(t, func(b *enginetest.Box) {
 		ctx := context.Background()
@@ -121,15 +121,34 @@ func TestLongPeriod_Noted(t *testing.T) {
 		if at := reportAt(b); !at.IsZero() {
 			b.T.Errorf("MH has the report, and it is due at %v", at)
 		}
-		b.Crash()
-		if at := reportAt(b); !at.IsZero() {
-			b.T.Errorf("after a crash the report is due at %v", at)
+		b.Chaos(simulator.Chaos{RejectEvents: 1})
+		for _, c := range []struct {
+			when string
+			do   func()
+		}{
+			{"a declaration", func() {
+				if err := b.Engine.Contingency().Declare(ctx, 1, "MH is down"); err != nil {
+					b.T.Error(err)
+				}
+			}},
+			{"its end", func() {
+				if err := b.Engine.Contingency().Lift(ctx); err != nil {
+					b.T.Error(err)
+				}
+			}},
+			{"the end of the period", b.PlugIn},
+			{"a refused event", func() { time.Sleep(30 * time.Second) }},
+			{"a crash", b.Crash},
+		} {
+			c.do()
+			if r, err := b.Engine.Contingency().TechnicalReport(ctx); err != nil || r.Noted == nil ||
+				r.Noted.Reference != "DGII-1" {
+				b.T.Errorf("after %s: %+v %v", c.when, r, err)
+			}
+			if at := reportAt(b); !at.IsZero() {
+				b.T.Errorf("after %s the report is due at %v", c.when, at)
+			}
 		}
-		if r, err := b.Engine.Contingency().TechnicalReport(ctx); err != nil || r.Noted == nil ||
-			r.Noted.Reference != "DGII-1" {
-			b.T.Errorf("%+v %v", r, err)
-		}
-		b.PlugIn()
 		time.Sleep(time.Hour)
 		if got := b.Sim.Received(); got.Documents != 3 || got.Events != 1 {
 			b.T.Errorf("MH received %+v", got)

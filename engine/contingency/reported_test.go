@@ -65,6 +65,31 @@ func TestForward_ClockSet(t *testing.T) {
 	}
 }
 
+// Somebody sets the box's clock by days while MH works on a lot, and MH never ends the lot. Its documents are queried
+// and sent again soon, whatever time the box recorded for the lot.
+func TestForward_LotClockSet(t *testing.T) {
+	for _, by := range []time.Duration{-5 * 24 * time.Hour, 5 * 24 * time.Hour} {
+		enginetest.InBubble(t, func(b *enginetest.Box) {
+			b.Chaos(simulator.Chaos{StuckLots: 1})
+			b.Issue(enginetest.Sale("before", 100))
+			b.At(func(point string) {
+				if point == "after /fesv/recepcionlote/" {
+					time.Sleep(time.Second)
+					b.Skew.Store(int64(by))
+				}
+			})
+			codes := b.Outage(3)
+			time.Sleep(time.Hour)
+			for _, code := range codes {
+				if r := b.Document(code); r.Estado != record.EstadoProcessed || b.Skew.Load() == 0 {
+					b.T.Errorf("the clock was set by %v: %s is %s", by, code, r.Estado)
+				}
+			}
+			b.Audit()
+		})
+	}
+}
+
 // TestForward_LotSizes: a lot is no larger than the branch's own setting, and a lot that MH refuses whole is sent again
 // in two halves, never more at once than the setting.
 func TestForward_LotSizes(t *testing.T) {

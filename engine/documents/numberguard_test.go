@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/archive"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -49,10 +50,10 @@ func (b bucket) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestAskArchive: a number in the archive above the store's last holds its series, up to the highest such number; a
 // number that the store has given, a number of another branch or year, and an unreadable object hold nothing. A restart
-// keeps the hold.
+// keeps the hold, and a hold that comes later is added.
 func TestAskArchive(t *testing.T) {
 	now := time.Date(2026, 11, 23, 16, 0, 0, 0, time.UTC)
-	const first, second = "00/01/M001/P001/2026", "00/03/M001/P001/2026"
+	const first, second, third = "00/01/M001/P001/2026", "00/03/M001/P001/2026", "00/14/M001/P001/2026"
 	for name, c := range map[string]struct {
 		archived map[string]string // control numbers, by day
 		want     map[string]uint64
@@ -134,6 +135,23 @@ func TestAskArchive(t *testing.T) {
 			if again := NewNumberGuard(store, issuer, shelf, quiet); (g.Behind() != nil) != (c.want != nil) ||
 				(again.Behind() != nil) != (c.want != nil) {
 				t.Errorf("%v, after a restart %v", g.Behind(), again.Behind())
+			}
+			// MH then has a number of another series: the refusal and the metric are about all held series.
+			if _, err := store.Append(t.Context(), storage.Keys{Series: third},
+				storage.Draft{Code: storage.Code{77}, State: 1, Head: []byte("{}")}); err != nil {
+				t.Fatal(err)
+			}
+			g.NumberTaken(dte.Code{77}.String(), "it exists")
+			for _, g := range []*NumberGuard{g, NewNumberGuard(store, issuer, shelf, quiet)} {
+				text := fmt.Sprint(g.Behind())
+				for _, series := range append(slices.Collect(maps.Keys(c.want)), third) {
+					if !strings.Contains(text, series) {
+						t.Errorf("%s is held, and tills are told %s", series, text)
+					}
+				}
+				if n := metrictest.Values(t, g.Gauge())["dte_numbers_ahead_series"]; n != float64(len(c.want)+1) {
+					t.Errorf("%v series are held, says the metric, and %v are", n, len(c.want)+1)
+				}
 			}
 		})
 	}

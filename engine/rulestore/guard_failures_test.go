@@ -6,11 +6,13 @@ import (
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
+	"dtegate/engine/rulestore"
 	"dtegate/rules/bundletest"
 )
 
 // One till whose sales make a rule fail does not undo a push, even with many kinds of sale; the previous bundle
-// computes each of them. Failures of two tills undo it, and so do those of a till that sells alone.
+// computes each of them. Failures of two tills undo it, and so do those of a till that sells alone. An operator's order
+// back to the bundle forgives it what it did before.
 func TestGuard_OneTillFails(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
@@ -41,6 +43,25 @@ func TestGuard_OneTillFails(t *testing.T) {
 	fails(2, 1)
 	if !asked() {
 		t.Error("two tills' failures do not make the branch return")
+	}
+	// A newer bundle is pushed before the return is made. The operator orders the branch back: the order counts.
+	next := enginetest.Push(t, s, enginetest.Edition(t, "2.1.8", bundletest.Small(t, "dte01/v2", bundletest.Trap)))
+	s.Return(t.Context(), <-s.Guard().Wanted())
+	if got := s.List().Return; next.State != rulestore.Live || got != nil {
+		t.Fatalf("%+v, %+v", next, got)
+	}
+	if _, err := s.Rollback(t.Context(), rulestore.Target{Name: "dte01", Schema: 2, Version: "2.1.7"},
+		rulestore.Order{Reason: "2.1.8 is worse"}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Book().Pick("01", "00", "2026-11-21"); err != nil || r.Ref != bad.Rule || asked() {
+		t.Fatalf("after the order %+v computes, suspended %v: %v", r.Ref, asked(), err)
+	}
+	for i := range 4 {
+		fails(1+i%2, 1+i%3)
+	}
+	if !asked() {
+		t.Fatal("its failures after the order do not make the branch return")
 	}
 	s.Return(t.Context(), <-s.Guard().Wanted())
 	if got := s.List().Return; got == nil || got.To.Version != "2.1.0" {
