@@ -19,6 +19,7 @@ import (
 // bounded number.
 func TestAccessLog(t *testing.T) {
 	var out bytes.Buffer
+	now := time.Unix(1, 0)
 	secret := []byte("secret of the test")
 	permissions := []string{"ANULACION"}
 	for _, kind := range plugins.Types() {
@@ -27,7 +28,7 @@ func TestAccessLog(t *testing.T) {
 	g := New(Options{Sales: new(said), Documents: new(said), Outbox: new(said), Tokens: NewTokenTable(secret,
 		[]Token{{ID: 77, Hash: keyed("token-that-is-secret", secret), Point: record.Point{ID: 5},
 			Permissions: permissions}}),
-		Slug: "tienda", Now: func() time.Time { return time.Unix(1, 0) }, Limits: Limits{Rate: 1, Burst: 5000},
+		Slug: "tienda", Now: func() time.Time { return now }, Limits: Limits{Rate: 1, Burst: 5000},
 		Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	url := served(t, g.Serve)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
@@ -93,8 +94,8 @@ func TestAccessLog(t *testing.T) {
 		line, "\n"), "\x1b\n") {
 		t.Errorf("%q", line)
 	}
-	lines := 0
-	for range 3 * refusalBurst {
+	lines, wrong := 0, 3*refusalBurst
+	for range wrong {
 		if _, line := ask("GET", "/dte/information", "", "wrong-token"); line != "" {
 			lines++
 			if !strings.Contains(line,
@@ -105,11 +106,20 @@ func TestAccessLog(t *testing.T) {
 		}
 	}
 	if lines > refusalBurst || lines < refusalBurst/2 {
-		t.Errorf("%d lines of %d refusals", lines, 3*refusalBurst)
+		t.Errorf("%d lines of %d refusals", lines, wrong)
+	}
+	// What is missing is told once: by the next line, or by the end.
+	now = now.Add(3 * time.Second)
+	for i, want := range []string{fmt.Sprintf(" missing=%d\n", wrong-lines), "127.0.0.1\n", "127.0.0.1\n", "", ""} {
+		if _, line := ask("GET", "/dte/information", "", "wrong-token"); !strings.HasSuffix(line, want) ||
+			want == "" && line != "" {
+			t.Errorf("line %d after the flood: %q, want the end %q", i, line, want)
+		}
 	}
 	out.Reset()
 	g.access.flush()
-	if !strings.Contains(out.String(), fmt.Sprintf("missing=%d", 3*refusalBurst-lines)) {
-		t.Errorf("the end does not say what is missing: %s", out.String())
+	g.access.flush()
+	if text := out.String(); !strings.HasSuffix(text, "kind=refused missing=2\n") || strings.Count(text, "\n") != 1 {
+		t.Errorf("the end does not say what is missing: %s", text)
 	}
 }

@@ -208,6 +208,34 @@ func TestCache_Unusable(t *testing.T) {
 	}
 }
 
+// TestCache_TwoProcesses: of two processes that compile a module at once, one keeps it, and the other neither fails nor
+// leaves its own files behind.
+func TestCache_TwoProcesses(t *testing.T) {
+	dir := t.TempDir()
+	c, err := openCache(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both [2]*kept
+	for i := range both {
+		if both[i], err = c.find([]byte("module")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(both[i].folder, "code"), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, k := range both {
+		if err := k.keep(); err != nil {
+			t.Errorf("process %d: %v", i, err)
+		}
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, "*"))
+	if k, err := c.find([]byte("module")); err != nil || !k.sealed || k.damage != nil || len(left) != 1 {
+		t.Errorf("the next start finds %+v, %v; %v are left", k, err, left)
+	}
+}
+
 // TestCache_Full: a module that a full disk does not keep is used all the same, and leaves nothing behind. A process of
 // its own may write no file of more than 100 bytes.
 func TestCache_Full(t *testing.T) {

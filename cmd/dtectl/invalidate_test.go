@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dtegate/cmd/dtectl/adminclient"
+)
+
+type answering func(*http.Request) *http.Response
+
+func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
+
+// TestInvalidate_Pace: MH gets no two events within Every, whatever lies between them; a check is no event and waits for
+// nothing. While MH is away, the document is asked about again as often as the branch says, for as long as Patience.
+func TestInvalidate_Pace(t *testing.T) {
+	for name, c := range map[string]struct {
+		done   []int // documents, by their place in the list, that were invalidated before
+		away   int   // so many events find MH away
+		events []time.Duration
+		says   string
+	}{
+		"all":                     {nil, 0, []time.Duration{0, 500 * time.Millisecond, time.Second}, ""},
+		"after a finished one":    {[]int{1}, 0, []time.Duration{0, 500 * time.Millisecond}, ""},
+		"MH is away for a moment": {[]int{0}, 1, []time.Duration{0, 4 * time.Second, 4500 * time.Millisecond}, ""},
+		"MH stays away": {nil, 9, []time.Duration{0, 4 * time.Second, 8 * time.Second, 12 * time.Second},
+			"0 of 3 documents are looked at"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, away, checks := time.Now(), c.away, 0
+				var events []time.Duration
+				list := []recallLine{{code: "A"}, {code: "B"}, {code: "C"}}
+				defer func(before http.RoundTripper) { http.DefaultTransport = before }(http.DefaultTransport)
+				http.DefaultTransport = answering(func(r *http.Request) *http.Response {
+					status, verdict := http.StatusOK, "POSSIBLE"
+					at := slices.IndexFunc(list, func(l recallLine) bool { return l.code == r.URL.Query().Get("code") })
+					switch {
+					case strings.HasSuffix(r.URL.Path, "/check"):
+						if checks++; slices.Contains(c.done, at) {
+							verdict = "INVALIDATED"
+						}
+					case away > 0:
+						away--
+						status = http.StatusServiceUnavailable
+						fallthrough
+					default:
+						events, verdict = append(events, time.Since(began)), "INVALIDATED"
+					}
+					return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {"4"}}, Request: r,
+						Body: io.NopCloser(strings.NewReader(fmt.Sprintf(`{"verdict":%q}`, verdict)))}
+				})
+				token := filepath.Join(t.TempDir(), "token")
+				if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				b, err := adminclient.Flags{Gateway: "http://127.0.0.1:1", TokenFile: token}.Open(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				command := invalidateCommand{Every: 500 * time.Millisecond, Patience: 12 * time.Second}
+				err = command.recall(t.Context(), b, io.Discard, list, nil)
+				if !slices.Equal(events, c.events) || (err != nil) != (c.says != "") || err != nil &&
+					!strings.Contains(err.Error(), c.says) || err == nil && checks != len(list) {
+					t.Errorf("events after %v, want %v; %d checks; %v", events, c.events, checks, err)
+				}
+			})
+		})
+	}
+}
