@@ -10,6 +10,7 @@ import (
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
 )
 
 // drill is a chain without random faults.
@@ -180,6 +181,58 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 				}
 				time.Sleep(26 * time.Hour)
 				c.unique()
+			})
+		})
+	}
+}
+
+// All media of a box are put back together to an earlier state, the card too: nothing in the box knows what was sold
+// since. MH refuses the first number, which is a customer's already, and the chain's store the next piece of the copy:
+// either ends the numbering.
+func TestChainDrill_WholeImage(t *testing.T) {
+	for name, with := range map[string]struct {
+		mh, store enginetest.CableState
+		again     int // numbers that are given again, at most
+	}{
+		"both answer":               {enginetest.Plugged, enginetest.Plugged, 1},
+		"MH answers":                {enginetest.Plugged, enginetest.Refusing, 1},
+		"the chain's store answers": {enginetest.Refusing, enginetest.Plugged, 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drill(t, enginetest.Monday, func(c *network, s *site) {
+				m := s.box
+				s.sold(m)
+				time.Sleep(time.Minute)
+				m.Fs = m.powerOff()
+				image := m.media()
+				m.turnOn()
+				m.Cable.Set(enginetest.Plugged)
+				for range 20 {
+					s.sold(m)
+				}
+				time.Sleep(time.Hour)
+				m.Fs = m.powerOff()
+				m.put(image, onDisk, onMark, onCopy)
+				m.aged = true
+				m.line.set(with.store)
+				m.turnOn()
+				m.Cable.Set(with.mh)
+				again := 0
+				for n := range 20 { // one a second
+					req := enginetest.Sale(fmt.Sprintf("again %d", n), 300+n)
+					req.Caller = m.caller()
+					r, err := m.issue(req)
+					if err == nil {
+						again++
+					}
+					if err == nil && with.mh == enginetest.Plugged && r.Estado != record.EstadoRejected {
+						t.Errorf("%s is given again, and is %s", r.ControlNumber, r.Estado)
+					}
+					time.Sleep(time.Second)
+				}
+				if again > with.again {
+					t.Errorf("%d numbers are given again", again)
+				}
 			})
 		})
 	}
