@@ -217,6 +217,20 @@ func TestShelf_BadRecords(t *testing.T) {
 		parts["module.wasm"] = []byte("no module")
 	})
 	mb, ma := opened(t, noModule)
+	// What an older build took, and this one would not: the checks of an admission hold at a start too.
+	edited := func(part, old, with string) (data []byte, b *bundle.Bundle, a rulestore.Admitted) {
+		data = enginetest.Edition(t, "2.1.1", func(parts map[string][]byte, _ *bundle.Manifest) {
+			if !strings.Contains(string(parts[part]), old) {
+				t.Fatalf("%s has no %s", part, old)
+			}
+			parts[part] = []byte(strings.Replace(string(parts[part]), old, with, 1))
+		})
+		b, a = opened(t, data)
+		return data, b, a
+	}
+	otherIssuer, ib, ia := edited("overlay.json", `"from": [`, `"from": [{"path":"emisor.nit","value":"06140101901019","reason":"r"},`)
+	noOutage, ob, oa := edited("overlay.json", `"add": [`, `"add": [{"path":"identificacion.tipoOperacion","schema":{"enum":[1]},"reason":"r"},`)
+	noLimit, lb, la := edited("overlay.json", `"add": [`, `"add": [{"path":"resumen.totalPagar","schema":{"minimum":null},"reason":"r"},`)
 	for name, c := range map[string]struct {
 		digest string
 		head   any
@@ -249,6 +263,12 @@ func TestShelf_BadRecords(t *testing.T) {
 			rulestore.TroubleDamaged, "compiling schema", nil},
 		"a signed bundle without a module": {mb.Digest, ma, []storage.Part{bytesOf(noModule)},
 			rulestore.TroubleDamaged, "not a rule module", enginetest.Edition(t, "2.1.2")},
+		"a signed bundle of another issuer": {ib.Digest, ia, []storage.Part{bytesOf(otherIssuer)},
+			rulestore.TroubleDamaged, "only its own fact may stand here", enginetest.Edition(t, "2.1.2")},
+		"a signed bundle without outages": {ob.Digest, oa, []storage.Part{bytesOf(noOutage)},
+			rulestore.TroubleDamaged, "takes no document in contingency", enginetest.Edition(t, "2.1.2")},
+		"a signed bundle with a limit that is none": {lb.Digest, la, []storage.Part{bytesOf(noLimit)},
+			rulestore.TroubleDamaged, "not a JSON number", enginetest.Edition(t, "2.1.2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := enginetest.NewWorld(t)
