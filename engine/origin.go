@@ -34,7 +34,7 @@ type origin struct {
 	document dte.Value // the signed document
 }
 
-// creditableNames are the names in messages of what a note takes from its original, in the order of the counters from
+// creditableNames name, for messages, what a note takes from its original. They are in the order of the counters from
 // record.LineCredited on: the amounts of bundle.CreditableNames, the note itself, its charges, its taxes besides VAT.
 var creditableNames = [...]string{"Lo gravado de la nota", "Lo exento de la nota", "Lo no sujeto de la nota", "",
 	"Los cargos de la nota", "Otros tributos de la nota", "El tributo 59 de la nota", "El tributo 71 de la nota",

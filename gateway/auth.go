@@ -271,8 +271,8 @@ func (o *origins) listedOrigin(ctx *fasthttp.RequestCtx) string {
 type Limits struct {
 	Rate  int // requests a second on average, default 50
 	Burst int // requests at once, default 200
-	// Large is how many bytes a second, on average, a token may send in sales over 32 KiB, and eight times as many at
-	// once. Default 1 MiB: a sale of 2,000 lines each second.
+	// In sales over 32 KiB, a token may send Large bytes a second on average, and eight times as many at once. Default
+	// 1 MiB: a sale of 2,000 lines each second.
 	Large int64
 	// Daily is how many bytes of documents a token may store in a day of El Salvador, default 1 GiB.
 	Daily int64
@@ -282,7 +282,7 @@ type Limits struct {
 // accepted.
 const wrongBurst = 60
 
-// How many requests that need no token (/docs, /openapi.json, a PDF link) a network may send, a second and at once.
+// Requests without a token (/docs, /openapi.json, a PDF link) that a network may send: each second, and at once.
 const (
 	strangersRate  = 5
 	strangersBurst = 40

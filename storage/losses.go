@@ -431,7 +431,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 // changes between them (documents sealed, numbers spent) are missing.
 type Gap struct{ From, To time.Time }
 
-// maxGaps is how many gaps are kept, the latest.
+// maxGaps is the most gaps that are kept: the latest.
 const maxGaps = 64
 
 // Gaps returns the restorations of this store from a backup or a second copy, the oldest first.

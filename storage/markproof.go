@@ -16,9 +16,8 @@ import (
 // ErrMarkSound means that NewMark is not needed: the mark in place is this store's and agrees with it.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// standstill is how far the store's last beat may be from now, either way, if a second copy is to prove the store: a
-// night. A running box writes a beat every few seconds. During a longer pause the branch may have sold from another
-// disk.
+// A second copy proves the store only if the store's last beat is at most standstill before or after now: a night. A
+// running box writes a beat every few seconds. During a longer pause the branch may have sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.

@@ -91,9 +91,9 @@ func (s *Store) SecondCopy() (SecondCopy, bool) {
 	return status, true
 }
 
-// CopyAfter makes the second copy begin again, with later names than a file's, unless it has begun after the file. The
-// caller ships the copy, and cannot continue what it shipped: the store may have been restored, its clock may have been
-// set back, or another card may be in the box.
+// CopyAfter makes the second copy begin again, in files with later names than file, unless the copy has begun after
+// file. The caller ships the copy, and cannot continue what it shipped: the store may have been restored, its clock may
+// have been set back, or another card may be in the box.
 func (s *Store) CopyAfter(file string) {
 	c := s.second
 	var given uint64

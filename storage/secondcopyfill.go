@@ -64,7 +64,7 @@ func storeState(r pebble.Reader) (copyState, error) {
 	return now, errors.Join(err, bad)
 }
 
-// between writes the store's links between two states of the log, and these links' rows in their current state. The
+// between writes the store's links that lie between two states of the log, and the present rows of these links. The
 // caller must flush.
 func (f *filler) between(from, to copyState) error {
 	for _, sequence := range slices.Sorted(maps.Keys(to.Series)) {

@@ -198,8 +198,8 @@ func notFound(o Outcome) Outcome {
 	return o
 }
 
-// answer is an answer of MH, by the names of its members in small letters. No type of a member is an error, so that the
-// outcome of a sealed document is known whatever type codigoMsg has.
+// answer is an answer of MH, by the names of its members in small letters. A member may have any type: a sealed
+// document then counts as accepted, whatever type codigoMsg has.
 type answer map[string]json.RawMessage
 
 func readAnswer(b []byte) (answer, error) {

@@ -146,8 +146,8 @@ func (s *Sender) Query(ctx context.Context, code, document string) Outcome {
 	return o
 }
 
-// Decidable returns the time from which a query that does not find a document, created and last sent at the given
-// times, proves that MH does not have it.
+// Decidable returns the time from which NotFound proves that MH does not have a document. created and sent are when the
+// document was created and last sent.
 func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	at := sent.Add(s.DoubtFor)
 	if restored := s.RestoredUntil(created); restored.After(at) {
@@ -156,7 +156,7 @@ func (s *Sender) Decidable(created, sent time.Time) time.Time {
 	return at
 }
 
-// lotsOutlive is how long after a branch's restoration MH may work on lots that were sent before it.
+// For lotsOutlive after a branch's restoration, MH may still work on lots that were sent before the restoration.
 const lotsOutlive = 15 * time.Minute
 
 // RestoredUntil returns the time before which a document from before a restoration must not be sent: MH may still work

@@ -18,7 +18,7 @@ import (
 // (Normativa 2.0 p.31, 13.2.1.1). A person writes and sends it. The box warns in time, prepares the contents, and
 // records the person's statement that MH has the report.
 
-// reportNotice is how long before a technical report is needed the box warns.
+// reportNotice is how long the box warns before a technical report is needed.
 const reportNotice = 24 * time.Hour
 
 // ReportNote is the operator's statement that MH has the technical report of a contingency.

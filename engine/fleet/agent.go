@@ -34,7 +34,7 @@ const (
 	// askFor limits the time of a request for a small object, fetchFor for a bundle.
 	askFor   = 20 * time.Second
 	fetchFor = 5 * time.Minute
-	// maxSkew is how far ahead of the box's clock the time of issue of a version may be.
+	// maxSkew is how far a version's time of issue may be ahead of the box's clock.
 	maxSkew = time.Hour
 )
 
@@ -44,7 +44,7 @@ type Options struct {
 	Chain  fleetproto.Chain
 	Branch string
 	Group  string
-	// Director are the director's keys, the oldest first. Once a later key has signed a version, a key is not trusted.
+	// Director are the director's keys, the oldest first. A key is not trusted once a later key has signed a version.
 	Director []fleetproto.Key
 	Box      fleetproto.Signer // the box's own key
 	Points   []fleetproto.Point

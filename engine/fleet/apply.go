@@ -240,8 +240,8 @@ func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.R
 	return nil
 }
 
-// returnsTo returns the bundle in force after the branch has left the bundle r: of those that r replaced, the wanted
-// bundle, otherwise the highest that has begun and that nobody took off; or nil.
+// returnsTo returns the bundle that is in force after the branch has left the bundle r, or nil. It is the wanted one of
+// the bundles that r replaced, otherwise the highest of them that has begun and that nobody took off.
 func (a *Agent) returnsTo(d *fleetproto.Desired, r tookRule) (best *Bundle) {
 	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
 	if to := inForce(a.wanted(d), r.Rule, day); to != nil && find(r.Before, to.Digest) != nil {

@@ -123,7 +123,7 @@ func (a *Agent) recall(ctx context.Context) error {
 	})
 }
 
-// maxActs is how many unsent acts are kept, the latest.
+// maxActs is the most unsent acts that are kept: the latest.
 const maxActs = 1000
 
 func (a *Agent) queueAct(s *state, act fleetproto.Act) {

@@ -194,8 +194,8 @@ func textDiffers(path string, want, made dte.Value) string {
 	return fmt.Sprintf("%s is %.60s, want %.60s", cmp.Or(path, "the document"), b, a)
 }
 
-// PeakFuel returns the most fuel that a call of a rule's module has used, for its golden cases and for documents that
-// repeat the lines of these cases up to the largest number of lines. A manifest should declare ten times this amount.
+// PeakFuel runs a rule's golden cases, and documents that repeat their lines up to the largest number of lines. It
+// returns the most fuel that a call has used. A manifest should declare ten times this amount.
 func PeakFuel(ctx context.Context, r *rules.Rule) (int64, error) {
 	binding := bind(r.Module.Description())
 	for _, name := range r.Bundle.Cases() {

@@ -47,8 +47,8 @@ func readOrigin(in *abi.Input, out *abi.Output) (*origin, bool) {
 // vatOf returns the VAT of this event's taxed amount, in whole cents: the origin's VAT on all goods returned so far,
 // less the origin's VAT on the goods returned before this event. Together the returns give back the charged VAT to the
 // cent. MF2 p.54 allows the result to differ by a cent from lines, the sum of the lines' VAT. When the last cent of the
-// base is returned, the difference can be 1.1 cents. vatOf then corrects *most, the largest VAT of a line, by the part
-// over a cent: each line has a tolerance too. vatOf returns lines, rounded to cents, if the origin is not a consumer
+// base is returned, the difference can be 1.1 cents: vatOf then adds the part over a cent to *most, the largest VAT of
+// a line, because each line has a tolerance too. vatOf returns lines, rounded to cents, if the origin is not a consumer
 // invoice, if that part exceeds a cent, or if *most would become negative.
 func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 	before := o.devuelto[gravada]

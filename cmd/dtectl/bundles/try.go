@@ -68,9 +68,9 @@ func (c *tryCommand) Run(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// bundles returns the bundles of the branch's rules folder, followed by the bundles on the command line. Of two that
-// begin on one day, the later in the list is used. document is --type, or else the type of the first document bundle on
-// the command line.
+// bundles returns the bundles of the branch's rules folder, followed by the bundles on the command line. Of two bundles
+// that begin on one day, the later in the list is used. document is --type, or else the type of the first document
+// bundle on the command line.
 func (c *tryCommand) bundles(cfg *config.Config) (list []*bundle.Bundle, document string, err error) {
 	installed, err := filepath.Glob(filepath.Join(cfg.Rules.Folder, "*"+bundle.Extension))
 	if err != nil {

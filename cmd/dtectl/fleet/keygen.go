@@ -129,7 +129,7 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 
 // enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
 // box must not mistake an earlier epoch for the last epoch. Once the new key has signed a version too, an earlier run
-// has signed all enrolments: then it signs none. It returns all groups; true marks a group that has a branch.
+// has signed all enrolments: then this run signs none. It returns all groups; true marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fleetproto.Signer) (map[string]bool,
 	error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)

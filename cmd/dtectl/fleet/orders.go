@@ -28,8 +28,8 @@ type Version struct {
 	Holes []int64
 }
 
-// maxMends is how many lost versions a version names, the latest. A lost version that only a box reports is ignored
-// once maxForeignVersions are known: each report could invent another version.
+// maxMends is the most lost versions that a version names: the latest. A lost version that only a box reports is
+// ignored once maxForeignVersions lost versions are known: each report could invent another version.
 const maxMends = 500
 
 // maxForeignVersions is how many objects of other authors are skipped among a group's versions.

@@ -63,8 +63,8 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 	return m
 }
 
-// refusedByMH returns the bundles in force in a branch whose documents MH refuses there. Only bundles of the roll-out
-// count or, if rollout is nil, all. Rings and concerns use this criterion.
+// refusedByMH returns a branch's bundles in force whose documents MH refuses there. If rollout is not nil, only bundles
+// of the roll-out count. Rings and concerns use this criterion.
 func refusedByMH(s *fleetproto.Status, rollout *fleetproto.Rollout) (list []fleetproto.Running) {
 	for _, r := range s.Rules {
 		mine := rollout == nil || slices.ContainsFunc(rollout.State.Rules,

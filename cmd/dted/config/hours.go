@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Hours are the hours of some days of the week in which the branch is open, as text "mon-sat 08:00-20:00". Days are
-// three letters in English: one day ("sun"), a range ("mon-fri") or a list with commas. An end that is not after the
-// beginning is on the next day: "fri,sat 18:00-02:00". "mon-sun 00:00-00:00" means always.
+// Hours are the branch's opening hours on some days of the week, as text "mon-sat 08:00-20:00". Days are three letters
+// in English: one day ("sun"), a range ("mon-fri") or a list with commas. An end that is not after the beginning is on
+// the next day: "fri,sat 18:00-02:00". "mon-sun 00:00-00:00" means always.
 type Hours struct {
 	Days     [7]bool       // from Sunday
 	From, To time.Duration // since midnight; To is after From and at most 48 h

@@ -552,8 +552,8 @@ func (r *run) addLines(lines, resumen *slot, wrong func(total int)) {
 }
 
 // asGiven compares the module's outputs for a line with the till's facts. A module must not raise a price or a
-// quantity, invent a discount or a charge, or withhold or settle an amount that the till did not give. In a return the
-// amounts are the returned quantity's part of the origin's, to within a cent.
+// quantity, invent a discount or a charge, or withhold or settle an amount that the till did not give. In a return,
+// each amount is the returned quantity's part of the origin's amount, to within a cent.
 func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	a := &r.filler.amounts
 	returned := fact.Get("cantidadOrigen").Exists()

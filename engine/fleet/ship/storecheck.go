@@ -210,7 +210,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 		}
 	}
 	var chunks []load
-	// No later piece confirms the piece before a gap, which another copy of the box may have shipped.
+	// No later piece confirms the piece before a gap: another copy of the box may have shipped it.
 	other := false
 	if from != nil {
 		begin = from.end()

@@ -153,7 +153,7 @@ func (c *Clock) Observe(date string) {
 	}
 }
 
-// AskFirst is how long, from the start of the process, the first sale waits for MH's time.
+// AskFirst is how long the first sale waits for MH's time, counted from the start of the process.
 const AskFirst = 2 * time.Second
 
 // Answered ends the first sale's wait: MH has answered, or cannot be reached.
