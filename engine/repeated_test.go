@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"regexp"
@@ -12,6 +13,9 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
+	"dtegate/engine/refusal"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // codes matches texts that have the form of a codigoGeneracion.
@@ -109,4 +113,37 @@ func TestTransmit_Repeated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRepeated_Behind: a box's disk has lost the last move of a sale, to its contingency form, which the card has. A
+// till repeats the sale, and MH answers again. The box cannot note what MH would answer, so it sends nothing: after
+// recover nobody would know that MH has the normal form.
+func TestRepeated_Behind(t *testing.T) {
+	enginetest.InBubble(t, func(b *enginetest.Box) {
+		b.Close()
+		b.Second = "/card"
+		b.Start()
+		b.Chaos(simulator.Chaos{Silence: true})
+		sold := make(chan struct{})
+		go func() { defer close(sold); b.Issue(enginetest.Sale("a", 100)) }()
+		time.Sleep(time.Second)
+		disk := b.Fs.Copy() // the sale is signed, and not settled
+		<-sold
+		b.Close()
+		err := disk.RemoveAll(b.Second)
+		if ok, bad := vfs.Clone(b.Fs, disk, b.Second, b.Second); err != nil || !ok || bad != nil {
+			t.Fatal(err, ok, bad)
+		}
+		b.Fs = disk
+		b.Start()
+		if len(b.Store.Behind()) != 1 {
+			t.Fatal(b.Store.Behind())
+		}
+		b.Chaos(simulator.Chaos{})
+		_, err = b.Engine.Issue(context.Background(), enginetest.Sale("a", 100))
+		for code := range b.Sim.Accepted() {
+			t.Errorf("MH holds %s", code)
+		}
+		enginetest.Refused(t, err, refusal.CodeUnavailable, "")
+	})
 }

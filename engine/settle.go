@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,9 @@ func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late boo
 	entry, h, err := record.Read(e.store, code)
 	if err != nil || entry.State != record.Signed {
 		return entry, refusal.Internal(err)
+	}
+	if e.store.Behind() != nil { // another medium may have the contingency form, and the outcome cannot be recorded
+		return entry, refusal.Unavailable(storage.ErrBehind, pending)
 	}
 	if until := e.sender.RestoredUntil(h.CreatedAt); !until.IsZero() {
 		return e.putOff(ctx, entry, h, until)
@@ -319,15 +323,9 @@ func (e *Engine) archivedForm(ctx context.Context, h *record.Head, code string) 
 		return nil, err
 	}
 	jws := []byte(v.Get("firmaElectronica").Text())
-	var document []byte
-	if err = e.signer.Verify(jws); err == nil {
-		document, err = record.Payload(jws)
-	}
-	var inside dte.Value
-	if err == nil {
-		inside, err = dte.Parse(document)
-	}
-	if err != nil {
+	document, err := record.Payload(jws)
+	inside, bad := dte.Parse(document)
+	if err = cmp.Or(e.signer.Verify(jws), err, bad); err != nil {
 		return nil, fmt.Errorf("reading the archive's %s: %w", code, err)
 	}
 	if v.Get("selloRecibido").Text() != h.Response.SelloRecibido ||
