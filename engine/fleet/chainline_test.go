@@ -58,6 +58,10 @@ func (l *storeLine) pass(ctx context.Context) (before, behind error) {
 	l.mu.Unlock()
 	switch {
 	case state == enginetest.Dropping:
+		// The archive's client ends each call after a minute: a check, which has hours for all of its calls, must not
+		// hang in the first one after the store is back.
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
 		<-ctx.Done()
 		return ctx.Err(), nil
 	case state != enginetest.Plugged || chance == 0 && !mended:
