@@ -353,6 +353,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 					(b == nil || !b.inForce())
 			})
 		}
+		former := a.returnsTo(d, r)
 		switch {
 		case named(wanted.Rules, r.Rule.Digest), named(rollout, r.Rule.Digest),
 			named(d.Live.Rules, r.Rule.Digest) && !coming:
@@ -361,10 +362,11 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
 			return bundle.Compare(o.Version, r.Rule.Version) > 0
 		}): // the bundle stays until its successor is here
-		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0):
-			// takeLive brings a newer bundle
+		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
+			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
+			// takeLive brings a newer bundle; or the branch, new then, would go back to the law before the wanted one
 		default:
-			err := a.stepBack(ctx, d, r)
+			err := a.stepBack(ctx, d, r, former)
 			if err == nil {
 				continue
 			}
@@ -425,10 +427,10 @@ func ruleOf(b Bundle) fleetproto.Rule {
 // errOwed means that the branch still has a bundle that the centre no longer wants.
 var errOwed = errors.New("the branch cannot leave a bundle")
 
-// stepBack leaves a bundle (r), and puts in force again the bundle that r replaced (see returnsTo). If r is still
+// stepBack leaves a bundle (r), and puts in force again the bundle that r replaced (to, see returnsTo). If r is still
 // coming, or replaced no bundle, stepBack only takes r off the shelf.
-func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule) error {
-	b, to := find(a.o.Rules.Bundles(), r.Rule.Digest), a.returnsTo(d, r)
+func (a *Agent) stepBack(ctx context.Context, d *fleetproto.Desired, r tookRule, to *Bundle) error {
+	b := find(a.o.Rules.Bundles(), r.Rule.Digest)
 	switch {
 	case b == nil || !b.inForce():
 		return nil

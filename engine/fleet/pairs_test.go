@@ -131,6 +131,39 @@ func TestAgent_BackOverLeft(t *testing.T) {
 	}
 }
 
+// TestAgent_BackNew: a branch that is new since the last roll-out, and therefore never had the bundle that the centre
+// goes back to, keeps what it has if it would go back to an earlier law otherwise.
+func TestAgent_BackNew(t *testing.T) {
+	for from, want := range map[string]string{"2025-01-01": "1.0.1", "2026-01-01": "0.9.0"} {
+		w := newWorld(t)
+		data, _ := file(t, "a", "0.9.0", author, from)
+		if _, err := w.gate.Admit(t.Context(), data, fleet.Order{Who: "the installation"}); err != nil {
+			t.Fatal(err)
+		}
+		first, second := w.rule("a", "1.0.0"), w.rule("a", "1.0.1")
+		w.enrol(1, w.box, director)
+		w.live(first)
+		w.live(second)
+		w.start()
+		w.pass(10 * time.Minute)
+		w.live(first) // back
+		w.pass(30 * time.Minute)
+		for _, b := range w.gate.Bundles() {
+			if (b.Where == fleet.Live) != (b.Version == want) {
+				t.Errorf("installed with a bundle from %s: %s is %s: %q", from, b.Version, b.Where, w.gate.Changes)
+			}
+		}
+		if w.status().Desired.Trouble == "" {
+			t.Error("nobody is told")
+		}
+		next := w.rule("a", "1.0.2")
+		w.live(next)
+		if w.pass(10 * time.Minute); w.where(next) != "live" {
+			t.Errorf("the next version is %s", w.where(next))
+		}
+	}
+}
+
 // TestAgent_LawAgain: a law that every branch has, published once more together with a bundle that the branch refuses,
 // stays where it is.
 func TestAgent_LawAgain(t *testing.T) {
