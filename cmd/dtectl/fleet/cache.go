@@ -96,16 +96,6 @@ func (c *Chain) keptVersions(group string) (numbers []int64) {
 	return numbers
 }
 
-// forget removes a group's kept versions after a version (last).
-func (c *Chain) forget(group string, last int64) (err error) {
-	for _, n := range c.keptVersions(group) {
-		if n > last && err == nil {
-			err = os.Remove(c.versionFile(group, n))
-		}
-	}
-	return err
-}
-
 func (c *Chain) keptGroups() (groups []string) {
 	entries, _ := os.ReadDir(c.cached("desired"))
 	for _, e := range entries {
@@ -145,8 +135,12 @@ type readEnrolment struct {
 	err error // nil, or an error for which foreign returns true
 }
 
-// enrolmentsFile is the cache file for enrolments, which the store has too.
-const enrolmentsFile = "enrolments"
+// enrolmentsFile is the cache file for enrolments, which the store has too. rekeyedFile is the cache file for the
+// director's key that has signed all enrolments again.
+const (
+	enrolmentsFile = "enrolments"
+	rekeyedFile    = "rekeyed"
+)
 
 func newEnrolments(c *Chain) *enrolments {
 	e := &enrolments{c: c, tags: make(map[string]string), read: make(map[string]readEnrolment),

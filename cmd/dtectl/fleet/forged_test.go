@@ -200,6 +200,17 @@ func TestBack_Mended(t *testing.T) {
 				w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", n), []byte("y")))
 			}
 		},
+		// A stranger's object lay below the last order, and is gone.
+		"gone": func(w *world, live func(version string, put ...string)) {
+			live("1.1.0", "x")
+			w.store.Lose(fleetproto.DesiredKey("tiendas", w.head().Version-1))
+		},
+		"gone, long after another": func(w *world, live func(version string, put ...string)) {
+			live("1.1.0", "x")
+			live("1.2.0")
+			live("1.3.0", "x", "y")
+			w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", w.head().Version-1), []byte("z")))
+		},
 	} {
 		w := newWorld(t, "centro", "norte")
 		var states []string
@@ -208,7 +219,7 @@ func TestBack_Mended(t *testing.T) {
 			w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
 			w.obey()
 			for _, junk := range put {
-				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", w.head().Version+1), []byte(junk)))
+				w.must(w.store.Create(t.Context(), fleetproto.DesiredKey("tiendas", w.head().Last.Version+1), []byte(junk)))
 			}
 			w.now = w.now.Add(2 * time.Hour)
 			w.obey()
@@ -219,7 +230,7 @@ func TestBack_Mended(t *testing.T) {
 		harm(w, live)
 		other := *w.chain // a centre that kept nothing cannot know, and goes nowhere
 		other.Cache = w.at("other")
-		if _, err := liveBefore(t.Context(), &other, w.head()); (err == nil) != (name == "filled") {
+		if _, err := liveBefore(t.Context(), &other, w.head()); (err == nil) != (name != "overwritten") {
 			t.Errorf("%s, without the centre's copies: %v", name, err)
 		}
 		w.must((&Back{}).Run(t.Context(), w.chain))

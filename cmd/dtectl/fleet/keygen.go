@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -128,8 +127,9 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 }
 
 // enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
-// box must not mistake an earlier epoch for the last epoch. Once the new key has signed a version too, an earlier run
-// has signed all enrolments: then this run signs none. It returns all groups; true marks a group that has a branch.
+// box must not mistake an earlier epoch for the last epoch. If an earlier run has signed all enrolments (this centre
+// remembers it, or the new key has signed a version too), this run signs none. It returns all groups; true marks a
+// group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fleetproto.Signer) (map[string]bool,
 	error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
@@ -138,6 +138,11 @@ func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fle
 	if err != nil {
 		return nil, err
 	}
+	var last string
+	if err := chain.recall(rekeyedFile, &last); err != nil {
+		return nil, err
+	}
+	done := last == fleetproto.Fingerprint(chain.Director.Public)
 	moved, rekeyed := false, false // the new key has signed a version, and an enrolment again
 	for _, group := range ordered {
 		own, err := chain.signs(ctx, group)
@@ -173,7 +178,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fle
 			func(a, b *fleetproto.Enrolment) int { return cmp.Compare(b.Epoch, a.Epoch) })
 		highest := cmp.Or(top[branch], list[0].Epoch)
 		for _, e := range list {
-			if !signed[e] && (moved && rekeyed || e.Epoch > highest) {
+			if !signed[e] && (done || moved && rekeyed || e.Epoch > highest) {
 				term.Printf("%s, epoch %d is left as it is: the old key signed it after the new key\n", branch, e.Epoch)
 				continue
 			}
@@ -198,7 +203,10 @@ func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fle
 			}
 		}
 	}
-	return groups, nil
+	if c.DryRun {
+		return groups, nil
+	}
+	return groups, chain.remember(rekeyedFile, fleetproto.Fingerprint(chain.Director.Public))
 }
 
 // signs reports whether the director's key has signed a version of a group that the store has or this centre kept.
@@ -223,7 +231,6 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if err != nil {
 		return err
 	}
-	last := int64(math.MaxInt64) // of the versions that no thief published
 	for _, b := range c.Back {
 		if name, version, _ := strings.Cut(b, "="); name == group {
 			wanted, err := strconv.ParseInt(version, 10, 64)
@@ -242,7 +249,7 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 			// A closed point of sale stays closed.
 			d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
 				func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
-			head, last = d, wanted
+			head = d
 		}
 	}
 	if head != nil {
@@ -251,9 +258,6 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	}
 	if c.DryRun {
 		return nil
-	}
-	if err := chain.forget(group, last); err != nil { // otherwise fleet back would believe the thief's versions
-		return err
 	}
 	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{}, nil)
 	if err == nil {

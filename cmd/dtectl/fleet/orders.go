@@ -157,40 +157,34 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b, as
-// Previous or, if objects of other authors lie between b and v, as the last of Mends. Before accepts a b that an
-// earlier director's key signed if this centre kept a copy of b, or if v mends nothing. If the present key signed the
-// last of Mends, that version is b: after the present key, an earlier key signs nothing.
-func (c *Chain) Before(ctx context.Context, v *Version) (former *Version, fault error) {
+// Before returns the director's version before the version v; nil: v is the first. The director signed its digest in v:
+// as Previous or, if v mends anything, as the last of Mends, because objects of other authors may lie between.
+func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)
-	for _, n := range named {
+	var fault error
+	for i, n := range named {
 		if n.Version == 0 {
 			return nil, nil
 		}
 		data, _ := c.kept(v.Group, n.Version)
-		proven := fleetproto.Digest(data) == n.Digest
-		if !proven {
+		if fleetproto.Digest(data) != n.Digest {
 			o, err := c.Store.Fetch(ctx, fleetproto.DesiredKey(v.Group, n.Version), fleetproto.MaxJWS)
-			if data = o.Data; err != nil && !errors.Is(err, archive.ErrTooLarge) {
+			if data = o.Data; err != nil && !foreign(err) {
 				return nil, err
 			}
 		}
 		if fleetproto.Digest(data) != n.Digest {
-			return nil, fmt.Errorf("%w: the store has altered version %d of %s", fleetproto.ErrOther, n.Version,
-				v.Group)
+			fault = fmt.Errorf("%w: the store has altered version %d of %s", fleetproto.ErrOther, n.Version, v.Group)
+			continue
 		}
 		b := &Version{Digest: n.Digest}
-		if b.Desired, fault = c.Identity.OpenDesired(data, c.keys(), v.Group, n.Version); fault == nil {
+		if b.Desired, fault = c.Identity.OpenDesired(data, c.keys(), v.Group, n.Version); i == len(named)-1 {
+			b.Desired, fault = c.Identity.ReadDesired(data, v.Group, n.Version) // an earlier key may have signed it
+		}
+		if fault == nil {
 			return b, nil
 		}
-		if former == nil && (proven || len(named) == 1) {
-			b.Desired, fault = c.Identity.ReadDesired(data, v.Group, n.Version)
-			former = b
-		}
-	}
-	if former != nil && former.Desired != nil {
-		return former, nil
 	}
 	return nil, fault
 }
@@ -206,10 +200,12 @@ func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, e
 	if head != nil {
 		life = head.Expires.Sub(head.Issued)
 		d = *head.Desired
-		d.Version, d.Previous, d.Mends = head.Last.Version+1, head.Last.Digest, append(slices.Clone(head.Mends),
-			head.Lost...)
-		if head.Last.Version != head.Version {
-			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest})
+		d.Version, d.Previous = head.Last.Version+1, head.Last.Digest
+		d.Mends = append(slices.DeleteFunc(slices.Clone(head.Mends), func(m fleetproto.Verified) bool {
+			return m.Digest == head.Previous // it names the version before the head, and nothing lost
+		}), head.Lost...)
+		if head.Last.Version != head.Version || len(d.Mends) > 0 {
+			d.Mends = append(d.Mends, fleetproto.Verified{Version: head.Version, Digest: head.Digest}) // see Before
 		}
 		d.Mends = d.Mends[max(0, len(d.Mends)-maxMends):]
 		if head.Rollout != nil { // change must not alter the head

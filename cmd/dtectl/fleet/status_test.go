@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -345,11 +344,7 @@ func TestRekey(t *testing.T) {
 			w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", good.Version), []byte("x")))
 			rekey = Rekey{Except: []string{"norte/2"}, Back: []string{fmt.Sprintf("tiendas=%d", good.Version)}}
 		}
-		next := key("director 2")
-		w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
-		w.chain.Sign = func() (fleetproto.Signer, error) {
-			return fleetproto.Signer{ID: directorID, Private: next}, nil
-		}
+		w.newKey("director 2")
 		if _, err := w.chain.Head(t.Context(), "tiendas"); !errors.Is(err, fleetproto.ErrSignature) {
 			t.Errorf("%s: the old key's order counts: %v", name, err)
 		}
@@ -422,11 +417,13 @@ func TestRekey(t *testing.T) {
 		w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", d.Version), order))
 		w.must(w.store.Create(t.Context(), fleetproto.BoxKey("sur", 2), taken))
 		late := map[string][]byte{fleetproto.BoxKey("sur", 2): taken}
-		for _, branch := range []string{"este", "centro"} { // a new branch, and an enrolment that the new key had signed
+		own := make(map[string][]byte)
+		// A new branch, and every enrolment that the new key had signed.
+		for _, branch := range []string{"este", "centro", "norte", "sur"} {
 			data, err := w.chain.Identity.Seal(&fleetproto.Enrolment{Branch: branch, Epoch: 1, Group: "nuevo", At: w.now,
 				Key: w.box("norte").status.Key, By: "x"}, thief)
 			w.must(err)
-			late[fleetproto.BoxKey(branch, 1)] = data
+			late[fleetproto.BoxKey(branch, 1)], own[branch] = data, w.store.Held(fleetproto.BoxKey(branch, 1))
 			w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey(branch, 1), data))
 		}
 		w.must(rekey.run(t.Context(), w.chain, old))
@@ -444,6 +441,20 @@ func TestRekey(t *testing.T) {
 				t.Errorf("%s: back goes to what the thief desired: %+v", name, live)
 			}
 			_, err = w.chain.Next(t.Context(), w.head(), "tiendas", "signed again", time.Time{}, nil)
+			w.must(err)
+		}
+		// The key is replaced once more: then neither the thief's key nor the key of the versions before is the present.
+		for branch, data := range own {
+			w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey(branch, 1), data))
+		}
+		_ = (&Status{Accept: []string{"este", "sur", "norte"}}).Run(t.Context(), w.chain) // zzz is a fault
+		second := w.newKey("director 3")
+		w.must((&Rekey{}).run(t.Context(), w.chain, second))
+		for v := w.head(); v != nil; {
+			if v.Live.Settings != "" {
+				t.Errorf("%s: the history has the thief's version %d", name, v.Version)
+			}
+			v, err = w.chain.Before(t.Context(), v)
 			w.must(err)
 		}
 	}
@@ -492,9 +503,7 @@ func TestRekey_Lost(t *testing.T) {
 	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(other.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
 	other.report()
 	w.survey()
-	old, next := w.chain.Director, key("director 2")
-	w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
-	w.chain.Sign = func() (fleetproto.Signer, error) { return fleetproto.Signer{ID: directorID, Private: next}, nil }
+	old := w.newKey("director 2")
 	w.store.Lose(fleetproto.BoxKey("centro", 2))
 	w.must((&Rekey{}).run(t.Context(), w.chain, old))
 	if e := w.survey().Branches[0].Enrolment; e == nil || e.Epoch != 2 || e.Key != other.status.Key {

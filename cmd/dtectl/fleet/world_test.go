@@ -164,6 +164,13 @@ func (w *world) obey() {
 	}
 }
 
+// newKey gives the director another key, and returns the old key.
+func (w *world) newKey(name string) (old fleetproto.Key) {
+	old, next := w.chain.Director, fleetproto.Signer{ID: directorID, Private: key(name)}
+	w.chain.Director, w.chain.Sign = fleetproto.Public(next), func() (fleetproto.Signer, error) { return next, nil }
+	return old
+}
+
 // bundle writes a signed bundle and returns its file.
 func (w *world) bundle(version string, signer fleetproto.Signer) string {
 	w.t.Helper()
