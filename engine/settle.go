@@ -233,7 +233,7 @@ func (e *Engine) Recover(ctx context.Context, before time.Time) error {
 // A document can be signed in several forms: normal, contingency, corrections. MH has at most one of them. MH's query
 // returns the seal and its time, but not the form (MT1 §4.3). The functions below find the form.
 
-// adoptHeld records the form that MH has as the document's form. held is MH's answer to a query or a lot.
+// adoptHeld records, as the document's form, the form that MH has. held is MH's answer to a query or a lot.
 func (e *Engine) adoptHeld(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 	doubt time.Duration) (storage.Entry, error) {
 	parts, err := e.store.Parts(entry.Code)

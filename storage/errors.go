@@ -42,8 +42,8 @@ var (
 	ErrReadOnly = errors.New("store is open to read only")
 	// ErrRestored: the store was rebuilt from other media, and Settle has not yet decided which numbers were spent.
 	ErrRestored = errors.New("store was made of other media and its numbers are not settled")
-	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. More numbers would
-	// be used twice.
+	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. The store's next
+	// numbers may be used already.
 	ErrBehind = errors.New("another medium knows more than the store")
 	// ErrMissing: documents or numbers are lost, and no person has accepted the loss.
 	ErrMissing = errors.New("a loss is not accepted")

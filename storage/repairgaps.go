@@ -359,7 +359,7 @@ func (g *holes) missing(series map[string]Reach, known []Lead) (list []Missing) 
 
 func (n Span) compare(o Span) int { return cmp.Compare(n.From, o.From) }
 
-// without returns the numbers of n that are not in the sorted list out.
+// without returns the numbers of n that are not in a sorted list (out).
 func (n Span) without(out []Span) (rest []Span) {
 	if n.From == 0 {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Advance moves a record from one state to another, in one durable batch. If the record's state is not from, nothing
-// changes and the error is a *ConflictError. The new state may be the same, for example to move the due time. Other
-// errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's error while Advance waits for the locks.
+// Advance moves a record from one state to another, in one durable batch. If the record is in another state than from,
+// nothing changes and the error is a *ConflictError. The new state may be the same, for example to move the due time.
+// Other errors: ErrNotFound, ErrPartExists, ErrCorrupt, ErrClosed; ctx's error while Advance waits for the locks.
 func (s *Store) Advance(ctx context.Context, code Code, from State, c Change) (Entry, error) {
 	return use(s, "advancing record", func() (Entry, error) {
 		start := s.o.Now()

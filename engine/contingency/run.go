@@ -173,7 +173,7 @@ type Documents struct {
 	Settle func(ctx context.Context, before time.Time)
 	// Move changes a document's state, its queue and its origin's counters in one batch.
 	Move func(context.Context, storage.Entry, storage.Change, *record.Head) (storage.Entry, error)
-	// AdoptHeld records the form that MH has as the document's form. doubt is the greatest difference between MH's
+	// AdoptHeld records, as the document's form, the form that MH has. doubt is the greatest difference between MH's
 	// times and the recorded times of sending.
 	AdoptHeld func(ctx context.Context, entry storage.Entry, h *record.Head, held *authority.Response,
 		doubt time.Duration) (storage.Entry, error)

@@ -230,7 +230,7 @@ func (r *tookRule) skip(o tookRule) bool {
 	return at >= 0
 }
 
-// inForce returns the bundle of like's document that a state has in force on a day; nil if there is none.
+// inForce returns the bundle of the same document as a bundle (like) that a state has in force on a day, or nil.
 func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
 	for _, r := range s.On(day) {
 		if r.SameDocument(like) && r.From <= day {
@@ -279,7 +279,7 @@ func (a *Agent) beginRollout(d *fleetproto.Desired, now time.Time) error {
 	return a.change(func(s *state) { s.Taken = t })
 }
 
-// missing returns the absent bundles of like's document in a state.
+// missing returns the bundles of a state that this box lacks (see absent), of the same document as a bundle (like).
 func (a *Agent) missing(in fleetproto.State, like fleetproto.Rule, shelf []Bundle) []fleetproto.Rule {
 	return slices.DeleteFunc(in.On(dte.Date(a.o.Now())), func(r fleetproto.Rule) bool {
 		return !r.SameDocument(like) || !a.absent(r, shelf)
@@ -358,7 +358,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		case named(wanted.Rules, r.Rule.Digest), named(rollout, r.Rule.Digest),
 			named(d.Live.Rules, r.Rule.Digest) && !coming:
 		case r.Rollout == "" && !slices.ContainsFunc(d.Live.Rules, r.Rule.SameDocument):
-			// the live state brought the bundle, and no longer has a rule for its document
+			// the live state brought the bundle, and now has no rule for its document
 		case coming && slices.ContainsFunc(a.missing(wanted, r.Rule, shelf), func(o fleetproto.Rule) bool {
 			return bundle.Compare(o.Version, r.Rule.Version) > 0
 		}): // the bundle stays until its successor is here

@@ -42,7 +42,7 @@ type Book struct {
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
 	paths      map[string]string // document type by the path of its form, POST /dte/<path>
-	// previous maps the digest of a rule to the last good rule before it, which computes the sales when the rule fails.
+	// previous maps a rule's digest to the last good rule before that rule: it computes the sales when the rule fails.
 	previous map[string]*Rule
 }
 
@@ -351,7 +351,7 @@ func CompileEvent(r *rules.Rule, catalogues *dte.Catalogues) (*Event, error) {
 // Whole returns a parameter that is a whole number, or 0.
 func (e *Event) Whole(name string) int { return int(e.params[name] / dte.Scale) }
 
-// Says returns the event's flag for a type of document, or else its flag for all types, or else own.
+// Says returns the event's flag for a type of document, or else its flag for all types, or else the default (own).
 func (e *Event) Says(name, document string, own bool) bool {
 	for _, n := range [...]string{name + document, name} {
 		if v, set := e.params[n]; set {

@@ -152,7 +152,7 @@ func wrongBody(form, why string) error {
 
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number from least to most; without the parameter, absent.
+// number returns a parameter of the query, a whole number between two limits (least, most), or the default (absent).
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {

@@ -94,8 +94,8 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time than pressing is left,
-// otherwise a given level.
+// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time is left than a limit
+// (pressing), else a given level (otherwise).
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:

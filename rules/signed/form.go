@@ -24,7 +24,7 @@ type Form struct {
 	Wrong error  // every fault wraps this error
 	// Null is the only path whose value may be null; empty: no value may be null.
 	Null string
-	// Meant maps a wrong member name that people try to the value's right place.
+	// Meant has the right places of values, by the wrong member names that people try.
 	Meant map[string]string
 }
 

@@ -598,7 +598,7 @@ func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	return n
 }
 
-// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. If by is 0, it counts as the smallest amount.
+// mulDiv returns a × b / by, at most dte.MaxAmount away from 0. A divisor of 0 counts as the smallest amount.
 func mulDiv(a, b, by dte.Amount) dte.Amount {
 	by = max(1, by)
 	n := dte.MaxAmount
@@ -612,7 +612,7 @@ func mulDiv(a, b, by dte.Amount) dte.Amount {
 	return n
 }
 
-// isGiven reports whether an amount equals the till's fact or, without a fact, differs by at most off from part.
+// isGiven reports whether an amount equals the till's fact or, without a fact, differs from part by a tolerance (off).
 func isGiven(n dte.Amount, fact dte.Value, part, off dte.Amount) bool {
 	if known, err := fact.Amount(); err == nil {
 		return n == known

@@ -201,8 +201,8 @@ func (d *Desired) at() (*Head, address) {
 	return &d.Head, address{kind: "desired", owner: d.Group, number: d.Version}
 }
 
-// Follows returns why d is not the version directly after last, nil if it is. If d is the first version, last must be
-// the zero Verified.
+// Follows returns why d is not the version directly after another version (last), or nil if it is. For the first
+// version, last must be the zero Verified.
 func (d *Desired) Follows(last Verified) error {
 	switch {
 	case d.Version != last.Version+1:
@@ -214,7 +214,7 @@ func (d *Desired) Follows(last Verified) error {
 	return nil
 }
 
-// Mended reports whether a box may apply d directly after last, which the store has lost: Mends contains last.
+// Mended reports whether a box may apply d directly after a version (last) that the store has lost: it is in Mends.
 func (d *Desired) Mended(last Verified) bool {
 	return d.Version > last.Version && slices.Contains(d.Mends, last)
 }

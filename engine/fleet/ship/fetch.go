@@ -328,8 +328,8 @@ const noLink = syscall.O_NOFOLLOW
 
 func progressOf(folder string) string { return filepath.Clean(folder) + ".fetched" }
 
-// resume returns how far an earlier fetch has filled the folder. It empties the folder if its content is of another
-// box, or if files of the note are missing.
+// resume returns how far an earlier fetch has filled the folder. It empties the folder if its content is another box's,
+// or if files of the note are missing.
 func resume(folder, branch string, epoch int64) (*progress, error) {
 	data, err := os.ReadFile(progressOf(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
