@@ -173,7 +173,7 @@ type Draw struct {
 	Amount int64  `json:"amount"` // 1e-8 of a unit or of a USD
 }
 
-// Effect returns the changes of an origin's counters by a document's change of state; for a new document, from is 0. A
+// Effect returns how a document's change of state changes its origin's counters; for a new document, from is 0. A
 // credit note and a return take their draws when they are signed, in contingency too, and give them back if the
 // document is refused or invalidated. A debit note adds to the creditable amounts only while MH accepts it.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {

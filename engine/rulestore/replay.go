@@ -174,7 +174,7 @@ func (d *storedDocument) marks(c *Comparison) error {
 type Made struct {
 	// Rule is the bundle's version, or at least the first 8 digits of its digest.
 	Rule string
-	// Name is the rule's name, or "" for every name. Rules of several documents may have one version.
+	// Name is the rule's name, or "" for every name. Rules of different documents may have the same version.
 	Name string
 	// From and To limit fecEmi (yyyy-mm-dd, inclusive); "" is no limit.
 	From, To string

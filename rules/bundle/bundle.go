@@ -150,8 +150,8 @@ func (b *Bundle) Different() int {
 	return len(sums)
 }
 
-// CompareCases returns an error if a bundle has fewer different golden cases than the bundle that it replaces (cases,
-// before): removed cases no longer prove anything.
+// CompareCases returns an error if a bundle has fewer different golden cases (cases) than the bundle that it replaces
+// (before): removed cases no longer prove anything.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {
