@@ -124,7 +124,7 @@ func (b *book) walked(q query) *page {
 		t.amount.Add(r.amount)
 		p.totals[r.group] = t
 		switch {
-		case e.ID <= q.after:
+		case e.ID <= q.after || q.amount != nil && *q.amount != r.amount:
 		case len(p.ids) < q.limit:
 			p.ids = append(p.ids, e.ID)
 		default:
@@ -188,10 +188,16 @@ func TestLedger_Model(t *testing.T) {
 				from := r.IntN(len(days))
 				to := from + r.IntN(len(days)-from)
 				point, state := r.Int64N(4), storage.State(r.IntN(4))
-				b.check(query{days: days[from : to+1], after: uint64(r.IntN(len(codes) + 2)), limit: 1 + r.IntN(9),
+				q := query{days: days[from : to+1], after: uint64(r.IntN(len(codes) + 2)), limit: 1 + r.IntN(9),
 					match: func(g group) bool {
 						return (point == 0 || g.point == point) && (state == 0 || g.state == state)
-					}})
+					}}
+				if r.IntN(2) == 0 && len(codes) > 0 {
+					e, _ := b.store.Get(codes[r.IntN(len(codes))])
+					one, _, _ := read(e)
+					q.amount = &one.amount
+				}
+				b.check(q)
 			}
 		}
 	}
@@ -248,6 +254,16 @@ func TestLedger_Work(t *testing.T) {
 	}
 }
 
+// TestLedger_Bound: a day holds as many groups as a row can name, and refuses another one.
+func TestLedger_Bound(t *testing.T) {
+	for have, fits := range map[int]bool{1<<16 - 1: true, 1 << 16: false} {
+		d := &day{groups: make([]group, have), totals: make([]total, have), index: make(map[group]uint16)}
+		if err := d.put(storage.Entry{ID: 1}, &record.Head{}, 1); (err == nil) != fits {
+			t.Errorf("with %d groups: %v", have, err)
+		}
+	}
+}
+
 // TestLedger_Beside: pages are right while others sell and settle, and while days are read for the first time; a change
 // reported before a query is in its answer.
 func TestLedger_Beside(t *testing.T) {
@@ -299,8 +315,8 @@ func TestLedger_Beside(t *testing.T) {
 	b.check(query{days: days, limit: 3, match: func(group) bool { return true }})
 }
 
-// TestLedger_Meanwhile: a document that changes while its day is read for the first time is in the answer as it is,
-// even if another caller has taken the changes meanwhile.
+// TestLedger_Meanwhile: a document that changes or is issued while its day is read for the first time is in the answer
+// as it is, even if another caller has taken the changes meanwhile.
 func TestLedger_Meanwhile(t *testing.T) {
 	b := open(t)
 	row := testRow{day: days[0], amount: dte.Scale, group: group{branch: 1, point: 1, document: "01", state: 1}}
@@ -323,11 +339,32 @@ func TestLedger_Meanwhile(t *testing.T) {
 			b.check(all(days[1]))
 		}
 	}
+	last, issued := 0.0, false
+	if _, err := b.page(asked{t.Context(), func() { // after each part that is read
+		switch read := metrictest.Value(t, b.read, "dte_list_records_read_total"); {
+		case read == last && !issued: // it was the empty one: the day is read
+			issued = true
+			b.append(2*chunk+1, row)
+			b.check(all(days[1]))
+		default:
+			last = read
+		}
+	}}, all(days[0])); err != nil {
+		t.Fatal(err)
+	}
 	b.check(all(days[0]))
-	if !changed {
-		t.Error("nothing changed meanwhile")
+	if !changed || !issued {
+		t.Errorf("meanwhile a document was changed: %v, issued: %v", changed, issued)
 	}
 }
+
+// asked is a context that calls a function when it is asked whether it has ended.
+type asked struct {
+	context.Context
+	then func()
+}
+
+func (a asked) Err() error { a.then(); return a.Context.Err() }
 
 // An event that cannot be read for a while makes the tally forget no event and count none twice.
 func TestTally_Unreadable(t *testing.T) {
