@@ -99,7 +99,7 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and its draws on the origin o, which may be nil. The error adds to the given faults.
+// amounts computes a draft and its draws on the origin o, which may be nil. Its error has the given faults too.
 func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
 	faults []dte.Fault) (*rulestore.Evaluation, error) {
 	computed, err := e.compute(ctx, r, d)

@@ -17,7 +17,7 @@ import (
 
 const strangersBody = 1 // bytes; with 0, fasthttp would use its default
 
-// announced returns, after the headers, how many bytes of a request's body fasthttp may read, and for how long.
+// announced returns how many bytes of a request's body fasthttp may read after the headers, and for how long.
 func (l *side) announced(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	if _, ok := l.sender(h); !ok {
 		return fasthttp.RequestConfig{MaxRequestBodySize: strangersBody}

@@ -68,8 +68,8 @@ func (s signature) is(o signature) bool {
 }
 
 // The functions that a guest gets: the ten of wasi_snapshot_preview1 that a plain Go guest imports. No function reaches
-// a file, the network, the real clock or real randomness. Each call does little work and costs the fuel of a call out
-// of the module.
+// a file, the network, the real clock or real randomness. Each call does little work, and costs as much fuel as any
+// call that leaves the module.
 const (
 	wasi         = "wasi_snapshot_preview1"
 	maxSaid      = 512 // bytes kept of a guest's output

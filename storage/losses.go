@@ -71,7 +71,8 @@ type Next struct {
 	changes bool
 }
 
-// Loss is a loss in one series that a person accepts. Without Numbers, only changes of documents are lost, or nothing.
+// Loss is a loss in one series that a person accepts. If Numbers is empty, only changes of documents are lost, or
+// nothing.
 type Loss struct {
 	Series  string
 	Numbers []Span

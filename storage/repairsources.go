@@ -217,7 +217,7 @@ func (h *histories) nameOf(sequence uint32) string {
 	return namelessSeries(sequence)
 }
 
-// series adds the medium's row of a series.
+// series adds a medium's row of one series.
 func (h *histories) series(db *pebble.DB, name string, row Reach) error {
 	if row.Sequence == 0 || row.Sequence > 1<<24 {
 		return nil

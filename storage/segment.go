@@ -435,7 +435,7 @@ func (s *segment) nextFrame(at uint64) (uint64, bool) {
 	}
 }
 
-// laterGroup reports whether a frame of a later group follows: if so, the unreadable bytes were synced once.
+// laterGroup reports whether a frame of a later group follows. If so, the unreadable bytes before it were synced once.
 func (s *segment) laterGroup(at, group uint64) bool {
 	for {
 		next, ok := s.nextFrame(at)

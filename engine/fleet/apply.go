@@ -230,7 +230,7 @@ func (r *tookRule) skip(o tookRule) bool {
 	return at >= 0
 }
 
-// inForce returns the bundle of the same document as a bundle (like) that a state has in force on a day, or nil.
+// inForce returns a state's bundle in force on a day, with the kind and document of another bundle (like); or nil.
 func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.Rule {
 	for _, r := range s.On(day) {
 		if r.SameDocument(like) && r.From <= day {

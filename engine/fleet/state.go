@@ -17,8 +17,8 @@ import (
 )
 
 // state is the whole memory of the agent, in one file: the SHA-256 of the JSON in hex, a line break, and the JSON. The
-// file is written before any effect: the version before it has an effect, an act before it is sent, a number before its
-// use, the replaced bundle before the new one is admitted.
+// file is written first: it has a version before the version has an effect, an act before the act is sent, a number
+// before its use, and the replaced bundle before the new bundle is admitted.
 type state struct {
 	Branch string           `json:"branch"`
 	Chain  fleetproto.Chain `json:"chain"`

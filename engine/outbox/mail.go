@@ -316,7 +316,7 @@ func (box *Outbox) deliverLetter(ctx context.Context, entry storage.Entry, away 
 	return nil
 }
 
-// clearGivenUp removes a document from the list of given-up documents after a late successful mailing.
+// clearGivenUp removes a document from the list of given-up documents when a later mailing succeeds.
 func (box *Outbox) clearGivenUp(ctx context.Context, code dte.Code) error {
 	failed, err := box.o.Store.Due(record.QueueUndelivered, record.Whenever, deliverMany)
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Store) computable() []*shelved {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle of the same document as a bundle (like) that is in force on a day, or nil.
+// inForce returns the bundle that is in force on a day, of the kind and document of another bundle (like); or nil.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {

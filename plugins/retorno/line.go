@@ -173,8 +173,8 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	return kind, amount, (gross-descu-amount) <= cent && (gross-descu-amount) >= -cent
 }
 
-// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind. The parameter
-// of is the sum of these lines' amounts.
+// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind, whose amounts
+// sum up to the parameter of.
 func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0

@@ -76,8 +76,8 @@ func Meter(wasm []byte, start int64) ([]byte, error) {
 
 // Prices in instructions. They were measured: if the guest's memory is in the processor's caches, no instruction takes
 // longer than 1.5 ns times its price, and a unit at most 100 ns (see TestMeter_Worst). A guest that waits at each step
-// for memory outside the caches takes up to 3.5 µs a unit. Prices for it would make ordinary loops fifty times as
-// expensive; instead, the host ends it by time.
+// for memory outside the caches takes up to 3.5 µs a unit. Prices for such a guest would make ordinary loops fifty
+// times as expensive; instead, the host ends the guest by time.
 const (
 	crossing   = 512 // a call that leaves the module; ref.func; a growth of memory, without the part for the size
 	indirect   = 16  // a call through a table

@@ -54,7 +54,7 @@ func newScan(m *module, r *reader, s signature, locals int) *scan {
 	return f
 }
 
-// put notes code that metering adds, and counts the call that every insertion except ref.func contains.
+// put notes code that metering adds, and counts its call: every insertion except ref.func contains one call.
 func (f *scan) put(i insertion) {
 	f.insertions = append(f.insertions, i)
 	if i.kind != reference {

@@ -135,7 +135,7 @@ func (g *Gate) Admit() error {
 const tendEvery = 2 * time.Second
 
 // Run maintains the ballast. At the start and while the clock is in doubt, it asks MH for the time, because no sale is
-// sent then, and therefore no answer brings the time. The request contains no credentials and no document.
+// sent then that would bring MH's time. The request contains no credentials and no document.
 func (g *Gate) Run(ctx context.Context) error {
 	var asked time.Time
 	for {

@@ -576,8 +576,8 @@ func (r *run) asGiven(line *slot, fact dte.Value, i int) {
 	}
 }
 
-// partOf returns what a return gives back of an amount of its origin's line: the returned quantity's part. The same
-// part of the origin's global discount is not given back: it belongs to the line's discount.
+// partOf returns the part of an amount of the origin's line that a return gives back: the returned quantity's part. The
+// same part of the origin's global discount is not given back: it belongs to the line's discount.
 func (r *run) partOf(fact dte.Value, name string) dte.Amount {
 	amount := func(v dte.Value, name string) dte.Amount {
 		n, _ := v.Get(name).Amount()
