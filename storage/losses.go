@@ -71,8 +71,7 @@ type Next struct {
 	changes bool
 }
 
-// Loss is a loss in one series that a person accepts. If Numbers is empty, only changes of documents are lost, or
-// nothing.
+// Loss is a loss in one series that a person accepts. Without Numbers, at most changes of documents are lost.
 type Loss struct {
 	Series  string
 	Numbers []Span

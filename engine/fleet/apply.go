@@ -364,8 +364,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// takeLive brings a newer bundle, or a branch that was new would go back to the law before the wanted
-			// bundle
+			// takeLive brings a newer bundle, or a new branch would go back to the law before the wanted bundle
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {
