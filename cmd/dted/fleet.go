@@ -97,6 +97,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 	if err != nil {
 		return err
 	}
+	fence.Compare(s.shipper.Compared())
 	d.shipper.Store(s.shipper)
 	registry.MustRegister(prometheus.CollectorFunc(s.shipper.Collect))
 	return nil

@@ -102,6 +102,7 @@ func (m *chainBox) tryOn() error {
 	if err != nil {
 		return err
 	}
+	m.agent.Fence().Compare(m.ship.Compared())
 	m.mirrored, m.kicked = make(map[string]int64), make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stopAll = stop
@@ -157,6 +158,7 @@ func (m *chainBox) runShip(ctx context.Context) {
 			return true
 		}
 	}
+	_ = m.shipOnce(ctx) // the first sale waits until the shipper has compared its copy with the store
 	for wait := ship.DefaultEvery; ; {
 		select {
 		case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 )
 
 // Fence decides whether this box may issue numbers. Its methods send no request to the store; only Await waits for the
-// agent's requests.
+// requests of the agent and the shipper.
 type Fence struct {
 	kicked fairqueue.Bell // wakes the agent, which reads the enrolments
 
@@ -20,6 +20,8 @@ type Fence struct {
 	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
+	// compared is closed when the store was asked whether this box shipped more than it knows; nil: nothing waits for that
+	compared <-chan struct{}
 }
 
 // Standing describes which box has the branch.
@@ -55,20 +57,30 @@ func (f *Fence) Close() {
 	f.cloned = true
 }
 
-// Await must be called before a number is issued. Before the first number after a start or of a year, it waits for the
-// store's answer, at most firstPatience: a box that was switched off may have been replaced.
-func (f *Fence) Await(now time.Time) {
-	year := dte.Date(now)[:4]
+// Compare makes the first Await wait for compared too (ship.Shipper.Compared).
+func (f *Fence) Compare(compared <-chan struct{}) {
 	f.mu.Lock()
-	asked, answer := f.year, f.answer
+	defer f.mu.Unlock()
+	f.compared = compared
+}
+
+// Await must be called before a number is issued. Before the first number after a start or of a year, it waits for the
+// store's answers, at most firstPatience: a box that was switched off may have been replaced, or put back as it once was.
+func (f *Fence) Await(now time.Time) {
+	year, ends := dte.Date(now)[:4], time.Now().Add(firstPatience)
+	f.mu.Lock()
+	asked, answer, compared := f.year, f.answer, f.compared
 	f.mu.Unlock()
-	if asked == year {
-		return
+	if asked != year {
+		f.kicked.Ring()
+		fairqueue.Await(answer, firstPatience)
 	}
-	f.kicked.Ring()
-	if !fairqueue.Await(answer, firstPatience) { // if the store does not answer, only the first sale waits
+	if compared != nil {
+		fairqueue.Await(compared, time.Until(ends))
+	}
+	if asked != year || compared != nil { // if the store does not answer, only the first sale waits
 		f.mu.Lock()
-		f.year = year
+		f.year, f.compared = year, nil
 		f.mu.Unlock()
 	}
 }

@@ -80,6 +80,8 @@ type Shipper struct {
 	took time.Duration    // how long the last piece took
 	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
+	// compared is closed when a Step has once found no piece in the store after those of the state
+	compared chan struct{}
 
 	mu    sync.Mutex
 	state state
@@ -130,7 +132,8 @@ type try struct {
 // New returns a shipper that continues where the last shipper stopped.
 func New(o Options) (*Shipper, error) {
 	o.Every, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Logger, slog.Default())
-	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: fairqueue.NewBell()}
+	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: fairqueue.NewBell(),
+		compared: make(chan struct{})}
 	b, err := o.State.Load()
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
@@ -219,6 +222,9 @@ func (s *Shipper) Step(ctx context.Context) error {
 			return err
 		}
 		s.recount(ctx)
+	}
+	if err := s.compare(ctx); err != nil {
+		return err
 	}
 	live := s.o.Live() // ask before the files are listed: a live copy has begun the file that continues it
 	names, err := s.files()
@@ -394,6 +400,29 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 		}
 	}
 	return s.shipped(l)
+}
+
+// Compared returns a channel that is closed when the store has answered, since the start, that no piece follows those
+// that this box knows. Before that, Cloned is called if the box shipped more than it knows, because an old image of the
+// whole box was put back.
+func (s *Shipper) Compared() <-chan struct{} { return s.compared }
+
+func (s *Shipper) compare(ctx context.Context) (err error) {
+	select {
+	case <-s.compared:
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	for err == nil {
+		err = s.adopt(ctx, fleetproto.Piece{Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous})
+	}
+	if errors.Is(err, archive.ErrNotFound) {
+		close(s.compared)
+		return nil
+	}
+	return err
 }
 
 // cloned stops this shipper for good: another copy of the box has shipped a piece.

@@ -38,7 +38,7 @@ func (w *world) whole(epoch int64) bool {
 // everything anew.
 func TestFetch_Whole(t *testing.T) {
 	for name, key := range map[string]fleetproto.Signer{"another box": other, "the same box": box} {
-		for ends := 0; ends <= 8; ends++ {
+		for ends := 0; ends <= 9; ends++ {
 			w := newWorld(t)
 			w.grow("0000000001.copy", "head-sold")
 			w.steps()
@@ -73,7 +73,7 @@ func TestFetch_Whole(t *testing.T) {
 				1)) == nil):
 				t.Errorf("%s, ends at %d: %+v\n%s", name, ends, f, got)
 			}
-			if w.whole(2) != (ends >= 5) { // two lists, two pieces and the mark
+			if w.whole(2) != (ends >= 6) { // two lists, the piece that must not be there, two pieces and the mark
 				t.Errorf("%s, ends at %d: whole %v", name, ends, w.whole(2))
 			}
 			w.steps()
