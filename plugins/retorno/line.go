@@ -62,11 +62,11 @@ func (o *origin) vatOf(amount, lines int64, most *int64) int64 {
 }
 
 // withheld is a tax that was withheld from the whole origin. The method upTo divides it among the origin's returns.
-type withheld struct{ all, end, rate, net int64 }
+type withheld struct{ all, end, rate, net, back int64 }
 
 func withhold(end, rate, net int64) withheld {
 	all, _ := sdk.Cents(end, rate, net) // no overflow, because the rate is below one
-	return withheld{all, end, rate, net}
+	return withheld{all, end, rate, net, 0}
 }
 
 // upTo returns the tax on the first part of the origin, up to the amount base, in whole cents. The tax on any part is a
@@ -78,6 +78,18 @@ func (w *withheld) upTo(base int64) int64 {
 	}
 	tax, _ := sdk.Cents(base, w.rate, w.net)
 	return min(tax, w.all)
+}
+
+// take adds the tax on the part of the origin between two amounts to back, and returns it for the line: in whole cents,
+// and at most a cent above the part's own tax, MH's tolerance for a line and for the sum of lines (MF2 p.54).
+func (w *withheld) take(from, to int64) int64 {
+	if w.all == 0 {
+		return 0
+	}
+	tax := w.upTo(to) - w.upTo(from)
+	w.back += tax
+	most, _ := sdk.MulDiv(to-from, w.rate, w.net) // no overflow, because the rate is below one
+	return min(tax, (most+cent)/cent*cent)
 }
 
 // line computes one returned line. Each value is the part of the origin's value returned up to and including this
@@ -122,9 +134,9 @@ func (o *origin) line(row, result []int64, taxes *[4]int64) (kind, fault, column
 	case gravada:
 		// For information only: the VAT in a price that includes VAT is price × 13/113.
 		result[outIva], _ = sdk.MulDiv(result[outMonto+gravada], o.params[ivaRate], o.net)
-		result[outIvaRete] = o.iva.upTo(start+part(paid, before+now)) - o.iva.upTo(start+part(paid, before))
+		result[outIvaRete] = o.iva.take(start+part(paid, before), start+part(paid, before+now))
 	case compra:
-		result[outRenta] = o.renta.upTo(start+part(paid, before+now)) - o.renta.upTo(start+part(paid, before))
+		result[outRenta] = o.renta.take(start+part(paid, before), start+part(paid, before+now))
 	}
 	if result[outTributos] = row[colTributos]; row[colTributos] == 0 { // almost every line
 		return kind, -1, -1

@@ -145,7 +145,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 	var sums [kinds]int64
 	var taxes [4]int64
-	var named, noGravado, iva, rete, renta, back int64
+	var named, noGravado, iva, back int64
 	most := new(int64) // the VAT of the line with the most VAT
 	charges := false   // a line is outside the tax base
 	columns, outputs := len(description.Columns), len(description.LineOutputs)
@@ -170,8 +170,6 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		if result[outIva] > *most {
 			most = &result[outIva]
 		}
-		rete += result[outIvaRete]
-		renta += result[outRenta]
 		named |= result[outTributos]
 		back |= result[outMonto+kind]
 		charges = charges || result[outNoGravado] != 0
@@ -200,13 +198,13 @@ func evaluate(in *abi.Input, out *abi.Output) {
 		}
 	}
 	noGravado = sdk.Round2(noGravado)
-	pay, ok := add(ok, operation-rete-renta, noGravado)
+	pay, ok := add(ok, operation-o.iva.back-o.renta.back, noGravado)
 	if !ok {
 		out.Faults = append(out.Faults, abi.Fault{Code: faultOverflow, Line: -1, Column: -1})
 		return
 	}
 	out.Summary = append(out.Summary, sums[noSuj], sums[exenta], sums[gravada], sums[compra], subTotal, 0, 0,
-		operation, rete, renta, noGravado, max(0, pay), 0, vat, min(0, pay))
+		operation, o.iva.back, o.renta.back, noGravado, max(0, pay), 0, vat, min(0, pay))
 }
 
 func add(ok bool, a, b int64) (int64, bool) {

@@ -123,6 +123,23 @@ func TestRule_ReturnsSumToTheOrigin(t *testing.T) {
 	}
 }
 
+// The last line of a purchase bears the cents to which the tax before it was rounded. MH lets a line withhold a cent more
+// than a tenth of its amount, and no more.
+func TestRule_LastLine(t *testing.T) {
+	const half = dte.Scale / 2
+	o := &original{tipo: "14", renta: true, lines: []sold{
+		{kind: compra, quantity: half, price: 1958 * cent, amount: 979 * cent},
+		{kind: compra, quantity: half, price: 2398 * cent, descu: 120 * cent, amount: 1079 * cent, above: 979 * cent},
+		{kind: compra, quantity: 11 * dte.Scale / 4, price: 2041 * cent, amount: 561275 * cent / 100, above: 2058 * cent},
+	}}
+	o.total[compra], o.descu[compra] = 7671*cent, 86*cent
+	_, out := o.take(t, []dte.Amount{0, 0, 11 * dte.Scale / 4})
+	line, total := out.Lines[outRenta], plugintest.Amount(t, description, &out, "reteRenta")
+	if line != 555*cent || total != 556*cent {
+		t.Errorf("the line withholds %v, the event %v", dte.Amount(line), dte.Amount(total))
+	}
+}
+
 func TestSchema_Agrees(t *testing.T) {
 	plugintest.SchemaAgrees(t, "retorno/v1", "v1/fe-eret-v1.json", "18/v1_*.json")
 }
