@@ -514,25 +514,20 @@ func laterThanIssue(d *draft) (faults []dte.Fault) {
 
 // sameTaxpayer refuses a note whose receptor is not its original's taxpayer (MF2 p.31: adjusting a document keeps its
 // "NIT (Receptor)"). An invoice may name no receptor.
-func sameTaxpayer(receptor dte.Value, o *origin) []dte.Fault {
+func sameTaxpayer(receptor dte.Value, o *origin) (faults []dte.Fault) {
 	was := o.facts.Get("receptor")
-	known := ""
-	for _, before := range [...]string{was.Get("nit").Text(), was.Get("numDocumento").Text()} {
-		for _, after := range [...]string{receptor.Get("nit").Text(), receptor.Get("numDocumento").Text()} {
-			if before != "" && record.Compact(before) == record.Compact(after) {
-				return nil
-			}
-		}
-		known = cmp.Or(known, before)
+	nit, number := was.Get("nit").Text(), was.Get("numDocumento").Text()
+	if nit == "" && number == "" {
+		return nil
 	}
-	if known == "" || receptor.Get("nit").Text() == "" && receptor.Get("numDocumento").Text() == "" {
-		return nil // the note omits its receptor's numbers, and inherits the original's
-	}
-	var faults []dte.Fault
 	for _, name := range [...]string{"nit", "numDocumento"} {
-		if receptor.Get(name).Text() != "" {
+		switch record.Compact(receptor.Get(name).Text()) {
+		case "": // the note inherits the original's
+		case record.Compact(nit), record.Compact(number):
+			return nil
+		default:
 			faults = append(faults, dte.Fault{Path: "receptor." + name, Code: dte.FaultCondition,
-				Message: "El documento original es de " + known + ": la nota va al mismo contribuyente"})
+				Message: "El documento original es de " + cmp.Or(nit, number) + ": la nota va al mismo contribuyente"})
 		}
 	}
 	return faults

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 )
@@ -27,10 +28,53 @@ func (d *Document) Fits(original *Document, before []*Document, l Law) *Refusal 
 			return exceeded("resumen." + b.sum)
 		}
 	}
-	if d.Tipo == "18" {
-		return d.counted(original, before)
+	if r := d.besideSales(original, before); r != nil || d.Tipo != "18" {
+		return r
+	}
+	return d.counted(original, before)
+}
+
+// besideSales checks what a note or retorno gives back beside the sold amounts. MH publishes no such check: an
+// adjustment is of what was charged.
+func (d *Document) besideSales(original *Document, before []*Document) *Refusal {
+	left := original.beside("")
+	for _, a := range append(before[:len(before):len(before)], d) {
+		for field, amount := range a.beside(original.Code) {
+			if was := cmp.Or(left[field], zero); a.Tipo == "06" {
+				left[field] = add(was, amount)
+			} else {
+				left[field] = sub(was, amount)
+			}
+		}
+	}
+	for field := range d.beside(original.Code) {
+		if left[field].Sign() < 0 {
+			return exceeded("resumen." + field)
+		}
 	}
 	return nil
+}
+
+// beside returns the charges outside the tax base, and each tax but VAT, which is a share of the sold amounts. of is the
+// original of a note or retorno, which may round a tax up to the cent. Taxes of several originals belong to none of
+// them.
+func (d *Document) beside(of string) map[string]*big.Rat {
+	charged, half := new(big.Rat), big.NewRat(1, 200)
+	if of != "" {
+		charged, half = floored(d.share(of, "noGravado")), half.Neg(half)
+	}
+	for _, it := range d.Root.Objects("cuerpoDocumento") {
+		if of == "" {
+			charged.Add(charged, floored(it.number("noGravado")))
+		}
+	}
+	all := map[string]*big.Rat{"totalNoGravado": charged}
+	for _, t := range d.Root.Object("resumen").Objects("tributos") {
+		if code := t.Text("codigo"); code != "20" && (of == "" || len(d.Root.Objects("documentoRelacionado")) == 1) {
+			all[code] = floored(add(t.number("valor"), half))
+		}
+	}
+	return all
 }
 
 // gross returns the factor that makes a column of the note or retorno comparable with its original of a type and law l:
