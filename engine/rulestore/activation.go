@@ -205,7 +205,7 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 // its generation.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
-	if i.Kind != "document" || before == nil || !before.sameGeneration(i) {
+	if before == nil || !before.sameGeneration(i) {
 		return "it replaces no bundle", nil
 	}
 	b, err := s.openBundle(before)

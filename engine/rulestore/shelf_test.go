@@ -88,6 +88,26 @@ func TestShelf_Activate(t *testing.T) {
 	}
 }
 
+// TestShelf_FewerCases: a bundle of a document or of an event with fewer golden cases than the bundle that it replaces is
+// refused, unless the order says that it is meant.
+func TestShelf_FewerCases(t *testing.T) {
+	x := enginetest.NewWorld(t)
+	defer x.Close()
+	shipped := enginetest.Shipped(t)
+	shipped["invalidacion"] = plugintest.Bundle(t, "invalidacion/v3")
+	s := x.Shelf(shipped)
+	for _, name := range []string{"dte01/v2", "invalidacion/v3"} {
+		data := bundletest.Edition(t, name, "9.0.0", bundletest.Refusals)
+		a, err := s.Activate(t.Context(), data, rulestore.Order{Who: "test"})
+		if err != nil || a.Refused != "cases" || !strings.Contains(a.Error, "--fewer-cases") {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+		if a := enginetest.Push(t, s, data); a.State != rulestore.Live {
+			t.Errorf("%s, meant: %+v", name, a)
+		}
+	}
+}
+
 // A rule that fails: the last good one computes the sale, and after three failures, of two kinds, the branch returns to
 // it.
 func TestShelf_ReturnsFromTraps(t *testing.T) {

@@ -193,7 +193,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 					l, l.From))
 			}
 		}
-		if r.Bundle == "document" && replaced != nil {
+		if replaced != nil {
 			more, err := c.replaces(ctx, chain, r, files[fleetproto.RuleKey(r.File)], *replaced)
 			if err != nil {
 				return err
@@ -207,7 +207,7 @@ func (c *Publish) succeed(ctx context.Context, chain *Chain, state fleetproto.St
 	return nil
 }
 
-// replaces compares a document's bundle (r, the bytes of its file) with the bundle that it replaces, and returns the
+// replaces compares a bundle (r, the bytes of its file) with the bundle that it replaces, and returns the
 // changes of the type.
 func (c *Publish) replaces(ctx context.Context, chain *Chain, r fleetproto.Rule, file []byte,
 	replaced fleetproto.Rule) (changed []string, err error) {
