@@ -185,18 +185,20 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
-// lost returns the kept enrolments that the store has lost, by key. It ignores epochs above the highest in seen.
+// lost returns the kept enrolments that the store has lost, or replaced by an earlier one, by key. It ignores epochs
+// above the highest in seen.
 func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
 	lost, signed := make(map[string][]byte), make(map[string]time.Time)
 	for tagged, data := range e.objects {
 		key, _, _ := strings.Cut(tagged, " ")
 		branch, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
 		epoch, _ := fleetproto.NumberOf(key)
-		if epoch > seen[branch].Epoch || e.read[key+" "+e.tags[key]].Enrolment != nil {
+		held := e.read[key+" "+e.tags[key]].Enrolment
+		if epoch > seen[branch].Epoch || held != nil && tagged == key+" "+e.tags[key] {
 			continue
 		}
 		kept, err := e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
-		if err == nil && !kept.At.Before(signed[key]) {
+		if err == nil && !kept.At.Before(signed[key]) && (held == nil || kept.At.After(held.At)) {
 			lost[key], signed[key] = data, kept.At
 		}
 	}

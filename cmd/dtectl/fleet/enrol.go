@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: needs exactly one branch, whose box is replaced")
 	}
-	if err := errors.Join(s.whole(), disjoint(s, surveyor.enrolments, chosen)); err != nil {
+	if err := errors.Join(s.whole(), disjoint(s, surveyor, chosen)); err != nil {
 		return err
 	}
 	director, err := chain.Sign()
@@ -100,8 +101,8 @@ func (s *Survey) whole() error {
 }
 
 // disjoint refuses a point of sale that another branch has, or had this year: both branches would number the same
-// series. A closed point or a replaced box makes no difference.
-func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
+// series. A closed point, a replaced box, or an enrolment that the store has lost or put back makes no difference.
+func disjoint(s *Survey, held *Surveyor, chosen []waiting) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
 		for _, c := range v.Closed {
@@ -113,7 +114,8 @@ func disjoint(s *Survey, held *enrolments, chosen []waiting) error {
 	for _, b := range s.Branches {
 		for epoch := int64(1); b.Enrolment != nil && epoch <= b.Enrolment.Epoch; epoch++ {
 			key := fleetproto.BoxKey(b.Name, epoch)
-			e := held.read[key+" "+held.tags[key]].Enrolment
+			kept, _ := held.Chain.Identity.OpenEnrolment(held.lost[key], held.Chain.keys(), b.Name, epoch)
+			e := cmp.Or(kept, held.enrolments.read[key+" "+held.enrolments.tags[key]].Enrolment)
 			if e == nil || epoch < b.Enrolment.Epoch && dte.Year(b.Enrolment.At) < year {
 				continue
 			}

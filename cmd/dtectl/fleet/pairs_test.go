@@ -325,13 +325,42 @@ func TestEnrol_FormerPoint(t *testing.T) {
 	sur.status.Points = former
 	sur.report()
 	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
-	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
-		t.Errorf("sur gets a point of sale of a replaced box: %v", err)
+	held := w.store.Held(fleetproto.BoxKey("centro", 1))
+	for _, data := range [][]byte{held, []byte("x")} { // also once the store has overwritten its enrolment
+		w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), data))
+		if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+			t.Errorf("sur gets a point of sale of a replaced box: %v", err)
+		}
 	}
+	w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), held))
 	w.now = w.now.AddDate(0, 2, 0)
 	next.report()
 	sur.report()
 	w.must(enrol.Run(t.Context(), w.chain))
+}
+
+// TestEnrol_PutBack: the store puts back a box's enrolment of before it got another point of sale: no other branch gets
+// that point of sale.
+func TestEnrol_PutBack(t *testing.T) {
+	w := newWorld(t, "centro")
+	b, before := w.box("centro"), w.store.Held(fleetproto.BoxKey("centro", 1))
+	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P009"})
+	b.report()
+	w.now = w.now.Add(time.Hour)
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
+	b.report()
+	w.survey()
+	w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), before))
+	sur := w.add("sur")
+	sur.status.Points = b.status.Points[1:]
+	sur.report()
+	if err := (&Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}).Run(t.Context(), w.chain); err == nil ||
+		!strings.Contains(err.Error(), "M001P009 is of centro") {
+		t.Errorf("sur gets a point of sale of centro: %v", err)
+	}
+	if len(w.survey().Faults) == 0 {
+		t.Error("nobody misses the later enrolment")
+	}
 }
 
 // TestEnrol_Settled: an enrolled box that waits for nothing gets the next epoch, where it ships its whole copy again,
