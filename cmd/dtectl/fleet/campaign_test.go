@@ -32,6 +32,7 @@ type chainGame struct {
 	boxes  []*gameBox
 	groups map[string]*gameGroup
 	serial int // of the last bundle
+	keys   int // the director's keys so far
 	log    []string
 }
 
@@ -84,6 +85,17 @@ type gameRules struct {
 }
 
 func (r gameRules) Bundles() []fleet.Bundle { return r.of.Bundles() }
+
+// shelf gives a box an empty shelf.
+func (b *gameBox) shelf() {
+	b.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{fleetproto.Public(b.game.rules)}}, Ambiente: "00",
+		Today: func() string { return dte.Date(b.now()) }, Refuse: func(r *bundle.Bundle) string {
+			if b.hates[r.Digest] {
+				return "2 of 20 cases differ"
+			}
+			return ""
+		}}
+}
 
 // liar is a way to the store on which requests fail, and on which lists leave out objects.
 type liar struct {
@@ -198,13 +210,7 @@ func (g *chainGame) add(group, branch string) *gameBox {
 	if branch == "" {
 		b.name = fmt.Sprintf("%s-%d", group, n)
 	}
-	b.gate = &fleettest.Gate{Keys: bundle.Keys{Pinned: []bundle.Key{fleetproto.Public(g.rules)}}, Ambiente: "00",
-		Today: func() string { return dte.Date(b.now()) }, Refuse: func(r *bundle.Bundle) string {
-			if b.hates[r.Digest] {
-				return "2 of 20 cases differ"
-			}
-			return ""
-		}}
+	b.shelf()
 	for _, name := range []string{"rate", "note"} {
 		r := g.make(name, "1.0.0", "2026-01-01")
 		data, err := os.ReadFile(r.file)
@@ -537,7 +543,30 @@ func (g *chainGame) lie(group string) {
 	held := g.store.Held(at)
 	put := func(key string, data []byte) { g.must(g.store.Overwrite(context.Background(), key, data)) }
 	what := ""
-	switch g.rnd.IntN(5) {
+	switch g.rnd.IntN(6) {
+	case 5: // the thief of the director's old key, once no box of the group trusts it any more
+		head, err := g.chain.Head(context.Background(), group)
+		if err != nil || head == nil || g.keys == 0 || slices.ContainsFunc(g.boxes, func(b *gameBox) bool {
+			return b.group == group && !b.dead && b.agent.Status().Desired.Version < head.Version
+		}) {
+			return
+		}
+		what = "has the thief's order, and enrolments, on"
+		d := *head.Desired
+		d.Version, d.Previous, d.Mends = head.Last.Version+1, head.Last.Digest, nil
+		d.Live.Rules = []fleetproto.Rule{g.make("rate", "9.0.0", "2026-01-01").rule}
+		data, err := g.chain.Identity.Seal(&d, g.director(1))
+		g.must(err)
+		at = fleetproto.DesiredKey(group, d.Version)
+		put(at, data)
+		for _, b := range g.boxes {
+			if epoch := b.agent.Fence().Standing().Epoch; b.group == group && !b.dead && epoch > 0 {
+				data, err := g.chain.Identity.Seal(&fleetproto.Enrolment{Branch: b.name, Epoch: epoch, Group: group,
+					Key: fleetproto.EncodeKey(fleetproto.Public(g.director(1)).Public), At: g.now, By: "x"}, g.director(1))
+				g.must(err)
+				put(fleetproto.BoxKey(b.name, epoch), data)
+			}
+		}
 	case 0:
 		what = "loses"
 		g.store.Lose(at)
@@ -592,7 +621,9 @@ func (g *chainGame) pass(d time.Duration) {
 func (g *chainGame) act(lies string) {
 	group := []string{"norte", "sur"}[g.rnd.IntN(2)]
 	b := g.pick(group)
-	switch g.rnd.IntN(20) {
+	switch g.rnd.IntN(21) {
+	case 20:
+		g.rekey()
 	case 0, 1, 2:
 		g.publish(group)
 	case 3, 4, 5, 6:
@@ -635,6 +666,38 @@ func (g *chainGame) act(lies string) {
 		}
 	}
 	g.pass([]time.Duration{16 * time.Minute, time.Hour, 3 * time.Hour, 30 * time.Hour}[g.rnd.IntN(4)])
+}
+
+// rekey replaces the director's key or, the second time, runs the verb once more.
+func (g *chainGame) rekey() {
+	for _, folder := range []string{fleetproto.DesiredRoot, fleetproto.BoxesFolder} { // the store's owner looks first
+		for key, data := range g.liar.owner {
+			if strings.HasPrefix(key, folder) && string(g.store.Held(key)) != string(data) {
+				g.must(g.store.Overwrite(context.Background(), key, data))
+			}
+		}
+	}
+	names := []string{}
+	for _, b := range g.boxes {
+		names = append(names, b.name)
+	}
+	if g.keys++; g.keys == 1 {
+		g.newKey("second")
+	}
+	var err error
+	for range 40 {
+		_ = (&Status{Accept: names}).Run(g.t.Context(), g.chain)
+		if err = (&Rekey{}).run(g.t.Context(), g.chain, fleetproto.Public(g.director(1))); err == nil {
+			break
+		}
+	}
+	g.note("rekey: %v", err)
+	if err != nil {
+		g.fatal("rekey")
+	}
+	for group := range g.groups {
+		g.agree(group, "rekey")
+	}
 }
 
 // truthAgain ends the lies: the store's owner has put back what the director had signed, where there are other bytes,
