@@ -20,7 +20,7 @@ type Fence struct {
 	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
-	// compared is closed when the store was asked whether this box shipped more than it knows; nil: nothing waits for that
+	// compared is closed when the store has answered whether this box shipped more than it knows; nil: no sale waits
 	compared <-chan struct{}
 }
 
@@ -65,7 +65,8 @@ func (f *Fence) Compare(compared <-chan struct{}) {
 }
 
 // Await must be called before a number is issued. Before the first number after a start or of a year, it waits for the
-// store's answers, at most firstPatience: a box that was switched off may have been replaced, or put back as it once was.
+// store's answers, at most firstPatience: a box that was switched off may have been replaced, or put back as it was
+// long ago.
 func (f *Fence) Await(now time.Time) {
 	year, ends := dte.Date(now)[:4], time.Now().Add(firstPatience)
 	f.mu.Lock()

@@ -416,7 +416,8 @@ func (s *Shipper) compare(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	for err == nil {
-		err = s.adopt(ctx, fleetproto.Piece{Epoch: s.state.Epoch, Number: s.state.Number + 1, Previous: s.state.Previous})
+		err = s.adopt(ctx, fleetproto.Piece{Epoch: s.state.Epoch, Number: s.state.Number + 1,
+			Previous: s.state.Previous})
 	}
 	if errors.Is(err, archive.ErrNotFound) {
 		close(s.compared)
