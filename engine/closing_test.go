@@ -83,7 +83,8 @@ func closeDay(w *enginetest.World, fresh bool) *documents.Closing {
 	return z
 }
 
-// TestCloseDay_Unanswered: a sale that MH has not answered is in its day's closing: a Z never changes.
+// TestCloseDay_Unanswered: a sale that MH has not answered is in its day's closing: a Z never changes. Afterwards each
+// point of sale of the branch is counted for every other.
 func TestCloseDay_Unanswered(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
@@ -108,10 +109,20 @@ func TestCloseDay_Unanswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if x, err := w.Engine.Documents().Closing(context.Background(), dte.Date(enginetest.Start), true, 1, enginetest.TestCaller(1),
-		w.Now()); err != nil || x.Net != z.Net ||
-		x.Groups[0].Estado != record.EstadoProcessed {
-		t.Errorf("%+v, %v", x, err)
+	for caller := 1; caller <= 2; caller++ { // a point of sale counts the same whoever of the branch asks
+		for point := int64(1); point <= 2; point++ {
+			for _, asX := range []bool{true, false} {
+				x, err := w.Engine.Documents().Closing(context.Background(), dte.Date(enginetest.Start), asX, point,
+					enginetest.TestCaller(caller), w.Now())
+				sold := point == 1
+				if err != nil || x.PointID != point || (x.Net == z.Net) != sold || (len(x.Groups) == 1) != sold ||
+					(x.Kind == "Z") != (sold && !asX) || (sold || point == int64(caller)) && x.PointOfSale !=
+					enginetest.TestCaller(int(point)).Point.PointOfSale ||
+					x.Kind == "X" && sold && x.Groups[0].Estado != record.EstadoProcessed {
+					t.Errorf("%d asks %d, only for an X %v: %+v, %v", caller, point, asX, x, err)
+				}
+			}
+		}
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -269,6 +271,44 @@ func TestDamage_StopsWriting(t *testing.T) {
 	}
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestReads_Damaged: a reader of a row that makes no sense is told; it never takes the record for missing, nor a queue for
+// empty.
+func TestReads_Damaged(t *testing.T) {
+	far := time.Unix(1e9, 0)
+	reads := map[string]func(*Store) error{
+		"Get":     func(s *Store) error { _, err := s.Get(code(2)); return err },
+		"Due":     func(s *Store) error { _, err := s.Due("settle", far, 9); return err },
+		"Page":    func(s *Store) error { _, err := s.Page(0, 9); return err },
+		"ByID":    func(s *Store) error { _, err := s.ByID([]uint64{1, 2}); return err },
+		"Day":     func(s *Store) error { _, err := s.Day(2, 0, 9); return err },
+		"Records": func(s *Store) error { return s.Records(0, func(Entry) error { return nil }) },
+		"Advance": func(s *Store) error { _, err := s.Advance(ctx, code(2), fresh, Change{To: fresh}); return err },
+	}
+	for row, c := range map[string]struct {
+		key   []byte
+		value []byte
+		told  []string
+	}{
+		"record": {entryKey(2), []byte{1, 2}, slices.Collect(maps.Keys(reads))},
+		"queue":  {append(duePrefix("settle"), 1, 2), nil, []string{"Due"}},
+	} {
+		s, _ := newStore(t)
+		put(t, s, "a", 1)
+		put(t, s, "a", 2)
+		if err := s.db.Set(c.key, c.value, pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range c.told {
+			if err := reads[name](s); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("a damaged row of a %s: %s says %v", row, name, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
