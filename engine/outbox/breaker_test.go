@@ -1,10 +1,29 @@
 package outbox
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
+
+// TestInParallel: however long a list is, a check asks the archive for a bounded number of files at once.
+func TestInParallel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := inParallel(t.Context(), func(_ context.Context, work *errgroup.Group) error {
+			for range 3 * checkAtOnce {
+				work.Go(func() error { time.Sleep(time.Second); return nil })
+			}
+			return nil
+		}); err != nil || time.Since(began) != 3*time.Second {
+			t.Errorf("%d files of a second each took %v: %v", 3*checkAtOnce, time.Since(began), err)
+		}
+	})
+}
 
 // A server that fails is left alone for one minute, then two, at most five. Attempts of one moment count once. A server
 // that answers again is treated like one that never failed.
