@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/cmd/cmdtest/metrictest"
 	"dtegate/engine/dte/schema"
 	"dtegate/engine/enginetest"
 	"dtegate/engine/record"
@@ -107,6 +108,14 @@ func TestRuleFailed_Meanwhile(t *testing.T) {
 			schema.FillOptions{}, errors.New("a trap"))
 		if err != nil || r.Ref.Version != want {
 			t.Errorf("%s took over: %s computes the sale, want %s: %v", name, r.Ref.Version, want, err)
+		}
+		// An event whose bundle fails is refused, and counted where there is a store of rules.
+		for _, store := range []*rulestore.Store{s, nil} {
+			enginetest.Refused(t, store.EventFailed(new(rulestore.Event), errors.New("a contradiction")),
+				refusal.CodeRuleFailed, "")
+		}
+		if n := metrictest.Values(t, s)["dte_rule_refused_sales_total"]; n != 1 {
+			t.Errorf("%v failures are counted", n)
 		}
 		w.Close()
 	}
