@@ -123,12 +123,9 @@ func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 
 func (e *Engine) readOrigin(o *origin) error {
 	signed, err := record.SignedBytes(e.store, o.entry.Code, o.head)
-	if err == nil {
+	facts, lost := record.Part(e.store, o.entry.Code, o.head.FactsPart())
+	if err = cmp.Or(err, lost); err == nil {
 		o.document, err = dte.Parse(signed)
-	}
-	var facts []byte
-	if err == nil {
-		facts, err = record.Part(e.store, o.entry.Code, o.head.FactsPart())
 	}
 	if err == nil {
 		o.facts, err = dte.Parse(facts)
