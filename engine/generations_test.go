@@ -7,6 +7,8 @@ import (
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
+	"dtegate/engine/record"
+	"dtegate/engine/refusal"
 )
 
 // In production MH switches to its next generation at midnight of 1 December 2026: the same sale, a minute before and a
@@ -46,4 +48,56 @@ func TestIssue_GenerationByDate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestGivenBack_GenerationByDate: what was sold or given back on the last day of a generation is credited, debited,
+// returned or invalidated on the next day, in the next generation. A note of that day still takes no more of each tax,
+// and is for the same taxpayer.
+func TestGivenBack_GenerationByDate(t *testing.T) {
+	w := enginetest.NewWorldIn(t, "01", nil, nil)
+	defer w.Close()
+	w.Clock.Set(time.Date(2026, 12, 1, 5, 0, 0, 0, time.UTC))
+	fuel := func(gallons string, vat ...string) dte.Value {
+		return enginetest.Item(1, gallons, "4").Set(enginetest.Member("uniMedida", dte.Int(22)),
+			taxes(append(vat, "D1", "C8")...))
+	}
+	person := enginetest.Taxpayer.Set(dte.Texts("tipoDocumento", "13", "numDocumento", "012345678").Members()...)
+	voucher := func() *record.View {
+		req := enginetest.Voucher("", fuel("10", "20"), enginetest.Item(2, "1", "9"))
+		req.Facts = req.Facts.With("receptor", person)
+		return w.Issued(req, record.EstadoProcessed)
+	}
+	note := func(document string, original *record.View, gallons string) *record.View {
+		r := w.Issued(enginetest.NoteOn(document, "", original, fuel(gallons, "20")), record.EstadoProcessed)
+		want := map[string]string{"2026-11-30": "", "2026-12-01": "06140202801028"}[enginetest.Text(t, r,
+			"identificacion", "fecEmi")]
+		if n := enginetest.Text(t, r, "receptor", "numDocumento"); n != want {
+			t.Errorf("the note is for %s", n)
+		}
+		return r
+	}
+	adjusted, plain, invoice := voucher(), voucher(), w.Issued(enginetest.Invoice("", fuel("10")), record.EstadoProcessed)
+	void := []*record.View{note("05", adjusted, "4"), note("06", adjusted, "1"), plain,
+		w.Issued(enginetest.Invoice("", fuel("2")), record.EstadoProcessed)}
+	w.Clock.Set(time.Date(2026, 12, 1, 6, 1, 0, 0, time.UTC))
+	if err := w.Engine.Contingency().Check(t.Context(), w.Now()); err != nil { // MH's clock was set too
+		t.Fatal(err)
+	}
+	refused := func(gallons string) {
+		t.Helper()
+		_, err := w.Engine.Issue(t.Context(), enginetest.NoteOn("05", "", adjusted, fuel(gallons, "20")))
+		enginetest.Refused(t, err, refusal.CodeValidation, "cuerpoDocumento")
+	}
+	refused("7.2") // the amounts have room for it, the taxes of 10 gallons do not
+	void = append(void, note("05", adjusted, "7"), note("06", adjusted, "1"),
+		w.Issued(enginetest.ReturnOf("", invoice, enginetest.Back(1, "2.5")), record.EstadoProcessed))
+	refused("1.2")
+	for _, r := range void {
+		v, err := w.Engine.Invalidate(t.Context(), enginetest.Invalidation(r, 2, ""))
+		if err != nil || v.Estado != record.EstadoInvalidated {
+			t.Errorf("a %s, %s, is not invalidated: %v", r.Document, r.ControlNumber, err)
+		}
+	}
+	note("05", adjusted, "10")
+	w.Issued(enginetest.ReturnOf("", invoice, enginetest.Back(1, "10")), record.EstadoProcessed)
 }

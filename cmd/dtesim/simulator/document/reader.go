@@ -87,7 +87,12 @@ func (r *Reader) open(d *Document) (*schema, *Refusal) {
 	}
 	d.laws = &r.Laws
 	d.Previous, d.law, d.Habits, d.taxpayers = form.previous, r.under(d), r.Habits(), r.Taxpayers
-	if d.Ambiente == "01" && d.Previous != (d.Date() < r.Switch.In(Zone).Format(time.DateOnly)) {
+	crossed := d.Previous != (d.Date() < r.Switch.In(Zone).Format(time.DateOnly))
+	// An invalidation of DTE 2.0 bears its document's date (MF2 pp.9-17): for it the day of the reception decides.
+	if d.Tipo == Anulacion && !d.Previous {
+		crossed = d.At.Before(r.Switch)
+	}
+	if d.Ambiente == "01" && crossed {
 		return nil, unschemed(invalid("/identificacion/version"))
 	}
 	return form, nil
@@ -95,17 +100,12 @@ func (r *Reader) open(d *Document) (*schema, *Refusal) {
 
 // Guard refuses production unless simulator.Options.AllowProduction is set.
 func (r *Reader) Guard(sub Submission) *Refusal {
-	switch sub.Ambiente {
-	case "00":
+	switch {
+	case sub.Ambiente == "00", sub.Ambiente == "01" && r.AllowProduction:
 		return nil
-	case "":
-		if sub.Tipo == Contingencia { // its envelope has no ambiente: signature and schema decide
-			return nil
-		}
-	case "01":
-		if r.AllowProduction {
-			return nil
-		}
+	case sub.Ambiente == "" && sub.Tipo == Contingencia: // its envelope has no ambiente: signature and schema decide
+		return nil
+	case sub.Ambiente == "01":
 		return NotAllowed("ambiente", "Este es un simulador: no recibe documentos de producción")
 	}
 	return NotAllowed("ambiente")
