@@ -231,7 +231,7 @@ func TestNote_OneTaxpayer(t *testing.T) {
 	w := enginetest.NewWorld(t)
 	defer w.Close()
 	person := enginetest.Taxpayer.Set(dte.Texts("tipoDocumento", "13", "numDocumento", "012345678").Members()...)
-	foreign := enginetest.Taxpayer.With("numDocumento", dte.Str("06142803901121"))
+	foreign := enginetest.Taxpayer.Set(dte.Texts("numDocumento", "06142803901121", "nrc", "1234567").Members()...)
 	for _, was := range []dte.Value{enginetest.Taxpayer, person} {
 		voucher := enginetest.Voucher("", enginetest.Item(1, "1", "100"))
 		voucher.Facts = voucher.Facts.With("receptor", was)
@@ -240,9 +240,10 @@ func TestNote_OneTaxpayer(t *testing.T) {
 			note := enginetest.NoteOn("05", "", sold, enginetest.Item(1, "1", "1"))
 			note.Facts = note.Facts.With("receptor", said)
 			r := w.Issued(note, record.EstadoProcessed)
-			if n := enginetest.Text(t, r, "receptor", "numDocumento"); n != "06140202801028" ||
+			nrc := enginetest.Text(t, r, "receptor", "nrc")
+			if n := enginetest.Text(t, r, "receptor", "numDocumento"); n != "06140202801028" || nrc != "7654321" ||
 				enginetest.Text(t, r, "receptor", "tipoDocumento") != "36" {
-				t.Errorf("%s: the note on %s names %s", said.Append(nil), was.Append(nil), n)
+				t.Errorf("%s: the note on %s names %s, %s", said.Append(nil), was.Append(nil), n, nrc)
 			}
 		}
 	}

@@ -287,7 +287,7 @@ func completeReceptor(said, was dte.Value) dte.Value {
 	for _, m := range was.Members() {
 		other := !said.Get(m.Name).Present()
 		switch m.Name {
-		case "nit", "tipoDocumento", "numDocumento":
+		case "nit", "tipoDocumento", "numDocumento", "nrc":
 			other = record.Compact(said.Get(m.Name).Text()) != record.Compact(m.Value.Text()) // of hyphens
 		case "codActividad", "descActividad":
 			other = !activity
