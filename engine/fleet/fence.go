@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -68,21 +69,31 @@ func (f *Fence) Compare(compared <-chan struct{}) {
 // store's answers, at most firstPatience: a box that was switched off may have been replaced, or put back as it was
 // long ago.
 func (f *Fence) Await(now time.Time) {
-	year, ends := dte.Date(now)[:4], time.Now().Add(firstPatience)
+	year := dte.Date(now)[:4]
 	f.mu.Lock()
 	asked, answer, compared := f.year, f.answer, f.compared
 	f.mu.Unlock()
+	if asked == year && compared == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
+	defer cancel()
 	if asked != year {
 		f.kicked.Ring()
-		fairqueue.Await(answer, firstPatience)
+		await(ctx, answer)
 	}
 	if compared != nil {
-		fairqueue.Await(compared, time.Until(ends))
+		await(ctx, compared)
 	}
-	if asked != year || compared != nil { // if the store does not answer, only the first sale waits
-		f.mu.Lock()
-		f.year, f.compared = year, nil
-		f.mu.Unlock()
+	f.mu.Lock()
+	f.year, f.compared = year, nil // if the store does not answer, only the first sale waits
+	f.mu.Unlock()
+}
+
+func await(ctx context.Context, done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }
 
