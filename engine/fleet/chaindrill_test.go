@@ -192,11 +192,14 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 func TestChainDrill_WholeImage(t *testing.T) {
 	for name, with := range map[string]struct {
 		mh, store enginetest.CableState
-		again     int // numbers that are given again, at most
+		enrolled  bool // again, with the same key, since the image
+		again     int  // numbers that are given again, at most
 	}{
-		"both answer":               {enginetest.Plugged, enginetest.Plugged, 0},
-		"MH answers":                {enginetest.Plugged, enginetest.Refusing, 1},
-		"the chain's store answers": {enginetest.Refusing, enginetest.Plugged, 0},
+		"both answer":               {enginetest.Plugged, enginetest.Plugged, false, 0},
+		"MH answers":                {enginetest.Plugged, enginetest.Refusing, false, 1},
+		"the chain's store answers": {enginetest.Refusing, enginetest.Plugged, false, 0},
+		// The store is asked under the image's epoch first, and the shipper's next look is five seconds later.
+		"the chain's store answers, enrolled again": {enginetest.Refusing, enginetest.Plugged, true, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drill(t, enginetest.Monday, func(c *network, s *site) {
@@ -207,6 +210,10 @@ func TestChainDrill_WholeImage(t *testing.T) {
 				image := m.media()
 				m.turnOn()
 				m.Cable.Set(enginetest.Plugged)
+				if with.enrolled {
+					s.enrol(m)
+					time.Sleep(time.Hour)
+				}
 				for range 20 {
 					s.sold(m)
 				}

@@ -80,8 +80,10 @@ type Shipper struct {
 	took time.Duration    // how long the last piece took
 	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
-	// compared is closed when a Step has once found no piece in the store after those of the state
+	// compared is closed when a Step has once found no piece in the store after those of the state; asked is the last
+	// epoch in which a Step has
 	compared chan struct{}
+	asked    int64
 
 	mu    sync.Mutex
 	state state
@@ -382,10 +384,7 @@ func (s *Shipper) noteTry(t try) error {
 	if slices.Contains(s.state.Tried, t) {
 		return nil
 	}
-	s.mu.Lock()
-	s.state.Tried = append(slices.Clone(s.state.Tried), t)
-	s.mu.Unlock()
-	return s.save()
+	return s.save(func(n *state) { n.Tried = append(slices.Clone(n.Tried), t) })
 }
 
 func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
@@ -408,10 +407,8 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 func (s *Shipper) Compared() <-chan struct{} { return s.compared }
 
 func (s *Shipper) compare(ctx context.Context) (err error) {
-	select {
-	case <-s.compared:
+	if s.asked == s.state.Epoch {
 		return nil
-	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -420,47 +417,50 @@ func (s *Shipper) compare(ctx context.Context) (err error) {
 			Previous: s.state.Previous})
 	}
 	if errors.Is(err, archive.ErrNotFound) {
-		close(s.compared)
-		return nil
+		if err = nil; s.asked == 0 {
+			close(s.compared)
+		}
+		s.asked = s.state.Epoch
 	}
 	return err
 }
 
 // cloned stops this shipper for good: another copy of the box has shipped a piece.
 func (s *Shipper) cloned(number int64) error {
-	s.mu.Lock()
-	s.state.Cloned = true
-	s.mu.Unlock()
 	s.o.Cloned()
-	return errors.Join(fmt.Errorf("%w: piece %d", ErrCloned, number), s.save())
+	err := s.save(func(n *state) { n.Cloned = true })
+	return errors.Join(fmt.Errorf("%w: piece %d", ErrCloned, number), err)
 }
 
 // shipped notes that the store has the next piece.
 func (s *Shipper) shipped(l *load) error {
-	s.mu.Lock()
-	s.at = s.o.Now()
-	n, end := &s.state, l.end()
-	n.Number, n.Previous, n.Tried, n.File, n.Offset = l.number, l.digest, nil, end.File, end.End
-	if l.number == 1 {
-		n.First = l.file
-	}
-	if l.offset == 0 {
-		h := &n.Head
-		h.ID, h.After.File, h.After.End, _ = s.o.Segment(l.file, bytes.NewReader(l.body))
-	}
-	s.sent[l.file] = n.Offset
-	s.arrived(s.has)
-	s.mu.Unlock()
-	return s.save() // if we crash before this line, the piece is adopted
+	return s.save(func(n *state) { // if we crash before the state is saved, the piece is adopted
+		end := l.end()
+		s.at, n.Number, n.Previous, n.Tried, n.File, n.Offset = s.o.Now(), l.number, l.digest, nil, end.File, end.End
+		if l.number == 1 {
+			n.First = l.file
+		}
+		if l.offset == 0 {
+			h := &n.Head
+			h.ID, h.After.File, h.After.End, _ = s.o.Segment(l.file, bytes.NewReader(l.body))
+		}
+		s.sent[l.file] = n.Offset
+		s.arrived(s.has)
+	})
 }
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
-// signature. A clone would have a copy of the state: a box without a state is no clone.
+// signature. A clone would have a copy of the state: a box without a state is no clone. A box with the state of an
+// earlier epoch has shipped nothing in the new epoch: compare meets what the box shipped before an old image of it was
+// put back.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
 	c := s.chest(epoch)
 	n := state{Of: s.state.Of, Epoch: epoch}
+	if s.state.Epoch > 0 && s.state.Epoch < epoch {
+		return s.begin(n)
+	}
 	_, end, _, err := c.lastPart(ctx)
 	if err != nil {
 		return err
@@ -496,18 +496,21 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 			n.Head = h
 		}
 	}
-	s.mu.Lock()
-	s.state, s.sent, s.checked = n, map[string]int64{n.File: n.Offset}, checked{}
-	s.mu.Unlock()
-	return s.save()
+	return s.begin(n)
+}
+
+func (s *Shipper) begin(n state) error {
+	return s.save(func(was *state) { *was, s.sent, s.checked = n, map[string]int64{n.File: n.Offset}, checked{} })
 }
 
 func (s *Shipper) chest(epoch int64) chest {
 	return chest{store: s.o.Store, chain: s.o.Chain, branch: s.o.Branch, epoch: epoch, box: fleetproto.Public(s.o.Box)}
 }
 
-func (s *Shipper) save() error {
+// save changes the state and saves it.
+func (s *Shipper) save(change func(*state)) error {
 	s.mu.Lock()
+	change(&s.state)
 	b, err := json.Marshal(s.state)
 	s.mu.Unlock()
 	if err != nil {

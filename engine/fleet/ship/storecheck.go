@@ -338,10 +338,7 @@ func (s *Shipper) markWhole(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("saying that the copy is whole: %w", err)
 	}
-	s.mu.Lock()
-	s.state.Whole = true
-	s.mu.Unlock()
-	return s.save()
+	return s.save(func(n *state) { n.Whole = true })
 }
 
 func (s *Shipper) putWhole(ctx context.Context, put func(ctx context.Context, key string, data []byte) error) error {
