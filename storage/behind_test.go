@@ -111,6 +111,42 @@ func TestBehind_Snapshot(t *testing.T) {
 	}
 }
 
+// A card that knows more than the store was in the box, and then an older one, which is taken: the numbers that only the
+// first card knows are named before the store gives a number.
+func TestBehind_OlderCard(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	sound(t, s)
+	disk := fs.Copy()
+	s = live(t, fs)
+	put(t, s, "a", 100)
+	sound(t, s)
+	spare := fs.Copy()
+	s = live(t, fs)
+	put(t, s, "a", 101)
+	last := put(t, s, "a", 102).Number
+	sound(t, s)
+	for _, from := range []*disktest.Disk{fs, spare} {
+		takeCard(t, from, disk)
+		s = openStoreWith(t, withCard(disk))
+		mustHold(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = rebuilt(t, disk)
+	if _, err := s.Settle(ctx, nil, nil, "rebuilt"); !errors.Is(err, ErrMissing) {
+		t.Errorf("a card knew %d of a: %v", last, err)
+	}
+	trustCopy(t, s)
+	if e := put(t, s, "a", 1000); e.Number <= last {
+		t.Errorf("series a goes on at %d, a card knew %d", e.Number, last)
+	}
+	sound(t, s)
+}
+
 // The power is cut at every write of TakeCopy: the store numbers nothing until TakeCopy is repeated, and then has
 // everything.
 func TestTakeCopy_Crash(t *testing.T) {

@@ -61,8 +61,7 @@ func numbersHead(store [16]byte, last map[string]uint64, slack uint64) *Head {
 }
 
 func storeHead(id [16]byte, r pebble.Reader, series map[string]Reach) *Head {
-	return &Head{Store: id, Series: series, links: func(ends map[string]Reach) (map[string][32]byte,
-		error) {
+	return &Head{Store: id, Series: series, links: func(ends map[string]Reach) (map[string][32]byte, error) {
 		found := make(map[string][32]byte)
 		for name, end := range ends {
 			key := journalKey(end.Sequence, end.Position)
@@ -97,12 +96,11 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 		case !numbers && (x.Hash != y.Hash || x.Sequence != y.Sequence):
 			diverged = append(diverged, name)
 		}
-		if a.Numbers || b.Numbers || x.Position == 0 || y.Position == 0 {
-			continue
-		}
-		if x.Position < y.Position {
+		switch {
+		case a.Numbers || b.Numbers || x.Position == 0 || y.Position == 0:
+		case x.Position < y.Position:
 			inB[name] = x
-		} else if x.Position > y.Position {
+		case x.Position > y.Position:
 			inA[name] = y
 		}
 	}
@@ -138,8 +136,7 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 	for _, name := range names {
 		x, y := a.Series[name], b.Series[name]
 		if slices.Contains(behind, name) || slices.Contains(diverged, name) {
-			list = append(list, Lead{Series: name, Here: x.Last, There: y.Last, Changes: y.Position - min(x.Position,
-				y.Position)})
+			list = append(list, Lead{name, x.Last, y.Last, max(x.Position, y.Position) - x.Position})
 		}
 	}
 	return relation, list, nil
@@ -259,8 +256,14 @@ func (s *Store) Hold(list []Witness) error {
 }
 
 // hold stores a Witness of the box. From then on the store gives no numbers, even after a restart without the medium.
+// An earlier Witness that knows more stays: another card may be in the box today.
 func (s *Store) hold(w Witness) {
-	same := func(old Witness) bool { return old.Medium == w.Medium }
+	same := func(old Witness) bool {
+		return old.Medium == w.Medium && !slices.ContainsFunc(old.Series, func(o Lead) bool {
+			i := slices.IndexFunc(w.Series, func(l Lead) bool { return l.Series == o.Series })
+			return i < 0 || w.Series[i].There < o.There || w.Series[i].Changes < o.Changes
+		})
+	}
 	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
 	s.behind.Store(&list)
 	if s.damage.err() == nil {
@@ -283,8 +286,7 @@ func (s *Store) replaceWitnesses(drop func(Witness) bool, w *Witness) error {
 	return setWitnesses(s.db, s.db, drop, w, pebble.Sync)
 }
 
-// setWitnesses is the only function that writes the row of witnesses. It deletes and adds witnesses like
-// replaceWitnesses.
+// setWitnesses deletes and adds witnesses like replaceWitnesses. No other function writes the row of witnesses.
 func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w *Witness,
 	sync *pebble.WriteOptions) error {
 	list, err := readJSON[[]Witness](r, keyBehind)
@@ -330,10 +332,8 @@ func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logE
 }
 
 func (e *logEnd) head(o *Options, dir string) *Head {
-	h := &Head{Store: e.store, Series: make(map[string]Reach), links: func(ends map[string]Reach) (map[string][32]byte,
-		error) {
-		return e.links(o, dir, ends)
-	}}
+	h := &Head{Store: e.store, Series: make(map[string]Reach)}
+	h.links = func(ends map[string]Reach) (map[string][32]byte, error) { return e.links(o, dir, ends) }
 	for _, p := range e.told.Series {
 		h.Series[p.Name] = p.Reach
 	}
