@@ -513,6 +513,7 @@ func (g *giving) atOnce(o *original) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	back := g.back(o, 0)
+	o.greedy = o.greedy || o.document == "03"
 	for i := range 2 {
 		g.n++
 		req, document := enginetest.ReturnOf(fmt.Sprint("at once ", g.n), &record.View{Code: o.code}, enginetest.Back(1,
@@ -520,7 +521,6 @@ func (g *giving) atOnce(o *original) {
 		if o.document == "03" {
 			item, _ := noteLine(o, 1, line, back, rest)
 			req, document = enginetest.NoteOn("05", fmt.Sprint("at once ", g.n), &record.View{Code: o.code}, item), "05"
-			o.greedy = true
 		}
 		wg.Go(func() {
 			time.Sleep(time.Duration(i) * time.Nanosecond)
