@@ -69,7 +69,7 @@ func unsureSince(gaps []storage.Gap, last, now time.Time) (since time.Time, reas
 }
 
 // await waits for the archive's answer, no longer than askArchiveFor from the start.
-func (w *witness) await() { fairqueue.Await(w.done, askArchiveFor-time.Since(w.began)) }
+func (w *witness) await() { fairqueue.Await(askArchiveFor-time.Since(w.began), w.done) }
 
 // run asks the archive until it answers. Sales wait only for the first question.
 func (w *witness) run(ctx context.Context, warn func(msg string, args ...any)) error {

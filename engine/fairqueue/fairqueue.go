@@ -200,14 +200,17 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits until done is closed, but no longer than limit, and reports whether done was closed in time.
-func Await(done <-chan struct{}, limit time.Duration) bool {
+// Await waits until every channel of done is closed, but no longer than limit, and reports whether all were closed in
+// time.
+func Await(limit time.Duration, done ...<-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
+	for _, d := range done {
+		select {
+		case <-d:
+		case <-timer.C:
+			return false
+		}
 	}
+	return true
 }

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -73,28 +72,21 @@ func (f *Fence) Await(now time.Time) {
 	f.mu.Lock()
 	asked, answer, compared := f.year, f.answer, f.compared
 	f.mu.Unlock()
-	if asked == year && compared == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
-	defer cancel()
+	var wait []<-chan struct{}
 	if asked != year {
 		f.kicked.Ring()
-		await(ctx, answer)
+		wait = append(wait, answer)
 	}
 	if compared != nil {
-		await(ctx, compared)
+		wait = append(wait, compared)
 	}
+	if wait == nil {
+		return
+	}
+	fairqueue.Await(firstPatience, wait...)
 	f.mu.Lock()
 	f.year, f.compared = year, nil // if the store does not answer, only the first sale waits
 	f.mu.Unlock()
-}
-
-func await(ctx context.Context, done <-chan struct{}) {
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
 func (f *Fence) releaseWaiting(now time.Time) {

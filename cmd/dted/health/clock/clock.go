@@ -160,7 +160,7 @@ const AskFirst = 2 * time.Second
 func (c *Clock) Answered() { c.once.Do(func() { close(c.first) }) }
 
 // AwaitFirst waits until MH was asked for the time, at most AskFirst.
-func (c *Clock) AwaitFirst() { fairqueue.Await(c.first, AskFirst-c.Elapsed()) }
+func (c *Clock) AwaitFirst() { fairqueue.Await(AskFirst-c.Elapsed(), c.first) }
 
 // Admitted records that a new document was admitted. From then on, MH's time alone raises no doubt.
 func (c *Clock) Admitted() {
