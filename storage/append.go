@@ -266,8 +266,8 @@ type turn struct {
 	over     chan struct{}   // closed when this record is stored or has failed
 }
 
-// take assigns the series' next number: one more than the last number of its line or, in a new line, than the result of
-// the function read.
+// take assigns the series' next number: one more than the last number of its line or, in a new line, one more than the
+// result of the function read.
 func (t *turns) take(series string, read func(series string) (Reach, error)) (*turn, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -292,8 +292,8 @@ func (n *turn) wait() {
 	}
 }
 
-// end ends a turn, once. If its record was not stored, the later numbers of its line are wrong; later records begin a
-// new line.
+// end ends a turn; further calls do nothing. If the turn's record was not stored, the later turns of its line have
+// wrong numbers, and later records begin a new line.
 func (t *turns) end(n *turn, stored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,8 +21,8 @@ type Head struct {
 	// Slack is how many more numbers may have been assigned after the last number that the medium knows.
 	Slack uint64
 
-	// links returns, by series, the hash of this medium's journal link at the position that ends names; ends comes from
-	// another medium. A series may be missing if its link cannot be read.
+	// links returns, by series, the hash of this medium's journal link at the position in ends; ends comes from another
+	// medium. A series whose link cannot be read may be missing.
 	links func(ends map[string]Reach) (map[string][32]byte, error)
 }
 
@@ -212,8 +212,8 @@ func (a Lead) String() string {
 	return fmt.Sprintf("%s: %d here, %d there, not the same", a.Series, a.Here, a.There)
 }
 
-// Behind returns the media of the box that know more than this store. Only while there are none may the store take
-// numbers. The caller must not change the result.
+// Behind returns the media of the box that know more than this store. The store may take numbers only while the result
+// is empty. The caller must not change the result.
 func (s *Store) Behind() []Witness {
 	if list := s.behind.Load(); list != nil {
 		return *list
@@ -286,7 +286,7 @@ func (s *Store) replaceWitnesses(drop func(Witness) bool, w *Witness) error {
 	return setWitnesses(s.db, s.db, drop, w, pebble.Sync)
 }
 
-// setWitnesses deletes and adds witnesses like replaceWitnesses. No other function writes the row of witnesses.
+// setWitnesses is replaceWitnesses for any writer, such as a batch. No other function writes the row of witnesses.
 func setWitnesses(to pebble.Writer, r pebble.Reader, drop func(Witness) bool, w *Witness,
 	sync *pebble.WriteOptions) error {
 	list, err := readJSON[[]Witness](r, keyBehind)

@@ -31,8 +31,7 @@ var (
 	ErrNoStore = errors.New("no store")
 	// ErrLayout: another version of this package wrote the store. Nothing was read or changed.
 	ErrLayout = errors.New("another version of dted wrote the store")
-	// ErrMark: the high-water mark is missing, unreadable, old or another store's. Further issuing could use numbers
-	// twice.
+	// ErrMark: the high-water mark is missing, unreadable, old or another store's. Issuing could use numbers twice.
 	ErrMark = errors.New("store and high-water mark do not agree")
 	// ErrForeign: according to Options.Ours, the documents of a store or of another medium are another branch's.
 	ErrForeign = errors.New("another branch's")
@@ -47,8 +46,7 @@ var (
 	ErrBehind = errors.New("another medium knows more than the store")
 	// ErrMissing: documents or numbers are lost, and no person has accepted the loss.
 	ErrMissing = errors.New("a loss is not accepted")
-	// ErrDiverged: the second copy holds a history different from the store's; therefore the copy's records cannot be
-	// used.
+	// ErrDiverged: the second copy has another history than the store; therefore the copy's records cannot be used.
 	ErrDiverged = errors.New("the second copy holds another history")
 	// ErrUnreadable: a medium does not return its data, so its content is unknown. A later read may succeed.
 	ErrUnreadable = errors.New("the medium cannot be read")

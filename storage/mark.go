@@ -331,7 +331,7 @@ func openMarkFile(fs vfs.FS, path string, write bool) (*markFile, error) {
 	return m, nil
 }
 
-// readMark returns the content of the file at path. errNoMark when there is no file. If write is set, the file must be
+// readMark returns the content of the file at path. errNoMark: there is no file. write requires that the file is
 // writable.
 func readMark(fs vfs.FS, path string, write bool) (*Head, error) {
 	file, err := openMarkFile(fs, path, write)

@@ -16,8 +16,9 @@ import (
 // ErrMarkSound means that NewMark is not needed: the mark in place is this store's and agrees with it.
 var ErrMarkSound = errors.New("the mark is this store's and agrees with it")
 
-// A second copy proves the store only if the store's last beat is at most standstill before or after now: a night. A
-// running box writes a beat every few seconds. During a longer pause the branch may have sold from another disk.
+// standstill is the longest time between now and the store's last beat, before or after, for which the store can be
+// proven complete: one night. A running box writes a beat every few seconds; during a longer pause the branch may have
+// sold from another disk.
 const standstill = 12 * time.Hour
 
 // MarkProof is the result of NewMark.

@@ -30,7 +30,7 @@ type Store struct {
 	names       names
 	feed        *feed
 	queueStarts queueStarts
-	// number of records between Begin and Release, except those that still wait for a lock
+	// number of records between Begin and Release, except records that still wait for a lock
 	writing atomic.Int32
 	backing sync.Mutex // locked while a backup is under way
 	second  *second    // nil: no second copy is configured

@@ -207,8 +207,7 @@ func (s *Store) LastNumber(series string) (uint64, error) {
 // LastID returns the highest id that Records can return: every record up to this id is durable or will never exist.
 func (s *Store) LastID() uint64 { return s.ids.floor() - 1 }
 
-// Page returns the first records above an id, by growing id, at most limit of them (1 or more). It stops where Records
-// stops.
+// Page returns the first records above an id, by growing id, at most limit (1 or more). It stops where Records stops.
 func (s *Store) Page(afterID uint64, limit int) ([]Entry, error) {
 	return use(s, "reading records", func() ([]Entry, error) {
 		upper := s.ids.floor()

@@ -20,8 +20,8 @@ type Sources struct {
 	// Knowledge of other sources about the second copy:
 	Last  map[string]uint64 // the last number of each series, as far as a source names it
 	Lacks string            // what the copy lacks, in words; empty: nothing known
-	// Part asks another place, for example the archive, for a part that no medium here has; nil if the place has none.
-	// The bytes must have the journal's digest.
+	// Part asks another place, for example the archive, for a part that no medium here has; nil if the place lacks the
+	// part. The bytes must have the journal's digest.
 	Part     func(ctx context.Context, e Entry, name string) ([]byte, error)
 	Possible Possible // for Assembled.Owed
 	// Dry makes the store under another name, as a test, and removes it.

@@ -139,7 +139,8 @@ func (m *mender) link(key, value []byte, l *link) error {
 	return nil
 }
 
-// reach adds numbers without a link to the latest hole: those after the series' last number, up to the given number.
+// reach adds to the latest hole the numbers that have no link: those after the series' last number, up to the given
+// number.
 func (s *mendedSeries) reach(number uint64) {
 	if number <= s.end.Last+1 || len(s.holes) == 0 {
 		return

@@ -178,8 +178,8 @@ func (h *histories) begin() {
 }
 
 // end must be called after the rows of a medium are added. It names the series with another history on the medium. If
-// there are any, a link of the medium counts only if another medium has it: on this medium the same ids may belong to
-// other records.
+// there are such series, a link of the medium counts only if another medium has it: on this medium the same ids may
+// belong to other records.
 func (h *histories) end(db *pebble.DB) (names []string, err error) {
 	for sequence := range h.diverged {
 		names = append(names, h.nameOf(sequence))

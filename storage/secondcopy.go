@@ -167,8 +167,8 @@ func release(list []*change) {
 	}
 }
 
-// await waits until it is known whether the medium knows more than the store. A working medium also gets time to catch
-// up after a crash, so that no change goes without a copy.
+// await waits until the medium has been compared with the store. A working medium also gets time to catch up after a
+// crash, so that every change is copied.
 func (c *second) await() {
 	if timedOut(examinePatience, c.seen) {
 		c.s.o.Logger.Error("second copy does not answer: whether it knows more than the store is not known", "path",
@@ -203,7 +203,7 @@ func (c *second) run() {
 		}
 		c.leave(err)
 		if c.s.o.Now().Sub(began) > retryLongest || errors.Is(err, errConflict) || errors.Is(err, ErrNotMounted) {
-			// a person who moves a copy away or mounts a medium should not wait half an hour
+			// a person who has removed a copy or mounted a medium should not wait half an hour
 			pause = retryFirst
 		}
 		if !timedOut(pause, c.stop) {

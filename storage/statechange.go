@@ -295,7 +295,7 @@ func newIdentity(b *pebble.Batch, db *pebble.DB, id []byte) error {
 	return setJSON(b, keyFeed, last+1+be.Uint64(step[:])%feedJump, nil)
 }
 
-// Announcement is a change. A reader of Changes gets each announcement once, in order.
+// Announcement is an announced change of a record. A reader of Changes gets each announcement once, in order.
 type Announcement struct {
 	Sequence uint64 // from 1, growing; gaps are possible
 	Code     Code
