@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// cache keeps compiled modules from start to start. Each metered module has a folder, named by the module's SHA-256,
-// with the engine's files and a seal over them. The engine's own checksum covers only the machine code; a flipped bit
+// cache keeps compiled modules for later starts. Each metered module has a folder, named by the module's SHA-256, with
+// the engine's files and a seal over them. The engine's own checksum covers only the machine code; a flipped bit
 // elsewhere could make the code jump anywhere. A folder gets its name when it is complete.
 type cache struct{ dir string }
 
@@ -69,7 +69,7 @@ type kept struct {
 	damage error  // why an earlier folder was removed
 }
 
-// find returns the folder of a metered module: the kept one if its seal matches, otherwise a new one.
+// find returns the folder of a metered module: the kept folder if its seal matches, otherwise a new folder.
 func (c *cache) find(metered []byte) (*kept, error) {
 	digest := sha256.Sum256(metered)
 	k := &kept{cache: c, digest: hex.EncodeToString(digest[:])}

@@ -198,8 +198,8 @@ func (r *room) close(ctx context.Context) error {
 }
 
 // furnish opens a room and compiles a metered module in it, from the cache if the cache has an intact folder. A fault
-// of the cache costs only time: an unreadable folder is removed, its module compiled again, and a module that cannot be
-// written to the cache is used without it.
+// of the cache costs only time: an unreadable folder is removed and its module compiled again; a module that cannot be
+// written to the cache is used without a folder.
 func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	if h.cache != nil {
 		k, err := h.cache.find(metered)

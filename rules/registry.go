@@ -111,9 +111,9 @@ func NewGeneration(rules ...*Rule) *Generation {
 // Rules lists the generation's rules, by version.
 func (g *Generation) Rules() []*Rule { return g.rules }
 
-// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). It is the rule that began last; if several began
-// on one day, the one with the latest version. A rule past its last day stays in force until another begins. Error:
-// ErrNoRule.
+// Pick returns the rule in force on a day (yyyy-mm-dd in El Salvador). The rule that began last is in force; of several
+// rules that began on one day, the rule with the latest version. A rule past its last day stays in force until another
+// begins. Error: ErrNoRule.
 func (g *Generation) Pick(kind, document, ambiente, day string) (*Rule, error) {
 	var best *Rule
 	var from string

@@ -115,8 +115,7 @@ func OutputSize(n, lineOutputs, summary, taxes int) int {
 	return Header + 8*(n*lineOutputs+summary+2*taxes) + 16*MaxFaults
 }
 
-// Bytes returns the memory of integers as bytes: the interface is little endian, like every machine that runs the
-// gateway.
+// Bytes returns the memory of integers as bytes, because interface and machine are both little endian.
 func Bytes(ints []int64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(ints))), 8*len(ints))
 }

@@ -17,8 +17,8 @@ import (
 	"dtegate/rules/signed"
 )
 
-// The parts of a document bundle that describe its type. As members of the manifest they would make an older appliance
-// refuse the bundle; it ignores unknown parts.
+// The parts of a document bundle that describe its type. They are no members of the manifest, because an older
+// appliance ignores unknown parts but refuses a manifest with unknown members.
 const (
 	typePart = "type.json"
 	formPart = "form.json"
@@ -143,8 +143,7 @@ type Member struct {
 	About     string          `json:"about"`     // English
 	Es        string          `json:"es"`        // the same in Spanish
 	Component string          `json:"component"` // name of the member's schema in the contract
-	// Layout lists the members of an object that MH requires in addition to Due, in the layouts before and since DTE
-	// 2.0.
+	// Layout lists an object's members that MH requires in addition to Due, in the layouts before and since DTE 2.0.
 	Layout struct {
 		Before []string `json:"before"`
 		Since  []string `json:"since"`
@@ -536,7 +535,7 @@ func (b *Bundle) SucceedsType(before *Bundle) (changed []string, err error) {
 	return is.Succeeds(was)
 }
 
-// least and most return how many days a document can be invalidated. Business days are counted from the end of the
-// month of the seal.
+// least and most return the least and the greatest number of days for which a document can be invalidated. Business
+// days are counted from the end of the month of the seal.
 func (v *Invalidation) least() int { return v.Months*28 + v.BusinessDay }
 func (v *Invalidation) most() int  { return v.Months*31 + min(v.BusinessDay, 1)*31 + v.BusinessDay*2 }

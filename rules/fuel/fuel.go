@@ -40,8 +40,7 @@ const (
 	// parameters and no results. The module calls it when the fuel or the stack is negative; the host then makes the
 	// fuel zero or more, or ends the call.
 	ImportModule, ImportName = "dte_host", "dte_spent"
-	// Export is the name of the global that holds the remaining fuel, an i64. It is negative if the module calls the
-	// host.
+	// Export is the name of the global with the remaining fuel, an i64. It is negative when the module calls the host.
 	Export = "dte_fuel"
 	// StackExport is the name of the global that holds the remaining bytes of stack, an i64. If it is negative when the
 	// module calls the host, the host must end the call. The host sets it to Stack before each call.

@@ -375,7 +375,7 @@ func (w *writer) charge(price int64, frame bool) {
 	w.check(frame)
 }
 
-// check calls the host if the fuel is negative or, if frame is set, the stack.
+// check calls the host if the fuel is negative. If frame is set, it also calls the host if the stack left is negative.
 func (w *writer) check(frame bool) {
 	w.op(opGlobalGet, w.fuel())
 	if frame {

@@ -251,7 +251,8 @@ func (f *scan) frame() int {
 }
 
 // reloads returns how many values a compiler reads again after the function's calls: the globals, including those of
-// metering, and the address of the memory. Most are never used, but need room until the function is compiled.
+// metering, and the address of the memory. Most of these values are never used, but need room until the function is
+// compiled.
 func (f *scan) reloads() int { return f.called * (f.m.globals + 4) }
 
 // reader walks a part of a module. It keeps its first fault; after a fault it reads zeros.

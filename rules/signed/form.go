@@ -24,7 +24,7 @@ type Form struct {
 	Wrong error  // every fault wraps this error
 	// Null is the only path whose value may be null; empty: no value may be null.
 	Null string
-	// Meant has the right places of values, by the wrong member names that people try.
+	// Meant maps wrong member names that people often write to the paths where their values belong.
 	Meant map[string]string
 }
 
@@ -79,7 +79,7 @@ type walker struct {
 	at   Places
 }
 
-// value reads the value at path, which must have type t. nil: the form has no value there.
+// value reads the value at path, which must have type t. A nil t means that the form has no value there.
 func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {

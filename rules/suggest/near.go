@@ -15,7 +15,7 @@ func Of(written string, names []string) (index, distance int) {
 	return index, distance
 }
 
-// longest is the length up to which names are compared, in bytes. A longer name is similar to none.
+// longest is the length up to which names are compared, in bytes. A longer name has no similar name.
 const longest = 40
 
 func letterChanges(a, b string) int {
