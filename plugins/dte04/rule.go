@@ -58,7 +58,7 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	if s.Named>>sdk.TaxExport&1 == 0 {
 		// No overflow, because the rate is below one.
 		s.Taxes[sdk.TaxIVA], _ = sdk.Cents(s.Gravada-s.DescuGravada, in.Params[ivaRate], sdk.One)
-	} else if s.Named>>sdk.TaxIVA&1 != 0 { // then a global discount would have two bases
+	} else if s.Named>>sdk.TaxIVA&1 != 0 { // with both taxes, a global discount would have two bases
 		out.Faults = append(out.Faults, abi.Fault{Code: faultMixed, Line: -1, Column: -1})
 		return
 	}

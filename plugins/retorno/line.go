@@ -80,8 +80,9 @@ func (w *withheld) upTo(base int64) int64 {
 	return min(tax, w.all)
 }
 
-// take adds the tax on the part of the origin between two amounts to back, and returns it for the line: in whole cents,
-// and at most a cent above the part's own tax, MH's tolerance for a line and for the sum of lines (MF2 p.54).
+// take returns the tax on the part of the origin between two amounts (from, to), as the line shows it: in whole cents,
+// and at most a cent above the part's own tax, which is MH's tolerance for a line and for the sum of lines (MF2 p.54).
+// It adds the part's share of the whole tax to back.
 func (w *withheld) take(from, to int64) int64 {
 	if w.all == 0 {
 		return 0
@@ -185,8 +186,8 @@ func (o *origin) kind(row []int64) (kind int, amount int64, ok bool) {
 	return kind, amount, (gross-descu-amount) <= cent && (gross-descu-amount) >= -cent
 }
 
-// share returns, to 8 decimals, the part of the global discount that falls on the first lines of a kind, whose amounts
-// sum up to the parameter of.
+// share returns, to 8 decimals, the part of the global discount on a kind that falls on the kind's first lines. of is
+// the sum of the amounts of these lines.
 func (o *origin) share(kind int, of int64) int64 {
 	if o.descu[kind] == 0 {
 		return 0
@@ -195,10 +196,10 @@ func (o *origin) share(kind int, of int64) int64 {
 	return n
 }
 
-// rounded sets each sum of the lines to a difference in whole cents. It is the rounded sum of all returns up to this
-// event, less that of the earlier returns: if each event rounded its own sums, the events could return more than the
-// origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of this event's lines. It
-// returns false if more was returned than the origin has.
+// rounded sets each sum of the lines to a difference in whole cents. Each difference is the rounded sum of all returns
+// up to this event, less the rounded sum of the earlier returns: if each event rounded its own sums, the events could
+// return more than the origin has. All totals together stay within MH's tolerance of a cent (MF2 p.54) of the sums of
+// this event's lines. It returns false if more was returned than the origin has.
 func (o *origin) rounded(sums *[kinds]int64) bool {
 	var off int64
 	for k := range sums {

@@ -19,7 +19,7 @@ const (
 	cotransRate
 )
 
-// Kinds of lines of the origin, in the order in which four amounts are always listed.
+// Kinds of lines of the origin. Scalars, columns and outputs with an amount for each kind have this order.
 const (
 	noSuj = iota
 	exenta
@@ -47,7 +47,7 @@ const (
 	colOrigen
 	colDevuelta
 	colDescuento
-	colMonto // the first of four
+	colMonto // the first amount by kind
 )
 
 const (
@@ -58,7 +58,7 @@ const (
 
 // Line outputs, in the order of the description.
 const (
-	outMonto     = 0 // the first of four
+	outMonto     = 0 // the first amount by kind
 	outDescuento = kinds + iota - 1
 	outNoGravado
 	outIva

@@ -21,8 +21,7 @@ type Layout struct {
 	NoDiscounts bool
 }
 
-// Levy is a tax on the lines that name it, outside the VAT's base. It is Of × Rate ÷ By, rounded to cents once per
-// document.
+// Levy is a tax on the lines that name it, outside the VAT's base: Of × Rate ÷ By, rounded to cents once per document.
 type Levy struct {
 	Tax      int   // index in the description's Taxes, len(Taxes) or more and below MaxTaxes
 	Of       int   // column of the line, such as ColCantidad for a levy on each unit; or OfAmount
@@ -42,8 +41,8 @@ func Zeroed(lines []int64, n int) []int64 {
 // Lines computes every line of a sale and its totals. It appends faults to out.Faults and then returns false.
 //
 // The loop determines the cost of a rule, because a guest checks its fuel in each turn and at each taken branch. The
-// loop therefore computes only plain lines, almost all: taxed, of an ordinary size, with the amount cantidad ×
-// precioUni − montoDescu (MF2 p.45: the discount is for the whole line). The method odd computes the others.
+// loop therefore computes only plain lines, which are almost all lines: taxed, of an ordinary size, with the amount
+// cantidad × precioUni − montoDescu (MF2 p.45: the discount is for the whole line). The method odd computes the others.
 func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 	out.Lines = Zeroed(out.Lines, in.N*l.Outputs)
 	rows, results := in.Lines, out.Lines
@@ -204,8 +203,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults returns the taxes that a taxed line bears without naming them. A line that is itself a tax bears only VAT;
-// an export bears none (MF2 pp.32-34).
+// defaults returns the taxes that a taxed line bears without naming them. A line that is itself a tax bears only VAT. A
+// line that names C3 bears no other tax (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:
