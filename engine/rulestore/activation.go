@@ -103,9 +103,9 @@ func (s *Store) check(interpreter *rules.Host) rules.Check {
 		}}
 }
 
-// cataloguesFor returns the catalogues with which a bundle is compared: for a future bundle the catalogues of its first
-// day, because a new law may bring new codes; for others, even one that ends on its first day (see forEarlier), the
-// current catalogues.
+// cataloguesFor returns the catalogues that a bundle is checked against. For a future bundle these are the catalogues
+// of its first day, because a new law may bring new codes. For other bundles, and for a future bundle that ends on its
+// first day (see forEarlier), these are the current catalogues.
 func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Catalogues, error) {
 	w := m.Validity[s.o.Ambiente]
 	later := w.From > s.today() && w.Until != w.From
@@ -128,7 +128,7 @@ func (s *Store) cataloguesFor(ctx context.Context, m *bundle.Manifest) (*dte.Cat
 	return s.parseCatalogues(r)
 }
 
-// floorFor returns the version that a bundle must exceed; "" if it replaces its own damaged record.
+// floorFor returns the version that a bundle must exceed; "" if the bundle replaces its own damaged record.
 func (s *Store) floorFor(b *bundle.Bundle) string {
 	if s.misplacedRecord(b.Digest) != nil {
 		return ""
@@ -136,8 +136,8 @@ func (s *Store) floorFor(b *bundle.Bundle) string {
 	return s.floor(&b.Manifest)
 }
 
-// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. An
-// error is the branch's own; the bundle's faults are in the Activation.
+// Activate takes a bundle through every step. The bundle is then live, or coming if its first day is in the future. The
+// error is a failure of the branch; faults of the bundle are in the Activation.
 func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -201,8 +201,8 @@ func (s *Store) Activate(ctx context.Context, data []byte, o Order) (*Activation
 	return a, nil
 }
 
-// coveredBy compares a bundle's number of golden cases with that of the bundle that it replaces: the bundle in force of
-// its generation.
+// coveredBy compares a bundle's number of golden cases with the number of cases of the bundle that it replaces, the
+// bundle in force of its generation.
 func (s *Store) coveredBy(i *shelved, cases int) (string, error) {
 	before := inForce(s.computable(), i, s.today())
 	if before == nil || !before.sameGeneration(i) {
@@ -327,7 +327,7 @@ func admitted(r *rules.Rule, ambiente string, taken []rules.Step) Admitted {
 		From: w.From, Until: w.Until, Signers: r.Bundle.Signers, Steps: taken, Described: describe(r)}
 }
 
-// Described is a bundle's description of its type. Stored documents need Type, their printed versions View.
+// Described is a bundle's description of its type. Stored documents need Type; their printed versions need View.
 type Described struct {
 	Type *bundle.Type `json:"type"`
 	View *bundle.View `json:"view"`
@@ -342,8 +342,8 @@ func describe(r *rules.Rule) *Described {
 	return &Described{t, t.View}
 }
 
-// keep records a bundle's bytes and the decision in one commit. After that, no lower version is admitted. It stores the
-// bytes that Pack writes. Before that it opens them as the next start will, so that a bundle that could not be opened
+// keep records a bundle's bytes and the decision in one commit. After that, no lower version is admitted. keep stores
+// the bytes that Pack writes. It first opens these bytes as the next start will: a bundle that could not be opened
 // again never goes live.
 func (s *Store) keep(ctx context.Context, a Admitted, r *rules.Rule) error {
 	packed, err := r.Bundle.Pack()
@@ -416,7 +416,7 @@ func encodeHead(head any) ([]byte, error) {
 	return b, nil
 }
 
-// Refresh makes today's book: yesterday's has today's rules, but fills documents with yesterday's catalogues.
+// Refresh makes today's book. Yesterday's book has today's rules, but fills documents with yesterday's catalogues.
 func (s *Store) Refresh(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

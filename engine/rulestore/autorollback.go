@@ -87,8 +87,8 @@ func (s *Store) RetryWithPrevious(ctx context.Context, failed *Rule, point int64
 			failed.Ref.Name, failed.Ref.Version, day)}
 }
 
-// EventFailed returns the error for an operator or a till when an event's bundle contradicts the box's data. Except on
-// a nil Store, it counts the failure.
+// EventFailed counts the failure of an event's bundle that contradicts the box's data, and returns the error for an
+// operator or a till. A nil Store counts nothing.
 func (s *Store) EventFailed(e *Event, cause error) error {
 	if s != nil {
 		s.o.Logger.Error("a rule failed", "rule", e.Ref.Name, "version", e.Ref.Version, "error", cause)

@@ -156,8 +156,8 @@ type FieldTotal struct {
 	old, made dte.Amount
 }
 
-// BacktestReport has the callbacks of a backtest; an error of either ends it. Differs gets each document that differs.
-// Progress is called every thousand documents and every second, with the day of the current document.
+// BacktestReport has the callbacks of a backtest; an error of a callback ends the backtest. Differs gets each document
+// that differs. Progress is called every thousand documents and every second, with the day of the current document.
 type BacktestReport struct {
 	Differs  func(*Comparison) error
 	Progress func(documents int, day string) error

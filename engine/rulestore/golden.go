@@ -249,7 +249,7 @@ func Differences(old, made dte.Value) (list []Difference) {
 	return list
 }
 
-// compareAmounts compares two values. lone: the value is in an item of a list that only one document has.
+// compareAmounts compares two values. lone means that the value is in a list's item that only one document has.
 func compareAmounts(list []Difference, path string, old, made dte.Value, lone bool) []Difference {
 	one := old
 	if !old.Exists() {

@@ -227,8 +227,8 @@ func collect(names *[]string, at string, v dte.Value) {
 	}
 }
 
-// The requests of a single till alone must not make the branch leave a bundle that was pushed for all tills, whether MH
-// refuses them (tally) or their evaluations fail (failures).
+// A single till's requests must not make the branch leave a bundle that was pushed for all tills, whether MH refuses
+// the sales (tally) or their evaluations fail (failures).
 const (
 	AloneHarms   = 10 // the least number of harmed sales, if one of several points of sale alone has used the bundle
 	shapesHarmed = 2  // the least number of shapes of harmed sales, if only one point of sale has used the bundle
@@ -252,7 +252,8 @@ func (s *spread) harm(point int64, kind Shape) {
 	}
 }
 
-// broad reports whether more than one till did the harm. harms: harmed sales; points: the branch's points of sale.
+// broad reports whether more than one till did the harm. harms is the number of harmed sales; points is the number of
+// the branch's points of sale.
 func (s *spread) broad(harms, points int) bool {
 	if len(s.used) > 1 {
 		return len(s.harmed) > 1
@@ -260,8 +261,8 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// Limits of failed evaluations, after which the branch returns to the previous bundle. Until then that bundle computes
-// the failed sales, and the branch sees whether the rule is at fault, or only one till's requests.
+// Limits of failed evaluations, after which the branch returns to the previous bundle. Until then the previous bundle
+// computes the failed sales, and the branch learns whether the rule or only one till's requests are at fault.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms

@@ -42,7 +42,7 @@ type Book struct {
 	compiled   map[*rules.Rule]*Rule
 	events     map[*rules.Rule]*Event
 	paths      map[string]string // document type by the path of its form, POST /dte/<path>
-	// previous maps a rule's digest to the last good rule before that rule: it computes the sales when the rule fails.
+	// previous maps a rule's digest to the last good rule before that rule, which computes the sales if the rule fails.
 	previous map[string]*Rule
 }
 
@@ -66,7 +66,7 @@ type Rule struct {
 	Type *bundle.Type
 	// Total is the index of the document's total in the summary.
 	Total int
-	// suspended: the rule fails, and the branch is about to return to the previous one.
+	// suspended: the rule fails, and the branch is about to return to the previous rule.
 	suspended atomic.Bool
 
 	catalogues *dte.Catalogues // MH's names for the taxes and codes of the document
@@ -386,8 +386,8 @@ func (b *Book) Pick(document, ambiente, day string) (*Rule, error) {
 
 // Original returns the rule for a note or a return that is issued today, for an original of the given day: the rule of
 // that day, in the schema generation of today's rule. A note thus gives back the amount that was charged, whatever the
-// rate is today. If no rule had begun by that day, it is the rule that began first; of several such rules, the rule
-// that ends first, because it is meant for earlier sales.
+// rate is today. If no rule had begun by that day, Original returns the rule that began first; of several such rules,
+// it returns the rule that ends first, which is meant for earlier sales.
 func (b *Book) Original(today *Rule, ambiente, day string) *Rule {
 	best, first := (*rules.Rule)(nil), (*rules.Rule)(nil)
 	begins := func(r *rules.Rule) string { return r.Bundle.Manifest.Validity[ambiente].From }

@@ -55,7 +55,7 @@ type ShadowResult struct {
 	Differing []*Comparison `json:"differing"`
 }
 
-// OfferToShadow passes a stored sale to the running shadow, if any, without waiting: a busy shadow leaves it out.
+// OfferToShadow passes a stored sale to the running shadow, if any, without waiting: a busy shadow skips the sale.
 func (s *Store) OfferToShadow(document string, code storage.Code) {
 	if s == nil {
 		return

@@ -46,8 +46,8 @@ func (b *ShownBundle) Sentence() string {
 type ShownBundle struct {
 	Admitted
 	State string `json:"state"` // live, coming, spare, retired, damaged or unvouched
-	// Vouched names who vouches for the bundle: "keys" (SignedBy names keys that are pinned today), "box" (this box
-	// admitted it when they were pinned) or "" (nobody, and it is not used).
+	// Vouched names who vouches for the bundle: "keys" (the keys in SignedBy, pinned today), "box" (this box admitted
+	// the bundle while its keys were pinned), or "" (nobody: the bundle is not used).
 	Vouched  string   `json:"vouched"`
 	SignedBy []string `json:"signed_by"`
 	// Trouble is why the bundle may not be used, null if it may be used.

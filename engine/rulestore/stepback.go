@@ -160,9 +160,9 @@ func (s *Store) note(ctx context.Context, b *StepBack) error {
 // ErrReason means that an operator gave no reason. The record needs a reason.
 var ErrReason = errors.New("a reason is needed")
 
-// Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on only
-// a failing module makes the branch leave the bundle, not MH's refusals. Errors: ErrReason, ErrNoSuchRule, ErrExpired,
-// or the store's.
+// Reinstate puts back a bundle that the branch had left by itself, and records the operator's reason. From then on,
+// MH's refusals no longer make the branch leave the bundle; a failing module still does. Errors: ErrReason,
+// ErrNoSuchRule, ErrExpired, or the store's.
 func (s *Store) Reinstate(ctx context.Context, t Target, o Order) (*StepBack, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -42,8 +42,8 @@ type Options struct {
 	// Box authenticates the records of the bundles that this box admits. These bundles stay usable when their keys are
 	// no longer pinned. If Box is nil, only bundles of pinned keys are used.
 	Box *recordmac.Key
-	// Open reports whether the branch issues a type; nil: it issues every type. Other bundles are admitted with a
-	// warning.
+	// Open reports whether the branch issues a type; nil: it issues every type. A bundle of another type is admitted
+	// with a warning.
 	Open     func(document string) bool
 	Ambiente string // CAT-001
 	// OnFailure decides, by the kind of failure, about a sale whose rule fails: Valid (default), Any or Refuse.
