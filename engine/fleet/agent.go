@@ -94,7 +94,7 @@ type Agent struct {
 }
 
 // New returns an agent that continues where the previous one stopped. If the state file is unreadable, the state is
-// empty; the rule store itself refuses bundles of too old a version.
+// empty; the rule store itself refuses bundles whose version is too old.
 func New(o Options) (*Agent, error) {
 	o.Poll, o.Report, o.Look = cmp.Or(o.Poll, DefaultPoll), cmp.Or(o.Report, DefaultReport), cmp.Or(o.Look, DefaultLook)
 	if o.Rand == nil {
@@ -295,9 +295,9 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 }
 
 // readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
-// director has signed, if it is the first, if digests link it to the last accepted version (whoever signed the versions
-// between them), or if it mends the store's loss. Only the last accepted version has an effect. After a refused version
-// the later ones are read, at most every aheadEvery.
+// director has signed in three cases: the version is the first; digests link it to the last accepted version, whoever
+// signed the versions between them; or it mends the store's loss. Only the last accepted version has an effect. After a
+// refused version, later versions are read at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	before := taken
@@ -358,7 +358,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// After this line the version has an effect, and no earlier version ever has again.
+		// After this line the version has an effect, and no earlier version can have an effect again.
 		a.mu.Lock()
 		a.desired = last
 		a.mu.Unlock()

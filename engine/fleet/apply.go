@@ -109,7 +109,7 @@ func (a *Agent) takeLive(ctx context.Context, d *fleetproto.Desired) error {
 	return errors.Join(faults...)
 }
 
-// queueRefusal queues the act that the branch refuses a bundle. It is the last act about the bundle.
+// queueRefusal queues the act which reports that the branch refuses a bundle. No other act about the bundle follows.
 func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule, rollout, reason string) {
 	delete(s.Told, r.Digest)
 	s.Took = slices.DeleteFunc(s.Took, func(o tookRule) bool { return o.Rule.Digest == r.Digest })
@@ -118,14 +118,14 @@ func (a *Agent) queueRefusal(s *state, d *fleetproto.Desired, r fleetproto.Rule,
 }
 
 // ensureRule admits a bundle, unless it is in force or coming. refused is the reason why the branch's admission refuses
-// the bundle. An error is a fault of the store or of the box. For a bundle of the live state it may also mean that the
-// branch has left the bundle, and recurs until the centre or the branch decides differently.
+// the bundle. An error is a fault of the store or of the box. For a bundle of the live state, an error may also mean
+// that the branch has left the bundle; it then recurs until the centre or the branch decides differently.
 func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetproto.Rule,
 	rollout string) (refused string, err error) {
 	if b := find(a.o.Rules.Bundles(), r.Digest); b != nil {
 		var other string
 		switch {
-		case b.Where == Coming && rollout != "" && b.Ordered: // the box may have lost its state since it admitted it
+		case b.Where == Coming && rollout != "" && b.Ordered: // the box may have lost its state after admitting it
 			return "", a.take(r, rollout)
 		case b.inForce():
 			return "", nil
@@ -149,7 +149,7 @@ func (a *Agent) ensureRule(ctx context.Context, d *fleetproto.Desired, r fleetpr
 			return other, nil
 		}
 	}
-	// The golden cases of documents and events need the catalogues of their first day: without them they would fail.
+	// Without the catalogues of their first day, the golden cases of documents and events would fail.
 	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
 	for _, c := range a.wanted(d).On(day) {
 		if c.Bundle == "catalogue" && r.Bundle != "catalogue" && c.From <= max(r.From, day) && a.absent(c, shelf) &&
@@ -221,7 +221,7 @@ func (a *Agent) take(r fleetproto.Rule, rollout string) error {
 	})
 }
 
-// skip replaces o in r.Before by the bundles that o replaced, and reports whether o was there.
+// skip replaces the bundle of o in r.Before by the bundles that o replaced, and reports whether r.Before had it.
 func (r *tookRule) skip(o tookRule) bool {
 	at := slices.IndexFunc(r.Before, func(b Bundle) bool { return b.Digest == o.Rule.Digest })
 	if at >= 0 {
@@ -240,8 +240,8 @@ func inForce(s fleetproto.State, like fleetproto.Rule, day string) *fleetproto.R
 	return nil
 }
 
-// returnsTo returns the bundle that is in force after the branch has left the bundle r, or nil. It is the wanted one of
-// the bundles that r replaced, otherwise the highest of them that has begun and that nobody took off.
+// returnsTo returns the bundle that is in force after the branch has left the bundle r, or nil. Of the bundles that r
+// replaced, it is the wanted bundle or else the highest bundle that has begun and that nobody took off.
 func (a *Agent) returnsTo(d *fleetproto.Desired, r tookRule) (best *Bundle) {
 	day, shelf := dte.Date(a.o.Now()), a.o.Rules.Bundles()
 	if to := inForce(a.wanted(d), r.Rule, day); to != nil && find(r.Before, to.Digest) != nil {
@@ -293,8 +293,8 @@ func (a *Agent) absent(r fleetproto.Rule, shelf []Bundle) bool {
 	return !refused && (b == nil || a.cancelled(b))
 }
 
-// takeRollout admits the bundles of the roll-out. If one is refused, the roll-out ends in this branch, which leaves the
-// bundles that it admitted before.
+// takeRollout admits the bundles of the roll-out. If a bundle is refused, the roll-out ends in this branch, and the
+// branch leaves the roll-out's bundles that it has admitted.
 func (a *Agent) takeRollout(ctx context.Context, d *fleetproto.Desired) error {
 	t := a.state.Taken
 	if !t.of(d.Rollout) || d.Rollout.Held || t.Stage.Failed() {
@@ -340,7 +340,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	for _, r := range a.state.Took {
 		b, to := find(shelf, r.Rule.Digest), inForce(wanted, r.Rule, dte.Date(a.o.Now()))
 		coming := b != nil && b.Where == Coming
-		for _, o := range a.state.Took { // one roll-out brought both, and the wanted bundle is behind both
+		for _, o := range a.state.Took { // one roll-out brought r and o, and o replaced the wanted bundle
 			if to != nil && o.Rollout == r.Rollout && find(r.Before, to.Digest) == nil &&
 				find(o.Before, to.Digest) != nil {
 				r.skip(o)
@@ -364,7 +364,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// takeLive brings a newer bundle, or a new branch would go back to the law before the wanted bundle
+			// takeLive brings a newer bundle; or after the step a new branch would have the law before the wanted
+			// bundle
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {

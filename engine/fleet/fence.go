@@ -20,7 +20,7 @@ type Fence struct {
 	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
-	// compared is closed when the store has answered whether this box shipped more than it knows; nil: no sale waits
+	// compared is closed once the store has answered whether this box shipped more than it knows; nil: no sale waits
 	compared <-chan struct{}
 }
 

@@ -72,7 +72,7 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 			return err
 		}
 	}
-	// Save the number first: two statuses of this box must never have one number.
+	// Save the number first: no two statuses of this box may have the same number.
 	if err := a.change(func(s *state) { s.Sequence++ }); err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// recall finds the numbers at which the acts and statuses continue, for a box that begins an epoch or lost its state.
-// It reads the branch's last status, and trusts nothing else in it.
+// recall finds from which numbers the acts and statuses continue, for a box that begins an epoch or lost its state. It
+// reads the branch's last status, and trusts nothing else in it.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -123,7 +123,7 @@ func (a *Agent) recall(ctx context.Context) error {
 	})
 }
 
-// maxActs is the most unsent acts that are kept: the latest.
+// maxActs is how many unsent acts are kept: the latest acts.
 const maxActs = 1000
 
 func (a *Agent) queueAct(s *state, act fleetproto.Act) {

@@ -24,10 +24,10 @@ type Desired struct {
 	Head    Head   `json:"head"`
 	Group   string `json:"group" is:"name"`
 	Version int64  `json:"version" is:"set"` // 1, 2, 3 … without a gap
-	// Previous is the Digest of the previous version's object, empty for the first version. It shows a box that the
-	// store lost or replaced a version.
+	// Previous is the Digest of the previous version's object, empty for the first version. By Previous a box notices
+	// that the store lost or replaced a version.
 	Previous string `json:"previous,omitempty" is:"digest?"`
-	// Mends are versions that boxes verified and that the store has lost or replaced. If a box's latest version is in
+	// Mends are versions that boxes have verified and the store has lost or replaced. If a box's latest version is in
 	// Mends, the box applies this Desired next, and skips the versions between. Mends has the digests that boxes know;
 	// Previous is the store's.
 	Mends   []Verified `json:"mends,omitempty" most:"1000"`
@@ -113,13 +113,13 @@ type ClosedPoint struct {
 	Establishment string `json:"establishment" is:"set"` // "M001"
 	Point         string `json:"point" is:"set"`         // "P001"
 	Year          int    `json:"year" is:"set"`          // the year whose series are closed, in El Salvador's time
-	// the epoch of the box that replaced the lost box, for people; every box of the branch obeys
+	// the epoch of the box that replaced the lost box, for people; the closing applies to every box of the branch
 	Since int64 `json:"since" is:"set"`
 }
 
 // InRing reports whether a branch is in a roll-out's ring: it is a pilot, or its place (0 to 9,999) is below Share. The
 // place is a hash of the branch and the roll-out's name: each roll-out has its own order of the branches, and widening
-// a ring never removes one. InRing ignores Held and the time: see Takes.
+// a ring never removes a branch. InRing ignores Held and the time: see Takes.
 func (r *Rollout) InRing(branch string) bool {
 	return slices.Contains(r.Pilots, branch) || place(branch, r.Name) < r.Share
 }
@@ -135,9 +135,8 @@ func place(branch, rollout string) int {
 	return int(binary.BigEndian.Uint64(sum[:8]) % Whole)
 }
 
-// Over completes s with another state (below), and returns the result. It adds each bundle of the other state that no
-// bundle of s supersedes: in its generation, s has only lower versions that begin earlier, and higher versions that
-// begin later. It also adds the other state's settings, if s has none.
+// Over completes s with another state (below), and returns the result. It adds each bundle of below that may stand
+// beside all bundles of s (see beside), and below's settings if s has none.
 func (s State) Over(below State) State {
 	union := State{Rules: slices.Clone(s.Rules), Settings: cmp.Or(s.Settings, below.Settings)}
 	for _, r := range below.Rules {
@@ -169,14 +168,14 @@ func (r Rule) SameDocument(o Rule) bool { return r.Bundle == o.Bundle && r.Docum
 // SameGeneration reports whether two bundles of a document also have the same schema: their versions are one sequence.
 func (r Rule) SameGeneration(o Rule) bool { return r.SameDocument(o) && r.Schema == o.Schema }
 
-// beside reports whether a state may contain two bundles of one generation.
+// beside reports whether a state may contain two bundles of one generation: the higher version must begin later.
 func (r Rule) beside(o Rule) bool {
 	versions := bundle.Compare(r.Version, o.Version)
 	return versions < 0 && r.From < o.From || versions > 0 && r.From > o.From
 }
 
-// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It checks neither
-// whether the version follows the previous one (see Follows), nor whether it has expired.
+// OpenDesired reads and verifies a version of a group. Errors: ErrFormat, ErrSignature, ErrOther. It does not check
+// whether the version follows its predecessor (see Follows) or has expired.
 func (c Chain) OpenDesired(data []byte, director []Key, group string, version int64) (*Desired, error) {
 	d := new(Desired)
 	signer, err := c.open(data, director, address{kind: "desired", owner: group, number: version}, d)
@@ -214,13 +213,13 @@ func (d *Desired) Follows(last Verified) error {
 	return nil
 }
 
-// Mended reports whether a box may apply d directly after a version (last) that the store has lost: it is in Mends.
+// Mended reports whether d mends a version (last) that the store has lost. A box may then apply d directly after last.
 func (d *Desired) Mended(last Verified) bool {
 	return d.Version > last.Version && slices.Contains(d.Mends, last)
 }
 
 // StillTrusted returns the director's keys that stay trusted after the key with the given id has signed: this key and
-// the later ones; all if no key has the id.
+// later keys; all keys if none has the id.
 func StillTrusted(keys []Key, id string) []Key {
 	return keys[max(0, slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })):]
 }

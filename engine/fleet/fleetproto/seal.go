@@ -69,7 +69,7 @@ func (p address) String() string {
 }
 
 // Signed is a payload to be signed, for a chain and an address. The tags of its members state the permitted values (see
-// bound). A payload's method check finds the other faults.
+// bound). The payload's method check finds all other faults.
 type Signed interface{ at() (*Head, address) }
 
 // Seal checks and signs an object. It cuts the texts and lists of a Status or an Act to their bounds, because a long

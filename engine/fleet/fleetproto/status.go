@@ -145,14 +145,14 @@ type Shipped struct {
 	// would have been complete.
 	Checked time.Time `json:"checked,omitzero"`
 	Lacks   string    `json:"lacks,omitempty"`
-	// Last is the last number of each series of the year in the box's own store. A rebuild without one of them is
+	// Last is the last number of each series of the year in the box's store. A rebuild without all of them is
 	// incomplete.
 	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
 // OpenStatus reads the status of a branch at an epoch. One of the keys in boxes must have signed it. Without boxes, the
-// key in the status itself counts: it proves only which box asks to be enrolled. Errors: ErrFormat, ErrSignature,
-// ErrOther.
+// key in the status itself counts: such a status proves only which box asks to be enrolled. Errors: ErrFormat,
+// ErrSignature, ErrOther.
 func (c Chain) OpenStatus(data []byte, branch string, epoch int64, boxes ...Key) (*Status, error) {
 	want := address{kind: "status", owner: branch, epoch: epoch}
 	if len(boxes) == 0 {

@@ -37,7 +37,7 @@ type Fetched struct {
 	// reason for the first span.
 	Missing []Span
 	Why     error
-	// Status is the box's last status; nil: the store has none that the box's key signed.
+	// Status is the box's last status; nil: the store has no status that the box's key signed.
 	Status *fleetproto.Status
 }
 
@@ -78,14 +78,14 @@ func spans(list []Span) string {
 	return "pieces " + strings.Join(words, ", ")
 }
 
-// Fetch fetches a box's second copy into a folder that has no other use. The box is the branch's newest with a copy
-// declared whole; if no copy is whole, the newest that shipped any data. Fetch reads the parts, and the pieces that no
-// part contains, all signed by the box's enrolled key. Instead of an invalid part, it reads the part's pieces. It
-// expects the pieces that the store lists, or that the box's last status, parts or WholeCopy name. Pieces that the
-// store does not return are Missing. After an error, the next Fetch continues in the same folder. Remove removes the
-// folder and the note of the progress.
+// Fetch fetches a box's second copy into a folder that has no other use. It chooses the branch's newest box whose copy
+// is declared whole or, if no copy is whole, the newest box that shipped any data. Fetch reads the parts, and the
+// pieces that no part contains, all signed by the box's enrolled key. Instead of an invalid part, it reads the part's
+// pieces. It expects the pieces that the store lists, or that the box's last status, parts or WholeCopy name. Pieces
+// that the store does not return are Missing. After an error, the next Fetch continues in the same folder. Remove
+// removes the folder and the note of the progress.
 //
-// epoch selects the box of that epoch, even if its copy is not whole; 0 selects the box as above. show, unless nil,
+// epoch selects the box of that epoch, even if its copy is not whole; 0 leaves the choice to Fetch. show, unless nil,
 // receives the progress.
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, epoch int64, folder string, show func(done, total int64),
@@ -149,8 +149,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 			last = max(last, n)
 		}
 	}
-	// Check also the epoch after the last listed one, and so on: the last enrolment may be lost, or missing in the
-	// list.
+	// Check also the next epochs: the last enrolment may be lost, or missing in the list.
 	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch))
@@ -208,13 +207,12 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	return got, errors.Join(err, to.note())
 }
 
-// unlisted is the most pieces that are requested because another object names them, although the store does not list
-// them.
+// unlisted is the most pieces that are requested only because another object, not the store's list, names them.
 const unlisted = 10_000
 
-// manifest returns in list the parts and pieces that make up the copy, in order, up to the last piece that any object
-// in the store names. parts has all parts in the store. After the last listed piece, at most 10,000 named pieces are
-// requested (unlisted); unasked are the others.
+// manifest returns the parts and pieces that make up the copy (list), in order, up to the last piece that any object in
+// the store names, and all parts in the store (parts). After the last listed piece, list has at most 10,000 named
+// pieces (unlisted); unasked has the others.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {

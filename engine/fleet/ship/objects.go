@@ -32,8 +32,7 @@ const (
 	likely   = 16 << 10 // assumed bytes of a piece with unknown size
 	perGet   = 64 << 10 // bytes that the progress adds for each request
 	patience = 100      // after so many invalid objects at the end of a copy, find gives up
-	// A hostile store must not fill the box's memory: the limits of a list, in objects, and of a piece's object, in
-	// bytes.
+	// A hostile store must not fill the box's memory: at most so many objects in a list, and bytes in a piece's object.
 	mostListed = 1 << 20
 	maxHead    = 64 << 10
 	maxObject  = maxPiece + maxHead
@@ -91,7 +90,7 @@ func (c chest) whole(ctx context.Context) (int64, error) {
 	return w.Piece, nil
 }
 
-// status returns the box's last status in its epoch; nil: the store has none that the box's key signed.
+// status returns the box's last status in its epoch; nil: the store has no status that the box's key signed.
 func (c chest) status(ctx context.Context) (*fleetproto.Status, error) {
 	held, err := c.store.Fetch(ctx, fleetproto.StatusKey(c.branch, c.epoch), fleetproto.MaxJWS)
 	if err != nil && !disproved(err) {

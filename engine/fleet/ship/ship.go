@@ -55,8 +55,8 @@ type Options struct {
 	Epoch  func() int64 // of this box; 0: not enrolled, nothing is shipped yet
 	Cloned func()       // called on ErrCloned, and again at each later start
 	Live   func() bool  // reports whether the copy has every change of the box's store
-	// Segment reads the start of a file of the copy; file is the file's name. The id differs for any two files that the
-	// box's store wrote; "": the box's store did not write the file, for example because another box's card is in the
+	// Segment reads the start of a file of the copy; file is the file's name. Files that the box's store wrote have
+	// different ids. An empty id means that the box's store did not write the file: another box's card may be in the
 	// box. after and end are the place from which the file continues the copy; "": the copy begins with the file.
 	Segment func(file string, r io.ReaderAt) (id, after string, end int64, err error)
 	// Restart makes the copy begin again, in files with later names than this file.
@@ -80,8 +80,8 @@ type Shipper struct {
 	took time.Duration    // how long the last piece took
 	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
-	// compared is closed when a Step has once found no piece in the store after those of the state; asked is the last
-	// epoch in which a Step has
+	// compared is closed once a Step has found no piece in the store after the pieces of the state; asked is the last
+	// epoch in which a Step found this
 	compared chan struct{}
 	asked    int64
 
@@ -401,9 +401,9 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 	return s.shipped(l)
 }
 
-// Compared returns a channel that is closed when the store has answered, since the start, that no piece follows those
-// that this box knows. Before that, Cloned is called if the box shipped more than it knows, because an old image of the
-// whole box was put back.
+// Compared returns a channel that is closed once the store has answered, since the start, that it has no later piece
+// than this box knows. Before that, Cloned is called if the box has shipped a later piece: an old image of the whole
+// box was put back.
 func (s *Shipper) Compared() <-chan struct{} { return s.compared }
 
 func (s *Shipper) compare(ctx context.Context) (err error) {
@@ -451,8 +451,8 @@ func (s *Shipper) shipped(l *load) error {
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
 // signature. A clone would have a copy of the state: a box without a state is no clone. A box with the state of an
-// earlier epoch has shipped nothing in the new epoch: compare meets what the box shipped before an old image of it was
-// put back.
+// earlier epoch has shipped nothing in the new epoch. If it has, because an old image of the box was put back, compare
+// finds the shipped pieces.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

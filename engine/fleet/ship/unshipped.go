@@ -30,7 +30,7 @@ type change struct {
 	done chan struct{} // closed when its caller need not wait any more; nil: no caller waits
 }
 
-// maxPending is the most changes that are counted: roughly those of a few days' sales.
+// maxPending is the most changes that are counted, roughly the changes of a few days' sales.
 const maxPending = 1 << 18
 
 // recount counts the changes from before this run, or before this epoch, that the store lacks.
@@ -50,9 +50,9 @@ func (s *Shipper) recount(ctx context.Context) {
 	s.carried.before = max(0, n-int64(already)) // changes in pending are counted already
 }
 
-// Carry must be called for each change that the copy's medium has. With Sync it returns once the store has the change
-// too. If the store takes too long, the branch goes on selling; until the store has caught up, a loss of the box loses
-// these sales.
+// Carry must be called for each change that is on the copy's medium. With Sync, Carry returns once the store has the
+// change too. If the store takes too long, Carry stops waiting and the branch goes on selling. Until the store has
+// caught up, a loss of the box then loses these sales.
 func (s *Shipper) Carry(file string, end int64) {
 	p := place{file, end}
 	s.mu.Lock()
