@@ -330,7 +330,7 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	}
 	establishment, point := record.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.receptor()
-	// The layout before DTE 2.0 requires a customer's name and number; the applicant's stand in.
+	// The layout before DTE 2.0 requires a customer's name and number; the applicant's name and number stand in.
 	if rule.Whole("applicantForCustomer") == 1 {
 		if receptor.Get("numDocumento").Text() == "" {
 			receptor = receptor.With("tipoDocumento", dte.Text(req.Applicant.DocumentType)).With("numDocumento",
@@ -362,8 +362,8 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 			"numDocSolicita", by.Document).Members()...))
 }
 
-// CheckInvalidation returns the faults of a request that the gateway could not read completely, besides those that the
-// gateway found. It changes nothing. A document that cannot be invalidated has no such faults.
+// CheckInvalidation returns further faults of a request that the gateway could not read completely. It changes nothing.
+// If the document cannot be invalidated, there are no further faults.
 func (e *Engine) CheckInvalidation(ctx context.Context, req InvalidationRequest) []dte.Fault {
 	if e.mayInvalidate(ctx, req) != nil {
 		return nil
@@ -454,8 +454,7 @@ type Appraisal struct {
 	Invalidation *record.Invalidation `json:"invalidacion"` // the last requested invalidation, or nil
 }
 
-// giveWayFor limits how long one invalidation lets sales go first: a list must end even if the branch sells without
-// pause.
+// giveWayFor limits how long one invalidation lets sales go first: a list must end even if sales never pause.
 const giveWayFor = 2 * time.Second
 
 // Appraise returns the result that an invalidation would have. It stores nothing and sends nothing to MH.

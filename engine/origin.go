@@ -280,7 +280,8 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 }
 
 // completeReceptor adds the members that a note's receptor omits, never mixing parts of an address or of an activity.
-// The numbers are the original's: the till may name the taxpayer by one number and add a number of somebody else.
+// The numbers come from the original, because the till could name the taxpayer by one number and add somebody else's
+// number.
 func completeReceptor(said, was dte.Value) dte.Value {
 	complete := said
 	activity := said.Get("codActividad").Present() || said.Get("descActividad").Present()
@@ -323,8 +324,9 @@ func identified(r dte.Value) dte.Value {
 	return r
 }
 
-// creditable returns what notes may take from an original: totals, less global discounts and, if prices include it,
-// VAT, which notes exclude. The original's type lists these terms. Its other taxes and its charges follow.
+// creditable returns what notes may take from an original: its totals, less global discounts and, if prices include
+// VAT, less the VAT, because amounts of notes exclude VAT. The original's type lists these terms. Its other taxes and
+// its charges follow.
 func (o *origin) creditable() (left creditable) {
 	s, terms := o.document.Get("resumen"), record.TypeOf(o.head.Document).Creditable
 	for i, name := range bundle.CreditableNames {

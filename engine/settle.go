@@ -27,8 +27,7 @@ type sending struct {
 
 const pending = "El documento está firmado y guardado; su envío no ha concluido. Repita con la misma Idempotency-Key"
 
-// settleDocument settles a Signed document. It queries MH first, and therefore also works after a crash or lost
-// records.
+// settleDocument settles a Signed document. It queries MH first, and thus works after a crash or lost records too.
 func (e *Engine) settleDocument(ctx context.Context, code storage.Code, late bool) (storage.Entry, error) {
 	release, err := e.documents.Hold(ctx, dte.Code(code))
 	if err != nil {

@@ -165,7 +165,7 @@ const MaxObject = 64 << 20
 // maxPage is the largest size of an answer to a list, in bytes. A page has at most 1,000 keys.
 const maxPage = 8 << 20
 
-// bounded cuts the answers to lists at maxPage bytes, because the library reads them whole into memory.
+// bounded limits the answer to a list request to maxPage bytes, because the library reads the answer whole into memory.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -378,7 +378,7 @@ func (a *Archive) Stat(ctx context.Context, key string) (Object, error) {
 	return o, nil
 }
 
-// Read is Stat by the object's bytes instead of the store's own digest.
+// Read is like Stat, but computes the SHA-256 from the object's bytes.
 func (a *Archive) Read(ctx context.Context, key string) (Object, error) {
 	h, err := a.Fetch(ctx, key, MaxObject)
 	sum := sha256.Sum256(h.Data)

@@ -49,8 +49,7 @@ type Act struct {
 	Authenticity recordmac.Verdict `json:"authenticity,omitempty"`
 }
 
-// storedAct is an act as stored. Its mark covers the previous act's code, so that no act is removed or inserted
-// unnoticed.
+// storedAct is a stored act. Its mark covers the previous act's code: no act is removed or inserted unnoticed.
 type storedAct struct {
 	Act
 	Previous string `json:"previous,omitempty"`

@@ -63,8 +63,8 @@ type Client struct {
 	heard   time.Time // when that answer came
 }
 
-// Time returns MH's time: that of MH's latest answer plus the time since then, whatever is done to the box's clock. It
-// may be a second late, but never early; it is zero before the first answer.
+// Time returns MH's time: the time in MH's latest answer plus the time since then, even if the box's clock is set. The
+// result may be a second late, but never early; it is zero before the first answer.
 func (c *Client) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,11 +96,11 @@ func New(o Options) *Client {
 type Kind uint8
 
 const (
-	// Unknown: MH gave no answer, or one that decides nothing.
+	// Unknown: MH gave no answer, or an answer that decides nothing.
 	Unknown Kind = iota
 	Accepted
 	Rejected
-	// NotFound, of queries only: MH does not have the document.
+	// NotFound, only for queries: MH does not have the document.
 	NotFound
 )
 

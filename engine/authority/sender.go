@@ -37,8 +37,8 @@ type Sender struct {
 }
 
 // Transmit sends a document and returns the result (MT1 §3.3). Without an answer, Transmit queries MH. If MH does not
-// have the document, Transmit sends it again, at most twice. doubtful: the document may have been sent before, at the
-// time sent.
+// have the document, Transmit sends it again, at most twice. doubtful means that the document may have been sent
+// before, at the time sent.
 func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent time.Time) Outcome {
 	sends, queries, ever := 0, 0, doubtful
 	last := Outcome{Kind: Unknown, Sent: doubtful}
@@ -59,7 +59,7 @@ func (s *Sender) Transmit(ctx context.Context, d Submission, doubtful bool, sent
 			default:
 				last.Err = o.Err
 				if o.Unreachable() {
-					// MH cannot be reached. Count the query twice: another at once would fail too.
+					// MH cannot be reached. Count this query as two, because another query right now would fail too.
 					queries++
 				}
 				continue

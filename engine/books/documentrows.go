@@ -145,7 +145,7 @@ func (p *placement) file(d *sealed, s *Settings) {
 	}
 }
 
-// list places a document in the files for people other than VAT books: the extract for the book of purchases, the
+// list places a document in the files for people, except the VAT books: the extract for the book of purchases, the
 // withheld income tax, and the withholding vouchers that customers owe.
 func (p *placement) list(d *sealed) {
 	nit, dui := d.customer.identity()
@@ -338,7 +338,7 @@ func (d *sealed) returnsInvoice() bool {
 	return len(d.Relacionados) > 0 && d.Relacionados[0].Type == "01"
 }
 
-// adjust places the amounts of a return, which lowers the sales, or of its invalidation, which raises them again.
+// adjust places the amounts of a return, which lower the sales, or of its invalidation, which raise them again.
 func (p *placement) adjust(by *share, s *Settings) {
 	if s.Returns == "annex2" {
 		p.daily = by
@@ -385,7 +385,7 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 }
 
 // cancelReturn places an invalidated return. A return of an earlier month lowered that month's declared sales, so its
-// amounts are added again in the month of the event; those of an invalidated invoice are subtracted likewise (art. 87).
+// amounts are added again in the month of the event, as the amounts of an invalidated invoice are subtracted (art. 87).
 func (p *placement) cancelReturn(d *sealed, own bool, s *Settings) {
 	if own || !d.returnsInvoice() {
 		p.motive = "retorno invalidado: la lista de tipos de los anulados (p. 56) no lleva el 18"

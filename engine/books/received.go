@@ -145,8 +145,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	return d, p
 }
 
-// signedAs compares the document with the signed payload. The signature is not verified, because suppliers' keys are
-// unknown.
+// signedAs compares the document with the signed payload. It verifies no signature, as suppliers' keys are unknown.
 func signedAs(jws string, data []byte) error {
 	if jws == "" {
 		return nil

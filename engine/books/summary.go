@@ -106,7 +106,7 @@ type FileSum struct {
 	Rows      int               `json:"filas"`
 	Documents int               `json:"documentos"`
 	Sums      map[string]string `json:"sumas,omitempty"` // as they are declared
-	// less the credit notes that the file has as positive amounts
+	// the sums, less the credit notes that the file has as positive amounts
 	Net map[string]string `json:"sumas_netas,omitempty"`
 }
 

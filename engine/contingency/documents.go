@@ -88,8 +88,8 @@ func (c *Contingency) lookUp(ctx context.Context, o document) (finding, error) {
 	return undecided, c.move(ctx, o, o.entry.State, o.entry.Due.Queue, wait, o.head)
 }
 
-// pick returns the documents for which keep returns true. It calls keep for several at once, and sets a document aside
-// on ErrLost. Any other error ends the walk.
+// pick returns the documents for which keep returns true. It calls keep for several documents at once, and sets a
+// document aside on ErrLost. Any other error ends the walk.
 func (c *Contingency) pick(ctx context.Context, list []document,
 	keep func(context.Context, document) (bool, error)) (kept []document, err error) {
 	wanted := make([]bool, len(list))

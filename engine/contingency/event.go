@@ -129,7 +129,7 @@ func (c *Contingency) unripePeriods() (map[string]bool, error) {
 	return unripe, nil
 }
 
-// undoubted queries MH about the documents that it may have in their normal form, and returns those that it lacks. If a
+// undoubted queries MH about the documents whose normal form MH may have, and returns the documents that MH lacks. If a
 // document cannot be queried yet, its period joins unripe, for at most half of the law's time.
 func (c *Contingency) undoubted(ctx context.Context, list []document, unripe map[string]bool) ([]document, error) {
 	var mu sync.Mutex // guards unripe
@@ -250,7 +250,7 @@ func codesPart(list []document) storage.Part {
 }
 
 // setAsideUnlistable sets aside the documents that the event's layout refuses, such as a type unknown to its bundle, so
-// that the others need not wait. Any other fault of an event is an error.
+// that other documents need not wait. Any other fault of an event is an error.
 func (c *Contingency) setAsideUnlistable(ctx context.Context, g *group, faults []dte.Fault) error {
 	found := false
 	for _, f := range faults {

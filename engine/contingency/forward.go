@@ -97,9 +97,9 @@ func (c *Contingency) withForms(ctx context.Context, list []document) (whole []d
 	return whole, nil
 }
 
-// unsent queries MH about documents that MH may have without having answered. Before the first sending of a contingency
-// form, it also queries documents sent in the normal form, which MH may have sealed hours later. It records the
-// documents that MH has, and returns the others.
+// unsent queries MH about documents that were sent without an answer. Before the first sending of a contingency form,
+// it also queries documents sent in the normal form, which MH may have sealed hours later. It records the documents
+// that MH has, and returns the others.
 func (c *Contingency) unsent(ctx context.Context, list []document) ([]document, error) {
 	return c.pick(ctx, list, func(ctx context.Context, o document) (bool, error) {
 		if !o.head.Doubtful && !o.mayTurnUp() && !o.newlyCorrected() && !c.branch.Sender.MayBeFurther(o.code(),

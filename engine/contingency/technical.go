@@ -96,8 +96,8 @@ func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, 
 	}), c.law().event), nil
 }
 
-// needingReport returns the oldest stretch that needs a technical report and has none; otherwise the last stretch that
-// is too long or continues, or nil.
+// needingReport returns the oldest stretch that needs a technical report and lacks it. Otherwise it returns the last
+// stretch that is too long or continues, or nil.
 func needingReport(list []*stretch, law law, now time.Time) (current *stretch) {
 	for _, s := range list {
 		if s.tooLong(law, now) && s.reportNote() == nil {
@@ -140,7 +140,7 @@ var ErrNone = &refusal.Error{Code: refusal.CodeNoContingency, Message: "No conti
 	Operator: true}
 
 // TechnicalReport returns the contents of the technical report of a contingency that continues or lacks a sealed event.
-// Errors: CodeNoContingency if there is none, or the store's.
+// Errors: CodeNoContingency if there is no contingency, or the store's.
 func (c *Contingency) TechnicalReport(ctx context.Context) (*TechnicalReport, error) {
 	s, err := c.reportable(ctx)
 	if err != nil {
@@ -225,8 +225,8 @@ func countIn(counts []ReportCount, h *record.Head) []ReportCount {
 	return counts
 }
 
-// NoteTechnicalReport records that MH has the report of the contingency that needs one. reference has 1 to 200
-// characters. Errors: CodeNoContingency if none needs a report, CodeValidation, or the store's.
+// NoteTechnicalReport records that MH has the technical report of the contingency that needs it. reference has 1 to 200
+// characters. Errors: CodeNoContingency if no contingency needs a report, CodeValidation, or the store's.
 func (c *Contingency) NoteTechnicalReport(ctx context.Context, reference string) error {
 	if n := len([]rune(reference)); n < 1 || n > 200 {
 		return refusal.OfOperator([]dte.Fault{{Path: "reference", Code: dte.FaultLength,

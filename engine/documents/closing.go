@@ -350,7 +350,7 @@ const (
 )
 
 // closingKind returns the kind under which a closing counts a document, or "". For a note or a return the kind depends
-// on the origin; if the origin is unreadable, the kind is that of a sale, with an error.
+// on the origin; if the origin is unreadable, the result is the kind of a sale, and an error.
 func (r *Register) closingKind(h *record.Head) (string, error) {
 	t := record.TypeOf(h.Document)
 	kind := map[bundle.Effect]string{bundle.Credits: credit, bundle.Debits: debit, bundle.TakesBack: returned}[t.Effect]

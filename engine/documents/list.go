@@ -189,7 +189,7 @@ func (r *Register) byKey(f Filter, c record.Caller, match func(group) bool) (*Li
 	return l, err
 }
 
-// publicTotals adds up groups for the API: those of all points of sale, and of the states with one public name.
+// publicTotals adds up groups that the API does not distinguish: by point of sale, and by states of one public name.
 func publicTotals(groups map[group]total) []Total {
 	type public struct{ document, estado string }
 	sums := make(map[public]total)
@@ -247,7 +247,7 @@ type Late struct {
 	Text          string // MH's words on a refusal
 }
 
-// ErrCursor means that this store announced no such result: another box did, or this one before a restoration.
+// ErrCursor means that this store announced no such result: another box announced it, or this box before a restoration.
 var ErrCursor = storage.ErrCursor
 
 const maxChanges = 500

@@ -156,8 +156,7 @@ func (r *Register) Hold(ctx context.Context, code dte.Code) (release func(), err
 	return r.codes.Acquire(ctx, code.String())
 }
 
-// Lock returns a document's record, and prevents changes of the document. Unless err is set, the caller must call
-// release.
+// Lock returns a document's record and prevents its changes. Unless err is set, the caller must call release.
 func (r *Register) Lock(ctx context.Context, code storage.Code) (entry storage.Entry, h *record.Head, release func(),
 	err error) {
 	if release, err = r.Hold(ctx, dte.Code(code)); err != nil {

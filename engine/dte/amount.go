@@ -8,11 +8,10 @@ import (
 	"strconv"
 )
 
-// Scale is the number of Amount units in one dollar, or in one counted piece. MH accepts up to eight decimals on a line
-// (MF2 p.52).
+// Scale is the number of Amount units in a dollar or a counted piece: MH accepts eight decimals on a line (MF2 p.52).
 const Scale = 100_000_000
 
-// MaxAmount is the largest magnitude of an amount in a document; an int64 has room for more, for rounding.
+// MaxAmount is the largest magnitude of an amount in a document. An int64 holds slightly more, for rounding.
 const MaxAmount Amount = 92_000_000_000 * Scale
 
 // Reasons why a number is not an Amount.
@@ -279,7 +278,7 @@ var (
 )
 
 // appendCardinal writes n in words. Spanish counts in thousands and in millions: 92,000,000,000 is ninety-two thousand
-// millions. short: mil or millones follows, and UNO becomes UN.
+// millions. short means that mil or millones follows: UNO becomes UN.
 func appendCardinal(dst []byte, n uint64, short bool) []byte {
 	switch {
 	case n >= 1_000_000:

@@ -32,8 +32,8 @@ func (e *SyntaxError) Error() string {
 }
 
 // Parse reads one JSON value, strictly: a name given twice, invalid UTF-8, text after the value and more than MaxDepth
-// levels are errors. Every error is a *SyntaxError. Numbers may have any size and precision; Value.Amount fails for
-// those that do not fit. The Value keeps no reference to data.
+// levels are errors. Every error is a *SyntaxError. Numbers may have any size and precision; Value.Amount fails for a
+// number that does not fit. The Value keeps no reference to data.
 func Parse(data []byte) (Value, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()

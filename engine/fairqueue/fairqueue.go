@@ -200,8 +200,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits until every channel of done is closed, but no longer than limit, and reports whether all were closed in
-// time.
+// Await waits until every channel of done is closed, at most for limit, and reports whether all were closed in time.
 func Await(limit time.Duration, done ...<-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -95,8 +95,7 @@ func (l *letterhead) headline() ([]sheet.Line, float64) {
 	return append(lines, l.fonts.Para(version, w, 1, small)...), w
 }
 
-// brand returns the emisor's name in the largest letters that fit. It may be cut, because another block shows it in
-// full.
+// brand returns the emisor's name in the largest letters that fit, perhaps cut: another block shows it in full.
 func (l *letterhead) brand(w float64) []sheet.Line {
 	name, sub := l.v.Emisor.Trade, l.v.Emisor.Name
 	if name == "" {

@@ -12,7 +12,8 @@ import (
 	"dtegate/storage"
 )
 
-// FormArchived is a form's JWS from the archive, which this store lacks because it was restored from an older backup.
+// FormArchived names a form's JWS that was read from the archive, because this store was restored from an older backup
+// and lacks the form.
 const FormArchived = "archived"
 
 // CorrectionSent returns when the nth correction (from 1) was first sent, by MH's clock; zero if unknown or never.
@@ -174,8 +175,8 @@ type Draw struct {
 }
 
 // Effect returns how a document's change of state changes its origin's counters; for a new document, from is 0. A
-// credit note and a return take their draws when they are signed, in contingency too, and give them back if the
-// document is refused or invalidated. A debit note adds to the creditable amounts only while MH accepts it.
+// credit note or a return takes its draws when it is signed, in contingency too, and gives them back when it is refused
+// or invalidated. A debit note adds to the creditable amounts only while MH accepts it.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

@@ -272,7 +272,7 @@ const (
 	StepFailed = "failed"
 )
 
-// Pending reports whether the step is still tried. It is false for nil.
+// Pending reports whether the step has no final result yet. It is false for nil.
 func (s *Step) Pending() bool { return s != nil && s.Result == "" }
 
 // Failed reports whether the step was given up. It is false for nil.

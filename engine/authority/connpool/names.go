@@ -117,8 +117,7 @@ func (n *names) forget() {
 	}
 }
 
-// silent returns an error if the name server does not answer. If MH's server is silent too, the branch's own connection
-// is cut.
+// silent returns an error if the name server is silent. If MH is silent too, the branch's own connection is cut.
 func (n *names) silent() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

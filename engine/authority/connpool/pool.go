@@ -177,7 +177,7 @@ func (l *Link) note(answered bool) {
 	}
 }
 
-// unconnected returns the error of the latest connect. await calls it if no connect is under way.
+// unconnected returns the error of the latest connect. await calls it when no connect is under way.
 func (l *Link) unconnected() error {
 	l.mu.Lock()
 	err := l.failure
@@ -259,7 +259,8 @@ func (l *Link) forget(c *conn) {
 	l.kick.Ring()
 }
 
-// learn makes Link.life shorter than granted, the idle time after which the server closed. The caller holds mu.
+// learn shortens Link.life after the server closed a connection that was idle for the time granted. The caller holds
+// mu.
 func (l *Link) learn(granted time.Duration) {
 	if granted < l.life {
 		l.life = max(granted*4/5, minLife)

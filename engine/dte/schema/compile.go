@@ -345,8 +345,7 @@ func (c *compiler) connect() error {
 	return nil
 }
 
-// position returns the position of a member in an object's field, or -1. It also finds members that only conditions
-// name.
+// position returns a member's position in an object's field, or -1. It also finds members that only conditions name.
 func position(fields []field, f *field, name string) int {
 	return slices.IndexFunc(fields[f.first:][:f.members+f.shadows], func(x field) bool { return x.name == name })
 }

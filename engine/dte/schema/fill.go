@@ -32,8 +32,7 @@ type run struct {
 	contradiction dte.Fault // fault of the bundle; Code is "" if there is none
 }
 
-// fill determines the value of the field fi and stores it in the slot si. fact is the fact under the field's path, or
-// nil.
+// fill determines the value of the field fi and stores it in the slot si. fact is the fact at the field's path, or nil.
 func (r *run) fill(fi int, si int32, fact *dte.Value) {
 	f := &r.filler.fields[fi]
 	if f.source != sourceFacts {
@@ -56,7 +55,7 @@ func (r *run) fill(fi int, si int32, fact *dte.Value) {
 func (r *run) fillFact(f *field, si int32, fact *dte.Value) {
 	switch {
 	case f.types&typeObject != 0:
-		// a body of one line
+		// the body may be a list of one line
 		if f.at == r.filler.lines && fact != nil && fact.Kind() == dte.KindArray && fact.Len() == 1 {
 			r.index[0], fact = 0, &fact.Items()[0]
 		}
@@ -340,8 +339,7 @@ func (r *run) repeated(first, count int32, fi int) (earlier, second int32) {
 	for i := range count {
 		r.order = append(r.order, i)
 	}
-	// Lines mostly differ in their first member, by which they are sorted already: sorting then only compares
-	// neighbours.
+	// Lines mostly differ in their first member, and are sorted by it: sorting then only compares neighbours.
 	slices.SortFunc(r.order, func(a, b int32) int { return cmp.Or(r.compare(fi, first+a, first+b), cmp.Compare(a, b)) })
 	second = -1
 	for n, i := range r.order[1:] {

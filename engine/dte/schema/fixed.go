@@ -87,8 +87,7 @@ var identity = []string{"version", "ambiente", "tipoDte", "tipoEvento", "numeroC
 	"selloRecibido", "codigoGeneracionR", "tipoDoc", "numeroDocumento", "fechaEmision", "nombEntrega", "docuEntrega",
 	"nombRecibe", "docuRecibe"}
 
-// told lists the members to which only a till may give a value, never a bundle. Lines and resumen have such members
-// too.
+// told lists the members to which a till may give a value, and a bundle never. Some are members of lines and resumen.
 var told = slices.Concat(identity, []string{"numItem", "tipoItem", "codigo", "codTributo", "uniMedida", "descripcion",
 	"condicionOperacion", "plazo", "periodo", "referencia", "numPagoElectronico", "observaciones"})
 

@@ -103,7 +103,7 @@ type equation struct {
 	balance     int // saldoFavor, which shows how far the sum is below 0; -1: none
 	plus, minus []int
 	taxed       bool
-	// otherwise lists the amounts of perception and retention, which the totals of accepted documents may or may not
+	// otherwise lists the amounts of perception and retention, which totals of accepted documents may or may not
 	// include.
 	otherwise [2][]int
 }
@@ -364,7 +364,7 @@ func (r *run) addUp() {
 }
 
 // paid returns the total at a position of an object. For position -1 it returns the module's output of the amount paid;
-// known is false if there is none.
+// known is false if there is no such output.
 func (r *run) paid(object *slot, position int) (total dte.Amount, known bool) {
 	if output := r.filler.amounts.output; position >= 0 {
 		return r.number(object, position), true
