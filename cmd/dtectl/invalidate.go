@@ -91,7 +91,7 @@ func (r *recalled) explain() string {
 	return text
 }
 
-// Run can be repeated, even after it was killed: it leaves invalidated documents, and sends unanswered events again.
+// Run can be repeated, even after it was killed: it skips invalidated documents, and sends unanswered events again.
 func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	list, err := readRecallList(c.FromList)
 	if err != nil {
@@ -161,8 +161,8 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	return nil
 }
 
-// one checks a document, and invalidates it if possible. sent is the time of the last event of the run. Repeating a
-// finished list costs little: the check records no act and sends nothing to MH.
+// one checks one document of a list, and invalidates the document if possible. sent is the time of the run's last
+// event. Repeating a finished list costs little: the check records no act and sends nothing to MH.
 func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
 	error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,

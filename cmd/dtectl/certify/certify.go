@@ -1,7 +1,7 @@
 // Package certify sends the tests that MH requires in the test ambiente before it authorises an issuer (Manual
 // Funcional 2.0, XXIV). Like a till, it sends varied and lawful sales, notes and returns that refer to these sales,
-// invalidations, and sales in contingency. It reads the branch's records at every step and keeps none of its own; after
-// a crash the Idempotency-Key finds the sales that were begun.
+// invalidations, and sales in contingency. It reads the branch's records at every step and keeps no records of its own;
+// after a crash the Idempotency-Key finds the sales that were begun.
 package certify
 
 import (
@@ -52,7 +52,8 @@ func init() {
 // Path returns the path of the tills' API for documents of a kind.
 func Path(kind string) string { return "/dte/" + types[kind].Path }
 
-// originOf returns the kind of sale to which documents of a kind refer, the last if several are possible; or "".
+// originOf returns the kind of sale to which documents of a kind refer, or "". If several kinds are possible, it
+// returns the last of them.
 func originOf(kind string) string {
 	if kind == invalidation {
 		return sales[0]
@@ -96,7 +97,7 @@ type Options struct {
 	Seed   uint64
 	// Kinds are the kinds of tests to send; empty: all.
 	Kinds []string
-	// Receivers are taxpayers that MH knows, in the form of the API's receptor; empty: invented taxpayers.
+	// Receivers are taxpayers that MH knows, in the form of the API's receptor. Without them, receivers are invented.
 	Receivers   []map[string]any
 	Responsible Person // signs the invalidations
 	// Pace is the shortest time from one sending to the next. Patience is how long MH or the branch may fail to answer.
@@ -153,8 +154,8 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Run sends until MH has sealed all that it requires, or nothing can be sent. The report is nil if the branch does not
-// answer.
+// Run sends until MH has sealed all that it requires, or nothing can be sent. The report is nil if the branch is
+// silent.
 func (r *Runner) Run(ctx context.Context) (*Report, error) {
 	if err := r.look(ctx); err != nil {
 		return nil, err

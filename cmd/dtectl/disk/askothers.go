@@ -17,8 +17,7 @@ import (
 
 // This file asks sources other than the box's media: the archive, MH and the configuration.
 
-// archivedParts returns a function that reads the signed forms of documents from the archive; nil if the archive cannot
-// be opened.
+// archivedParts returns a function that reads documents' signed forms from the archive; nil if the archive is unusable.
 func archivedParts(cfg *config.Config) func(context.Context, storage.Entry, string) ([]byte, error) {
 	if cfg.Archive == nil {
 		return nil

@@ -1,5 +1,4 @@
-// Package disk contains dtectl's verbs that read or write a store and its media: fsck, backup, recover, clock and
-// audit.
+// Package disk contains dtectl's verbs for a store and its media: fsck, backup, recover, clock and audit.
 package disk
 
 import (

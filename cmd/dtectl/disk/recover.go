@@ -189,7 +189,7 @@ func (r *recovery) fetch(ctx context.Context) error {
 
 func (r *recovery) fetched() string { return filepath.Clean(r.cfg.Data) + ".copy" }
 
-// assemble makes a new store if necessary. done: it made the store, or would have without --dry-run.
+// assemble makes a new store if necessary. done reports whether it made the store or, with --dry-run, would have.
 func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool, err error) {
 	_, gone := os.Stat(r.cfg.Data)
 	bar := term.NewGauge(term.Err)

@@ -46,7 +46,7 @@ func (d *doctor) configuration(path string) bool {
 	return true
 }
 
-// secrets checks that only the appliance's user may read the secret files. The method files reports unreadable files.
+// secrets checks that only the appliance's user may read the secret files. Unreadable files are findings of d.files.
 func (d *doctor) secrets() {
 	faults, sound := d.cfg.Exposed()
 	for _, err := range faults {

@@ -124,8 +124,7 @@ func (d *doctor) markOf(proved time.Time) {
 // scrubLate: doctor warns if the last complete reading is older than this. One a day is normal.
 const scrubLate = 7 * 24 * time.Hour
 
-// witnesses reports the documents that a stopped store's other media have and the store lacks, and checks the second
-// copy.
+// witnesses reports documents that only a stopped store's other media have, and checks the second copy.
 func (d *doctor) witnesses(s *storage.Store) {
 	const do = "dtectl recover takes the missing documents from the medium, and shows the loss"
 	for _, w := range s.Behind() {

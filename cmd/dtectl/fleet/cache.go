@@ -117,7 +117,7 @@ func (c *Chain) kept(group string, version int64) ([]byte, error) {
 }
 
 // enrolments reads an enrolment from the store once for each tag that the store lists. It keeps the objects in a file,
-// and verifies them as strictly as those from the store.
+// and verifies them as strictly as objects from the store.
 type enrolments struct {
 	c    *Chain
 	mu   sync.Mutex

@@ -101,7 +101,7 @@ func (x *examination) reach(ctx context.Context) bool {
 	return err == nil
 }
 
-// missing checks the answer for a missing key: a box asks for such a key again and again.
+// missing checks that a read of a missing key answers 404: boxes poll for objects that do not exist yet.
 func (x *examination) missing(ctx context.Context) {
 	_, err := x.fetch(ctx, x.prefix+"missing")
 	switch {

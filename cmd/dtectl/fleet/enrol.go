@@ -139,7 +139,7 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting) error {
 }
 
 // maxForeign is the largest number of epochs without this director's signature that enrol skips. Their author is an
-// earlier director, or somebody with the store's credentials. Boxes skip as many.
+// earlier director, or somebody with the store's credentials. Boxes skip the same number.
 const maxForeign = 16
 
 // enrol writes the next free epoch. after is the version that the box must read before it numbers; 0: no version.

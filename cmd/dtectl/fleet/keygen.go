@@ -128,8 +128,8 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 
 // enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
 // box must not mistake an earlier epoch for the last epoch. If an earlier run has signed all enrolments (this centre
-// remembers it, or the new key has signed a version too), this run signs none. It returns all groups; true marks a
-// group that has a branch.
+// remembers it, or the new key has signed a version too), this run signs no enrolment. It returns all groups; true
+// marks a group that has a branch.
 func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fleetproto.Signer) (map[string]bool,
 	error) {
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)

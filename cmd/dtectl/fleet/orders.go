@@ -23,12 +23,11 @@ type Version struct {
 	Last fleetproto.Verified
 	// Lost are the versions that this centre or a box of the group knows and the store lacks.
 	Lost []fleetproto.Verified
-	// Holes are the earlier versions that the store does not list; a new box, which reads from version 1 on, stops
-	// there.
+	// Holes are the earlier versions that the store does not list: a new box, which reads from version 1, stops there.
 	Holes []int64
 }
 
-// maxMends is the most lost versions that a version names: the latest. A lost version that only a box reports is
+// maxMends is how many lost versions a version names: the latest versions. A lost version that only a box reports is
 // ignored once maxForeignVersions lost versions are known: each report could invent another version.
 const maxMends = 500
 

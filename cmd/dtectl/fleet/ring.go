@@ -16,8 +16,8 @@ type Ring struct {
 	Succeeded int      `json:"succeeded"` // branches that have applied the roll-out
 	Failed    []string `json:"failed"`    // branches that refused it, went back, or whose documents MH refuses
 	Waiting   int      `json:"waiting"`   // branches that have reported no outcome yet
-	Silent    int      `json:"silent"`    // of Waiting: branches that report nothing at all
-	// of Succeeded: branches that read the last order and reported after the soak time
+	Silent    int      `json:"silent"`    // branches counted in Waiting that report nothing at all
+	// branches counted in Succeeded that read the last order and reported after the soak time
 	Confirmed int `json:"confirmed"`
 	// branches for which the store lacks an object or shows an older one: their reports do not count
 	Doubtful []string `json:"doubtful"`

@@ -20,8 +20,8 @@ import (
 type Branch struct {
 	Name      string
 	Enrolment *fleetproto.Enrolment // the highest epoch; nil: no box is enrolled
-	// Status is the report of the branch's box or, without an enrolment, of a box that could be enrolled; nil: none can
-	// be believed.
+	// Status is the report of the branch's box or, without an enrolment, of a box that could be enrolled; nil: there is
+	// no credible report.
 	Status *fleetproto.Status
 	// Stranger is the report of another box, which waits to replace the enrolled box.
 	Stranger *fleetproto.Status
@@ -76,7 +76,7 @@ func (s *Survey) Desired(group string) *Version {
 	return nil
 }
 
-// overlaps finds the points of sale that two branches have.
+// overlaps finds each point of sale that belongs to two branches.
 func (s *Survey) overlaps() {
 	held := make(map[fleetproto.Point]*Branch)
 	for _, b := range s.Branches {
@@ -97,7 +97,7 @@ func (s *Survey) overlaps() {
 type Surveyor struct {
 	Chain      *Chain
 	enrolments *enrolments
-	// Accept names branches that somebody has checked: the centre forgets what it knows about them.
+	// Accept names branches that somebody has checked: the centre forgets what it has seen of them.
 	Accept []string
 	seen   map[string]seen
 	skew   atomic.Int64     // how far the store's clock is ahead of this machine's, in ns
@@ -421,7 +421,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// if Mends of the last version contains the box's version, the box accepts the last version
+		// if Mends of the last version has the box's version, the box will accept the last version
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}
@@ -489,7 +489,7 @@ func (s *Surveyor) lookForActs(ctx context.Context, out *Survey) error {
 	return nil
 }
 
-// status reads a written status. The result is zero if there is none.
+// status reads a written status. The result is zero if there is no status.
 func (s *Surveyor) status(ctx context.Context, e archive.Object, enrolled int64, box ...fleetproto.Key) (k known,
 	err error) {
 	if e.Key == "" {

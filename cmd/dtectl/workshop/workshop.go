@@ -215,7 +215,7 @@ type Remade struct {
 	Differs error  // the difference from the stored case; nil: no difference
 }
 
-// Said returns an error if a part of a bundle, or the source of its rule, still contains a placeholder.
+// Said returns an error if the author has left a placeholder in a part of the bundle or in the source of its rule.
 func (w *Workshop) Said(p *Proof, name string) error {
 	for part, text := range p.parts {
 		if bytes.Contains(text, []byte(`"`+unsaid)) {
