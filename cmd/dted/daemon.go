@@ -298,7 +298,7 @@ func openStore(d *daemon, cfg *config.Config) (err error) {
 }
 
 // openBoxKey reads, or at the first start makes, the key by which this box recognises its own records. Without a key,
-// the box's records bear no mark, and only rules that pinned keys have signed compute.
+// the box's records bear no mark, and only rules that pinned keys have signed are used.
 func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {

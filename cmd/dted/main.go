@@ -54,8 +54,8 @@ func serve(path string) error {
 // tune sets Go's scheduler and collector, unless the environment does.
 func tune() {
 	if os.Getenv("GOMAXPROCS") == "" {
-		// If signatures occupy every Go processor, a finished disk write waits 6 to 25 ms. With twice as many, the
-		// kernel schedules, and prefers a thread that slept.
+		// If signatures occupy every Go processor, a finished disk write waits 6 to 25 ms. With twice as many Go
+		// processors, the kernel decides, and it prefers a thread that has slept.
 		runtime.GOMAXPROCS(2 * runtime.GOMAXPROCS(0))
 	}
 	if os.Getenv("GOGC") == "" {

@@ -1,5 +1,5 @@
 // Package config reads and checks the appliance's configuration: one TOML file and the files that it names. The tags of
-// Config define all settings. If it finds a fault, dted does not start, and dtectl doctor, which uses the same loader,
+// Config define all settings. With a faulty configuration dted does not start. dtectl doctor uses the same loader and
 // prints the fault.
 package config
 
@@ -109,7 +109,7 @@ type Contingency struct {
 	Responsible Person `toml:"responsible"`
 	Hurry       int    `toml:"hurry" default:"1" since:"1.1.0"`
 	// Internet lists addresses that show whether the branch has Internet. Without them, only a missing host name or
-	// route shows that it has none.
+	// route shows that the Internet is away.
 	Internet []string `toml:"internet"`
 }
 

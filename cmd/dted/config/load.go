@@ -168,7 +168,7 @@ type setting struct {
 }
 
 // settings returns a struct's settings in order. If all is set, it adds the settings of omitted sections and, for each
-// list, those of one item without a number.
+// list, the settings of one item, without a number.
 func settings(v reflect.Value, prefix string, all bool) (list []setting) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)

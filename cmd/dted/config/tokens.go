@@ -182,7 +182,7 @@ func (t *TokenFile) Add(c *Config, name string, point int64, permissions []strin
 	return &t.Tokens[len(t.Tokens)-1], secret, nil
 }
 
-// Rotate gives a token a new secret. The current secret stays valid for the grace, 0 to MaxGrace; older ones end.
+// Rotate gives a token a new secret. The current secret stays valid for the grace, 0 to MaxGrace; older secrets end.
 func (t *TokenFile) Rotate(id int64, grace time.Duration, by string, at time.Time) (*Token, string, error) {
 	k, err := t.find(id)
 	if err != nil {
