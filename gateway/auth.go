@@ -96,7 +96,7 @@ func (g *Gateway) sender(header *fasthttp.RequestHeader) (id int64, ok bool) {
 	return t.ID, true
 }
 
-// authenticate returns the caller's token. Another branch's token is as wrong as any other.
+// authenticate returns the caller's token. Another branch's token is refused like an unknown token.
 func (g *Gateway) authenticate(ctx *fasthttp.RequestCtx) (*Token, error) {
 	token, err := credential(&ctx.Request.Header)
 	if err != nil {
@@ -168,7 +168,7 @@ type Access struct {
 }
 
 // permit refuses a document type that the token may not issue. A return needs no permission of its own: the engine
-// requires that of the returned document's type.
+// requires the permission for the returned document's type.
 func (t *Token) permit(kind *bundle.Type) error {
 	if p := kind.Permission; p != "" && !slices.Contains(t.Permissions, p) {
 		return problem.ForTill(refusal.CodePermission, "El token no tiene el permiso "+p)
@@ -188,8 +188,7 @@ const (
 	preflightLife  = "7200" // seconds; browsers keep no preflight's answer longer
 )
 
-// origins are the pages that may use the tills' API, as Origin names them. If there are none, no answer has CORS
-// headers.
+// origins are the pages that may use the tills' API, as Origin names them. Without any, no answer has CORS headers.
 type origins struct {
 	listed []string
 	count  *prometheus.CounterVec
@@ -278,8 +277,7 @@ type Limits struct {
 	Daily int64
 }
 
-// wrongBurst is how many wrong tokens a network may send at once; after that, one a second. Good tokens are still
-// accepted.
+// wrongBurst is how many wrong tokens a network may send at once; then one a second. Good tokens are still accepted.
 const wrongBurst = 60
 
 // Requests without a token (/docs, /openapi.json, a PDF link) that a network may send: each second, and at once.

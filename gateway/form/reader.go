@@ -95,7 +95,8 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object, whose paths begin with prefix. first are the fact's first members.
+// object checks the members of an object and returns the object's fact. Paths of members begin with prefix; first are
+// members that the fact has before them.
 func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		r.unknown(v, f.members, prefix)
@@ -202,7 +203,7 @@ func printed(r rune) bool {
 		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// code reads a codigoGeneracion. If it is missing or of another type, its fault is known.
+// code reads a codigoGeneracion. If it is missing or of another type, the reader has already reported the fault.
 func (r *reader) code(v dte.Value, path string) dte.Code {
 	if v.Kind() != dte.KindString {
 		return dte.Code{}

@@ -177,7 +177,7 @@ func (c reference) answer(status string, v dte.Value) g.Node {
 }
 
 // schema shows a schema of the contract. To require one of two members, the contract says "without the first, the
-// second is required". It avoids anyOf, from which client generators make a type that accepts everything.
+// second is required". It does not use anyOf: client generators turn anyOf into a type that accepts everything.
 func (c reference) schema(s dte.Member) g.Node {
 	about := g.Group{g.Text(textOf(s.Value, "description"))}
 	if first := s.Value.Get("if").Get("not").Get("required").Index(0); first.Exists() {

@@ -11,7 +11,7 @@ func operator(name string, status int, en, actionEN string) Code {
 	return c
 }
 
-// both returns a code that is a type of answers and also occurs in errors.
+// both returns a code that can be the type of an answer, and can also occur in the answer's list "errors".
 func both(name string, status int, es, en, actionES, actionEN string) Code {
 	c := answer(name, status, es, en, actionES, actionEN)
 	c.Fault = true

@@ -164,8 +164,7 @@ func Secure(ctx *fasthttp.RequestCtx, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 }
 
-// Language returns "es" or "en": from ?lang=, or else the first of the two in Accept-Language, or else a given
-// language.
+// Language returns "es" or "en": from ?lang=, or else the first of these in Accept-Language, or else a given language.
 func Language(ctx *fasthttp.RequestCtx, otherwise string) string {
 	wanted := string(ctx.QueryArgs().Peek("lang")) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for one := range strings.SplitSeq(wanted, ",") {
