@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -34,7 +33,7 @@ type invalidateCommand struct {
 	Every       time.Duration  `default:"500ms" help:"Least time from one event to the next."`
 	Patience    time.Duration  `default:"15m" help:"How long MH may be away."`
 	Report      string         `type:"path" placeholder:"FILE" help:"Write each document's outcome, as JSON lines."`
-	adminclient.BranchFlags
+	adminclient.Flags
 }
 
 // recallBody is the body of an invalidation, as a till sends it.
@@ -46,14 +45,8 @@ type recallBody struct {
 	Replacement string         `json:"codigoGeneracionReemplazo,omitempty"`
 }
 
-// recalled is a branch's answer about a document.
-type recalled struct {
-	Branch string `json:"branch,omitempty"` // URL; only with a list of branches
-	engine.Appraisal
-}
-
-// explain puts the verdict on a document into words.
-func (r *recalled) explain() string {
+// explain puts the branch's verdict on a document into words.
+func explain(r *engine.Appraisal) string {
 	text := ""
 	switch r.Verdict {
 	case engine.RecallPossible:
@@ -107,26 +100,18 @@ func (c *invalidateCommand) Run(ctx context.Context, top *adminclient.Options) e
 		}
 		defer report.Close() // each Write has returned its own error
 	}
-	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-		return c.recall(ctx, b, out, list, report)
-	})
+	b, err := c.Open(top)
+	if err != nil {
+		return err
+	}
+	return c.recall(ctx, b, list, report)
 }
 
-// recall works through one branch's documents from the last in the list to the first, because a note or a return
-// follows the document that it refers to.
-func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, out io.Writer, list []recallLine,
+// recall works through the documents from the last in the list to the first, because a note or a return follows the
+// document that it refers to.
+func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, list []recallLine,
 	report *os.File) error {
-	if c.Branches != "" {
-		list = slices.DeleteFunc(slices.Clone(list), func(l recallLine) bool {
-			return l.branch != "" && l.branch != b.URL
-		})
-	} else if slices.ContainsFunc(list, func(l recallLine) bool { return l.branch != list[0].branch }) {
-		return fmt.Errorf("%s has documents of several branches: name these with --branches", c.FromList)
-	}
-	var bar *term.Gauge
-	if c.Branches == "" {
-		bar = term.NewGauge(term.Err)
-	}
+	bar := term.NewGauge(term.Err)
 	counts := make(map[string]int)
 	var sent time.Time
 	for i, l := range slices.Backward(list) {
@@ -138,12 +123,9 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 		}
 		counts[r.Verdict]++
 		bar.Clear()
-		term.Fprintf(out, "%-17s  %s  %-31s  %s\n", r.Verdict, r.Code, r.Control, r.explain())
-		if c.Branches != "" {
-			r.Branch = b.URL
-		}
+		term.Printf("%-17s  %s  %-31s  %s\n", r.Verdict, r.Code, r.Control, explain(r))
 		line, err := json.Marshal(r)
-		if err == nil && report != nil { // one Write for each line, because several branches write to the file at once
+		if err == nil && report != nil {
 			_, err = report.Write(append(line, '\n'))
 		}
 		if err != nil {
@@ -153,7 +135,7 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 	}
 	bar.Clear()
 	for _, verdict := range slices.Sorted(maps.Keys(counts)) {
-		term.Fprintf(out, "%d %s\n", counts[verdict], verdict)
+		term.Printf("%d %s\n", counts[verdict], verdict)
 	}
 	if left := len(list) - counts[engine.RecallInvalidated]; left > 0 && !c.DryRun {
 		return fmt.Errorf("%d of %d documents are not invalidated", left, len(list))
@@ -163,12 +145,12 @@ func (c *invalidateCommand) recall(ctx context.Context, b *adminclient.Gateway, 
 
 // one checks one document of a list, and invalidates the document if possible. sent is the time of the run's last
 // event. Repeating a finished list costs little: the check records no act and sends nothing to MH.
-func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (*recalled,
-	error) {
+func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l recallLine, sent *time.Time) (
+	*engine.Appraisal, error) {
 	body := recallBody{Kind: c.Kind, Reason: c.Reason, Responsible: c.Responsible, Applicant: c.Applicant,
 		Replacement: l.replacement}
 	query := func() url.Values { return url.Values{"code": {l.code}} }
-	r := new(recalled)
+	r := new(engine.Appraisal)
 	if err := b.Ask(ctx, http.MethodPost, "/admin/invalidation/check", query(), body, r); err != nil {
 		return nil, err
 	}
@@ -185,7 +167,7 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 			return nil, err
 		}
 		*sent = time.Now()
-		*r = recalled{}
+		*r = engine.Appraisal{}
 		err := b.Ask(ctx, http.MethodPost, "/admin/invalidation", act, body, r)
 		var refused *adminclient.Refusal
 		if err == nil || !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable ||
@@ -201,14 +183,13 @@ func (c *invalidateCommand) one(ctx context.Context, b *adminclient.Gateway, l r
 
 type recallLine struct {
 	code, replacement string
-	branch            string // URL; "" if the line names no branch
 }
 
 // readRecallList reads the whole list before anything is sent, because an unreadable line must not stop a run half-way.
 // A repeated document counts once.
 func readRecallList(path string) (list []recallLine, err error) {
 	seen := make(map[string]string)
-	err = adminclient.ReadList(path, func(text string) error {
+	err = readLines(path, func(text string) error {
 		var l recallLine
 		if err := l.read(text); err != nil {
 			return err
@@ -235,12 +216,11 @@ func (l *recallLine) read(text string) error {
 		var d struct {
 			Code        string `json:"codigoGeneracion"`
 			Replacement string `json:"codigoGeneracionReemplazo"`
-			Branch      string `json:"branch"`
 		}
 		if err := json.Unmarshal([]byte(text), &d); err != nil {
 			return err
 		}
-		l.code, l.replacement, l.branch = d.Code, d.Replacement, d.Branch
+		l.code, l.replacement = d.Code, d.Replacement
 	} else {
 		fields := strings.Fields(text)
 		if len(fields) > 2 {
@@ -260,6 +240,25 @@ func (l *recallLine) read(text string) error {
 			return fmt.Errorf("%q is not a codigoGeneracion", *code)
 		}
 		*code = parsed.String()
+	}
+	return nil
+}
+
+// readLines calls the function read with each line of a file, except empty lines and comments.
+func readLines(path string, read func(line string) error) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading a list: %w", err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if err := read(line); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n, err)
+		}
 	}
 	return nil
 }

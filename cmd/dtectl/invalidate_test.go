@@ -67,7 +67,7 @@ func TestInvalidate_Pace(t *testing.T) {
 					t.Fatal(err)
 				}
 				command := invalidateCommand{Every: 500 * time.Millisecond, Patience: 12 * time.Second}
-				err = command.recall(t.Context(), b, io.Discard, list, nil)
+				err = command.recall(t.Context(), b, list, nil)
 				if !slices.Equal(events, c.events) || (err != nil) != (c.says != "") || err != nil &&
 					!strings.Contains(err.Error(), c.says) || err == nil && checks != len(list) {
 					t.Errorf("events after %v, want %v; %d checks; %v", events, c.events, checks, err)

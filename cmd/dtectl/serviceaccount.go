@@ -29,8 +29,7 @@ var authoring = []string{"completion", "rules keygen", "rules new", "rules test"
 // becomeAccount moves a process of root to the account that owns the branch's data. It does nothing for another user,
 // for an authoring verb, if root owns the data, or if the configuration is unusable.
 func becomeAccount(path string, command *kong.Context) error {
-	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") ||
-		toBranches(command) {
+	if os.Geteuid() != 0 || slices.Contains(authoring, verb(command)) || strings.HasPrefix(verb(command), "fleet ") {
 		return nil
 	}
 	cfg, err := config.Load(path)
@@ -57,13 +56,6 @@ func becomeAccount(path string, command *kong.Context) error {
 		return fmt.Errorf("becoming the account that owns %s: %w", cfg.Data, err)
 	}
 	return nil
-}
-
-// toBranches reports whether --branches names a list, whose files only the operator may read.
-func toBranches(command *kong.Context) bool {
-	return slices.ContainsFunc(command.Flags(), func(f *kong.Flag) bool {
-		return f.Name == "branches" && f.Target.String() != ""
-	})
 }
 
 // verb returns the words of a command without its arguments: "rules push".

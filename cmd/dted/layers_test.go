@@ -175,7 +175,7 @@ var libraries = map[string]string{
 	"github.com/wneessen/go-mail":              "engine/mail",
 	"github.com/minio/minio-go/v7":             "engine/archive",
 	"github.com/emersion/go-smtp":              "cmd/dtesim",
-	"golang.org/x/sync": "cmd/dted cmd/dtectl/demo cmd/dtectl/fleet cmd/dtectl/adminclient engine/contingency " +
+	"golang.org/x/sync": "cmd/dted cmd/dtectl/demo cmd/dtectl/fleet engine/contingency " +
 		"engine/authority engine/outbox",
 }
 

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/term"
 	"dtegate/gateway/adminapi"
 	"dtegate/gateway/certificate"
 )
@@ -202,6 +203,33 @@ func (g *Gateway) Follow(ctx context.Context, method, path string, query url.Val
 			return nil, err
 		}
 	}
+}
+
+// ShowFlags are the flags of a verb that prints an appliance's answer.
+type ShowFlags struct {
+	JSON bool `help:"Write one JSON object, as the appliance answers it."`
+	Flags
+}
+
+// Show sends a request to the appliance that the flags name, and calls print with the answer.
+func Show[T any](ctx context.Context, top *Options, f *ShowFlags, method, path string,
+	print func(answer *T) error) error {
+	g, err := f.Open(top)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		var answer json.RawMessage
+		if err := g.Ask(ctx, method, path, nil, nil, &answer); err != nil {
+			return err
+		}
+		return term.JSON(answer)
+	}
+	answer := new(T)
+	if err := g.Ask(ctx, method, path, nil, nil, answer); err != nil {
+		return err
+	}
+	return print(answer)
 }
 
 // AskOwn asks this box's appliance.

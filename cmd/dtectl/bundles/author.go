@@ -252,7 +252,7 @@ func (c *TestCommand) test(ctx context.Context, w *workshop.Workshop, name strin
 	if last := p.Steps[len(p.Steps)-1]; last.Err != nil {
 		a.Refused = last.Name
 	}
-	err = printActivation(term.Out, a)
+	err = printActivation(a)
 	if p.Rule == nil {
 		return err
 	}

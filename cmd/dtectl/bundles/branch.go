@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,15 +43,16 @@ func readBundles(paths []string) (list []bundleFile, err error) {
 type PushCommand struct {
 	Files  []string `arg:"" type:"existingfile" help:"Signed bundles."`
 	DryRun bool     `help:"Only go through the steps; change nothing."`
-	Reason string   `help:"Why, for the branches' records; required unless --dry-run."`
+	Reason string   `help:"Why, for the branch's record; required unless --dry-run."`
 	Fewer  bool     `name:"fewer-cases" help:"A bundle may carry fewer golden cases than the bundle that it replaces."`
-	adminclient.BranchFlags
+	adminclient.Flags
 }
 
-// Run can be repeated: it skips a bundle that a branch already has. If branches fail, the error names them.
+// Run sends the bundles in order and stops at the first failure; the error names the bundles not sent. It can be
+// repeated: it skips a bundle that the branch already has.
 func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Reason == "" && !c.DryRun {
-		return errors.New("--reason: why, for the branches' records")
+		return errors.New("--reason: why, for the branch's record")
 	}
 	files, err := readBundles(c.Files)
 	if err != nil {
@@ -65,13 +65,10 @@ func (c *PushCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	if c.Fewer {
 		query.Set("fewer_cases", "1")
 	}
-	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-		return push(ctx, b, out, files, query)
-	})
-}
-
-// push sends bundles to a branch in order and stops at the first failure; the error names the bundles not sent.
-func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []bundleFile, query url.Values) error {
+	b, err := c.Open(top)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	var has rulestore.Listing
@@ -87,14 +84,14 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []bu
 	for i, f := range files {
 		at := slices.IndexFunc(has.Rules, func(r rulestore.ShownBundle) bool { return r.Digest == f.bundle.Digest })
 		if at >= 0 && (has.Rules[at].State == rulestore.Live || has.Rules[at].State == rulestore.Coming) {
-			term.Fprintf(out, "%s was %s already\n", f, has.Rules[at].State)
+			term.Printf("%s was %s already\n", f, has.Rules[at].State)
 			continue
 		}
 		var a rulestore.Activation
 		if err := b.Ask(ctx, http.MethodPost, "/admin/rules", query, f.data, &a); err != nil {
 			return failed(i, err)
 		}
-		if err := printActivation(out, &a); err != nil {
+		if err := printActivation(&a); err != nil {
 			return failed(i, err)
 		}
 	}
@@ -102,8 +99,8 @@ func push(ctx context.Context, b *adminclient.Gateway, out io.Writer, files []bu
 }
 
 // printActivation prints every step of a bundle's admission, and returns an error if a step failed.
-func printActivation(out io.Writer, a *rulestore.Activation) error {
-	w := term.Columns(out)
+func printActivation(a *rulestore.Activation) error {
+	w := term.Columns(term.Out)
 	for _, s := range a.Steps {
 		word, text := "ok", s.Detail
 		if s.Error != "" {
@@ -122,11 +119,11 @@ func printActivation(out io.Writer, a *rulestore.Activation) error {
 		}
 		return fmt.Errorf("%s is refused at the step %s", name, a.Refused)
 	case a.State == rulestore.Coming:
-		term.Fprintf(out, "%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
+		term.Printf("%s %s takes over on %s\n", a.Rule.Name, a.Rule.Version, a.From)
 	case a.State != "":
-		term.Fprintf(out, "%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
+		term.Printf("%s %s is %s\n", a.Rule.Name, a.Rule.Version, a.State)
 	default: // a dry push
-		term.Fprintf(out, "%s %s would pass\n", a.Rule.Name, a.Rule.Version)
+		term.Printf("%s %s would pass\n", a.Rule.Name, a.Rule.Version)
 	}
 	return nil
 }
@@ -141,11 +138,11 @@ func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", c.print)
 }
 
-func (c *listCommand) print(out io.Writer, s *rulestore.Listing) error {
+func (c *listCommand) print(s *rulestore.Listing) error {
 	list := slices.DeleteFunc(s.Rules, func(r rulestore.ShownBundle) bool {
 		return !c.All && r.State != rulestore.Live && r.State != rulestore.Coming && (r.Trouble == nil || r.Off != nil)
 	})
-	return term.Table(out, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE", list,
+	return term.Table(term.Out, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE", list,
 		func(r rulestore.ShownBundle) []any {
 			note := ""
 			switch {
@@ -183,35 +180,35 @@ func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", printStatus)
 }
 
-func printStatus(out io.Writer, s *rulestore.Listing) error {
+func printStatus(s *rulestore.Listing) error {
 	counts, expired, refused := make(map[string]int), 0, 0
 	for _, r := range s.Rules {
 		counts[r.State]++
 		if r.Trouble != nil && r.Off == nil {
 			refused++
-			term.Fprintf(out, "%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version,
+			term.Printf("%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version,
 				brief(r.Trouble.Text))
 		}
 		if r.Expired {
 			expired++
 		}
 	}
-	term.Fprintf(out, "%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"],
+	term.Printf("%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"],
 		counts["coming"], counts["spare"], counts["retired"])
 	for _, r := range s.Rules {
 		if r.State == "coming" {
-			term.Fprintf(out, "coming   %s %s on %s\n", r.Name, r.Version, r.From)
+			term.Printf("coming   %s %s on %s\n", r.Name, r.Version, r.From)
 		}
 		if r.Expires != "" {
-			term.Fprintf(out, "ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
+			term.Printf("ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
 		}
 	}
 	if r := s.Return; r != nil {
-		term.Fprintf(out, "returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version,
+		term.Printf("returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version,
 			brief(r.Reason))
 	}
 	for _, n := range s.Notes {
-		term.Fprintf(out, "note     %s\n", n)
+		term.Printf("note     %s\n", n)
 	}
 	if refused > 0 {
 		return fmt.Errorf("%d rules in the store may not compute", refused)
@@ -227,7 +224,7 @@ type ruleTarget struct {
 	Schema  int    `arg:"" help:"Its generation: identificacion.version; 0 for catalogues."`
 	Version string `arg:"" help:"Version that was live here."`
 	Reason  string `required:"" help:"Why, for the branch's record."`
-	adminclient.BranchFlags
+	adminclient.Flags
 }
 
 type rollbackCommand struct {
@@ -272,12 +269,12 @@ func (c *cancelCommand) Run(ctx context.Context, top *adminclient.Options) error
 
 func (c *ruleTarget) step(ctx context.Context, top *adminclient.Options, act string, expired bool) error {
 	t := rulestore.Target{Name: c.Name, Schema: c.Schema, Version: c.Version, Expired: expired}
-	return stepEach(ctx, top, &c.BranchFlags, act, c.Reason, t)
+	return takeStep(ctx, top, c.Flags, act, c.Reason, t)
 }
 
 type acknowledgeCommand struct {
 	Reason string `required:"" help:"Why the return is right, for the branch's record."`
-	adminclient.BranchFlags
+	adminclient.Flags
 }
 
 // Help names the verb for the cases that this verb does not handle.
@@ -287,35 +284,37 @@ func (*acknowledgeCommand) Help() string {
 
 // Run fails if a branch has not returned to an earlier bundle by itself.
 func (c *acknowledgeCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return stepEach(ctx, top, &c.BranchFlags, "acknowledge", c.Reason, rulestore.Target{})
+	return takeStep(ctx, top, c.Flags, "acknowledge", c.Reason, rulestore.Target{})
 }
 
-// stepEach makes branches roll back, reinstate or cancel a bundle, or acknowledge their own return to a bundle; act
-// names the verb.
-func stepEach(ctx context.Context, top *adminclient.Options, f *adminclient.BranchFlags, act, reason string,
+// takeStep makes a branch roll back, reinstate or cancel a bundle, or acknowledge its own return to a bundle; act names
+// the verb.
+func takeStep(ctx context.Context, top *adminclient.Options, f adminclient.Flags, act, reason string,
 	to rulestore.Target) error {
-	return f.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-		var back rulestore.StepBack
-		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to,
-			&back); err != nil {
-			return err
-		}
-		if act == "acknowledge" {
-			term.Fprintf(out, "the return to %s %s of %s is known\n", back.To.Name, back.To.Version,
-				adminclient.Local(back.At))
-			return nil
-		}
-		if back.To.Name != "" {
-			term.Fprintf(out, "%s %s is live\n", back.To.Name, back.To.Version)
-		}
-		if back.Expired != "" {
-			term.Fprintf(out, "its own dates were over on %s\n", back.Expired)
-		}
-		for _, r := range back.Off {
-			term.Fprintf(out, "%s %s is retired\n", r.Name, r.Version)
-		}
+	b, err := f.Open(top)
+	if err != nil {
+		return err
+	}
+	var back rulestore.StepBack
+	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/"+act, url.Values{"reason": {reason}}, to,
+		&back); err != nil {
+		return err
+	}
+	if act == "acknowledge" {
+		term.Printf("the return to %s %s of %s is known\n", back.To.Name, back.To.Version,
+			adminclient.Local(back.At))
 		return nil
-	})
+	}
+	if back.To.Name != "" {
+		term.Printf("%s %s is live\n", back.To.Name, back.To.Version)
+	}
+	if back.Expired != "" {
+		term.Printf("its own dates were over on %s\n", back.Expired)
+	}
+	for _, r := range back.Off {
+		term.Printf("%s %s is retired\n", r.Name, r.Version)
+	}
+	return nil
 }
 
 type shadowCommand struct {
@@ -328,7 +327,7 @@ type rulesShadowStart struct {
 	File      string        `arg:"" type:"existingfile" help:"Signed bundle; its version does not matter."`
 	Documents int           `default:"1000" help:"End after this many sales of its type."`
 	For       time.Duration `default:"24h" help:"End after this time."`
-	adminclient.BranchFlags
+	adminclient.Flags
 }
 
 // Run starts a shadow rule, for which tills never wait.
@@ -337,14 +336,16 @@ func (c *rulesShadowStart) Run(ctx context.Context, top *adminclient.Options) er
 	if err != nil {
 		return fmt.Errorf("reading rule bundle: %w", err)
 	}
-	return c.Each(ctx, top, func(ctx context.Context, b *adminclient.Gateway, out io.Writer) error {
-		var a rulestore.Activation
-		query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
-		if err := b.Ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
-			return err
-		}
-		return printActivation(out, &a)
-	})
+	b, err := c.Open(top)
+	if err != nil {
+		return err
+	}
+	var a rulestore.Activation
+	query := url.Values{"documents": {strconv.Itoa(c.Documents)}, "for": {c.For.String()}}
+	if err := b.Ask(ctx, http.MethodPost, "/admin/rules/shadow", query, data, &a); err != nil {
+		return err
+	}
+	return printActivation(&a)
 }
 
 type rulesShadowShow struct{ adminclient.ShowFlags }
@@ -361,16 +362,16 @@ func (c *rulesShadowStop) Run(ctx context.Context, top *adminclient.Options) err
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodDelete, "/admin/rules/shadow", printShadow)
 }
 
-func printShadow(out io.Writer, s *rulestore.ShadowResult) error {
+func printShadow(s *rulestore.ShadowResult) error {
 	word := "over"
 	if s.Running {
 		word = "runs until " + adminclient.Local(s.Until)
 	}
-	term.Fprintf(out, "%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Count,
+	term.Printf("%s %s: %d of %d sales, %d too fast for it; %s\n", s.Rule.Name, s.Rule.Version, s.Count,
 		s.Most, s.Dropped, word)
-	printCounts(out, s.Results)
+	printCounts(s.Results)
 	for _, c := range s.Differing {
-		printComparison(out, c)
+		printComparison(c)
 	}
 	return nil
 }
