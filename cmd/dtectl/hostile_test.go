@@ -215,7 +215,7 @@ func TestHostile(t *testing.T) {
 	covered := make(map[string]bool)
 	for name, why := range map[string]string{"init": "makes the store", "tls new": "makes a certificate",
 		"rules new": "copies a plugin", "rules build": "writes a bundle", "rules test": "runs a plugin's cases",
-		"rules keygen": "makes a key", "rules sign": "signs a bundle", "rules try": "shows documents as JSON",
+		"rules keygen": "makes a key", "rules sign": "signs a bundle",
 		"rules params": "lists a checkout's manifests", "demo": "runs the appliance"} {
 		covered[name] = why != ""
 	}

@@ -39,7 +39,7 @@ func TestLaw(t *testing.T) {
 	}
 	l := &law{t: t, source: checkoutCopy(t, root), bin: buildPrograms(t, root), dir: filepath.Join(t.TempDir(), "demo")}
 	_, l.replace, l.stop = runDemo(t, l.bin, l.dir, root)
-	l.does(blocks[0][1], "4 of 6 cases are written", "fuel         ok", "dte01-2.2.0.dterule", `"totalIva": 2.14`)
+	l.does(blocks[0][1], "4 of 6 cases are written", "fuel         ok", "dte01-2.2.0.dterule")
 	said := l.does(blocks[1][1], "coming")
 	if strings.Count(said, "dte01 2.2.0 takes over on 2027-01-01") < 2 {
 		t.Errorf("it is not sent again:\n%s", said)
@@ -107,7 +107,7 @@ func (l *law) edit(file string, pairs ...string) {
 	}
 }
 
-// tax writes the section's tax on bags, shows a sale of three, sells them and takes one back.
+// tax writes the section's tax on bags, sells three of them and takes one back.
 func (l *law) tax() {
 	l.t.Helper()
 	l.edit("plugins/catalogues/catalogues.json", `    "C8": `, `    "B1": "Bolsa plástica ($0.05)",`+"\n    "+`"C8": `)
@@ -138,15 +138,15 @@ sed -i 's/"2.2.0"/"2.3.0"/' plugins/dte01/v2-2027/manifest.json
 dtectl -c var/demo/dted.toml rules build dte01/v2-2027 --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules build catalogues --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules push catalogues-1.3.0.dterule --reason tax
-dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason tax
-dtectl -c var/demo/dted.toml rules try dte01-2.3.0.dterule catalogues-1.3.0.dterule --at 2027-01-02 --sale bags.json`,
-		"0 of 6 cases are written", "dte01 2.3.0 is live", `"codigo": "B1"`, `"valor": 0.15`)
+dtectl -c var/demo/dted.toml rules push dte01-2.3.0.dterule --reason tax`,
+		"0 of 6 cases are written", "dte01 2.3.0 is live")
 	l.does(`dtectl -c var/demo/dted.toml rules build retorno/v1 --key var/demo/rules.key
 dtectl -c var/demo/dted.toml rules push retorno-2.2.*.dterule --reason tax
 for law in catalogues-1.3.0 dte01-2.3.0 retorno-2.2.*; do curl -sS --data-binary @${law%.dterule}.dterule http://127.0.0.1:8083/law; done`,
 		"dte01 2.3.0 is law from 2027-01-01 on", "retorno 2.2.")
 	post := `curl -sS http://127.0.0.1:8080/dte/%s -H "x-api-token: $(cat var/demo/pos.token)" -H 'Content-Type: application/json' -d @%s`
-	sold := l.does(fmt.Sprintf(post, "dte01", "bags.json"), `"estado":"PROCESSED"`, `"valor":0.15`, `"totalPagar":0.45`)
+	sold := l.does(fmt.Sprintf(post, "dte01", "bags.json"), `"estado":"PROCESSED"`, `"codigo":"B1"`, `"valor":0.15`,
+		`"totalPagar":0.45`)
 	code := regexp.MustCompile(`"codigoGeneracion":"([^"]+)"`).FindStringSubmatch(sold)
 	if code == nil {
 		l.t.Fatal(sold)

@@ -127,7 +127,7 @@ var layers = map[string][]string{
 		"engine/authority/connpool", "engine/recordmac", "engine/redacted", "rules", "storage"},
 	"cmd/dtectl/certify": {"engine/fairqueue",
 		"plugins", "rules/bundle", "engine/dte", "cmd/dtectl/adminclient", "engine/documents"},
-	"cmd/dtectl/workshop": {"engine/dte/schema", "engine/rulestore", "engine/dte", "plugins", "rules",
+	"cmd/dtectl/workshop": {"engine/rulestore", "engine/dte", "plugins", "rules",
 		"rules/bundle", "engine/record", "cmd/dted/config"},
 	"rules/abi/example/tinygo": {},
 	"cmd/dtectl/adminclient": {"cmd/dted/config", "cmd/term", "engine/dte", "engine/fleet/fleetproto",

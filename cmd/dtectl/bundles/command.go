@@ -1,4 +1,4 @@
-// Package bundles contains the verbs of dtectl rules, which make, sign and try rule bundles, and send them to branches.
+// Package bundles contains the verbs of dtectl rules, which make, test and sign rule bundles, and send them to branches.
 package bundles
 
 import (
@@ -21,7 +21,6 @@ type Command struct {
 	Params      paramsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
 	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases as a branch does, in both engines."`
 	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
-	Try         tryCommand         `cmd:"" help:"Show the document that bundles would make; activates nothing."`
 	Sign        signCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
 	Push        PushCommand        `cmd:"" help:"Send bundles to branches, and show every step of their admission."`
 	List        listCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
