@@ -20,7 +20,7 @@ var (
 	ErrCodeTaken = errors.New("code is taken")
 	// ErrTurn: a record with a lower number in the series was not stored; therefore this number is not the next one. No
 	// number was spent.
-	ErrTurn = errors.New("a record before this one in its series was not made")
+	ErrTurn = errors.New("an earlier record of its series was not stored")
 	// ErrPartExists: a part of that name exists. Parts are written once.
 	ErrPartExists = errors.New("part exists")
 	// ErrClosed: the store was closed.
@@ -40,7 +40,7 @@ var (
 	// ErrReadOnly: the store was opened for reading only.
 	ErrReadOnly = errors.New("store is open to read only")
 	// ErrRestored: the store was rebuilt from other media, and Settle has not yet decided which numbers were spent.
-	ErrRestored = errors.New("store was made of other media and its numbers are not settled")
+	ErrRestored = errors.New("store was rebuilt from other media and its numbers are not settled")
 	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. The store's next
 	// numbers may be used already.
 	ErrBehind = errors.New("another medium knows more than the store")
@@ -80,7 +80,7 @@ const (
 	repairAdvice = "dtectl fsck names the documents, dtectl recover takes them from the other media"
 	// listAdvice is the advice when Pebble's manifest (its list of tables) or the marker that names the current
 	// manifest is damaged: Pebble then opens nothing, although the tables and the log still exist.
-	listAdvice = "dtectl recover makes the store anew of its tables, its log and the other media"
+	listAdvice = "dtectl recover rebuilds the store from its tables, its log and the other media"
 )
 
 // explanation is the meaning of a Pebble error. Pebble's errors differ only in their text.

@@ -489,7 +489,7 @@ func (c *checker) blindSpot(h blindSpot) {
 	what := "rows cannot be read"
 	switch h.From[0] {
 	case tableCode, tableIdem, tableDue, tableDay, tableCounter:
-		what += "; they can be made anew of the others"
+		what += "; they can be rebuilt from other rows"
 	case tableSeries:
 		c.seriesBlind = true
 	case tableJournal:

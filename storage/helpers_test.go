@@ -182,7 +182,7 @@ func settle(s *Store, n uint64, reason string, possible ...string) error {
 	begun := func(time.Time) []string { return possible }
 	o, err := s.Owed(begun)
 	if err != nil || o == nil {
-		return errors.Join(err, onlyIf(o == nil, errors.New("the store owes nothing")))
+		return errors.Join(err, onlyIf(o == nil, errors.New("there is nothing to settle")))
 	}
 	_, err = s.Settle(ctx, begun, o.losses(n), reason)
 	return err

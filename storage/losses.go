@@ -283,7 +283,7 @@ func (s *Store) Settle(ctx context.Context, possible Possible, losses []Loss, re
 		defer s.reconciling.Unlock()
 		o, err := s.owed(possible)
 		if err == nil && o == nil {
-			err = errors.New("the store owes nothing")
+			err = errors.New("there is nothing to settle")
 		}
 		if err == nil {
 			err = s.settle(ctx, o, losses, reason)

@@ -62,11 +62,11 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		gauge("dte_store_second_copy_scrub_timestamp_seconds",
 			"When the second copy was last read through; 0 before the first time.", unixSeconds(c.Scrub.Last))
 		gauge("dte_store_second_copy_bad_segments",
-			"Segments of the second copy that are bad and could not be written anew.", float64(len(c.Scrub.Bad)))
+			"Segments of the second copy that are bad and could not be written again.", float64(len(c.Scrub.Bad)))
 		counter("dte_store_second_copy_bad_segments_found_total",
 			"Segments of the second copy that were found bad.", float64(c.Scrub.Found))
 		counter("dte_store_second_copy_bad_segments_mended_total",
-			"Of these, the ones that were written anew from the store.", float64(c.Scrub.Mended))
+			"Bad segments that were written again from the store.", float64(c.Scrub.Mended))
 	}
 	gauge("dte_store_behind", "1 while another medium knows more than the store; nothing is numbered then.",
 		yes[s.Behind() != nil])
@@ -78,8 +78,8 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 		yes[s.damage.err() != nil])
 	read := s.LastReading()
 	gauge("dte_store_read_timestamp_seconds",
-		"When the last whole reading of the store's tables ended; 0 before the first.", unixSeconds(read.At))
-	gauge("dte_store_read_damaged_tables", "Damaged tables that the last whole reading found.", float64(read.Damaged))
+		"When the store's tables were last read completely; 0 before the first time.", unixSeconds(read.At))
+	gauge("dte_store_read_damaged_tables", "Damaged tables found by the last complete reading.", float64(read.Damaged))
 	gauge("dte_store_tables_failing", "1 while the disk does not take the store's tables; nothing new is issued then.",
 		yes[s.o.tables.err() != nil])
 	counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.o.tables.total.Load()))

@@ -206,7 +206,7 @@ func (s *Store) load() error {
 		s.noteMark()
 	}
 	if j.restored != nil {
-		s.o.Logger.Warn("the store was made of other media, and numbers nothing before dtectl recover has settled it")
+		s.o.Logger.Warn("the store was rebuilt from other media, and numbers nothing before dtectl recover settles it")
 	} else if w, _ := leads(WitnessMark, s.o.MarkPath, j.head(), s.mark.file.said); w != nil { // reads no medium
 		s.hold(*w)
 	}

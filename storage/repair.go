@@ -346,7 +346,7 @@ func (a *assembly) finish() error {
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	known, until, err := mend(a.db, a.told, "missing in all that the store was made of")
+	known, until, err := mend(a.db, a.told, "missing in every source of the rebuild")
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (a *assembly) assemble(ctx context.Context) error {
 		return err
 	}
 	if a.id == [16]byte{} {
-		return fmt.Errorf("%w: no medium tells which store this is; give its second copy or a backup", ErrCorrupt)
+		return fmt.Errorf("%w: no medium identifies this store; give its second copy or a backup", ErrCorrupt)
 	}
 	if a.marked != nil && !ownMeta && sameFamily(a.marked.Store, a.id) {
 		a.id = a.marked.Store // the mark has the present identity; other media may be from before a restoration

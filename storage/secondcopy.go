@@ -171,7 +171,7 @@ func release(list []*change) {
 // crash, so that every change is copied.
 func (c *second) await() {
 	if timedOut(examinePatience, c.seen) {
-		c.s.o.Logger.Error("second copy does not answer: whether it knows more than the store is not known", "path",
+		c.s.o.Logger.Error("second copy does not answer: it may know more than the store", "path",
 			c.s.o.SecondCopy)
 	}
 	timedOut(c.s.o.SecondPatience, c.first)

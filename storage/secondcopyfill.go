@@ -273,7 +273,7 @@ func (b *scrubber) pass() bool {
 				s.o.Logger.Error("a bad segment of the second copy stays", "segment", n, "error", err)
 			} else {
 				now.Mended++
-				s.o.Logger.Warn("a bad segment of the second copy was written anew from the store", "segment", n)
+				s.o.Logger.Warn("a bad segment of the second copy was written again from the store", "segment", n)
 			}
 		}
 		if !timedOut(time.Duration(size/scrubChunk+1)*scrubPause, b.stop) {

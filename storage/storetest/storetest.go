@@ -19,7 +19,7 @@ func Settle(ctx context.Context, s *storage.Store, n uint64, reason string, poss
 		return err
 	}
 	if o == nil {
-		return fmt.Errorf("the store owes nothing")
+		return fmt.Errorf("there is nothing to settle")
 	}
 	var losses []storage.Loss
 	for _, next := range o.Series {
