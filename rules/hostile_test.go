@@ -45,9 +45,9 @@ func TestLoad_Hostile(t *testing.T) {
 		wasm       []byte
 	}{
 		{"no module", "not a WebAssembly module", []byte("PK\x03\x04 not wasm at all")},
-		{"an import of the host's files", "imports env.open, which rules are not given", imported("env",
+		{"an import of the host's files", "imports env.open, which rules do not get", imported("env",
 			"open").Bytes()},
-		{"an import of the network", "imports wasi_snapshot_preview1.sock_accept, which rules are not given",
+		{"an import of the network", "imports wasi_snapshot_preview1.sock_accept, which rules do not get",
 			imported(wasi, "sock_accept").Bytes()},
 		{"an import under another type", "imports wasi_snapshot_preview1.fd_write as () → (), which is (i32, i32, " +
 			"i32, i32) → (i32)", imported(wasi, "fd_write").Bytes()},
@@ -82,7 +82,7 @@ func TestLoad_Hostile(t *testing.T) {
 		{"a description of zeros", "description: invalid character", describing(64, 64).Bytes()},
 		{"a hand on its own fuel", "global 0 of 0", function(w.Initialize,
 			func(f *w.Function) { f.Code = w.Join(w.I64Const(1<<60), w.Op(w.GlobalSet, 0)) }).Bytes()},
-		{"vectors", "instruction 0xfd is not one that rules are given", function(w.Initialize,
+		{"vectors", "instruction 0xfd is not available to rules", function(w.Initialize,
 			func(f *w.Function) { f.Code = []byte{0xfd, 98} }).Bytes()},
 		{"a stack that does not fit", "not enough results", function(w.Initialize,
 			func(f *w.Function) { f.Results = []byte{w.I32} }).Bytes()},

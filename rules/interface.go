@@ -38,7 +38,7 @@ func checkModule(m wazero.CompiledModule) error {
 		}
 		have := signature{f.ParamTypes(), f.ResultTypes()}
 		if want, ok := functions[name]; module != wasi || !ok {
-			fault("it imports %s.%s, which rules are not given", module, name)
+			fault("it imports %s.%s, which rules do not get", module, name)
 		} else if !have.is(want.signature) {
 			fault("it imports %s.%s as %v, which is %v", module, name, have, want.signature)
 		}

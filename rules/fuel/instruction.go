@@ -135,7 +135,7 @@ func (m *module) next(r *reader, locals int) (i instruction) {
 	case prefixed:
 		m.prefixed(r, &i)
 	default:
-		r.fail("instruction %#x is not one that rules are given", op)
+		r.fail("instruction %#x is not available to rules", op)
 	}
 	return i
 }
@@ -198,7 +198,7 @@ func (m *module) prefixed(r *reader, i *instruction) {
 		r.zero()
 		i.pop, i.price = 3, filling
 	default:
-		r.fail("instruction 0xfc %d is not one that rules are given", sub)
+		r.fail("instruction 0xfc %d is not available to rules", sub)
 	}
 }
 

@@ -4,7 +4,7 @@
 //   asc sum.ts -O --runtime stub --use abort= -o sum.wasm
 //
 // The stub runtime never frees: a rule takes its memory once. Without --use abort= the module would import env.abort,
-// which rules are not given.
+// which rules do not get.
 
 const MAGIC: u32 = 0x31455444;
 const HEADER: i32 = 32;
