@@ -117,7 +117,7 @@ func (s *Store) refuse(i *shelved, err error) {
 	if i.off != nil {
 		return // the bundle was already taken off: the branch loses nothing
 	}
-	goes := "nothing: the branch refuses what this rule is for"
+	goes := "nothing: the branch refuses what this rule would compute"
 	if next := inForce(s.computable(), i, max(i.From, s.today())); next != nil {
 		goes = next.Name + " " + next.Version
 	}
