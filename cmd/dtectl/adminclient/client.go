@@ -33,8 +33,8 @@ import (
 
 // Flags name an appliance; the default is the appliance of the configuration.
 type Flags struct {
-	Gateway   string `help:"The operators' address of an appliance, https://host:port; default: of the configuration."`
-	TokenFile string `type:"existingfile" help:"File with its admin token; default: of the configuration."`
+	Gateway   string `help:"Operators' address of an appliance, https://host:port; default: from the configuration."`
+	TokenFile string `type:"existingfile" help:"File with its admin token; default: from the configuration."`
 	Pin       string `help:"Fingerprint from dtectl tls show; default: what the system trusts." placeholder:"HEX"`
 }
 

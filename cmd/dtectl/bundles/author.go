@@ -35,7 +35,7 @@ type newCommand struct {
 	From   string `xor:"of" placeholder:"NAME/v2" help:"Folder in plugins/ to copy."`
 	On     string `placeholder:"2027-01-01" help:"First day of the copy, in both ambientes."`
 	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
-	Type   string `placeholder:"11" help:"A type of CAT-002 that is new: the folder is made from MH's schema of it."`
+	Type   string `placeholder:"11" help:"New type of CAT-002: makes the folder from MH's schema of the type."`
 	Schema string `xor:"of" type:"existingfile" help:"MH's JSON Schema of the type." placeholder:"FILE"`
 }
 
@@ -49,14 +49,14 @@ var (
 func (c *newCommand) Run() error {
 	to := filepath.Join(c.Source, "plugins", c.Name)
 	if _, err := os.Stat(to); err == nil {
-		return fmt.Errorf("%s exists; a further generation is copied --from one that it has", to)
+		return fmt.Errorf("%s exists; copy another generation with --from", to)
 	}
 	if c.From != "" {
 		return c.sibling(to)
 	}
 	switch {
 	case !ruleName.MatchString(c.Name):
-		return fmt.Errorf("%q: a type's name is small letters and digits; a generation is copied --from another",
+		return fmt.Errorf("%q: a type's name is small letters and digits; copy a generation with --from",
 			c.Name)
 	case !typeNumber.MatchString(c.Type) || c.Schema == "":
 		return errors.New("a new type needs both: --type NN, its number in CAT-002, and --schema FILE, MH's JSON " +

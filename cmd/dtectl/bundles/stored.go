@@ -191,7 +191,8 @@ func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error
 		}
 		if one.Result != rulestore.MadeSame {
 			printComparison(&one)
-			return fmt.Errorf("%s is not what %s %s makes of its facts", one.Code, one.Rule.Name, one.Rule.Version)
+			return fmt.Errorf("%s differs from what %s %s makes of its facts", one.Code, one.Rule.Name,
+				one.Rule.Version)
 		}
 		term.Printf("%s is identical, by %s %s (%.12s)\n", one.Code, one.Rule.Name, one.Rule.Version,
 			one.Rule.Digest)
@@ -210,7 +211,7 @@ func (c *replayCommand) Run(ctx context.Context, top *adminclient.Options) error
 		total += n
 	}
 	if other := total - last.Replayed[rulestore.MadeSame]; other > 0 {
-		return fmt.Errorf("%d of %d documents are not what their bundles make of their facts", other, total)
+		return fmt.Errorf("%d of %d documents differ from what their bundles make of their facts", other, total)
 	}
 	return nil
 }

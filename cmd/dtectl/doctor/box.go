@@ -200,7 +200,7 @@ func (d *doctor) clock(last, authority time.Time) {
 			"%s is %d days after the time that the store knows", adminclient.Local(now), int(off.Hours()/24))
 	}
 	if authority.IsZero() {
-		const alone = "%s, compared with nothing but the last record"
+		const alone = "%s, compared only with the last record"
 		if slices.ContainsFunc(d.findings, func(f term.Finding) bool {
 			return f.Check == "authority" && f.Status == statusFail
 		}) {

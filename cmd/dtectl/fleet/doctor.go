@@ -126,8 +126,8 @@ func (x *examination) once(ctx context.Context) {
 	case !errors.Is(err, archive.ErrExists):
 		x.note("fail", "create once", do, "the second writer was not refused with 412: %v", err)
 	case read != nil || !bytes.Equal(held.Data, probe(0)):
-		x.note("fail", "create once", do, "the second writer was refused, but the first one's object is not there any "+
-			"more (%v)", read)
+		x.note("fail", "create once", do, "the second writer was refused, but the first writer's object is gone (%v)",
+			read)
 	default:
 		x.note("ok", "create once", "", "the second writer of a key is refused")
 	}
@@ -157,7 +157,7 @@ func (x *examination) race(ctx context.Context) {
 	const do = "two boxes could take one epoch, two directors one version: do not run a chain on this store"
 	switch {
 	case broken > 0:
-		x.note("fail", "race", do, "in %d of %d races of %d writers not exactly one was told that it had created the "+
+		x.note("fail", "race", do, "in %d of %d races of %d writers, not exactly one was told that it created the "+
 			"object, or the object is not the winner's", broken, x.rounds, x.writers)
 	case undecided > 0:
 		x.note("warn", "race", "the store is overloaded or breaks connections: examine it again when it is quiet",
@@ -198,11 +198,11 @@ func (x *examination) readBack(ctx context.Context) {
 	}
 	switch {
 	case stale > 0:
-		x.note("fail", "read back", do, "%d of %d objects were read as they had been before", stale, x.rounds)
+		x.note("fail", "read back", do, "%d of %d reads returned an older object", stale, x.rounds)
 	case failure != nil:
 		x.note("fail", "read back", "the access key must write, overwrite and read under fleet/v1/", "%v", failure)
 	default:
-		x.note("ok", "read back", "", "%d of %d objects were read as they had just been written", x.rounds, x.rounds)
+		x.note("ok", "read back", "", "%d of %d reads returned the object just written", x.rounds, x.rounds)
 	}
 }
 
@@ -231,11 +231,11 @@ func (x *examination) clock(ctx context.Context) {
 	case err != nil:
 		x.note("fail", "clock", "the access key must overwrite and read under fleet/v1/", "%v", err)
 	case held.Modified.IsZero():
-		x.note("fail", "clock", "a silent box could not be told on this store", "answers bear no Last-Modified")
+		x.note("fail", "clock", "a silent box could not be recognised on this store", "answers bear no Last-Modified")
 	case held.Now.IsZero():
 		x.note("warn", "clock", "silence is judged by this machine's clock", "answers bear no Date")
 	case held.Now.Sub(held.Modified).Abs() > time.Minute:
-		x.note("fail", "clock", "a silent box could not be told on this store",
+		x.note("fail", "clock", "a silent box could not be recognised on this store",
 			"an object that was just written is %v old", held.Now.Sub(held.Modified))
 	case held.Now.Sub(x.now()).Abs() > time.Minute:
 		x.note("warn", "clock", "one of the two clocks is wrong", "the store's clock and this machine's differ by %v",

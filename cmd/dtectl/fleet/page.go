@@ -49,7 +49,7 @@ var words = map[string][2]string{
 	"refused": {"refused", "rechazados"}, "seen": {"seen", "visto"}, "ago": {"ago",
 		"atrás"}, "never": {"never", "nunca"}, "points": {"points of sale", "puntos de venta"},
 	"rules": {"rules", "reglas"}, "more": {"more: search for them", "más: búsquelas"},
-	"none": {"no branch is like that", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
+	"none": {"no branch matches", "ninguna sucursal así"}, "fine": {"nothing to know", "sin novedad"},
 	"read": {"read", "leído"}, "stale": {"The store cannot be read; this is how it was. ",
 		"No se puede leer el almacén; así estaba. "}, "unread": {"The chain's store was not read yet.",
 		"Aún no se ha leído el almacén de la cadena."},

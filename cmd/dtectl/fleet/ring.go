@@ -103,10 +103,10 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept",
 			strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
 	case m.Succeeded < need:
-		return fmt.Sprintf("%d of %d branches took it, %d must", m.Succeeded, m.Boxes, need)
+		return fmt.Sprintf("%d of %d branches applied it, %d must", m.Succeeded, m.Boxes, need)
 	// the last ring waits for the branches that report; a silent branch finds the state in force later
 	case r.Share == fleetproto.Whole && m.Waiting > m.Silent:
-		return fmt.Sprintf("%d of %d branches took it, %d that are there have not said yet", m.Succeeded, m.Boxes,
+		return fmt.Sprintf("%d of %d branches applied it, %d that report are without outcome", m.Succeeded, m.Boxes,
 			m.Waiting-m.Silent)
 	case now.Before(soak):
 		return fmt.Sprintf("the ring is watched until %s", local(soak))

@@ -85,7 +85,7 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
 	}
-	m, why := Ring{}, "no roll-out is on its way"
+	m, why := Ring{}, "no roll-out is under way"
 	if r != nil {
 		m = s.Measure(r, head.Group)
 		if why = m.Wants(r, now); why != "" {
@@ -163,10 +163,10 @@ func (c *Hold) set(ctx context.Context, chain *Chain, held bool) error {
 		return err
 	}
 	if head.Rollout == nil {
-		return fmt.Errorf("%s: no roll-out is on its way", head.Group)
+		return fmt.Errorf("%s: no roll-out is under way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is so already: %s", head.Group, head.Rollout.Name, ringIn("en", head.Rollout))
+		return fmt.Errorf("%s: %s is like that already: %s", head.Group, head.Rollout.Name, ringIn("en", head.Rollout))
 	}
 	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) {
 		if d.Rollout.Held = held; !held {
@@ -192,7 +192,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 	name := cmp.Or(append([]string{c.Group}, names...)...)
 	head := s.Desired(name)
 	if head == nil {
-		return nil, nil, fmt.Errorf("%s: nothing was published yet, or it is not believed: %s", name,
+		return nil, nil, fmt.Errorf("%s: nothing was published yet, or its object is not authentic: %s", name,
 			strings.Join(s.Faults, "; "))
 	}
 	return head, s, nil

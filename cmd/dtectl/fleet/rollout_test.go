@@ -47,7 +47,7 @@ func TestRollout(t *testing.T) {
 			t.Errorf("version %d, want %d; %s", w.head().Version, before, w.text())
 		}
 	}
-	stays("0 of 1 branches took it, 1 must")
+	stays("0 of 1 branches applied it, 1 must")
 	w.obey()
 	stays("the ring is watched until")
 	w.now = w.now.Add(time.Hour)

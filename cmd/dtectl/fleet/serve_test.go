@@ -88,7 +88,7 @@ func TestServe_Page(t *testing.T) {
 		"?only=waiting":          {"nueva", "La Ceiba centro"},
 		"?lang=en":               {"cannot sell: ", "no puede vender"},
 		`?q="><b>x</b>`:          {"&#34;&gt;&lt;b&gt;", "<b>x</b>"},
-		"?lang=en&q=volvi%C3%B3": {"no branch is like that", "La Ceiba"},
+		"?lang=en&q=volvi%C3%B3": {"no branch matches", "La Ceiba"},
 	} {
 		code, body := get(t, server.URL+"/"+strings.ReplaceAll(query, `"><b>x</b>`, "%22%3E%3Cb%3Ex%3C/b%3E"))
 		if code != 200 || !strings.Contains(body, want.has) || strings.Contains(body, want.lacks) {

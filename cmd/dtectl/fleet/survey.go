@@ -240,11 +240,11 @@ func (s *Surveyor) groups(ctx context.Context, out *Survey) error {
 		head, err := s.Chain.Head(ctx, g)
 		switch {
 		case foreign(err):
-			out.fault("what %s shall run is not believed: %v", g, err)
+			out.fault("the order for %s is not authentic: %v", g, err)
 		case err != nil:
-			return fmt.Errorf("reading what %s shall run: %w", g, err)
+			return fmt.Errorf("reading the order for %s: %w", g, err)
 		case head == nil:
-			out.fault("the store has lost what %s shall run: dtectl fleet roll puts it back", g)
+			out.fault("the store has lost the order for %s: dtectl fleet roll puts it back", g)
 		default:
 			out.Groups = append(out.Groups, head)
 		}
