@@ -303,7 +303,7 @@ func openBoxKey(cfg *config.Config, log *slog.Logger) *recordmac.Key {
 	key, made, err := cfg.MakeBox()
 	switch {
 	case err != nil:
-		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys signed compute",
+		log.Error("the box's key cannot be used: records bear no mark, and only rules that pinned keys signed are used",
 			"error", err)
 		return nil
 	case made:

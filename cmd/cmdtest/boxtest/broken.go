@@ -147,7 +147,8 @@ var Boxes = []Broken{
 		_, err = storage.Assemble(context.Background(), storage.Sources{Backups: []string{b.At("backup")}}, options,
 			nil)
 		b.must(err)
-	}, "fail", "store", "", "store was made of other media and its numbers are not settled: run dtectl recover", true},
+	}, "fail", "store", "", "store was rebuilt from other media and its numbers are not settled: run dtectl recover",
+		true},
 	{"a store of a rehearsal", func(b *Box) { b.Write("data.rehearsal", nil) }, "fail", "store", "authority.rehearsal",
 		"was made to rehearse production", true},
 	{"an address that is taken", func(b *Box) {
