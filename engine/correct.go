@@ -89,19 +89,19 @@ func (e *Engine) correct(ctx context.Context, entry storage.Entry, h *record.Hea
 			dte.Member{Name: "identificacion", Value: was.Get("identificacion").Set(record.ContingencyMarks(h.Cause,
 				h.Motive)...)})}
 	d.request.Document = h.Document
-	r, err := e.rules().Pick(h.Document, h.Ambiente, h.Date) // the rules of the document's own day
+	d.rule, err = e.rules().Pick(h.Document, h.Ambiente, h.Date) // the rules of the document's own day
 	if errors.Is(err, rules.ErrNoRule) {
-		r, err = e.shelf.PickPast(ctx, h.Document, h.Date)
+		d.rule, err = e.shelf.PickPast(ctx, h.Document, h.Date)
 	}
 	if err != nil {
 		return entry, 0, refusal.Unavailable(err, "No hay reglas para el documento del "+h.Date)
 	}
-	ev, err := e.compute(ctx, r, d)
+	ev, err := e.compute(ctx, d)
 	if err != nil {
 		return entry, 0, err
 	}
 	defer ev.Free()
-	r = ev.Rule
+	r := ev.Rule
 	if len(ev.Refused) > 0 {
 		return entry, 0, refusal.Of(ev.Refused)
 	}

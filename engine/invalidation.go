@@ -242,8 +242,8 @@ func forbidden(format string, args ...any) error {
 // invalidable returns an error if the time to invalidate the document is over, or if a note, return or later credit
 // depends on the document (MF2 pp.9-17).
 func (e *Engine) invalidable(rule *rulestore.Event, o *origin, now time.Time) error {
-	if end := window(rule, o.head); !now.Before(end) {
-		return forbidden("El plazo para invalidar el documento terminó el %s", dte.Date(end.Add(-time.Second)))
+	if last := lastDay(rule, o.head); dte.Date(now) > last {
+		return forbidden("El plazo para invalidar el documento terminó el %s", last)
 	}
 	n, err := e.store.Counter(o.entry.Code, record.LineActive)
 	switch {
@@ -294,30 +294,35 @@ func (e *Engine) roomWithout(o *origin) error {
 	return nil
 }
 
-// window returns the end of the time to invalidate a document, counted from its seal. The time is a number of months,
-// or ends after a certain business day of the next month. If the event's bundle sets no window for a type, the type's
-// own window applies. Without a window, the time ends at the seal.
-func window(rule *rulestore.Event, h *record.Head) time.Time {
-	sealed := h.CreatedAt.In(dte.Zone)
+// lastDay returns the last day on which a document may be invalidated, counted from its seal: some months later, or a
+// business day of the next month. If the event's bundle sets no window for a type, the type's own window applies.
+func lastDay(rule *rulestore.Event, h *record.Head) string {
+	sealed := sealedAt(h)
+	switch months, day := windowOf(rule, h.Document); {
+	case months > 0:
+		return dte.MonthsAfter(dte.Date(sealed), months)
+	case day > 0:
+		return dte.Date(dte.NthBusinessDay(sealed.Year(), sealed.Month()+1, day))
+	}
+	return dte.Date(sealed.AddDate(0, 0, -1))
+}
+
+func windowOf(rule *rulestore.Event, document string) (months, businessDay int) {
+	months, businessDay = rule.Whole("windowMonths"+document), rule.Whole("windowBusinessDay"+document)
+	if own := record.TypeOf(document).Invalidation; months == 0 && businessDay == 0 {
+		return own.Months, own.BusinessDay
+	}
+	return months, businessDay
+}
+
+// sealedAt returns the time of a document's seal or, if MH's answer lacks it, of the document's issue.
+func sealedAt(h *record.Head) time.Time {
 	if h.Response != nil {
 		if at := authority.ParseTime(h.Response.FhProcesamiento); !at.IsZero() {
-			sealed = at.In(dte.Zone)
+			return at.In(dte.Zone)
 		}
 	}
-	midnight := time.Date(sealed.Year(), sealed.Month(), sealed.Day(), 0, 0, 0, 0, dte.Zone)
-	months, day := rule.Whole("windowMonths"+h.Document), rule.Whole("windowBusinessDay"+h.Document)
-	if months == 0 && day == 0 {
-		own := record.TypeOf(h.Document).Invalidation
-		months, day = own.Months, own.BusinessDay
-	}
-	switch {
-	case months > 0:
-		return midnight.AddDate(0, months, 1)
-	case day > 0:
-		next := time.Date(sealed.Year(), sealed.Month()+1, 1, 0, 0, 0, 0, dte.Zone)
-		return dte.NthBusinessDay(next.Year(), next.Month(), day).AddDate(0, 0, 1)
-	}
-	return sealed
+	return h.CreatedAt.In(dte.Zone)
 }
 
 // invalidationFacts returns the event's facts. The receptor is copied from the document, with its nulls (MF2 p.12).
@@ -327,6 +332,8 @@ func (e *Engine) invalidationFacts(req InvalidationRequest, rule *rulestore.Even
 	day := dte.Date(now)
 	if rule.Says("sameDate", h.Document, record.TypeOf(h.Document).Invalidation.SameDate) {
 		day = h.Date
+	} else if months, _ := windowOf(rule, h.Document); months > 0 { // for the event's date they count from the issue
+		day = min(day, dte.MonthsAfter(h.Date, months))
 	}
 	establishment, point := record.EstablishmentOf(h, req.Caller.Point)
 	receptor := o.receptor()
@@ -500,9 +507,7 @@ func (e *Engine) judge(a *Appraisal, req InvalidationRequest, o *origin) error {
 	if a.Held, err = e.store.Counter(o.entry.Code, record.LineActive); err != nil {
 		return refusal.Internal(err)
 	}
-	end := window(rule, o.head)
-	a.Until = dte.Date(end.Add(-time.Second))
-	if !now.Before(end) {
+	if a.Until = lastDay(rule, o.head); dte.Date(now) > a.Until {
 		a.Verdict = RecallLate
 		return nil
 	}

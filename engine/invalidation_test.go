@@ -75,6 +75,18 @@ func TestInvalidate_Window(t *testing.T) {
 		w.Issued(enginetest.Voucher("v2", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
 	sold, soldLate := w.Issued(enginetest.Invoice("i", enginetest.Item(1, "1", "1")), record.EstadoProcessed),
 		w.Issued(enginetest.Invoice("i2", enginetest.Item(1, "1", "1")), record.EstadoProcessed)
+	// One more is sold on the 27th and sealed on the last day of November, another is sold on that day: the months end on
+	// the last day of February (MF2 pp.10-12), and the event's date is within three months of the sale.
+	lastDay := time.Date(2026, 11, 30, 16, 0, 0, 0, time.UTC)
+	w.Clock.Set(lastDay.AddDate(0, 0, -3))
+	w.Wire.At = func(point string) {
+		if point == "before /fesv/recepciondte" {
+			w.Clock.Set(lastDay)
+		}
+	}
+	sealedLate := w.Issued(enginetest.Invoice("i3", enginetest.Item(1, "1", "1")), record.EstadoProcessed)
+	soldOnLast := w.Issued(enginetest.Invoice("i4", enginetest.Item(1, "1", "1")), record.EstadoProcessed)
+	w.Wire.At = nil
 	for _, step := range []struct {
 		r  *record.View
 		at time.Time // in El Salvador
@@ -84,6 +96,8 @@ func TestInvalidate_Window(t *testing.T) {
 		{late, time.Date(2026, 12, 15, 0, 0, 0, 2, time.UTC), false},
 		{sold, time.Date(2027, 2, 21, 23, 59, 59, 0, time.UTC), true},
 		{soldLate, time.Date(2027, 2, 22, 0, 0, 0, 2, time.UTC), false},
+		{sealedLate, time.Date(2027, 2, 28, 23, 59, 59, 0, time.UTC), true},
+		{soldOnLast, time.Date(2027, 3, 1, 0, 0, 0, 2, time.UTC), false},
 	} {
 		w.Clock.Set(step.at.Add(6 * time.Hour))
 		r, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(step.r, 2, ""))

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"dtegate/engine/contingency"
@@ -79,7 +81,7 @@ func (e *Engine) issue(ctx context.Context, req Request) (shown *record.View, pa
 		release()
 	}
 	if req.Origin == nil {
-		if d.computed, err = e.compute(ctx, d.rule, d); err != nil {
+		if d.computed, err = e.compute(ctx, d); err != nil {
 			return nil, pathRefused, err
 		}
 	}
@@ -153,7 +155,7 @@ func (e *Engine) append(ctx context.Context, d *draft, key *storage.Idempotency)
 	}
 	defer a.Release()
 	if d.request.Origin != nil {
-		if d.from, d.computed, err = e.computeAgainst(ctx, d.rule, d); err != nil {
+		if err = e.computeAgainst(ctx, d); err != nil {
 			return now, nil, nil, err
 		}
 	}
@@ -360,7 +362,8 @@ func (e *Engine) putInPeriod(d *draft, p *contingency.Period) error {
 }
 
 // compute evaluates a draft. The error for a draft with faults is a *refusal.Error with all of them.
-func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rulestore.Evaluation, error) {
+func (e *Engine) compute(ctx context.Context, d *draft) (*rulestore.Evaluation, error) {
+	r := d.rule
 	computed, faults, err := r.Make(ctx, d.facts, d.filling())
 	switch {
 	case err == nil:
@@ -387,26 +390,39 @@ func (e *Engine) compute(ctx context.Context, r *rulestore.Rule, d *draft) (*rul
 	return computed, nil
 }
 
-// computeAgainst completes and computes a draft against its origin, which is locked.
-func (e *Engine) computeAgainst(ctx context.Context, r *rulestore.Rule, d *draft) (*origin, *rulestore.Evaluation,
-	error) {
-	o, err := e.findOrigin(ctx, d)
-	if err != nil {
-		return nil, nil, err
+// computeAgainst completes and computes a draft against its origin, if any, which is locked.
+func (e *Engine) computeAgainst(ctx context.Context, d *draft) error {
+	faults, err := e.complete(ctx, d)
+	if err == nil {
+		d.computed, err = e.amounts(ctx, d, faults)
 	}
-	r, d.ruleDay = e.rules().Original(r, e.issuer.Ambiente, o.head.Date), o.head.Date
-	err = e.completeDraft(d, o)
-	faults := refusal.Faults(err)
-	switch {
-	case err != nil && len(faults) == 0:
-		return nil, nil, err
-	case err != nil && record.TypeOf(d.request.Document).Effect == bundle.TakesBack:
-		refused := *err.(*refusal.Error)
-		refused.Faults = append(faults, e.besideLines(r, d, o)...)
-		return nil, nil, &refused
+	return err
+}
+
+// complete finds a draft's origin, and completes the draft's facts from it. The rule is that of the origin's day. For a
+// return it also adds to d.draws the quantities that the return takes; drawn adds the amounts later. A note's facts are
+// completed despite its faults; the error of a return has all its faults.
+func (e *Engine) complete(ctx context.Context, d *draft) (faults []dte.Fault, err error) {
+	if d.request.Origin == nil {
+		return nil, nil
 	}
-	computed, err := e.amounts(ctx, r, d, o, faults)
-	return o, computed, err
+	if d.from, err = e.findOrigin(ctx, d); err != nil {
+		return nil, err
+	}
+	d.rule, d.ruleDay = e.rules().Original(d.rule, e.issuer.Ambiente, d.from.head.Date), d.from.head.Date
+	if record.TypeOf(d.request.Document).Effect != bundle.TakesBack {
+		d.facts, faults = noteFacts(d.facts, d.from, d.from.misnamed(d.request.Origin))
+		return faults, nil
+	}
+	err = e.takeBack(d, d.from)
+	var refused *refusal.Error
+	if errors.As(err, &refused) && len(refused.Faults) > 0 && e.completeReturn(d, d.from, nil) == nil {
+		// Of the other parts, the appendix alone does not depend on the lines, which are wrong.
+		refused.Faults = append(refused.Faults, slices.DeleteFunc(e.breaches(d.rule, d, nil), func(f dte.Fault) bool {
+			return !strings.HasPrefix(f.Path, "apendice")
+		})...)
+	}
+	return nil, err
 }
 
 // unnumbered is a placeholder for a document's future number, of the same length.

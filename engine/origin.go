@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"dtegate/engine/dte"
-	"dtegate/engine/dte/schema"
 	"dtegate/engine/record"
 	"dtegate/engine/refusal"
 	"dtegate/engine/rulestore"
@@ -75,13 +74,10 @@ func (e *Engine) findOrigin(ctx context.Context, d *draft) (*origin, error) {
 	if o.head.BranchID != d.request.Caller.Point.BranchID {
 		return nil, refusal.NotFound(d.request.Origin.Code)
 	}
-	if err := e.eligible(d, o); err != nil {
-		return nil, err
-	}
-	return o, e.readOrigin(o)
+	return o, e.eligible(d, o)
 }
 
-// eligible refuses a request that the type or the state of its origin forbids (SPEC section 3).
+// eligible reads an origin, and refuses a request that its type, state or age forbids (SPEC section 3).
 func (e *Engine) eligible(d *draft, o *origin) error {
 	isReturn := record.TypeOf(d.request.Document).Effect == bundle.TakesBack
 	wrong := func(code, message string) error {
@@ -106,8 +102,23 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 		}
 		return wrong(refusal.CodeNotProcessed, "Hacienda no ha aceptado el documento original: está "+estado)
 	}
+	if err := e.readOrigin(o); err != nil {
+		return err
+	}
+	months := 3
+	if isReturn && slices.Contains(slowReturns, o.document.Get("emisor").Get("codActividad").Text()) {
+		months = 24
+	}
+	if last := dte.MonthsAfter(dte.Date(sealedAt(o.head)), months); dte.Date(d.dated) > last {
+		return refusal.Of([]dte.Fault{{Path: "origen", Code: dte.FaultRange,
+			Message: "El plazo para ajustar el documento de origen terminó el " + dte.FormatDay(last)}})
+	}
 	return nil
 }
+
+// Notes and returns are for three months from their original's seal (art. 62 of the VAT law, NV2 Anexo IV 17, MF2
+// pp.26-27). What these activities of CAT-019 sell is returned for two years; MF2's list differs from NV2's.
+var slowReturns = []string{"01282", "21001", "21008", "46482", "46484", "46491", "47721"}
 
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {
 	if said.Document != "" && said.Document != o.head.Document {
@@ -142,33 +153,19 @@ func amount(v dte.Value, name string) dte.Amount {
 	return a
 }
 
-// completeDraft completes the facts of a draft from its locked origin. For a return it also adds to d.draws the
-// quantities that the return takes; drawn adds the amounts later. A note's facts are completed despite faults.
-func (e *Engine) completeDraft(d *draft, o *origin) error {
-	if record.TypeOf(d.request.Document).Effect == bundle.TakesBack {
-		return e.takeBack(d, o)
-	}
-	faults := o.misnamed(d.request.Origin)
-	d.facts, faults = noteFacts(d.facts, o, faults)
-	if len(faults) > 0 {
-		return refusal.Of(faults)
-	}
-	return nil
-}
-
 // drawn adds a computed document's draws on its origin to d.draws. It refuses to credit more than is left.
-func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Evaluation) error {
-	how := record.TypeOf(d.request.Document).Effect
+func (e *Engine) drawn(d *draft, ev *rulestore.Evaluation) error {
+	how, o := record.TypeOf(d.request.Document).Effect, d.from
 	if err := e.exclusive(o, how); err != nil {
 		return err
 	}
 	if how == bundle.TakesBack {
-		d.givenBack(r, ev)
+		d.givenBack(ev)
 		return nil
 	}
 	var faults []dte.Fault
 	left := o.creditable()
-	for i, n := range takenBy(r, &ev.Computed, how) {
+	for i, n := range takenBy(ev, how) {
 		if n == 0 {
 			continue
 		}
@@ -195,8 +192,8 @@ func (e *Engine) drawn(d *draft, o *origin, r *rulestore.Rule, ev *rulestore.Eva
 
 // takenBy returns what a note takes from its original. A tax, which the rule rounds to the cent, counts half a cent
 // less: every note of an original may round its amount up.
-func takenBy(r *rulestore.Rule, c *schema.Computed, how bundle.Effect) (taken creditable) {
-	d := r.Description()
+func takenBy(ev *rulestore.Evaluation, how bundle.Effect) (taken creditable) {
+	d, c := ev.Rule.Description(), &ev.Computed
 	for i, name := range d.Summary {
 		if name == "totalNoGravado" {
 			taken[charges] = max(0, dte.Amount(c.Summary[i]))
@@ -436,8 +433,8 @@ func (e *Engine) returnedBefore(o *origin) (dte.Value, error) {
 	return dte.Obj(members...), nil
 }
 
-func (d *draft) givenBack(r *rulestore.Rule, ev *rulestore.Evaluation) {
-	outputs := r.Description().LineOutputs
+func (d *draft) givenBack(ev *rulestore.Evaluation) {
+	outputs := ev.Rule.Description().LineOutputs
 	for k, name := range amountsOfLine {
 		column, sum := slices.IndexFunc(outputs, func(f abi.Field) bool { return f.Name == name }), int64(0)
 		for at := column; column >= 0 && at < ev.Computed.N*len(outputs); at += len(outputs) {

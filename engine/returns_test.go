@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
@@ -78,6 +79,49 @@ func TestReturn(t *testing.T) {
 		refusal.CodeOriginStatus,
 		"",
 	)
+}
+
+// TestReturn_Late: on the last day of MH's time a note or a return is sealed, and on the next day it is refused at the
+// counter, also while MH is away: nobody gets a document that MH will refuse. The goods of some activities come back for
+// two years.
+func TestReturn_Late(t *testing.T) {
+	for activity, last := range map[string]time.Time{"47111": time.Date(2027, 2, 28, 0, 0, 0, 0, time.UTC),
+		"46484": time.Date(2028, 11, 30, 0, 0, 0, 0, time.UTC)} {
+		w := enginetest.NewWorldIn(t, "00", nil, func(o *engine.Options) {
+			o.Issuer.Facts = o.Issuer.Facts.With("codActividad", dte.Str(activity))
+		})
+		w.Clock.Set(time.Date(2026, 11, 30, 16, 0, 0, 0, time.UTC))
+		voucher := w.Issued(enginetest.Voucher("v", enginetest.Item(1, "1", "100")), record.EstadoProcessed)
+		invoice := w.Issued(enginetest.Invoice("i", enginetest.Item(1, "9", "1")), record.EstadoProcessed)
+		purchase := w.Issued(enginetest.Request("14", "p", enginetest.Member("receptor", enginetest.Taxpayer),
+			enginetest.Member("applyrent", dte.Bool(false)),
+			enginetest.Member("cuerpoDocumento", dte.Arr(enginetest.Item(1, "9", "5"))),
+			enginetest.Cash()), record.EstadoProcessed)
+		requests := func() []engine.Request {
+			back := []engine.Request{enginetest.ReturnOf("", invoice, enginetest.Back(1, "1")),
+				enginetest.ReturnOf("", purchase, enginetest.Back(1, "1"))}
+			if w.Now().Year() == 2028 {
+				return back
+			}
+			return append(back, enginetest.NoteOn("05", "", voucher, enginetest.Item(1, "1", "1")),
+				enginetest.NoteOn("06", "", voucher, enginetest.Item(1, "1", "1")))
+		}
+		w.Clock.Set(last.Add(30*time.Hour - time.Second))
+		for _, req := range requests() {
+			w.Issued(req, record.EstadoProcessed)
+		}
+		w.Clock.Set(last.Add(30 * time.Hour))
+		for _, away := range []bool{false, true} {
+			if err := w.Sim.Chaos(simulator.Chaos{Outage: away}); err != nil {
+				t.Fatal(err)
+			}
+			for _, req := range requests() {
+				_, err := w.Engine.Issue(t.Context(), req)
+				enginetest.Refused(t, err, refusal.CodeValidation, "origen")
+			}
+		}
+		w.Close()
+	}
 }
 
 // TestReturn_OtherLine: a returned quantity counts for the line that the request names, wherever in the request that

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"strings"
 
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
@@ -28,27 +27,19 @@ func (e *Engine) Check(ctx context.Context, req Request) []dte.Fault {
 	if err != nil {
 		return refusal.Faults(err)
 	}
-	var o *origin
-	var faults []dte.Fault
-	if record.TypeOf(req.Document).Effect != bundle.Nothing {
-		if req.Origin == nil || req.Origin.Code == (dte.Code{}) {
-			return nil // the origin is unknown: nothing to compare with
-		}
-		if o, err = e.findOrigin(ctx, d); err != nil {
-			return refusal.Faults(err)
-		}
-		rule, d.ruleDay = e.rules().Original(rule, e.issuer.Ambiente, o.head.Date), o.head.Date
-		if err := e.completeDraft(d, o); err != nil {
-			if faults = refusal.Faults(err); record.TypeOf(req.Document).Effect == bundle.TakesBack {
-				return append(faults, e.besideLines(rule, d, o)...)
-			}
-		}
+	d.rule = rule
+	if record.TypeOf(req.Document).Effect != bundle.Nothing && (req.Origin == nil || req.Origin.Code == (dte.Code{})) {
+		return nil // the origin is unknown: nothing to compare with
 	}
-	if !rule.CanAddUp(req.Unread) {
+	faults, err := e.complete(ctx, d)
+	if err != nil {
+		return refusal.Faults(err)
+	}
+	if !d.rule.CanAddUp(req.Unread) {
 		late := laterThanIssue(d)
-		return append(append(faults, late...), e.breaches(rule, d, late)...)
+		return append(append(faults, late...), e.breaches(d.rule, d, late)...)
 	}
-	computed, err := e.amounts(ctx, rule, d, o, faults)
+	computed, err := e.amounts(ctx, d, faults)
 	if err == nil {
 		_, err = e.fill(d, computed)
 		computed.Free()
@@ -82,12 +73,7 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 			return nil, err
 		}
 	}
-	if req.Origin != nil {
-		d.from, d.computed, err = e.computeAgainst(ctx, d.rule, d)
-	} else {
-		d.computed, err = e.compute(ctx, d.rule, d)
-	}
-	if err != nil {
+	if err := e.computeAgainst(ctx, d); err != nil {
 		return nil, notStored(err)
 	}
 	made, err := e.fill(d, d.computed)
@@ -99,18 +85,17 @@ func (e *Engine) Validate(ctx context.Context, req Request) (*Validation, error)
 		Warnings: slices.Concat(req.Warnings, d.computed.Warnings)}, nil
 }
 
-// amounts computes a draft and its draws on the origin o, which may be nil. Its error has the given faults too.
-func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *origin,
-	faults []dte.Fault) (*rulestore.Evaluation, error) {
-	computed, err := e.compute(ctx, r, d)
+// amounts computes a draft and its draws on its origin, if any. Its error has the given faults too.
+func (e *Engine) amounts(ctx context.Context, d *draft, faults []dte.Fault) (*rulestore.Evaluation, error) {
+	computed, err := e.compute(ctx, d)
 	if err != nil {
 		if found := refusal.Faults(err); len(found) > 0 {
 			return nil, refusal.Of(append(faults, found...))
 		}
 		return nil, err
 	}
-	if o != nil {
-		if err := e.drawn(d, o, computed.Rule, computed); err != nil {
+	if d.from != nil {
+		if err := e.drawn(d, computed); err != nil {
 			found := refusal.Faults(err)
 			if len(found) == 0 {
 				computed.Free()
@@ -125,17 +110,6 @@ func (e *Engine) amounts(ctx context.Context, r *rulestore.Rule, d *draft, o *or
 	_, err = e.fill(d, computed)
 	computed.Free()
 	return nil, refusal.Of(append(faults, refusal.Faults(err)...))
-}
-
-// besideLines returns the layout's faults in the apéndice of a return. The other parts depend on the lines, and the
-// request names wrong lines.
-func (e *Engine) besideLines(r *rulestore.Rule, d *draft, o *origin) []dte.Fault {
-	if e.completeReturn(d, o, nil) != nil {
-		return nil
-	}
-	return slices.DeleteFunc(e.breaches(r, d, nil), func(f dte.Fault) bool {
-		return !strings.HasPrefix(f.Path, "apendice")
-	})
 }
 
 func (e *Engine) breaches(r *rulestore.Rule, d *draft, known []dte.Fault) []dte.Fault {

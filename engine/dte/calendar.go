@@ -34,6 +34,14 @@ func NthBusinessDay(year int, month time.Month, n int) time.Time {
 	}
 }
 
+// MonthsAfter returns the day (yyyy-mm-dd) some months after another, or the last day of its month if the month lacks
+// that day: three months from 30 November end on 28 February (MF2 p.12).
+func MonthsAfter(day string, months int) string {
+	at, _ := time.Parse(time.DateOnly, day)
+	first := time.Date(at.Year(), at.Month()+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
+	return first.AddDate(0, 0, min(at.Day(), first.AddDate(0, 1, -1).Day())-1).Format(time.DateOnly)
+}
+
 // easter returns Easter Sunday by the Gregorian computus (Meeus, Astronomical Algorithms, chapter 8).
 func easter(year int) time.Time {
 	a, b, c := year%19, year/100, year%100

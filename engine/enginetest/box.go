@@ -138,6 +138,7 @@ func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 // Box is a branch with its authority in fake time. All of it lives in a bubble of testing/synctest.
 type Box struct {
 	T        testing.TB
+	ambiente string
 	Sim      *simulator.Simulator
 	Cable    *cable
 	Path     *linktest.Path // to the cable, if connections are kept ready; nil: none are
@@ -178,16 +179,19 @@ var Monday = time.Date(2026, 11, 2, 14, 0, 0, 0, time.UTC)
 func InBubble(t *testing.T, fn func(*Box)) { InBubbleFrom(t, Monday, fn) }
 
 // InBubbleFrom is inBubble from a time of its own.
-func InBubbleFrom(t *testing.T, begin time.Time, fn func(*Box)) {
+func InBubbleFrom(t *testing.T, begin time.Time, fn func(*Box)) { InBubbleOf(t, "00", begin, fn) }
+
+// InBubbleOf is InBubbleFrom in an ambiente (CAT-001).
+func InBubbleOf(t *testing.T, ambiente string, begin time.Time, fn func(*Box)) {
 	Common(t) // real work, outside of fake time
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(begin))
-		b := &Box{T: t, Cable: NewCable(), Fs: disktest.New(disktest.Strict), Rand: rand.New(rand.NewPCG(1, 1)),
+		b := &Box{T: t, ambiente: ambiente, Cable: NewCable(), Fs: disktest.New(disktest.Strict), Rand: rand.New(rand.NewPCG(1, 1)),
 			Log: Quiet, Password: "secreto-mh.2026",
 			Policy: contingency.Options{Responsible: record.Person{Name: "María López", DocumentType: "13",
 				Document: "012345678"}}}
 		b.Sim = simulator.New(simulator.Options{Seed: 1, Now: time.Now, Logger: Quiet,
-			Issuers: []simulator.Issuer{{NIT: TestNIT, Password: "secreto-mh.2026",
+			AllowProduction: ambiente == "01", Issuers: []simulator.Issuer{{NIT: TestNIT, Password: "secreto-mh.2026",
 				PublicKey: Common(t).Key.Public()}}})
 		b.Server = &http.Server{Handler: b.Sim.Protocol(), ErrorLog: nil}
 		serving := make(chan struct{})
@@ -239,11 +243,13 @@ func (b *Box) TryStart() (err error) {
 	}
 	b.link = connpool.New(options)
 	b.Wire = &wire{Under: b.link, heard: b.Heard}
-	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: TestNIT, Password: b.Password, Ambiente: "00",
-		UserAgent: "test", Now: b.Now, Transport: b.Wire})
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: TestNIT, Password: b.Password, Ambiente: b.ambiente,
+		Rehearsal: b.ambiente == "01", UserAgent: "test", Now: b.Now, Transport: b.Wire})
+	issuer := TestIssuer()
+	issuer.Ambiente = b.ambiente
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(Common(b.T).Key), Authority: client,
 		Rules:  cmp.Or(b.Book, Common(b.T).Book),
-		Issuer: TestIssuer(), Logger: b.Log, Now: b.Now, Reachable: b.link.Ready(),
+		Issuer: issuer, Logger: b.Log, Now: b.Now, Reachable: b.link.Ready(),
 		DoubtFor: b.DoubtFor, Patience: b.Patience, Contingency: b.Policy, RecoverEvery: cmp.Or(b.Every,
 			time.Minute), Delivery: b.Delivery})
 	if err != nil {
