@@ -22,7 +22,7 @@ func TestExitStatus(t *testing.T) {
 		"init --certificate list": 1,
 		"invalidate --from-list list --kind 2 --reason x --responsible x": 80, "fsck --read": 1,
 		"queue": 6, "contingency end": 6, "contingency start --cause 5 --reason x": 6, "contingency report": 6,
-		"delivery list": 6, "delivery retry --all": 6, "rules list": 6, "rules status": 6,
+		"delivery list": 6, "delivery retry --all": 6, "rules list": 6,
 		"rules rollback dte01 2 1.0.0 --reason x": 6, "rules cancel dte01 2 1.0.0 --reason x": 6,
 		"rules reinstate dte01 2 1.0.0 --reason x": 6, "rules acknowledge --reason x": 6,
 		"rules shadow show": 6, "rules shadow stop": 6, "rules documents 1.0.0": 6, "certify": 6,

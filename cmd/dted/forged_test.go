@@ -140,7 +140,7 @@ func TestForgedBackup(t *testing.T) {
 		t.Errorf("the page does not say it:\n%s", page)
 	}
 	o.refused("doctor", "dte01 2.1.9 is unvouched", "dte03 2.1.9 is damaged")
-	o.refused("rules status", "unvouched dte01 2.1.9 computes nothing", "2 rules in the store may not compute")
+	o.refused("rules list", "unvouched", "computes nothing: ", "2 rules in the store may not compute")
 	o.does("audit", "REWRITTEN: not as this box wrote it", "1 WERE REWRITTEN")
 	if status, answer := o.admin(http.MethodPost, "/admin/rules?reason=test", signed); status != http.StatusOK {
 		t.Errorf("the damaged rule is not taken again: %d %s", status, answer)

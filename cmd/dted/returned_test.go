@@ -56,7 +56,7 @@ func TestOperator_Return(t *testing.T) {
 		t.Errorf("after the return: %s", got.Estado)
 	}
 	why := "MH refused 5 of its last 5 documents for what the rule made, at 2 points of sale"
-	o.does("rules status", "to dte01 2.1.0: dte01 2.1.4: "+why)
+	o.does("rules list", "to dte01 2.1.0: dte01 2.1.4: "+why)
 	o.does("audit", "rules.return", "the branch", why)
 	if n := o.metric("dte_rule_return_timestamp_seconds"); n == 0 {
 		t.Error("the metric does not tell of the return")
@@ -78,7 +78,7 @@ func TestOperator_Return(t *testing.T) {
 	if n := strings.Count(said, "rules.return"); n != 1 {
 		t.Errorf("%d returns in the trail", n)
 	}
-	if said := o.does("rules status"); strings.Contains(said, "returned") {
+	if said := o.does("rules list"); strings.Contains(said, "returned") {
 		t.Errorf("a return that was cancelled is shown:\n%s", said)
 	}
 }

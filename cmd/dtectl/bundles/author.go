@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dtectl/workshop"
@@ -342,92 +340,4 @@ func (c *signCommand) Run(top *adminclient.Options) error {
 		return err
 	}
 	return config.WriteFile(cmp.Or(c.Out, c.File), signed)
-}
-
-type paramsCommand struct {
-	Name   string `arg:"" default:"." help:"Folder in plugins/: NAME/v2, or NAME for all generations; default: all."`
-	JSON   bool   `help:"Write one JSON array."`
-	Grep   string `placeholder:"TEXT" help:"Only parameters whose name or source has this text, in any case: iva."`
-	Source string `default:"." type:"existingdir" help:"The checkout that holds plugins/."`
-}
-
-// Run prints one line for each rate and threshold in the source folders.
-func (c *paramsCommand) Run() error {
-	folders, err := workshop.Generations(c.Source, c.Name)
-	if err != nil {
-		return err
-	}
-	var found []param
-	for _, folder := range folders {
-		m, err := workshop.Manifest(c.Source, folder)
-		if err != nil {
-			return err
-		}
-		add := func(name, value, source string) {
-			found = append(found, param{folder, m.Version, m.Validity["00"].From, m.Validity["01"].From, name, value,
-				source})
-		}
-		for _, p := range m.Params {
-			if strings.Contains(strings.ToLower(p.Name+"\n"+p.Source), strings.ToLower(c.Grep)) {
-				add(p.Name, p.Value, p.Source)
-			}
-		}
-		if m.Kind != "catalogue" || c.Grep == "" {
-			continue
-		}
-		texts, err := rateTexts(filepath.Join(c.Source, "plugins", folder, "catalogues.json"), c.Grep)
-		if err != nil {
-			return err
-		}
-		for _, text := range texts {
-			add(text, "", "vouchers bear this text: change it together with the rate")
-		}
-	}
-	if len(found) == 0 {
-		return fmt.Errorf("no parameter has %q in its name or source", c.Grep)
-	}
-	return term.List(c.JSON, "RULE\tVERSION\tFROM 00\tFROM 01\tPARAMETER\tVALUE\tSOURCE", found, func(p param) []any {
-		return []any{p.Rule, p.Version, p.From00, p.From01, p.Name, p.Value, p.Source}
-	})
-}
-
-type param struct {
-	Rule    string `json:"rule"`
-	Version string `json:"version"`
-	From00  string `json:"from_00"`
-	From01  string `json:"from_01"`
-	Name    string `json:"parameter"`
-	Value   string `json:"value"`
-	Source  string `json:"source"`
-}
-
-// rateTexts returns the taxes of CAT-015 with a digit in their name. The name or its initials must contain grep: iva
-// finds Impuesto al Valor Agregado.
-func rateTexts(path, grep string) (texts []string, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading catalogues: %w", err)
-	}
-	const taxes = "CAT-015"
-	var file struct {
-		Catalogues map[string]struct{ Values map[string]string }
-	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	names := file.Catalogues[taxes].Values
-	for _, code := range slices.Sorted(maps.Keys(names)) {
-		name := names[code]
-		capitals := strings.Map(func(c rune) rune {
-			if unicode.IsUpper(c) {
-				return c
-			}
-			return -1
-		}, name)
-		if strings.ContainsAny(name, "0123456789") && strings.Contains(strings.ToLower(name+"\n"+capitals),
-			strings.ToLower(grep)) {
-			texts = append(texts, taxes+" "+code+" "+name)
-		}
-	}
-	return texts, nil
 }

@@ -133,7 +133,8 @@ type listCommand struct {
 	adminclient.ShowFlags
 }
 
-// Run prints one line for each bundle.
+// Run prints one line for each bundle, and the last automatic return. It fails if a rule has ended without a successor, or
+// may not compute.
 func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", c.print)
 }
@@ -142,21 +143,39 @@ func (c *listCommand) print(s *rulestore.Listing) error {
 	list := slices.DeleteFunc(s.Rules, func(r rulestore.ShownBundle) bool {
 		return !c.All && r.State != rulestore.Live && r.State != rulestore.Coming && (r.Trouble == nil || r.Off != nil)
 	})
-	return term.Table(term.Out, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE", list,
+	expired, refused := 0, 0
+	err := term.Table(term.Out, "NAME\tSCHEMA\tVERSION\tSTATE\tFROM\tUNTIL\tDIGEST\tBY\tNOTE", list,
 		func(r rulestore.ShownBundle) []any {
 			note := ""
 			switch {
 			case r.Off != nil:
 				note = r.Off.Way + ": " + r.Off.Reason
 			case r.Trouble != nil:
+				refused++
 				note = "computes nothing: " + r.Trouble.Text
 			case r.Expired:
+				expired++
 				note = "ended, and no other bundle has taken over"
 			case r.Expires != "":
 				note = "no other bundle takes over then"
 			}
 			return []any{r.Name, r.Schema, r.Version, r.State, r.From, r.Until, short(r.Digest), r.Who, brief(note)}
 		})
+	if r := s.Return; r != nil {
+		term.Printf("returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version, brief(r.Reason))
+	}
+	for _, n := range s.Notes {
+		term.Printf("note     %s\n", n)
+	}
+	switch {
+	case err != nil:
+		return err
+	case refused > 0:
+		return fmt.Errorf("%d rules in the store may not compute", refused)
+	case expired > 0:
+		return fmt.Errorf("%d rules go on past their last day", expired)
+	}
+	return nil
 }
 
 // short returns the part of a digest that people compare.
@@ -171,52 +190,6 @@ func brief(text string) string {
 		return string(r[:most]) + "…"
 	}
 	return text
-}
-
-type statusCommand struct{ adminclient.ShowFlags }
-
-// Run fails if a rule has ended without a successor, or may not compute.
-func (c *statusCommand) Run(ctx context.Context, top *adminclient.Options) error {
-	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", printStatus)
-}
-
-func printStatus(s *rulestore.Listing) error {
-	counts, expired, refused := make(map[string]int), 0, 0
-	for _, r := range s.Rules {
-		counts[r.State]++
-		if r.Trouble != nil && r.Off == nil {
-			refused++
-			term.Printf("%s %s %s computes nothing: %s\n", r.Trouble.Why, r.Name, r.Version,
-				brief(r.Trouble.Text))
-		}
-		if r.Expired {
-			expired++
-		}
-	}
-	term.Printf("%s, %s: %d live, %d coming, %d spare, %d retired\n", s.Day, s.Engine, counts["live"],
-		counts["coming"], counts["spare"], counts["retired"])
-	for _, r := range s.Rules {
-		if r.State == "coming" {
-			term.Printf("coming   %s %s on %s\n", r.Name, r.Version, r.From)
-		}
-		if r.Expires != "" {
-			term.Printf("ends     %s %s after %s, and nothing takes over\n", r.Name, r.Version, r.Expires)
-		}
-	}
-	if r := s.Return; r != nil {
-		term.Printf("returned %s to %s %s: %s\n", adminclient.Local(r.At), r.To.Name, r.To.Version,
-			brief(r.Reason))
-	}
-	for _, n := range s.Notes {
-		term.Printf("note     %s\n", n)
-	}
-	if refused > 0 {
-		return fmt.Errorf("%d rules in the store may not compute", refused)
-	}
-	if expired > 0 {
-		return fmt.Errorf("%d rules go on past their last day", expired)
-	}
-	return nil
 }
 
 type ruleTarget struct {

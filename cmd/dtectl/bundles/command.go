@@ -1,4 +1,4 @@
-// Package bundles contains the verbs of dtectl rules, which make, test and sign rule bundles, and send them to branches.
+// Package bundles contains the verbs of dtectl rules, which make, test and sign bundles, and send them to branches.
 package bundles
 
 import (
@@ -18,13 +18,11 @@ import (
 type Command struct {
 	Keygen      keygenCommand      `cmd:"" help:"Make a key that signs rule bundles."`
 	New         newCommand         `cmd:"" help:"Begin a type of document from MH's schema, or copy a generation."`
-	Params      paramsCommand      `cmd:"" help:"List the rates and thresholds of rules, and which law sets them."`
 	Test        TestCommand        `cmd:"" help:"Run a rule's golden cases as a branch does, in both engines."`
 	Build       buildCommand       `cmd:"" help:"Build and sign a bundle from its source folder."`
 	Sign        signCommand        `cmd:"" help:"Add a signature to a bundle that somebody else has signed."`
 	Push        PushCommand        `cmd:"" help:"Send bundles to branches, and show every step of their admission."`
-	List        listCommand        `cmd:"" help:"List a branch's bundles: live, coming, spare, retired."`
-	Status      statusCommand      `cmd:"" help:"Show what is in force, what ends, and the last automatic return."`
+	List        listCommand        `cmd:"" help:"List a branch's bundles, what ends, and the last automatic return."`
 	Backtest    backtestCommand    `cmd:"" help:"List the amounts of stored documents that a bundle would change."`
 	Shadow      shadowCommand      `cmd:"" help:"Let a bundle compute live sales beside the active one."`
 	Rollback    rollbackCommand    `cmd:"" help:"Go back to a bundle that was live; later bundles go off."`

@@ -121,7 +121,7 @@ func (d *doctor) returned(goesOn bool, rule string, at time.Time, reason string)
 	if goesOn {
 		since = "it computes today"
 	}
-	d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules status shows "+
+	d.warn("rules", "have central IT mend the rule and push it with a higher version; dtectl rules list shows "+
 		"more; dtectl rules acknowledge ends this warning",
 		"the branch went back to %s by itself on %s, and %s: %s", rule, adminclient.Local(at), since, reason)
 }

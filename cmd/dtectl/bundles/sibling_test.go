@@ -6,48 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"dtegate/cmd/cmdtest"
 	"dtegate/cmd/dtectl/workshop"
 	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 )
-
-// One command lists the rules that contain the VAT.
-func TestRules_Params(t *testing.T) {
-	root := plugintest.Root(t)
-	said := cmdtest.Capture(t, func() {
-		if err := (&paramsCommand{Name: ".", Grep: "IVARATE", Source: root}).Run(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, want := range []string{"dte01/v1", "dte01/v2", "dte03/v4", "dte06/v4", "retorno/v1", "0.13"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("no %s in\n%s", want, said)
-		}
-	}
-	if strings.Contains(said, "dte14") || strings.Contains(said, "turismoRate") {
-		t.Errorf("what carries no VAT is there:\n%s", said)
-	}
-	if err := (&paramsCommand{Name: "dte01", Grep: "nichts", Source: root}).Run(); err == nil {
-		t.Error("nothing was found, and it did not say so")
-	}
-}
-
-// The text of a rate on vouchers is found by the law's short name, and by its own words.
-func TestRules_ParamsTexts(t *testing.T) {
-	for grep, want := range map[string]string{"iva": "CAT-015 20 Impuesto al Valor Agregado 13%",
-		"fovial": "CAT-015 D1 FOVIAL"} {
-		said := cmdtest.Capture(t, func() {
-			if err := (&paramsCommand{Name: ".", Grep: grep, Source: plugintest.Root(t)}).Run(); err != nil {
-				t.Error(err)
-			}
-		})
-		if !strings.Contains(said, want) || !strings.Contains(said, "dte03/v4") {
-			t.Errorf("%s: no %q in\n%s", grep, want, said)
-		}
-	}
-}
 
 // A sibling of a generation has its own folder beside it and belongs to the same module.
 func TestRules_NewSibling(t *testing.T) {
