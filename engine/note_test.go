@@ -232,7 +232,8 @@ func TestNote_OneTaxpayer(t *testing.T) {
 	defer w.Close()
 	person := enginetest.Taxpayer.Set(dte.Texts("tipoDocumento", "13", "numDocumento", "012345678").Members()...)
 	foreign := enginetest.Taxpayer.Set(dte.Texts("numDocumento", "06142803901121", "nrc", "1234567").Members()...)
-	for _, was := range []dte.Value{enginetest.Taxpayer, person} {
+	bare := enginetest.Taxpayer.With("nrc", dte.Null()) // as of a taxpayer who is not registered for VAT
+	for _, was := range []dte.Value{enginetest.Taxpayer, person, bare} {
 		voucher := enginetest.Voucher("", enginetest.Item(1, "1", "100"))
 		voucher.Facts = voucher.Facts.With("receptor", was)
 		sold := w.Issued(voucher, record.EstadoProcessed)
@@ -241,7 +242,7 @@ func TestNote_OneTaxpayer(t *testing.T) {
 			note.Facts = note.Facts.With("receptor", said)
 			r := w.Issued(note, record.EstadoProcessed)
 			nrc := enginetest.Text(t, r, "receptor", "nrc")
-			if n := enginetest.Text(t, r, "receptor", "numDocumento"); n != "06140202801028" || nrc != "7654321" ||
+			if n := enginetest.Text(t, r, "receptor", "numDocumento"); n != "06140202801028" || nrc != was.Get("nrc").Text() ||
 				enginetest.Text(t, r, "receptor", "tipoDocumento") != "36" {
 				t.Errorf("%s: the note on %s names %s, %s", said.Append(nil), was.Append(nil), n, nrc)
 			}

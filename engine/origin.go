@@ -280,21 +280,20 @@ func noteFacts(f dte.Value, o *origin, faults []dte.Fault) (dte.Value, []dte.Fau
 // The numbers come from the original, because the till could name the taxpayer by one number and add somebody else's
 // number.
 func completeReceptor(said, was dte.Value) dte.Value {
-	complete := said
-	activity := said.Get("codActividad").Present() || said.Get("descActividad").Present()
-	for _, m := range was.Members() {
-		other := !said.Get(m.Name).Present()
-		switch m.Name {
-		case "nit", "tipoDocumento", "numDocumento", "nrc":
-			other = record.Compact(said.Get(m.Name).Text()) != record.Compact(m.Value.Text()) // of hyphens
-		case "codActividad", "descActividad":
-			other = !activity
-		}
-		if other && m.Value.Present() {
-			complete = complete.With(m.Name, m.Value)
+	if was.Get("nit").Present() || was.Get("numDocumento").Present() {
+		for _, name := range [...]string{"nit", "tipoDocumento", "numDocumento", "nrc"} {
+			if is := was.Get(name).Text(); record.Compact(said.Get(name).Text()) != record.Compact(is) { // of hyphens
+				said = said.With(name, dte.Text(is))
+			}
 		}
 	}
-	return complete
+	activity := said.Get("codActividad").Present() || said.Get("descActividad").Present()
+	for _, m := range was.Members() {
+		if m.Value.Present() && !said.Get(m.Name).Present() && !(activity && strings.HasSuffix(m.Name, "Actividad")) {
+			said = said.With(m.Name, m.Value)
+		}
+	}
+	return said
 }
 
 // receptor returns the receptor of a document. If the document names the receptor by nit, its type is 36 of CAT-022,
