@@ -17,7 +17,7 @@ import (
 type Sources struct {
 	Copy    string   // a second copy
 	Backups []string // folders that Backup made, best first
-	// Knowledge of other sources about the second copy:
+	// What other sources know about the second copy:
 	Last  map[string]uint64 // the last number of each series, as far as a source names it
 	Lacks string            // what the copy lacks, in words; empty: nothing known
 	// Part asks another place, for example the archive, for a part that no medium here has; nil if the place lacks the

@@ -530,10 +530,10 @@ func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) err
 	return max(lost, missing), torn, nil
 }
 
-// CopySegment reads what the head of a second copy's file says; file is the file's name. The id differs for any two
-// segments that this store wrote; "": the file is not a segment of this store. The segment continues the copy from a
-// place in another file (after): from the offset end, or from the place where the unfinished fill began. "": the copy
-// begins with the segment.
+// CopySegment reads what the head of a second copy's file says; file is the file's name. Segments that this store wrote
+// have different ids; an empty id means that the file is not a segment of this store. The segment continues the copy
+// from a place in another file (after): from the offset end, or from the place where the unfinished fill began. An
+// empty after means that the copy begins with this segment.
 func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end int64, err error) {
 	err = s.do("reading the head of a segment", func() error {
 		own, err := identity(s.db)
