@@ -69,8 +69,8 @@ func (f *scan) open(i instruction, region int) {
 	}
 }
 
-// touched returns the locals that an open block uses, and written those that it sets, one bit for each local. around
-// counts the open blocks from the innermost outwards.
+// touched returns the locals that an open block uses; written returns the locals that it sets. Both have one bit for
+// each local. around counts the open blocks from the innermost outwards.
 func (f *scan) touched(around int) []uint64 {
 	at := 2 * f.words * (len(f.blocks) - 1 - around)
 	return f.sets[at:][:f.words]
