@@ -56,7 +56,7 @@ func (s *Store) computable() []*shelved {
 	return slices.DeleteFunc(slices.Clone(s.items), func(i *shelved) bool { return i.off != nil || i.trouble != nil })
 }
 
-// inForce returns the bundle in force on a day that has the kind and document of another bundle (like), or nil.
+// inForce returns the bundle that is in force on a day for the kind and document of another bundle (like), or nil.
 func inForce(list []*shelved, like *shelved, day string) (best *shelved) {
 	for _, i := range list {
 		if i.sameDocument(like) && i.From <= day && (best == nil || i.rank(best) > 0) {
@@ -210,8 +210,8 @@ func (s *Store) assemble(ctx context.Context, on []*shelved, day time.Time) (*Bo
 	return NewBook(rules.NewGeneration(live...), previous, c, named, s.book.Load())
 }
 
-// named returns catalogues other than those of the book's day (day): for each bundle whose taxes the catalogues of
-// another day name (see namesOn), those catalogues, by the bundle's digest. current is the catalogue bundle of day.
+// named returns, by the bundle's digest, the catalogues of each bundle whose taxes are not named by the catalogues of
+// the book's day (see namesOn). current is the catalogue bundle of that day.
 func (s *Store) named(ctx context.Context, on []*shelved, current *rules.Rule, day string) (map[string]*dte.Catalogues,
 	error) {
 	named := make(map[string]*dte.Catalogues)

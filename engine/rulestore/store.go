@@ -201,8 +201,8 @@ func (s *Store) Load(ctx context.Context, shipped map[string][]byte) error {
 	return s.recount()
 }
 
-// learn registers the types that the records describe: first those of authentic bundles, then those of authentic
-// bundles taken off that have documents, then the others, each in the order of the records.
+// learn registers the types that the records describe. Authentic bundles in use come first, then authentic retired
+// bundles whose type was issued, then all others; each group is in the order of the records.
 func (s *Store) learn() {
 	var on, off, other []*shelved
 	for _, i := range s.items {
