@@ -364,8 +364,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// takeLive brings a newer bundle; or after the step a new branch would have the law before the wanted
-			// bundle
+			// takeLive brings a newer bundle; or going back would give a new branch the law before the wanted bundle
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {
@@ -386,10 +385,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit fills in Took for an enrolled box without state, because an earlier box may have filled the rule store. If
-// the live state does not name a bundle in force, the branch can return to the live state's bundles. If the live state
-// names the bundle, the branch can return only to the live state's next lower bundle. A box from another group keeps
-// the bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
+// inherit fills in Took for an enrolled box without state, because an earlier box may have filled the rule store. It
+// decides what replaces each ordered bundle in force: if the live state does not name the bundle, the live state's
+// bundles of its document; if the live state names it, only the live state's next lower bundle. A box from another
+// group keeps the bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return

@@ -451,8 +451,8 @@ func (s *Shipper) shipped(l *load) error {
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
 // signature. A clone would have a copy of the state: a box without a state is no clone. A box with the state of an
-// earlier epoch has shipped nothing in the new epoch. If it has, because an old image of the box was put back, compare
-// finds the shipped pieces.
+// earlier epoch begins the new epoch without a search. If it is an old image of a box that has shipped in the new
+// epoch, compare finds the shipped pieces.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
