@@ -8,7 +8,7 @@ import (
 // Settings are values that the documents lack and the manual leaves open; [books] of the configuration sets and checks
 // them. Zero values are a shop's defaults, shown in brackets.
 type Settings struct {
-	// SaleCodes are the codes of sales that no rule of Sale fits. Of several fitting rules, the first decides.
+	// SaleCodes apply to sales that no rule of Sale fits. If several rules fit, the first one decides.
 	SaleCodes
 	// ConsumerRows is "taxpayer" (annex 2 has one row for each day; the manual says "agrupar por día", p. 8) or
 	// "establishment" (one row for each day and establishment).

@@ -66,8 +66,8 @@ type dayKey struct {
 	date, establishment string
 	income              int
 	kind                string
-	// apart is the type of operation if it shares no row with other types (3, 12 or 13), otherwise 0. A row with taxed
-	// (1) and exempt (2) sales has the type mixed (4), see p. 9.
+	// apart is the document's type of operation if sales of this type share no row with other types (3, 12 or 13),
+	// otherwise 0. A row with taxed (1) and exempt (2) sales has the type mixed (4), see p. 9.
 	apart int
 	// part is 0 for the first row. Before a sum becomes too wide for a column, the next row begins.
 	part int

@@ -67,8 +67,8 @@ func stretches(periods []*Period, gap time.Duration) []*stretch {
 	return list
 }
 
-// waitingStretches returns the stretches that continue, or have documents that wait for a sealed event, sorted by their
-// beginning. unreported has the codes of the periods with waiting documents.
+// waitingStretches returns, sorted by their beginning, the stretches that continue and the stretches with documents
+// that wait for a sealed event. unreported has the codes of the periods with waiting documents.
 func (c *Contingency) waitingStretches(unreported map[string]bool) ([]*stretch, error) {
 	all, err := c.periods()
 	if err != nil {

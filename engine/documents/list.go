@@ -59,8 +59,8 @@ type Filter struct {
 	PointID   int64
 	Documents []string // types of CAT-002
 	Estado    string
-	// A document must match each of these values that is set. Key is an Idempotency-Key of the point of sale PointID,
-	// or else of the caller's. A search for Key ignores From and To.
+	// A document must match each of these values that is set. Key is an Idempotency-Key of the point of sale PointID
+	// or, without PointID, of the caller's. A search for Key ignores From and To.
 	ControlNumber, Receiver, Key string
 	Amount                       *dte.Amount
 	// After is the id of the previous page's last document, 0 for the first page. Limit is 1 to 500.

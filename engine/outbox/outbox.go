@@ -204,8 +204,8 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 	return next, nil
 }
 
-// retryAway tries, for each server whose pause is over, one record that waits for the server and, if that succeeds, all
-// others. Each call begins with another record, because one record may break a server.
+// retryAway looks at each server whose pause is over. It tries one record that waits for the server and, if that
+// succeeds, all the others. Each call begins with another record, because one record may break a server.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]

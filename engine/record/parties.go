@@ -38,7 +38,7 @@ type Caller struct {
 	OwnTypes bool
 	// Operator: the caller is not a till; operators read the documents of every branch.
 	Operator bool
-	// MailsOthers: the caller may mail a document to an address outside of it.
+	// MailsOthers: the caller may mail a document to an address that is not in the document.
 	MailsOthers bool
 }
 

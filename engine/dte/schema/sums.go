@@ -91,7 +91,7 @@ type arithmetic struct {
 	total, output             int   // the position of overlay.total, and its index in the module's outputs
 }
 
-// given is a member of a line or of resumen whose amount the till gives, with the name of the till's fact.
+// given is a member of a line or of resumen whose amount comes from the till, and the name of the till's fact.
 type given struct {
 	position int
 	fact     string
