@@ -29,7 +29,7 @@ type Report struct {
 	Event string `json:"event,omitempty"`
 }
 
-// Refusal is why documents of a kind were refused, and how many.
+// Refusal counts the refused documents of a kind with one reason.
 type Refusal struct {
 	Kind      string   `json:"kind"`
 	By        string   `json:"by"`    // "MH"; or "branch": the branch refused the request and issued no document

@@ -113,7 +113,7 @@ func (d *doctor) stoppedBackup(s *storage.Store) {
 	}
 }
 
-// markOf reports the mark if the appliance has not read it without a fault for proofLate.
+// markOf reports the mark if the appliance last read it without a fault longer than proofLate ago.
 func (d *doctor) markOf(proved time.Time) {
 	if d.branchNow().Sub(proved) > proofLate {
 		d.fail("mark", "do not restart; mount its medium again, and see Mark lost in the runbook",

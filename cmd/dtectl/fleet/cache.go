@@ -123,8 +123,9 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content. An object that the director signed is under key + " " + tag. An empty entry under
-	// key + " " + tag + asked stands for an object that no present key of the director signed.
+	// objects is the file's content. The key of an entry is the object's key + " " + tag; it has the bytes that the
+	// director signed. An empty entry under key + " " + tag + asked is for an object that no present key of the
+	// director signed.
 	objects map[string][]byte
 	grown   bool   // the file must be written again
 	asked   string // digest of the director's keys
