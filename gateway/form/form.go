@@ -137,8 +137,8 @@ func (d *Filled) payments(body dte.Value, resumen []dte.Member, codes map[string
 
 const cash = "01"
 
-// ambiguousPayments are the payment codes that mean one thing in CAT-017 and another in this service's specification
-// (2.7): MH's meaning, the specification's, and MH's code for the specification's meaning.
+// ambiguousPayments are the payment codes with different meanings in CAT-017 and in this service's specification (2.7).
+// The texts are MH's meaning, the specification's meaning, and MH's code for the latter.
 var ambiguousPayments = map[string][3]string{
 	"03": {"tarjeta de crédito", "cheque", "04"},
 	"04": {"cheque", "transferencia", "05"},
