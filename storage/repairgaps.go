@@ -41,7 +41,7 @@ type mendedSeries struct {
 }
 
 // mend completes a store (see mender). It returns the series whose end is missing, and the time (Unix ns) until which
-// nothing is missing: that of the last change before the first missing change, or of the latest change.
+// nothing is missing: the time of the last change before the first missing change, or of the latest change.
 func mend(db *pebble.DB, told copyState, reason string) (known []Lead, until int64, err error) {
 	h, err := readHoles(db)
 	if err != nil {

@@ -233,8 +233,8 @@ type count struct {
 	Revision uint64 // how often it has been set, this time included
 }
 
-// count adds counters to the batch and returns their new values: if relative is set, their sums with the stored values.
-// The caller holds the locks of the counters' origins.
+// count adds counters to the batch and returns their new values. If relative is set, the new values are the sums with
+// the stored values. The caller holds the locks of the counters' origins.
 func (s *Store) count(b *pebble.Batch, counters []Counter, relative bool) ([]count, error) {
 	var counts []count
 	for _, c := range counters {
