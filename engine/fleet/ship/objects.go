@@ -157,7 +157,7 @@ func (c chest) lastPart(ctx context.Context) (list []cargo, last *load, doubt, e
 }
 
 // plan lists the parts and pieces that cover a span: parts where parts exist, single pieces in the gaps. A part that
-// was made again may overlap another.
+// was made again may overlap another part.
 func plan(of Span, parts []cargo) (list []cargo, gaps []Span) {
 	for at := of.From; at <= of.To; {
 		next, best := of.To+1, -1
