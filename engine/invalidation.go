@@ -151,7 +151,7 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 		return entry, nil, 0, err
 	}
 	// A note that was stored before the move above is counted here; a later note is refused, because the invalidation
-	// is pending. So is a credit note that uses a debit note's amount.
+	// is pending. A later credit note that uses a debit note's amount is refused too.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)
