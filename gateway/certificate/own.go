@@ -225,8 +225,8 @@ func (o *Own) checkServer(authority *x509.Certificate) error {
 	return served.Leaf.CheckSignatureFrom(authority)
 }
 
-// names returns the names, the box's own and the configured ones, for which the authority may sign. A name configured
-// after the authority was made needs a new authority; dtectl tls show reports it.
+// names returns the box's own names and the configured names for which the authority may sign. A name configured after
+// the authority was made needs a new authority; dtectl tls show reports it.
 func (o *Own) names(authority *x509.Certificate) []string {
 	return slices.DeleteFunc(append(boxNames(), o.Names...), func(n string) bool { return !May(authority, n) })
 }

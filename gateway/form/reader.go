@@ -95,8 +95,8 @@ func (f *field) bounds() string {
 	return "Debe estar entre " + f.min.String() + " y " + f.max.String()
 }
 
-// object checks the members of an object and returns the object's fact. Paths of members begin with prefix; first are
-// members that the fact has before them.
+// object checks the members of an object and returns the object's fact, which begins with the members in first. The
+// paths of the request's members begin with prefix.
 func (r *reader) object(v dte.Value, f *field, prefix string, first []dte.Member) dte.Value {
 	if !f.loose {
 		r.unknown(v, f.members, prefix)
