@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
@@ -100,4 +102,44 @@ func TestGivenBack_GenerationByDate(t *testing.T) {
 	}
 	note("05", adjusted, "10")
 	w.Issued(enginetest.ReturnOf("", invoice, enginetest.Back(1, "10")), record.EstadoProcessed)
+}
+
+// TestContingency_GenerationByDate: in production, what an outage over the change of generations issued is reported by one
+// event of the new generation, and forwarded as it was signed. A refused document of the day before is corrected in its
+// own generation, and everything can be invalidated in the new one.
+func TestContingency_GenerationByDate(t *testing.T) {
+	enginetest.InBubbleOf(t, "01", time.Date(2026, 12, 1, 5, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
+		original := b.Issue(enginetest.Voucher("o", enginetest.Item(1, "10", "10")))
+		b.Cable.Set(enginetest.Refusing)
+		var list []*record.View
+		for _, wait := range []time.Duration{61 * time.Minute, time.Hour} {
+			for _, req := range []engine.Request{enginetest.Invoice("", enginetest.Item(1, "1", "5")),
+				enginetest.Voucher("", enginetest.Item(1, "1", "5")),
+				enginetest.NoteOn("05", "", original, enginetest.Item(1, "1", "5"))} {
+				list = append(list, b.Issue(req))
+			}
+			time.Sleep(wait)
+		}
+		b.Chaos(simulator.Chaos{Reject: 1})
+		b.PlugIn()
+		time.Sleep(time.Hour)
+		if b.Document(list[0].Code).Estado == record.EstadoRejected {
+			b.Correct(list[0].Code, 600)
+			time.Sleep(time.Hour)
+		}
+		for i, was := range list {
+			r, want := b.Document(was.Code), []string{"1", "3", "3", "2", "4", "4"}[i]
+			if v := enginetest.Text(t, r, "identificacion", "version"); v != want || r.Estado != record.EstadoProcessed {
+				t.Errorf("%s is version %s and %s, want %s: %+v", r.Tipo, v, r.Estado, want, r.Response)
+			}
+			if r, err := b.Engine.Invalidate(context.Background(), enginetest.Invalidation(r, 2, "")); err != nil ||
+				r.Estado != record.EstadoInvalidated {
+				t.Errorf("%s of %s is not invalidated: %v", was.Tipo, enginetest.Text(t, was, "identificacion", "fecEmi"), err)
+			}
+		}
+		if events := b.Sim.Events(); len(events) != 1 {
+			t.Errorf("MH received %d events", len(events))
+		}
+		b.Audit()
+	})
 }
