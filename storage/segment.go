@@ -336,8 +336,13 @@ func loadSegment(fs vfs.FS, dir string, number uint64) (*segment, error) {
 
 func headAt(b []byte, number uint64) (h segmentHead, ok bool) {
 	f, ok := frameAt(b, 0)
+	h, head := headOf(f)
+	return h, ok && head && h.Number == number
+}
+
+func headOf(f frame) (h segmentHead, ok bool) {
 	h.State = newCopyState()
-	return h, ok && f.Kind == frameSegment && json.Unmarshal(f.Payload, &h) == nil && h.Number == number
+	return h, f.Kind == frameSegment && json.Unmarshal(f.Payload, &h) == nil
 }
 
 // readHead reads only a segment's head.
@@ -552,6 +557,27 @@ func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end i
 		return errors.Join(err, bad)
 	})
 	return id, after, end, err
+}
+
+// HasCopied reports whether this store has the last change of each series in bytes of a second copy. Bytes without a
+// whole frame have no change.
+func (s *Store) HasCopied(b []byte) (bool, error) {
+	return use(s, "comparing a copy with the store", func() (bool, error) {
+		last, fill, part := newCopyState(), position{}, segment{bytes: b}
+		_, _, err := part.frames(0, true, func(_ uint64, f frame) error {
+			if h, ok := headOf(f); ok {
+				last.noteAll(h.State)
+			}
+			return f.follow(&last, &fill, position{})
+		})
+		for _, p := range last.Series {
+			has, bad := holdsLink(s.db, p)
+			if err = cmp.Or(err, bad); err != nil || !has && p.Position > 0 {
+				return false, err
+			}
+		}
+		return true, err
+	})
 }
 
 // CopyChanges counts this store's changes in a second copy's files after a place: the offset end in a file, or the

@@ -92,12 +92,13 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		Now:     time.Now,
 		Sync:    f.Ship == "sync",
 		Segment: d.store.CopySegment,
+		Has:     d.store.HasCopied,
 		Count:   d.store.CopyChanges,
 	})
 	if err != nil {
 		return err
 	}
-	fence.Compare(s.shipper.Compared())
+	fence.Compare(s.shipper.Compared)
 	d.shipper.Store(s.shipper)
 	registry.MustRegister(prometheus.CollectorFunc(s.shipper.Collect))
 	return nil

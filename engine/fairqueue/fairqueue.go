@@ -200,16 +200,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Await waits until every channel of done is closed, at most for limit, and reports whether all were closed in time.
-func Await(limit time.Duration, done ...<-chan struct{}) bool {
+// Await waits until done is closed, at most for limit, and reports whether done was closed in time.
+func Await(limit time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	for _, d := range done {
-		select {
-		case <-d:
-		case <-timer.C:
-			return false
-		}
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
 	}
-	return true
 }

@@ -21,6 +21,7 @@ import (
 	"dtegate/engine/contingency"
 	"dtegate/engine/dte"
 	"dtegate/engine/enginetest"
+	"dtegate/engine/fairqueue"
 	"dtegate/engine/fleet"
 	fleetwire "dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
@@ -97,17 +98,21 @@ func (m *chainBox) tryOn() error {
 	m.ship, err = ship.New(ship.Options{Store: m.line, Chain: chainName, Branch: m.site.name, Box: m.key, Folder: m.dir,
 		Epoch: func() int64 { return m.agent.Fence().Standing().Epoch },
 		Live:  func() bool { return m.live.Load() }, Cloned: m.taken, Restart: m.Store.CopyAfter,
-		Segment: m.Store.CopySegment,
-		State:   m.shipping, Logger: enginetest.Quiet, Now: m.Now})
+		Segment: m.Store.CopySegment, Has: m.Store.HasCopied,
+		State: m.shipping, Logger: enginetest.Quiet, Now: m.Now})
 	if err != nil {
 		return err
 	}
-	m.agent.Fence().Compare(m.ship.Compared())
+	asked := fairqueue.NewBell()
+	m.agent.Fence().Compare(func(epoch int64) <-chan struct{} {
+		asked.Ring()
+		return m.ship.Compared(epoch)
+	})
 	m.mirrored, m.kicked = make(map[string]int64), make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stopAll = stop
 	m.working.Go(func() { _ = m.agent.Run(ctx) })
-	m.working.Go(func() { m.runShip(ctx) })
+	m.working.Go(func() { m.runShip(ctx, asked) })
 	m.working.Go(func() { m.runClock(ctx) })
 	return nil
 }
@@ -149,7 +154,7 @@ func (m *chainBox) runClock(ctx context.Context) {
 }
 
 // runShip looks at the copy as the appliance does, but not while nothing happens.
-func (m *chainBox) runShip(ctx context.Context) {
+func (m *chainBox) runShip(ctx context.Context, asked <-chan struct{}) {
 	rest := func(d time.Duration) bool {
 		select {
 		case <-ctx.Done():
@@ -158,11 +163,12 @@ func (m *chainBox) runShip(ctx context.Context) {
 			return true
 		}
 	}
-	_ = m.shipOnce(ctx) // the first sale waits until the shipper has compared its copy with the store
+	_ = m.shipOnce(ctx)
 	for wait := ship.DefaultEvery; ; {
 		select {
 		case <-ctx.Done():
 			return
+		case <-asked: // the first sale waits until the shipper has compared its copy with the store
 		case <-m.kicked:
 			if !rest(ship.DefaultEvery) {
 				return

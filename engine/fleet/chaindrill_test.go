@@ -10,6 +10,7 @@ import (
 
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/enginetest"
+	fleetwire "dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/record"
 )
 
@@ -192,36 +193,50 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 func TestChainDrill_WholeImage(t *testing.T) {
 	for name, with := range map[string]struct {
 		mh, store enginetest.CableState
-		enrolled  bool // again, with the same key, since the image
-		again     int  // numbers that are given again, at most
+		since     string // the image
+		again     int    // numbers that are given again, at most
 	}{
-		"both answer":               {enginetest.Plugged, enginetest.Plugged, false, 0},
-		"MH answers":                {enginetest.Plugged, enginetest.Refusing, false, 1},
-		"the chain's store answers": {enginetest.Refusing, enginetest.Plugged, false, 0},
-		// The store is asked under the image's epoch first, and the shipper's next look is five seconds later.
-		"the chain's store answers, enrolled again": {enginetest.Refusing, enginetest.Plugged, true, 6},
+		"both answer":               {enginetest.Plugged, enginetest.Plugged, "", 0},
+		"MH answers":                {enginetest.Plugged, enginetest.Refusing, "", 1},
+		"the chain's store answers": {enginetest.Refusing, enginetest.Plugged, "", 0},
+		"the chain's store answers, enrolled again": {enginetest.Refusing, enginetest.Plugged, "enrolled again", 0},
+		"the chain's store answers, first enrolled": {enginetest.Refusing, enginetest.Plugged, "first enrolled", 0},
+		"the chain's store answers, given a key":    {enginetest.Refusing, enginetest.Plugged, "given a key", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drill(t, enginetest.Monday, func(c *network, s *site) {
 				m := s.box
-				s.sold(m)
+				before := with.since == "first enrolled" || with.since == "given a key"
+				if !before {
+					s.sold(m)
+				}
 				time.Sleep(time.Minute)
 				m.Fs = m.powerOff()
 				image := m.media()
+				if before { // neither agent nor shipper had heard of the chain
+					image.agent, image.shipping = nil, nil
+				}
 				m.turnOn()
 				m.Cable.Set(enginetest.Plugged)
-				if with.enrolled {
+				if with.since == "enrolled again" {
 					s.enrol(m)
 					time.Sleep(time.Hour)
 				}
 				for range 20 {
 					s.sold(m)
 				}
-				time.Sleep(time.Hour)
+				time.Sleep(2 * time.Hour) // its status goes out once an hour
 				m.Fs = m.powerOff()
 				m.put(image, onDisk, onMark, onCopy)
 				m.aged = true
 				m.line.set(with.store)
+				if with.since == "given a key" { // the image has none: its start makes another, and the centre enrols it
+					m.key = signer32(s.name, "another")
+					s.enrol(m)
+				}
+				if with.since == "first enrolled" { // only the pieces show what was sold since its last status
+					c.store.Lose(fleetwire.StatusKey(s.name, s.epoch))
+				}
 				m.turnOn()
 				m.Cable.Set(with.mh)
 				again := 0
@@ -240,6 +255,21 @@ func TestChainDrill_WholeImage(t *testing.T) {
 				if again > with.again {
 					t.Errorf("%d numbers are given again", again)
 				}
+				if with.again > 0 || with.mh == with.store {
+					return
+				}
+				if behind := m.agent.Fence().Standing().Behind; (behind != "") != (with.since == "given a key") {
+					t.Errorf("%q", behind)
+				}
+				m.Fs = m.powerOff() // page "Box replaced": recover --from fleet, and another key
+				from, _, err := s.fetch(m)
+				s.must(err)
+				s.recovers(m, from)
+				s.on()
+				s.rekey()
+				s.sold(m)
+				time.Sleep(26 * time.Hour)
+				c.unique()
 			})
 		})
 	}

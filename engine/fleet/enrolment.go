@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 
 	"dtegate/engine/archive"
+	"dtegate/engine/dte"
 	"dtegate/engine/fleet/fleetproto"
 )
 
@@ -97,6 +100,14 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 				"anything is numbered", after), err)
 		}
 	}
+	if before.Own == 0 && next.Own > 0 && !next.Over {
+		if err := a.compare(ctx, next); err != nil {
+			if errors.Is(err, errBehind) {
+				a.fence.set(Standing{Behind: err.Error()})
+			}
+			return answered, errors.Join(fault, err)
+		}
+	}
 	err := a.change(func(s *state) {
 		if before.Own == 0 && next.Own > 0 { // the version that this enrolment requires is known here
 			a.inherit(s, a.desired)
@@ -123,6 +134,39 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		a.o.Logger.Info("the branch's enrolment", "branch", a.o.Branch, "epoch", next.Highest, "own", next.Own)
 	}
 	return answered, fault
+}
+
+var errBehind = errors.New("nothing is numbered before dtectl recover --from fleet")
+
+// compare returns errBehind if the store of this box lacks numbers of this year that a box of the branch reported, at a
+// point of sale of the enrolment n. The store is an image from before the enrolment, or was not recovered.
+func (a *Agent) compare(ctx context.Context, n enrolled) error {
+	own, year := a.Status().Copy, dte.Date(a.o.Now())[:4]
+	for epoch := n.Highest; own != nil && epoch > 0; epoch-- {
+		object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
+		box, bad := a.openEnrolment(object, epoch)
+		last := new(fleetproto.Status)
+		if err == nil && bad == nil {
+			object, err = a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
+			last, bad = a.o.Chain.OpenStatus(object, a.o.Branch, epoch, box.BoxKeyOf())
+		}
+		if err != nil {
+			return fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
+		}
+		if bad != nil || last.Copy == nil {
+			continue
+		}
+		for series, number := range last.Copy.Last {
+			here := func(p fleetproto.Point) bool {
+				return strings.HasSuffix(series, path.Join("/", p.Establishment, p.Point, year))
+			}
+			if number > own.Last[series] && slices.ContainsFunc(n.Points, here) {
+				return fmt.Errorf("%w: the box of epoch %d gave number %d of %s, and this store ends at %d", errBehind,
+					epoch, number, series, own.Last[series])
+			}
+		}
+	}
+	return nil
 }
 
 // openEnrolment reads an enrolment of the branch and verifies that a trusted key signed it.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -20,8 +21,9 @@ type Fence struct {
 	year     string        // the year, in El Salvador, of the agent's last request to the store, answered or not
 	answer   chan struct{} // closed by the next answer
 	cloned   bool          // another copy of this box runs
-	// compared is closed once the store has answered whether this box shipped more than it knows; nil: no sale waits
-	compared <-chan struct{}
+	// compare returns a channel that is closed once the store has answered whether this box shipped more in an epoch
+	// than it knows; nil: no sale waits
+	compare func(epoch int64) <-chan struct{}
 }
 
 // Standing describes which box has the branch.
@@ -32,6 +34,7 @@ type Standing struct {
 	Replaced bool
 	Since    time.Time
 	Points   []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
+	Behind   string             // why the box's store is out of date, although the box is enrolled; empty: it is not
 }
 
 // Numbers reports whether the box may issue numbers for a point of sale.
@@ -57,35 +60,43 @@ func (f *Fence) Close() {
 	f.cloned = true
 }
 
-// Compare makes the first Await wait for compared too (ship.Shipper.Compared).
-func (f *Fence) Compare(compared <-chan struct{}) {
+// Compare makes the first Await of an enrolled box wait for compare too (ship.Shipper.Compared).
+func (f *Fence) Compare(compare func(epoch int64) <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.compared = compared
+	f.compare = compare
 }
 
 // Await must be called before a number is issued. Before the first number after a start or of a year, it waits for the
 // store's answers, at most firstPatience: a box that was switched off may have been replaced, or put back as it was
-// long ago.
+// long ago. The enrolments are read first: only they name the epoch in which the box may have shipped more.
 func (f *Fence) Await(now time.Time) {
 	year := dte.Date(now)[:4]
 	f.mu.Lock()
-	asked, answer, compared := f.year, f.answer, f.compared
+	asked, answer, compare := f.year, f.answer, f.compare
 	f.mu.Unlock()
-	var wait []<-chan struct{}
-	if asked != year {
-		f.kicked.Ring()
-		wait = append(wait, answer)
-	}
-	if compared != nil {
-		wait = append(wait, compared)
-	}
-	if wait == nil {
+	if asked == year && compare == nil {
 		return
 	}
-	fairqueue.Await(firstPatience, wait...)
+	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
+	defer cancel()
+	await := func(done <-chan struct{}) {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+	if asked != year {
+		f.kicked.Ring()
+		await(answer)
+	}
+	epoch := f.Standing().Epoch
+	if compare != nil && epoch > 0 {
+		await(compare(epoch))
+		compare = nil
+	}
 	f.mu.Lock()
-	f.year, f.compared = year, nil // if the store does not answer, only the first sale waits
+	f.year, f.compare = year, compare // if the store does not answer, only the first sale waits
 	f.mu.Unlock()
 }
 

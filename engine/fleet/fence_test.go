@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,26 @@ func TestFence_Await(t *testing.T) {
 				}
 				if d := waited(); d != 0 {
 					t.Errorf("the second sale of January waited %s", d)
+				}
+				if silent {
+					return
+				}
+				// The first sale after the enrolment waits for the comparison of its epoch, whose answer is late.
+				var epochs []int64
+				agent.Fence().Compare(func(epoch int64) <-chan struct{} {
+					epochs = append(epochs, epoch)
+					return quiet
+				})
+				if d := waited(); d != 0 {
+					t.Errorf("a sale of a box that is not enrolled waited %s", d)
+				}
+				w.enrol(1, w.box, director)
+				time.Sleep(3 * time.Minute)
+				if d := waited(); d < 2*time.Second || d > 2100*time.Millisecond || !slices.Equal(epochs, []int64{1}) {
+					t.Errorf("the first sale after the enrolment waited %s; compared: epochs %v", d, epochs)
+				}
+				if d := waited(); d != 0 {
+					t.Errorf("the second sale after the enrolment waited %s", d)
 				}
 			})
 		})

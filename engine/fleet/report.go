@@ -97,14 +97,12 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
-		held, err := a.get(ctx, fleetproto.StatusKey(a.o.Branch, epoch), fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, archive.ErrNotFound) && !errors.Is(err, archive.ErrTooLarge) {
+		data, err := a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
+		if err != nil {
 			return fmt.Errorf("reading the last status: %w", err)
 		}
-		if err == nil {
-			// last is nil if the status cannot be read; this box then overwrites it
-			last, _ = a.o.Chain.OpenStatus(held.Data, a.o.Branch, epoch)
-		}
+		// last is nil if the status cannot be read; this box then overwrites it
+		last, _ = a.o.Chain.OpenStatus(data, a.o.Branch, epoch)
 	}
 	if last == nil {
 		return nil

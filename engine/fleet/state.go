@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -231,6 +232,15 @@ func (a *Agent) get(ctx context.Context, key string, limit int64) (o archive.Hel
 		return err
 	})
 	return o, err
+}
+
+// read returns a small object's bytes; nil: the store has no such object, or a large one.
+func (a *Agent) read(ctx context.Context, key string) ([]byte, error) {
+	o, err := a.get(ctx, key, fleetproto.MaxJWS)
+	if errors.Is(err, archive.ErrNotFound) || errors.Is(err, archive.ErrTooLarge) {
+		return nil, nil
+	}
+	return o.Data, err
 }
 
 func (a *Agent) fetch(ctx context.Context, key, digest string, limit int64) ([]byte, error) {

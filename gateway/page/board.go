@@ -300,6 +300,7 @@ func (b *board) box() {
 			f.Note, f.Level = b.t("chain.replaced"), "bad"
 		case len(c.Look.Unbound) > 0:
 			f.Note, f.Level = b.t("chain.unbound")+" "+strings.Trim(fmt.Sprint(c.Look.Unbound), "[]"), "bad"
+			f.Raw = masked(c.Look.Trouble)
 		case c.Lacks != "":
 			f.Note, f.Level, f.Raw = b.t("chain.lacks"), "bad", masked(c.Lacks)
 		case c.Look.Refused:

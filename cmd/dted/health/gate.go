@@ -228,6 +228,9 @@ func checkEnrolled(f *fleet.Fence) error {
 				s.Since.Format(time.RFC3339), s.Highest), Message: fmt.Sprintf(
 				"Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte",
 				s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
+	case s.Behind != "":
+		return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: chainRetry, English: s.Behind,
+			Message: "A este equipo le faltan documentos de la sucursal: no emite documentos; avise a soporte"}
 	case s.Epoch == 0:
 		return &refusal.Error{Code: refusal.CodeNotEnrolled, RetryAfter: chainRetry,
 			English: "The chain's centre has not enrolled this box: nothing is numbered here",

@@ -59,6 +59,8 @@ type Options struct {
 	// different ids. An empty id means that the box's store did not write the file: another box's card may be in the
 	// box. after and end are the place from which the file continues the copy; "": the copy begins with the file.
 	Segment func(file string, r io.ReaderAt) (id, after string, end int64, err error)
+	// Has reports whether the box's store has the last changes in bytes of a copy.
+	Has func([]byte) (bool, error)
 	// Restart makes the copy begin again, in files with later names than this file.
 	Restart func(file string)
 	State   File
@@ -80,13 +82,11 @@ type Shipper struct {
 	took time.Duration    // how long the last piece took
 	all  bool             // the last Step shipped the whole copy
 	bell fairqueue.Bell   // rings when a change waits
-	// compared is closed once a Step has found no piece in the store after the pieces of the state; asked is the last
-	// epoch in which a Step found this
-	compared chan struct{}
-	asked    int64
 
 	mu    sync.Mutex
 	state state
+	// by epoch: closed once a Step has found no piece in the store after the pieces of the state
+	compared map[int64]chan struct{}
 	// how many bytes of a file are in the store: for the last file, and for files of this run that the copy still has
 	sent    map[string]int64
 	checked checked
@@ -135,7 +135,7 @@ type try struct {
 func New(o Options) (*Shipper, error) {
 	o.Every, o.Logger = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.Logger, slog.Default())
 	s := &Shipper{o: o, seen: make(map[string]int64), sent: make(map[string]int64), bell: fairqueue.NewBell(),
-		compared: make(chan struct{})}
+		compared: make(map[int64]chan struct{})}
 	b, err := o.State.Load()
 	if err != nil {
 		return nil, fmt.Errorf("reading how far the copy was shipped: %w", err)
@@ -401,14 +401,29 @@ func (s *Shipper) adopt(ctx context.Context, p fleetproto.Piece) error {
 	return s.shipped(l)
 }
 
-// Compared returns a channel that is closed once the store has answered, since the start, that it has no later piece
-// than this box knows. Before that, Cloned is called if the box has shipped a later piece: an old image of the whole
-// box was put back.
-func (s *Shipper) Compared() <-chan struct{} { return s.compared }
+// Compared returns a channel that is closed once the store has answered, since the start, that it has no later piece of
+// an epoch than this box knows. Before that, Cloned is called if the box has shipped a later piece: an old image of the
+// whole box was put back.
+func (s *Shipper) Compared(epoch int64) <-chan struct{} {
+	s.bell.Ring()
+	return s.comparison(epoch)
+}
+
+func (s *Shipper) comparison(epoch int64) chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.compared[epoch] == nil {
+		s.compared[epoch] = make(chan struct{})
+	}
+	return s.compared[epoch]
+}
 
 func (s *Shipper) compare(ctx context.Context) (err error) {
-	if s.asked == s.state.Epoch {
+	done := s.comparison(s.state.Epoch)
+	select {
+	case <-done:
 		return nil
+	default:
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
@@ -417,10 +432,8 @@ func (s *Shipper) compare(ctx context.Context) (err error) {
 			Previous: s.state.Previous})
 	}
 	if errors.Is(err, archive.ErrNotFound) {
-		if err = nil; s.asked == 0 {
-			close(s.compared)
-		}
-		s.asked = s.state.Epoch
+		close(done)
+		return nil
 	}
 	return err
 }
@@ -450,8 +463,8 @@ func (s *Shipper) shipped(l *load) error {
 }
 
 // find begins an epoch. If the state was lost, shipping continues after the epoch's last piece with this box's
-// signature. A clone would have a copy of the state: a box without a state is no clone. A box with the state of an
-// earlier epoch begins the new epoch without a search. If it is an old image of a box that has shipped in the new
+// signature. A box whose store lacks that piece's changes is an image from before its enrolment. A box with the state
+// of an earlier epoch begins the new epoch without a search. If it is an old image of a box that has shipped in the new
 // epoch, compare finds the shipped pieces.
 func (s *Shipper) find(ctx context.Context, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
@@ -489,6 +502,9 @@ func (s *Shipper) find(ctx context.Context, epoch int64) error {
 		}
 	}
 	if end != nil {
+		if has, err := s.o.Has(end.body); err != nil || !has {
+			return cmp.Or(err, s.cloned(n.Number))
+		}
 		n.File, n.Offset = end.file, end.end().End
 		// The same bytes on the medium prove that the file there is the shipped file.
 		h, own, err := s.section(end.file, "", end.offset, int64(len(end.body)))

@@ -54,6 +54,9 @@ func newWorld(t *testing.T) *world {
 // always is ship.Options.Live of a copy that has every change.
 func always() bool { return true }
 
+// has is ship.Options.Has of a box that is no old image.
+func has([]byte) (bool, error) { return true, nil }
+
 // segment is ship.Options.Segment of a copy whose files the box wrote, and which begins again with each file.
 func segment(_ string, r io.ReaderAt) (id, after string, end int64, err error) {
 	head := make([]byte, 4)
@@ -66,7 +69,7 @@ func (w *world) start(key fleetproto.Signer, epoch int64) {
 	var err error
 	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: key, Folder: w.dir,
 		Epoch: func() int64 { return epoch }, State: w.disk, Live: always, Restart: func(string) {}, Segment: segment,
-		Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler),
+		Has: has, Cloned: func() { w.cloned++ }, Logger: slog.New(slog.DiscardHandler),
 		Now: func() time.Time { return time.Now().Add(time.Duration(w.clock.Load())) }})
 	if err != nil {
 		w.t.Fatal(err)

@@ -342,7 +342,7 @@ func TestCheck_Daily(t *testing.T) {
 		w := newWorld(t)
 		var err error
 		w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
-			Epoch: func() int64 { return 1 }, State: w.disk, Live: always, Segment: segment,
+			Epoch: func() int64 { return 1 }, State: w.disk, Live: always, Segment: segment, Has: has,
 			Cloned: func() {}, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Every: 30 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
@@ -729,7 +729,7 @@ func TestCheck_Memory(t *testing.T) {
 		w.sellDay(3, 40)
 		g := &greedy{Store: w.store}
 		s, err := ship.New(ship.Options{Store: g, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
-			Epoch: func() int64 { return 1 }, State: w.disk, Live: always, Segment: segment, Cloned: func() {},
+			Epoch: func() int64 { return 1 }, State: w.disk, Live: always, Segment: segment, Has: has, Cloned: func() {},
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 		if err == nil {
 			err = s.Check(t.Context())

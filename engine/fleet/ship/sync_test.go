@@ -71,6 +71,7 @@ func (s *seller) open() {
 	s.mode.State = s.disk
 	s.mode.Restart = func(file string) { s.db.CopyAfter(file) }
 	s.mode.Segment = func(file string, r io.ReaderAt) (string, string, int64, error) { return s.db.CopySegment(file, r) }
+	s.mode.Has = func(b []byte) (bool, error) { return s.db.HasCopied(b) }
 	s.mode.Count = func(ctx context.Context, dir, file string, end int64) (int64, error) {
 		return s.db.CopyChanges(ctx, dir, file, end)
 	}
@@ -260,7 +261,7 @@ func TestCarry_NotLive(t *testing.T) {
 		w.grow("0000000001.copy", "head")
 		shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
 			Epoch: func() int64 { return 1 }, State: w.disk, Sync: true, Cloned: func() {}, Live: live.Load, Segment: segment,
-			Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+			Has: has, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 			Count: func(context.Context, string, string, int64) (int64, error) { return 3, nil }})
 		if err != nil {
 			t.Fatal(err)
@@ -321,7 +322,7 @@ func TestCarry_Waits(t *testing.T) {
 				}
 				shipper, err := ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box,
 					Folder: w.dir, Epoch: func() int64 { return 1 }, State: w.disk, Sync: c.sync, Cloned: func() {},
-					Live: always, Segment: segment,
+					Live: always, Segment: segment, Has: has,
 					Logger: slog.New(levels{slog.DiscardHandler, &begun, slog.LevelInfo}), Now: time.Now})
 				if err != nil {
 					t.Fatal(err)

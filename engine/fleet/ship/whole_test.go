@@ -117,7 +117,7 @@ func TestShip_NotLive(t *testing.T) {
 	var err error
 	w.ship, err = ship.New(ship.Options{Store: w.store, Chain: chain, Branch: "centro", Box: box, Folder: w.dir,
 		Epoch: func() int64 { return 1 }, State: w.disk,
-		Cloned: func() {}, Live: func() bool { return live }, Segment: segment,
+		Cloned: func() {}, Live: func() bool { return live }, Segment: segment, Has: has,
 		Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
