@@ -105,8 +105,8 @@ func TestGivenBack_GenerationByDate(t *testing.T) {
 }
 
 // TestContingency_GenerationByDate: in production, one event of the new generation reports what an outage over the
-// change of generations issued. The documents are forwarded as they were signed, a refused document of the day before is
-// corrected in its own generation, and everything can be invalidated in the new one.
+// change of generations issued. The documents are forwarded as they were signed, a refused document of the day before
+// is corrected in its own generation, and everything can be invalidated in the new one.
 func TestContingency_GenerationByDate(t *testing.T) {
 	enginetest.InBubbleOf(t, "01", time.Date(2026, 12, 1, 5, 0, 0, 0, time.UTC), func(b *enginetest.Box) {
 		original := b.Issue(enginetest.Voucher("o", enginetest.Item(1, "10", "10")))
