@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,16 +26,18 @@ import (
 	"dtegate/engine/documents"
 	"dtegate/engine/dte"
 	"dtegate/engine/pdf"
+	"dtegate/engine/sign"
 	"dtegate/storage"
 )
 
 type booksCommand struct {
-	Month    string   `placeholder:"2026-11" help:"Month of issue; default with --explain: the document's month."`
-	Out      string   `type:"path" placeholder:"DIR" help:"Folder for the files; replaces books that are in it."`
-	Backup   []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch."`
-	Explain  string   `placeholder:"CODE" help:"Only show where a document is in the books, and why."`
-	Received string   `type:"existingdir" placeholder:"DIR" help:"JSON files received: makes annexes 3, 6, 7, 8 too."`
-	NoPDF    bool     `name:"no-pdf" help:"Leave out the books as PDF."`
+	Month       string   `placeholder:"2026-11" help:"Month of issue; default with --explain: the document's month."`
+	Out         string   `type:"path" placeholder:"DIR" help:"Folder for the files; replaces books that are in it."`
+	Backup      []string `type:"existingdir" placeholder:"DIR" help:"Read these backups, one of each branch."`
+	Certificate []string `type:"existingfile" placeholder:"FILE" help:"With --backup: who signed; past ones too."`
+	Explain     string   `placeholder:"CODE" help:"Only show where a document is in the books, and why."`
+	Received    string   `type:"existingdir" placeholder:"DIR" help:"JSON files received: annexes 3, 6, 7, 8 too."`
+	NoPDF       bool     `name:"no-pdf" help:"Leave out the books as PDF."`
 }
 
 // Run makes the accountant's files of a month from the running appliance or from backups.
@@ -43,7 +46,7 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		return err
 	}
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10) // the selling appliance goes first
-	sources, settings, err := c.open(top)
+	sources, settings, err := c.open(ctx, top)
 	for _, s := range sources {
 		defer s.close()
 	}
@@ -51,13 +54,16 @@ func (c *booksCommand) Run(ctx context.Context, top *adminclient.Options) error 
 		return err
 	}
 	if c.Explain != "" {
-		return c.explain(ctx, sources, settings)
+		return c.explain(sources, settings)
 	}
 	return c.make(ctx, sources, settings, top)
 }
 
 func (c *booksCommand) check() error {
 	switch {
+	case (len(c.Backup) > 0) != (len(c.Certificate) > 0):
+		return errors.New("--certificate: with --backup, name each certificate file (NIT.crt) of the taxpayer that " +
+			"signed in the month: only the signatures prove that nobody altered a backup")
 	case c.Month != "" && !documents.IsMonth(c.Month):
 		return fmt.Errorf("--month: %q is not a month like 2026-11", c.Month)
 	case c.Explain != "":
@@ -75,16 +81,19 @@ func (c *booksCommand) check() error {
 
 // bookSource supplies the documents: the running appliance, or a backup.
 type bookSource struct {
-	name     string
-	page     func(ctx context.Context, month string, after uint64) (*documents.MonthPage, error)
-	document func(ctx context.Context, code dte.Code) (*books.Document, error)
-	close    func()
-	rest     bool // pause between pages, because the source is the running appliance, which is selling
+	name string
+	from interface {
+		Page(month string, after uint64) (*documents.MonthPage, error)
+		Document(code dte.Code) (*books.Document, error)
+	}
+	close func()
+	rest  bool // pause between pages, because the source is the running appliance, which is selling
 }
 
 // open opens the sources of the books; the caller closes them, even after an error. If the sources are backups, the
 // configuration may be missing, or have only the section [books].
-func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s books.Settings, err error) {
+func (c *booksCommand) open(ctx context.Context, top *adminclient.Options) (list []*bookSource, s books.Settings,
+	err error) {
 	if len(c.Backup) == 0 {
 		cfg, err := config.Load(top.Config)
 		if err != nil {
@@ -94,7 +103,8 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 		if err != nil {
 			return nil, s, err
 		}
-		return []*bookSource{runningBooks(g)}, cfg.Books, nil
+		return []*bookSource{{name: "the running appliance", from: running(ctx, g), rest: true,
+			close: func() {}}}, cfg.Books, nil
 	}
 	set, err := config.LoadBooks(top.Config)
 	switch {
@@ -105,47 +115,54 @@ func (c *booksCommand) open(top *adminclient.Options) (list []*bookSource, s boo
 	default:
 		return nil, s, err
 	}
+	signers := make([]*rsa.PublicKey, len(c.Certificate))
+	for i, file := range c.Certificate {
+		data, err := os.ReadFile(file)
+		if err == nil {
+			signers[i], err = sign.ParsePublic(data)
+		}
+		if err != nil {
+			return nil, s, fmt.Errorf("--certificate: %s: %w", file, err)
+		}
+	}
 	for _, dir := range c.Backup {
 		store, err := storage.OpenBackup(dir, storage.Options{Logger: slog.Default(), Now: time.Now})
 		if err != nil {
 			return list, s, err
 		}
-		reader := documents.NewMonthReader(store)
-		list = append(list, &bookSource{name: dir,
-			page: func(_ context.Context, month string, after uint64) (*documents.MonthPage, error) {
-				return reader.Page(month, after)
-			},
-			document: func(_ context.Context, code dte.Code) (*books.Document, error) {
-				return reader.Document(code)
-			},
+		list = append(list, &bookSource{name: dir, from: documents.NewMonthReader(store, signers...),
 			close: func() { _ = store.Close() }}) // the store was only read: an error loses nothing
 	}
 	return list, s, nil
 }
 
-func runningBooks(g *adminclient.Gateway) *bookSource {
+// askMonth asks the running appliance for documents of a month.
+type askMonth func(url.Values) (*documents.MonthPage, error)
+
+func running(ctx context.Context, g *adminclient.Gateway) askMonth {
 	runtime.GOMAXPROCS(1) // leave the other cores to the tills
-	ask := func(ctx context.Context, query url.Values) (*documents.MonthPage, error) {
+	return func(query url.Values) (*documents.MonthPage, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		p := new(documents.MonthPage)
 		err := g.Ask(ctx, http.MethodGet, "/admin/books", query, nil, p)
 		return p, err
 	}
-	return &bookSource{name: "the running appliance", rest: true, close: func() {},
-		page: func(ctx context.Context, month string, after uint64) (*documents.MonthPage, error) {
-			return ask(ctx, url.Values{"month": {month}, "after": {strconv.FormatUint(after, 10)}})
-		},
-		document: func(ctx context.Context, code dte.Code) (*books.Document, error) {
-			p, err := ask(ctx, url.Values{"code": {code.String()}})
-			if err != nil {
-				return nil, err
-			}
-			if len(p.Documents) != 1 {
-				return nil, fmt.Errorf("the appliance answered %d documents", len(p.Documents))
-			}
-			return &p.Documents[0], nil
-		}}
+}
+
+func (a askMonth) Page(month string, after uint64) (*documents.MonthPage, error) {
+	return a(url.Values{"month": {month}, "after": {strconv.FormatUint(after, 10)}})
+}
+
+func (a askMonth) Document(code dte.Code) (*books.Document, error) {
+	p, err := a(url.Values{"code": {code.String()}})
+	if err == nil && len(p.Documents) != 1 {
+		err = fmt.Errorf("the appliance answered %d documents", len(p.Documents))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &p.Documents[0], nil
 }
 
 // make writes the books into a temporary folder, and renames the folder to --out when it is complete.
@@ -240,18 +257,21 @@ const restsPerPage = 3
 func collect(ctx context.Context, sources []*bookSource, month string, b *books.Book) error {
 	bar := term.NewGauge(term.Err)
 	defer bar.Clear()
+	var altered []error
 	for i, s := range sources {
 		for after, more := uint64(0), true; more; {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			start := time.Now()
-			p, err := s.page(ctx, month, after)
+			p, err := s.from.Page(month, after)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			for k := range p.Documents {
-				if err := b.Add(p.Documents[k]); err != nil {
+				if err := b.Add(p.Documents[k]); errors.Is(err, books.ErrAltered) {
+					altered = append(altered, fmt.Errorf("%s: %w", s.name, err))
+				} else if err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 			}
@@ -262,6 +282,11 @@ func collect(ctx context.Context, sources []*bookSource, month string, b *books.
 			bar.Of(int64((float64(i)+share)*1000), int64(len(sources))*1000)
 			after, more = p.Next, p.Next > 0
 		}
+	}
+	if n := len(altered); n > 0 {
+		return fmt.Errorf("%w\nno books were made: %d documents are not as they were signed. A past certificate is "+
+			"missing, or somebody altered the backup: see The month's books in the runbook",
+			errors.Join(altered[:min(n, 20)]...), n)
 	}
 	return nil
 }
@@ -284,18 +309,15 @@ func (c *booksCommand) replaceable() error {
 }
 
 // explain prints where a document is in the books of its month of issue, and of the month of its invalidation.
-func (c *booksCommand) explain(ctx context.Context, sources []*bookSource, settings books.Settings) error {
-	code, err := dte.ParseCode(c.Explain)
-	if err != nil {
-		return err
-	}
+func (c *booksCommand) explain(sources []*bookSource, settings books.Settings) error {
+	code, missed := dte.ParseCode(c.Explain)
 	var d *books.Document
-	var missed error
 	for i := 0; d == nil; i++ {
 		if i == len(sources) {
 			return missed
 		}
-		if d, err = sources[i].document(ctx, code); err != nil {
+		var err error
+		if d, err = sources[i].from.Document(code); err != nil {
 			d, missed = nil, errors.Join(missed, fmt.Errorf("%s: %w", sources[i].name, err))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,23 +18,35 @@ import (
 	"dtegate/cmd/dtectl/disk"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/sign"
 	"dtegate/storage"
 )
 
-// sold stores an invoice of a branch as the engine does, and returns its code.
-func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, state storage.State,
+// sold stores an invoice of a branch as the engine does, signed with a key, and returns its code.
+func sold(b *barebox.Box, s *storage.Store, k *sign.Key, establishment string, at time.Time, state storage.State,
 	total string) string {
+	b.T.Helper()
+	code, document, store := invoice(b, s, establishment, at, state, total)
+	jws, err := sign.New(k).Right(code, record.FormNormal).Sign(context.Background(), document)
+	b.Must(err)
+	store(jws)
+	return code.String()
+}
+
+// invoice makes an invoice; store stores it with a signature.
+func invoice(b *barebox.Box, s *storage.Store, establishment string, at time.Time, state storage.State,
+	total string) (code dte.Code, document []byte, store func(jws []byte)) {
 	b.T.Helper()
 	a, err := s.Begin(context.Background(), storage.Keys{Series: fmt.Sprintf("01/01/%s/P001/%d", establishment,
 		dte.Year(at))})
 	b.Must(err)
 	slot, err := a.Number()
 	b.Must(err)
-	code := dte.Code{0: establishment[3], 1: byte(slot.ID >> 8), 2: byte(slot.ID), 6: 0x40, 8: 0x80}
+	code = dte.Code{0: establishment[3], 1: byte(slot.ID >> 8), 2: byte(slot.ID), 6: 0x40, 8: 0x80}
 	control := fmt.Sprintf("DTE-01-%sP001-%015d", establishment, slot.Number)
-	document, err := json.Marshal(map[string]any{
-		"identificacion": map[string]any{"ambiente": "01", "codigoGeneracion": code.String(), "numeroControl": control,
-			"fecEmi": dte.Date(at), "horEmi": dte.Hour(at)},
+	document, err = json.Marshal(map[string]any{
+		"identificacion": map[string]any{"ambiente": "01", "tipoDte": "01", "codigoGeneracion": code.String(),
+			"numeroControl": control, "fecEmi": dte.Date(at), "horEmi": dte.Hour(at)},
 		"emisor":          map[string]any{"nit": "06141804941035", "nrc": "2390516", "nombre": "Abarrotes La Ceiba"},
 		"cuerpoDocumento": []any{map[string]any{"tipoItem": 1, "ventaGravada": json.Number(total)}},
 		"resumen":         map[string]any{"totalGravada": json.Number(total), "totalPagar": json.Number(total)}})
@@ -51,11 +64,39 @@ func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, 
 	if back := record.Day("2026-11-15"); state == 5 && back != days[0] {
 		days = append(days, back)
 	}
-	_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw, Days: days,
-		Parts: []storage.Part{{Name: "normal", Data: []byte("eyJ9." + base64.RawURLEncoding.EncodeToString(document) +
-			".c2ln")}}})
+	return code, document, func(jws []byte) {
+		_, err = a.Append(storage.Draft{Code: storage.Code(code), State: state, Head: raw, Days: days,
+			Parts: []storage.Part{{Name: record.FormNormal, Data: jws}}})
+		b.Must(err)
+	}
+}
+
+// backup makes a backup of a box.
+func backup(b *barebox.Box) string {
+	b.T.Helper()
+	dir := filepath.Join(b.T.TempDir(), "backup")
+	_, err := barebox.Output(b.T, func() error { return (&disk.Backup{Dir: dir}).Run(context.Background(), b.Options) })
 	b.Must(err)
-	return code.String()
+	return dir
+}
+
+// signers makes two keys of the taxpayer: a past one and today's. The files are as MH gives them.
+func signers(t *testing.T) (keys [2]*sign.Key, files []string) {
+	t.Helper()
+	for i := range keys {
+		k, err := sign.Generate(2048)
+		if err != nil {
+			t.Fatal(err)
+		}
+		year := time.Date(2025+i, 1, 1, 0, 0, 0, 0, dte.Zone)
+		crt, err := sign.DemoCertificate(k, "06141804941035", "clave-2026", year, year.AddDate(1, 0, 0))
+		file := filepath.Join(t.TempDir(), "nit.crt")
+		if err := errors.Join(err, os.WriteFile(file, crt, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		keys[i], files = k, append(files, file)
+	}
+	return keys, files
 }
 
 // TestBooks_Branches: backups of three branches together make one row a day of the taxpayer, from the first to the last
@@ -63,30 +104,26 @@ func sold(b *barebox.Box, s *storage.Store, establishment string, at time.Time, 
 func TestBooks_Branches(t *testing.T) {
 	at := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour, 0, 0, 0, dte.Zone) }
 	var dirs, codes []string
+	keys, certificates := signers(t)
 	for i := range 3 {
 		b := barebox.New(t, "127.0.0.1:1")
 		s := b.Store()
 		establishment := fmt.Sprintf("S%03d", i+1)
 		text, err := os.ReadFile(b.Options.Config)
 		b.Must(err, os.WriteFile(b.Options.Config, bytes.ReplaceAll(text, []byte("M001"), []byte(establishment)), 0o600))
-		sold(b, s, establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
+		sold(b, s, keys[min(i, 1)], establishment, at(-60, 9), 5, "5.00") // of September, invalidated in November
 		for day := range 2 {
-			codes = append(codes, sold(b, s, establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, establishment,
+			codes = append(codes, sold(b, s, keys[min(i, 1)], establishment, at(day+1, 12-i), 2, "10.00"), sold(b, s, keys[min(i, 1)], establishment,
 				at(day+1, 13+i), 2, "1.50"))
 		}
-		sold(b, s, establishment, at(2, 20), 3, "7.00")
-		sold(b, s, establishment, at(31, 9), 2, "99.00") // of December
+		sold(b, s, keys[min(i, 1)], establishment, at(2, 20), 3, "7.00")
+		sold(b, s, keys[min(i, 1)], establishment, at(31, 9), 2, "99.00") // of December
 		b.Must(s.Close())
-		dir := filepath.Join(t.TempDir(), "backup")
-		_, err = barebox.Output(t, func() error {
-			return (&disk.Backup{Dir: dir}).Run(context.Background(),
-				b.Options)
-		})
-		b.Must(err)
-		dirs = append([]string{dir}, dirs...)
+		dirs = append([]string{backup(b)}, dirs...)
 	}
 	nobody := &adminclient.Options{Config: filepath.Join(t.TempDir(), "none.toml")}
-	c := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "books"), Backup: dirs}
+	c := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "books"), Backup: dirs,
+		Certificate: certificates}
 	text, err := barebox.Output(t, func() error { return c.Run(context.Background(), nobody) })
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +165,7 @@ func TestBooks_Branches(t *testing.T) {
 		t.Errorf("a folder with something else in it: %v", err)
 	}
 	twice := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "twice"), Backup: []string{dirs[0],
-		dirs[0]}, NoPDF: true}
+		dirs[0]}, NoPDF: true, Certificate: certificates}
 	if _, err := barebox.Output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil ||
 		!strings.Contains(err.Error(), "there twice") {
 		t.Errorf("one branch twice: %v", err)
@@ -143,7 +180,7 @@ func TestBooks_Branches(t *testing.T) {
 		"\"S002\"\nincome = 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	explain := &booksCommand{Explain: codes[4], Backup: dirs}
+	explain := &booksCommand{Explain: codes[4], Backup: dirs, Certificate: certificates}
 	text, err = barebox.Output(t, func() error {
 		return explain.Run(context.Background(),
 			&adminclient.Options{Config: settings})
@@ -154,10 +191,61 @@ func TestBooks_Branches(t *testing.T) {
 	}
 }
 
+// TestBooks_Altered: books of a backup are refused if a signature is by none of the certificates, or if the record says
+// something else than the signed bytes. Every such document is named.
+func TestBooks_Altered(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	s := b.Store()
+	keys, certificates := signers(t)
+	at := time.Date(2026, 11, 5, 9, 0, 0, 0, dte.Zone)
+	whole := sold(b, s, keys[0], "M001", at, 2, "10.00")
+	code, document, store := invoice(b, s, "M001", at, 2, "19.00")
+	jws, err := sign.New(keys[1]).Right(code, record.FormNormal).Sign(context.Background(), bytes.ReplaceAll(document,
+		[]byte("19.00"), []byte("10.00")))
+	b.Must(err)
+	parts := strings.Split(string(jws), ".")
+	store([]byte(parts[0] + "." + base64.RawURLEncoding.EncodeToString(document) + "." + parts[2]))
+	moved, document, store := invoice(b, s, "M001", at, 2, "12.00")
+	jws, err = sign.New(keys[1]).Right(moved, record.FormNormal).Sign(context.Background(), bytes.ReplaceAll(document,
+		[]byte("DTE-01-M001P001-000000000000003"), []byte("DTE-01-M001P001-000000000000009")))
+	b.Must(err)
+	store(jws)
+	b.Must(s.Close())
+	dir := backup(b)
+	c := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "books"), Backup: []string{dir}, NoPDF: true,
+		Certificate: certificates}
+	_, err = barebox.Output(t, func() error { return c.Run(context.Background(), b.Options) })
+	if err == nil {
+		t.Fatal("books were made")
+	}
+	for _, want := range []string{dir + ": document " + code.String() + ", DTE-01-M001P001-000000000000002: not as it was signed: none",
+		moved.String() + ", DTE-01-M001P001-000000000000003: not as it was signed: its record says", "2 documents are"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("nothing of %q in: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), whole) {
+		t.Errorf("a whole document is named: %v", err)
+	}
+	if _, err := os.Stat(c.Out); err == nil {
+		t.Error("refused books left a folder")
+	}
+	c.Certificate = certificates[1:]
+	_, err = barebox.Output(t, func() error { return c.Run(context.Background(), b.Options) })
+	if err == nil || !strings.Contains(err.Error(), whole) {
+		t.Errorf("without the past certificate: %v", err)
+	}
+	c.Explain = code.String()
+	_, err = barebox.Output(t, func() error { return c.Run(context.Background(), b.Options) })
+	if err == nil || !strings.Contains(err.Error(), "none of the certificates") {
+		t.Errorf("--explain of an altered document: %v", err)
+	}
+}
+
 // TestBooks_Refused: a wrong request is refused with the flag's name.
 func TestBooks_Refused(t *testing.T) {
 	for _, c := range []booksCommand{{Out: "x"}, {Month: "2026-11"}, {Month: "11/2026", Out: "x"}, {Month: "2026-13",
-		Out: "x"}, {Explain: "ABC"}} {
+		Out: "x"}, {Explain: "ABC"}, {Month: "2026-11", Out: "x", Backup: []string{"x"}}} {
 		if err := c.check(); err == nil || !strings.HasPrefix(err.Error(), "--") {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -69,7 +69,7 @@ func New(o Options) (*Book, error) {
 	return b, nil
 }
 
-// Add adds a document that was issued or invalidated in the month. The order does not matter.
+// Add adds a document that was issued or invalidated in the month. The order does not matter. Error: ErrAltered.
 func (b *Book) Add(doc Document) error {
 	d, err := read(doc)
 	if err != nil {
@@ -82,11 +82,7 @@ func (b *Book) Add(doc Document) error {
 	if err != nil {
 		return err
 	}
-	p := place(d, b.o.Month, b.settings)
-	if amount := p.widestCell(); amount != "" {
-		p = &placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2): " +
-			"anótelo y declárelo a mano"}
-	}
+	p := place(d, b.o.Month, b.settings).limit()
 	b.count(d, o, p)
 	for i, r := range p.rows {
 		o.tie = uint8(i)

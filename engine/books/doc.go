@@ -31,7 +31,4 @@
 //	                                         documents and nothing negative
 //	in contingency, without a seal           none: the annexes require the seal; named in resumen.json
 //	refused, or without an outcome           none; named in resumen.json
-//
-// Begin with documentrows.go, which decides the rows of each document. sharedrows.go adds up the rows that several
-// documents share, writer.go writes the files.
 package books

@@ -2,8 +2,8 @@ package books
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,19 +28,9 @@ type Document struct {
 	Invalidated string `json:"invalidado,omitempty"`
 	// Refusal is MH's reason for rejecting the document.
 	Refusal string `json:"rechazo,omitempty"`
-	JSON    Signed `json:"payload"`
-}
-
-// Signed are a document's signed bytes, empty if the box lost them. As text they are the second part of a JWS.
-type Signed []byte
-
-// MarshalText implements encoding.TextMarshaler.
-func (s Signed) MarshalText() ([]byte, error) { return base64.RawURLEncoding.AppendEncode(nil, s), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (s *Signed) UnmarshalText(b []byte) (err error) {
-	*s, err = base64.RawURLEncoding.AppendDecode(nil, b)
-	return err
+	JSON    []byte `json:"payload"` // the signed bytes, empty if the box lost them
+	// Unproven: the signature was verified, and none of the issuer's certificates made it.
+	Unproven bool `json:"-"`
 }
 
 // States of a document, as the API names them.
@@ -60,6 +50,7 @@ type content struct {
 		FecEmi           string `json:"fecEmi"`
 		HorEmi           string `json:"horEmi"`
 		Type             string `json:"tipoDte"`
+		Event            string `json:"tipoEvento"` // "18", instead of the type
 		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
 	Emisor         Issuer    `json:"emisor"`
@@ -69,9 +60,6 @@ type content struct {
 	Relacionados   []related `json:"documentoRelacionado"`
 	Cuerpo         items     `json:"cuerpoDocumento"`
 	Resumen        totals    `json:"resumen"`
-	// Only in the file that a supplier mails.
-	MailedSeal string `json:"selloRecibido"`
-	Signature  string `json:"firmaElectronica"`
 }
 
 // items are the lines of a document; a 09 has a single object instead of a list.
@@ -172,21 +160,31 @@ type sealed struct {
 	total                     decimal.Decimal // the amount paid; in 07 the amount withheld
 }
 
-// read decodes a document and compares its code and date with the record's.
+// ErrAltered means that a document is not the one that the issuer signed under this code.
+var ErrAltered = errors.New("not as it was signed")
+
+// read decodes a document and compares its code, date, type and control number with the record's. Error:
+// ErrAltered.
 func read(doc Document) (*sealed, error) {
 	d := &sealed{Document: doc}
-	wrong := func(err error) (*sealed, error) { return nil, fmt.Errorf("document %s: %w", doc.Code, err) }
+	name := doc.Code + ", " + doc.ControlNumber
+	wrong := func(err error) (*sealed, error) { return nil, fmt.Errorf("document %s: %w", name, err) }
 	id := &d.Identificacion
 	if len(doc.JSON) == 0 { // lost: the record has the date and the total
 		id.CodigoGeneracion, id.FecEmi, id.HorEmi = doc.Code, doc.Date, "00:00:00"
+		id.Type, id.Control = doc.Type, doc.ControlNumber
+	} else if doc.Unproven {
+		return wrong(fmt.Errorf("%w: none of the certificates made its signature", ErrAltered))
 	} else if err := json.Unmarshal(doc.JSON, &d.content); err != nil {
 		return wrong(err)
 	}
 	d.Emisor = *cmp.Or(d.Donatario, &d.Emisor)
 	d.Emisor.NIT = cmp.Or(d.Emisor.NIT, d.Emisor.Number)
-	if id.CodigoGeneracion != doc.Code || id.FecEmi != doc.Date {
-		return wrong(fmt.Errorf("its record says %s of %s, its signed bytes %s of %s", doc.Code, doc.Date,
-			id.CodigoGeneracion, id.FecEmi))
+	recorded := [...]string{doc.Code, doc.Date, doc.Type, doc.ControlNumber}
+	// A return (18) has no control number of MH's.
+	number := cmp.Or(id.Control, doc.ControlNumber)
+	if signed := [...]string{id.CodigoGeneracion, id.FecEmi, cmp.Or(id.Type, id.Event), number}; recorded != signed {
+		return wrong(fmt.Errorf("%w: its record says %v, its signed bytes say %v", ErrAltered, recorded, signed))
 	}
 	var err error
 	if d.total, err = decimal.NewFromString(doc.Total); err != nil {

@@ -49,20 +49,24 @@ func (p *placement) addFile(file *layout) {
 	}
 }
 
-// widestCell returns an amount of the document that fits no column of an annex, or "".
-func (p *placement) widestCell() string {
+// limit empties a placement with an amount that fits no column of an annex, and gives the motive.
+func (p *placement) limit() *placement {
+	amount := decimal.Zero
+	if p.daily != nil {
+		amount = p.daily.total().Abs()
+	}
 	for _, r := range p.rows {
 		for _, column := range r.file.sums {
-			amount, err := decimal.NewFromString(r.cells[column])
-			if err == nil && !r.file.header && amount.Abs().GreaterThanOrEqual(widest) {
-				return r.cells[column]
+			if cell, err := decimal.NewFromString(r.cells[column]); err == nil && !r.file.header {
+				amount = decimal.Max(amount, cell.Abs())
 			}
 		}
 	}
-	if s := p.daily; s != nil && s.total().Abs().GreaterThanOrEqual(widest) {
-		return money(s.total())
+	if amount.LessThan(widest) {
+		return p
 	}
-	return ""
+	return &placement{motive: "lleva " + money(amount) + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2)" +
+		": anótelo y declárelo a mano"}
 }
 
 func (p *placement) note(format string, args ...any) {

@@ -268,9 +268,9 @@ func TestExport(t *testing.T) {
 			Date: day, Total: total,
 			ControlNumber: fmt.Sprintf("DTE-%s-M001P001-%015d", kind, n), Seal: strings.Repeat("A", 40)}
 		d.JSON = fmt.Appendf(nil,
-			`{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
+			`{"identificacion":{"ambiente":"01","tipoDte":%q,"numeroControl":%q,"codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
 				`"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"La Ceiba"%s},"receptor":{"nombre":"Norte"%s},"resumen":{%s}}`,
-			d.Code, day, n, emisor, receptor, resumen)
+			kind, d.ControlNumber, d.Code, day, n, emisor, receptor, resumen)
 		return d
 	}
 	goods, services, guatemala := `,"tipoItemExpor":1`, `,"tipoItemExpor":2`, `,"codPais":"GT"`
@@ -332,7 +332,8 @@ func TestWithheld_Rates(t *testing.T) {
 	d := Document{Code: "00000001-0000-4000-8000-000000000000", Type: "07", State: processed, Date: "2026-12-02",
 		Total:         "17",
 		ControlNumber: "DTE-07-M001P001-000000000000001", Seal: strings.Repeat("A", 40)}
-	d.JSON = []byte(`{"identificacion":{"ambiente":"01","codigoGeneracion":"` + d.Code + `","fecEmi":"2026-12-02","horEmi":"10:00:00"},
+	d.JSON = []byte(`{"identificacion":{"ambiente":"01","tipoDte":"07","numeroControl":"` + d.ControlNumber +
+		`","codigoGeneracion":"` + d.Code + `","fecEmi":"2026-12-02","horEmi":"10:00:00"},
 		"emisor":{"nit":"06141804941035"},"receptor":{"tipoDocumento":"36","numDocumento":"06142802901023"},"cuerpoDocumento":[
 		{"montoSujetoGrav":100,"codigoRetencionMH":"C4","ivaRetenido":13},{"montoSujetoGrav":250,"codigoRetencionMH":"22","ivaRetenido":2.5},
 		{"montoSujetoGrav":150,"codigoRetencionMH":"22","ivaRetenido":1.5}]}`)

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/shopspring/decimal"
+
+	"dtegate/engine/dte"
 )
 
 // Documents that others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") that a
@@ -48,16 +50,9 @@ var (
 // be placed, and why. An error means that the disk failed.
 func (b *Book) Receive(name string, data []byte, to Addressee) error {
 	d, p := b.placeReceived(data, to)
-	if amount := p.widestCell(); amount != "" {
-		*p = placement{motive: "lleva " + amount + ", y una columna de los anexos admite hasta 9999999999.99: " +
-			"declárelo a mano"}
-	}
+	p = p.limit()
 	entry := ReceivedFile{File: name, Code: d.Code, Type: d.Type, Date: d.Date, Motive: p.motive, Notes: p.notes}
-	o, err := orderOf(d, d.Date)
-	if err != nil && p.motive == "" {
-		p.rows = nil
-		entry = ReceivedFile{File: name, Code: d.Code, Type: d.Type, Motive: "su fecha u hora no es válida"}
-	}
+	o, _ := orderOf(d, d.Date) // placeReceived has checked the hour
 	for _, r := range p.rows {
 		entry.Files = append(entry.Files, r.file.Name)
 	}
@@ -92,16 +87,22 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		p.motive = fmt.Sprintf(format, args...)
 		return d, p
 	}
-	if !json.Valid(data) {
+	file, err := dte.Parse(data)
+	if err != nil {
 		return no("no es el JSON de un documento")
 	}
-	if err := json.Unmarshal(data, &d.content); err != nil {
+	jws := file.Get("firmaElectronica").Text()
+	signed, forged := signedAs(jws, data)
+	if err := json.Unmarshal(signed, &d.content); err != nil {
 		return no("no tiene la forma de un documento: %s", text(err.Error()))
 	}
 	id := &d.Identificacion
-	d.Code, d.ControlNumber, d.Type, d.Date, d.Seal = id.CodigoGeneracion, id.Control, id.Type, id.FecEmi, d.MailedSeal
+	d.Code, d.ControlNumber, d.Type, d.Date = id.CodigoGeneracion, id.Control, id.Type, id.FecEmi
+	d.Seal = file.Get("selloRecibido").Text()
 	d.count()
 	nit, dui := d.customer.identity()
+	issuer, person := d.supplier()
+	_, unordered := orderOf(d, d.Date)
 	switch {
 	case !codeForm.MatchString(d.Code) || !controlForm.MatchString(d.ControlNumber) || d.Type == "":
 		return no("le falta o no es válido tipoDte, codigoGeneracion o numeroControl")
@@ -113,6 +114,10 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 		return no("es del ambiente %s", text(id.Ambiente))
 	case !strings.HasPrefix(d.Date, b.o.Month):
 		return no("es de %s; el anexo 3 admite documentos de hasta tres períodos antes (p. 11), a mano", text(d.Date))
+	case unordered != nil:
+		return no("su fecha u hora no es válida")
+	case issuer+person == "":
+		return no("su emisor no tiene un NIT ni un DUI: %s", text(d.Emisor.NIT))
 	case !sealForm.MatchString(d.Seal):
 		return no("no lleva el sello de recepción: pídalo al proveedor, o véalo en la consulta pública de Hacienda")
 	}
@@ -121,11 +126,11 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 			return no("es el mismo documento que %s", r.File)
 		}
 	}
-	switch err := signedAs(d.Signature, data); {
-	case d.Signature == "":
+	switch {
+	case jws == "":
 		p.note("no lleva firma electrónica: compruébelo en la consulta pública de Hacienda")
-	case err != nil:
-		return no("%s", err)
+	case forged != nil:
+		return no("%s", forged)
 	}
 	switch d.Type {
 	case "03", "05", "06":
@@ -133,52 +138,42 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	case "07":
 		p.withheldFrom(d)
 	case "09":
-		nit, dui := supplier(d)
 		if len(d.Cuerpo) != 1 || !d.Cuerpo[0].Perceived.IsPositive() {
 			return no("no percibe el 2 %%: no hay anticipo que declarar")
 		}
 		l := &d.Cuerpo[0]
-		p.add(annex06, nit, d.day, d.Seal, d.code, money(l.PerceivedBase), money(l.Perceived), dui, "6")
+		p.add(annex06, issuer, d.day, d.Seal, d.code, money(l.PerceivedBase), money(l.Perceived), person, "6")
 	default:
 		p.motive = cmp.Or(elsewhereReceived[d.Type], "ningún anexo lleva el tipo "+text(d.Type))
 	}
 	return d, p
 }
 
-// signedAs compares the document with the signed payload. It verifies no signature, as suppliers' keys are unknown.
-func signedAs(jws string, data []byte) error {
-	if jws == "" {
-		return nil
-	}
-	parts := strings.Split(jws, ".")
+// signedAs returns the bytes that a supplier signed, which the books read; or the file, and an error, if the file lacks
+// a signature or differs from it. The signature is not verified, because suppliers' keys are unknown.
+func signedAs(jws string, file []byte) ([]byte, error) {
 	var signed, shown map[string]any
+	parts := strings.Split(jws, ".")
 	if len(parts) != 3 {
-		return fmt.Errorf("su firmaElectronica no es una firma (JWS)")
+		return file, fmt.Errorf("su firmaElectronica no es una firma (JWS)")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(payload, &signed) != nil || json.Unmarshal(data, &shown) != nil {
-		return fmt.Errorf("su firmaElectronica no lleva un documento")
+	if _, bad := dte.Parse(payload); err != nil || bad != nil || json.Unmarshal(payload, &signed) != nil ||
+		json.Unmarshal(file, &shown) != nil {
+		return file, fmt.Errorf("su firmaElectronica no lleva un documento")
 	}
-	// Suppliers add unsigned members to the file; the books do not read them.
-	for name, v := range signed {
+	for name, v := range signed { // suppliers add unsigned members to the file
 		if !reflect.DeepEqual(v, shown[name]) {
-			return fmt.Errorf("lo firmado no es lo que dice el archivo: difieren en %s", text(name))
+			return file, fmt.Errorf("lo firmado no es lo que dice el archivo: difieren en %s", text(name))
 		}
 	}
-	return nil
+	return payload, nil
 }
 
-// supplier returns the issuer of a document in the form of the annexes: a NIT of 14 digits, or a DUI.
-func supplier(d *sealed) (nit, dui string) {
-	number := digits(d.Emisor.NIT)
-	if len(number) == 9 {
-		return "", number
-	}
-	return number, ""
-}
+func (d *sealed) supplier() (nit, dui string) { return (&party{NIT: d.Emisor.NIT}).identity() }
 
 func (p *placement) bought(d *sealed, s *Settings) {
-	nit, dui := supplier(d)
+	nit, dui := d.supplier()
 	codes := s.purchase(d)
 	other := d.exempt.Add(d.nonSubject)
 	p.add(annex03, d.day, class, d.Type, d.code, nit, text(d.Emisor.Name), money(other), "0.00", "0.00", money(d.taxed),
@@ -197,7 +192,7 @@ func (p *placement) bought(d *sealed, s *Settings) {
 
 // withheldFrom places the withholding voucher of a customer that withheld VAT from the taxpayer.
 func (p *placement) withheldFrom(d *sealed) {
-	nit, dui := supplier(d)
+	nit, dui := d.supplier()
 	bases, amounts := d.retentions()
 	for _, code := range slices.Sorted(maps.Keys(bases)) {
 		if code == "22" {

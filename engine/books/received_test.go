@@ -80,6 +80,9 @@ func TestReceived(t *testing.T) {
 		{"p.json", mailed(t, "06", "12", voucher, "DTE-06-", "DTE-03-"), "es de un 03"},
 		{"q.json", unsigned(mailed(t, "06", "13", strings.Replace(voucher, `"valor":13`, `"valor":12`, 1))), ""},
 		{"r.json", mailed(t, "07", "14", strings.ReplaceAll(withheld, `"22"`, `"C9"`)), "código C4"},
+		{"s.json", mailed(t, "06", "15", voucher, `,"selloRecibido"`,
+			`,"Resumen":{"totalExenta":9000,"ivaPerci":9},"selloRecibido"`), ""},
+		{"t.json", mailed(t, "06", "16", voucher, `"resumen":{`, `"resumen":{"totalNoSuj":9000},"resumen":{`), "no es el JSON"},
 	} {
 		if err := b.Receive(c.name, c.data, Addressee{NIT: "0614-180494-103-5", NRC: "239051-6"}); err != nil {
 			t.Fatal(err)
@@ -103,11 +106,14 @@ func TestReceived(t *testing.T) {
 			"05/11/2026;4;06;" + code("13") + ";06140101901011;Proveedora, " +
 			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;12.00;108.00;;1;1;2;5;3\r\n" +
 			"05/11/2026;4;05;" + code("29") + ";;Persona " +
-			"Natural;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;012345678;1;1;2;5;3\r\n",
+			"Natural;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;012345678;1;1;2;5;3\r\n" +
+			"05/11/2026;4;06;" + code("15") + ";06140101901011;Proveedora, " +
+			"S.A.;8.00;0.00;0.00;100.00;0.00;0.00;0.00;13.00;108.00;;1;1;2;5;3\r\n",
 		"anexo06.csv": "06140101901011;05/11/2026;" + seal + ";" + code("04") + ";1000.00;20.00;;6\r\n",
 		"anexo07.csv": "06140101901011;05/11/2026;07;" + seal + ";" + code("03") + ";500.00;5.00;;7\r\n",
 		"anexo08.csv": "06140101901011;05/11/2026;03;" + seal + ";" + code("01") + ";100.00;1.00;;8\r\n" +
-			"06140101901011;05/11/2026;06;" + seal + ";" + code("13") + ";100.00;1.00;;8\r\n",
+			"06140101901011;05/11/2026;06;" + seal + ";" + code("13") + ";100.00;1.00;;8\r\n" +
+			"06140101901011;05/11/2026;06;" + seal + ";" + code("15") + ";100.00;1.00;;8\r\n",
 	} {
 		got, err := os.ReadFile(filepath.Join(b.o.Dir, name))
 		if err != nil {
@@ -125,7 +131,7 @@ func TestReceived(t *testing.T) {
 		Received []ReceivedFile `json:"recibidos"`
 	}
 	data, err := os.ReadFile(filepath.Join(b.o.Dir, SummaryName))
-	if err != nil || json.Unmarshal(data, &summary) != nil || len(summary.Received) != 18 {
+	if err != nil || json.Unmarshal(data, &summary) != nil || len(summary.Received) != 20 {
 		t.Errorf("%v: %s", err, data)
 	}
 }

@@ -2,8 +2,6 @@ package books
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/shopspring/decimal"
@@ -115,16 +113,10 @@ func (b *Book) daily(d *sealed, o order, s *share) error {
 	if b.settings.ConsumerRows == "establishment" {
 		key.establishment = d.establishment
 	}
-	l := b.days[key]
-	for l != nil && l.plus(s.sales).total().Abs().GreaterThanOrEqual(widest) {
+	for lineOf(b.days, key).plus(s.sales).total().Abs().GreaterThanOrEqual(widest) {
 		key.part++
-		l = b.days[key]
 	}
-	if l == nil {
-		l = new(line)
-		b.days[key] = l
-	}
-	l.add(d, o, s)
+	lineOf(b.days, key).add(d, o, s)
 	return nil
 }
 
@@ -149,14 +141,15 @@ func (b *Book) addSale(d *sealed, o order, s *share) error {
 		o.tie = 1
 		return b.put(consumers, o, consumerCells(s.date, d.establishment, d.bookNumber(), d.bookNumber(), s, 1))
 	}
-	key := seriesKey{s.date, series, s.kind}
-	l := b.series[key]
-	if l == nil {
-		l = new(line)
-		b.series[key] = l
-	}
-	l.add(d, o, s)
+	lineOf(b.series, seriesKey{s.date, series, s.kind}).add(d, o, s)
 	return nil
+}
+
+func lineOf[K comparable](lines map[K]*line, key K) *line {
+	if lines[key] == nil {
+		lines[key] = new(line)
+	}
+	return lines[key]
 }
 
 // bookNumber returns a document's number in the book of consumers: its control number or, for a return, its code.
@@ -173,13 +166,10 @@ func consumerCells(date, establishment, first, last string, s *share, documents 
 }
 
 func (b *Book) shared() error {
-	for _, key := range slices.SortedFunc(maps.Keys(b.days), func(x, y dayKey) int {
-		return cmp.Or(cmp.Compare(x.date, y.date), cmp.Compare(x.establishment, y.establishment), cmp.Compare(x.income,
-			y.income), cmp.Compare(x.kind, y.kind), cmp.Compare(x.apart, y.apart), cmp.Compare(x.part, y.part))
-	}) {
-		l := b.days[key]
+	for key, l := range b.days {
 		s := &share{sales: l.sales, date: key.date, operation: l.operation, income: key.income, kind: key.kind}
-		o, err := dayOrder(key.date, key.establishment, uint64(100*key.income+key.apart))
+		kind, _ := strconv.ParseUint(key.kind, 10, 8) // "", an invoice, gives 0
+		o, err := dayOrder(key.date, key.establishment, 10_000*uint64(key.income)+100*kind+uint64(key.apart))
 		if err != nil {
 			return err
 		}
@@ -189,7 +179,7 @@ func (b *Book) shared() error {
 		}
 	}
 	for key, l := range b.series {
-		kind, _ := strconv.ParseUint(key.kind, 10, 8) // "", an invoice, gives 0
+		kind, _ := strconv.ParseUint(key.kind, 10, 8)
 		o, err := dayOrder(key.date, key.series, kind)
 		if err != nil {
 			return err

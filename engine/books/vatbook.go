@@ -115,11 +115,16 @@ func (b *Book) print() error {
 				t.Total, t.Summary = b.totals(l), b.reckoning(l)
 			}
 			volumes++
-			t.Rows = rows
-			pages, err := b.printTable(strings.TrimSuffix(l.Name, ".csv"), volumes, t)
-			t.Folio += pages
-			rows = rows[:0]
-			return err
+			name := strings.TrimSuffix(l.Name, ".csv")
+			if volumes > 1 {
+				name = fmt.Sprintf("%s_%d", name, volumes)
+			}
+			t.Rows, rows = rows, nil
+			return b.create(name+".pdf", func(out *bufio.Writer) error {
+				pages, err := b.o.Print(out, t)
+				t.Folio += pages
+				return err
+			})
 		}
 		err := b.eachRow(l, func(cells []string) error {
 			rows = append(rows, cells)
@@ -133,17 +138,6 @@ func (b *Book) print() error {
 		}
 	}
 	return nil
-}
-
-func (b *Book) printTable(name string, n int, t pdf.Book) (pages int, err error) {
-	if n > 1 {
-		name = fmt.Sprintf("%s_%d", name, n)
-	}
-	err = b.create(name+".pdf", func(out *bufio.Writer) (err error) {
-		pages, err = b.o.Print(out, t)
-		return err
-	})
-	return pages, err
 }
 
 // IsFile reports whether a file of this name belongs to the books.

@@ -299,8 +299,8 @@ func TestWide(t *testing.T) {
 	}
 	for i, total := range []string{"10000000000.00", "6000000000.00", "6000000000.00", "5.00"} {
 		code := fmt.Sprintf("%08d-0000-4000-8000-000000000000", i+1)
-		raw := fmt.Sprintf(`{"identificacion":{"ambiente":"01","codigoGeneracion":%q,"fecEmi":"2026-11-05","horEmi":"10:00:0%d"},"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"Abarrotes La Ceiba"},"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":%s}],"resumen":{"totalGravada":%s,"totalPagar":%s}}`,
-			code, i, total, total, total)
+		raw := fmt.Sprintf(`{"identificacion":{"ambiente":"01","tipoDte":"01","numeroControl":"DTE-01-M001P001-%015d","codigoGeneracion":%q,"fecEmi":"2026-11-05","horEmi":"10:00:0%d"},"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"Abarrotes La Ceiba"},"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":%s}],"resumen":{"totalGravada":%s,"totalPagar":%s}}`,
+			i+1, code, i, total, total, total)
 		if err := b.Add(Document{Code: code, ControlNumber: fmt.Sprintf("DTE-01-M001P001-%015d", i+1), Type: "01",
 			State: processed, Date: "2026-11-05", Total: total, Seal: strings.Repeat("2", 40), Branch: 1,
 			JSON: []byte(raw)}); err != nil {

@@ -2,14 +2,17 @@ package documents
 
 import (
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"dtegate/engine/books"
 	"dtegate/engine/dte"
 	"dtegate/engine/record"
+	"dtegate/engine/sign"
 	"dtegate/storage"
 )
 
@@ -18,10 +21,14 @@ type MonthReader struct {
 	store   *storage.Store
 	records int   // the most records that a page reads
 	bytes   int64 // the most stored bytes of documents in a page, unless one document is larger
+	signers []*rsa.PublicKey
 }
 
-// NewMonthReader returns a reader of a store.
-func NewMonthReader(store *storage.Store) *MonthReader { return &MonthReader{store, 256, 1 << 18} }
+// NewMonthReader returns a reader of a store. With signers, the reader verifies each document's signature: one of these
+// keys must have made it.
+func NewMonthReader(store *storage.Store, signers ...*rsa.PublicKey) *MonthReader {
+	return &MonthReader{store, 256, 1 << 18, signers}
+}
 
 // MonthPage is a page of documents, by day and then by id.
 type MonthPage struct {
@@ -55,7 +62,7 @@ func (r *MonthReader) Page(month string, after uint64) (*MonthPage, error) {
 			}
 			n := int64(0)
 			if err == nil {
-				n, err = p.take(r.store, d, month, day)
+				n, err = r.take(p, d, month, day)
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the documents of %s: %w", month, err)
@@ -82,12 +89,12 @@ func (r *MonthReader) Document(code dte.Code) (*books.Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading document %s: %w", code, err)
 	}
-	return documentOf(r.store, entry, h)
+	return r.documentOf(entry, h)
 }
 
 // take adds a document to the page if the month shows the document on the given day, and returns the document's size.
 // That day is its date or, if the date is in another month, the day of its invalidation.
-func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, day uint32) (int64, error) {
+func (r *MonthReader) take(p *MonthPage, doc record.Stored, month string, day uint32) (int64, error) {
 	date := doc.Head.Date
 	if !strings.HasPrefix(date, month) && doc.State == record.Invalidated {
 		date = invalidatedOn(doc.Head)
@@ -95,7 +102,7 @@ func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, 
 	if record.Day(date) != day {
 		return 0, nil // the document was corrected on this day, or invalidated in its month of issue
 	}
-	d, err := documentOf(store, doc.Entry, doc.Head)
+	d, err := r.documentOf(doc.Entry, doc.Head)
 	if err != nil {
 		return 0, err
 	}
@@ -103,14 +110,20 @@ func (p *MonthPage) take(store *storage.Store, doc record.Stored, month string, 
 	return doc.Head.Bytes, nil
 }
 
-func documentOf(store *storage.Store, entry storage.Entry, h *record.Head) (*books.Document, error) {
-	signed, err := record.SignedBytes(store, entry.Code, h)
+func (r *MonthReader) documentOf(entry storage.Entry, h *record.Head) (*books.Document, error) {
+	jws, err := record.SignedForm(r.store, entry.Code, h)
+	var signed []byte // nil: lost
+	if err == nil {
+		signed, err = record.Payload(jws)
+	}
 	if err != nil && !errors.Is(err, record.ErrLost) {
 		return nil, fmt.Errorf("reading document %s: %w", dte.Code(entry.Code), err)
 	}
 	d := &books.Document{Code: dte.Code(entry.Code).String(), ControlNumber: h.ControlNumber, Type: h.Document,
 		State: record.Estado(entry.State), Date: h.Date, Total: h.Total, Branch: h.BranchID,
 		Deferred: h.Form != record.FormNormal, JSON: signed}
+	madeBy := func(k *rsa.PublicKey) bool { return sign.Verify(k, jws) == nil }
+	d.Unproven = signed != nil && len(r.signers) > 0 && !slices.ContainsFunc(r.signers, madeBy)
 	if h.Response != nil {
 		if entry.State == record.Rejected {
 			d.Refusal = record.RefusalText(h.Response)

@@ -37,8 +37,8 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for _, month := range []string{"2026-07", "2026-08", "2026-11", "2026-12", "2027-01"} {
-		for _, r := range []*MonthReader{NewMonthReader(w.store), {w.store, 1, 1 << 20}, {w.store, 50, 1 << 20}, {w.store, 4096, 1},
-			{w.store, 4096, 2500}} {
+		for _, r := range []*MonthReader{NewMonthReader(w.store), {w.store, 1, 1 << 20, nil}, {w.store, 50, 1 << 20, nil}, {w.store, 4096, 1, nil},
+			{w.store, 4096, 2500, nil}} {
 			var got []string
 			pages, last := 0, uint64(0)
 			for after, more := uint64(0), true; more; pages++ {

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/pem"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -82,8 +83,12 @@ func ParseCertificate(data []byte, password string) (*Key, Certificate, error) {
 		return nil, Certificate{}, fmt.Errorf("reading privateKey/encodied: %w", err)
 	}
 	if text := file.PublicKey.Encodied; strings.TrimSpace(text) != "" {
-		if err := matchPublic(text, key.Public()); err != nil {
+		public, err := publicKey(decodeBase64(text))
+		if err != nil {
 			return nil, Certificate{}, err
+		}
+		if !key.Public().Equal(public) { // MH's error 802
+			return nil, Certificate{}, fmt.Errorf("%w: its public key is not its private key's", ErrCertificate)
 		}
 	}
 	key.until = instant(file.NotAfter)
@@ -135,20 +140,29 @@ func decodePrivate(text string) (*Key, error) {
 	return parsePKCS8(der)
 }
 
-// matchPublic returns an error if the file's public key does not belong to its private key (MH's error 802).
-func matchPublic(text string, want *rsa.PublicKey) error {
-	der, err := decodeBase64(text)
+// ParsePublic reads the public key in MH's certificate file, with or without its private key, or in a PEM. It needs no
+// password. Errors: ErrCertificate.
+func ParsePublic(data []byte) (*rsa.PublicKey, error) {
+	if block, _ := pem.Decode(data); block != nil {
+		return publicKey(block.Bytes, nil)
+	}
+	file, err := decodeCertificate(data)
 	if err != nil {
-		return fmt.Errorf("reading publicKey/encodied: %w", err)
+		return nil, err
 	}
-	public, err := x509.ParsePKIXPublicKey(der)
+	return publicKey(decodeBase64(file.PublicKey.Encodied))
+}
+
+func publicKey(der []byte, err error) (*rsa.PublicKey, error) {
 	if err != nil {
-		return fmt.Errorf("%w: publicKey/encodied is not an X.509 public key", ErrCertificate)
+		return nil, fmt.Errorf("reading publicKey/encodied: %w", err)
 	}
-	if !want.Equal(public) {
-		return fmt.Errorf("%w: its public key is not its private key's", ErrCertificate)
+	parsed, err := x509.ParsePKIXPublicKey(der)
+	public, ok := parsed.(*rsa.PublicKey)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("%w: publicKey/encodied is not an X.509 public key", ErrCertificate)
 	}
-	return nil
+	return public, nil
 }
 
 // decodeBase64 decodes base64 with or without line breaks. Its error does not quote the text.

@@ -331,7 +331,10 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 var ErrForeign = errors.New("not a signature of this key")
 
 // Verify returns nil if the signer's own key made the JWS, otherwise ErrForeign, even for an earlier key.
-func (s *Signer) Verify(jws []byte) error {
+func (s *Signer) Verify(jws []byte) error { return Verify(s.key.Public(), jws) }
+
+// Verify returns nil if Sign made the JWS with the private key of a public key, otherwise ErrForeign.
+func Verify(by *rsa.PublicKey, jws []byte) error {
 	dot := bytes.LastIndexByte(jws, '.')
 	if !bytes.HasPrefix(jws, []byte(header)) || dot < len(header) {
 		return ErrForeign
@@ -341,7 +344,7 @@ func (s *Signer) Verify(jws []byte) error {
 		return ErrForeign
 	}
 	digest := sha512.Sum512(jws[:dot])
-	if rsa.VerifyPKCS1v15(s.key.Public(), crypto.SHA512, digest[:], signature) != nil {
+	if rsa.VerifyPKCS1v15(by, crypto.SHA512, digest[:], signature) != nil {
 		return ErrForeign
 	}
 	return nil
