@@ -40,7 +40,7 @@
 //	its tables        ReadDaily, LastReading, Fsck
 //	backups           Backup, LastBackup
 //	its mark          ProveMark, MarkProved
-//	its second copy   SecondCopy; for who ships it: CopySegment, CopyChanges, CopyAfter
+//	its second copy   SecondCopy; for who ships it: CopySegment, CopyChanges, CopyAfter, HasCopied
 //
 // A lost number is never used again. A store that was rebuilt from other media gives no number until a person has
 // accepted the loss. A store also gives no number while another medium knows more than the store:
