@@ -138,7 +138,7 @@ func (c *cable) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)
 // Box is a branch with its authority in fake time. All of it lives in a bubble of testing/synctest.
 type Box struct {
 	T        testing.TB
-	ambiente string
+	ambiente string // CAT-001; empty: 00
 	Sim      *simulator.Simulator
 	Cable    *cable
 	Path     *linktest.Path // to the cable, if connections are kept ready; nil: none are
@@ -243,10 +243,11 @@ func (b *Box) TryStart() (err error) {
 	}
 	b.link = connpool.New(options)
 	b.Wire = &wire{Under: b.link, heard: b.Heard}
-	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: TestNIT, Password: b.Password, Ambiente: b.ambiente,
-		Rehearsal: b.ambiente == "01", UserAgent: "test", Now: b.Now, Transport: b.Wire})
+	ambiente := cmp.Or(b.ambiente, "00")
+	client := authority.New(authority.Options{BaseURL: "http://mh", NIT: TestNIT, Password: b.Password, Ambiente: ambiente,
+		Rehearsal: ambiente == "01", UserAgent: "test", Now: b.Now, Transport: b.Wire})
 	issuer := TestIssuer()
-	issuer.Ambiente = b.ambiente
+	issuer.Ambiente = ambiente
 	b.Engine, err = engine.New(engine.Options{Store: b.Store, Signer: sign.New(Common(b.T).Key), Authority: client,
 		Rules:  cmp.Or(b.Book, Common(b.T).Book),
 		Issuer: issuer, Logger: b.Log, Now: b.Now, Reachable: b.link.Ready(),

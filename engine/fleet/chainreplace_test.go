@@ -115,12 +115,18 @@ func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox 
 	c := s.chain
 	m := s.newMember(s.point)
 	from, got, err := s.fetch(m)
-	if errors.Is(err, ship.ErrNothing) {
-		if kind == markLives {
-			kind = nothing // there is no store that the mark belongs to
-		}
-	} else {
+	card := storage.Sources{Copy: onCopy, Dry: true}
+	if kind == copyLives {
+		s.must(putMedium(m.Fs, media, onCopy))
+	}
+	switch {
+	case !errors.Is(err, ship.ErrNothing):
 		s.must(err)
+	case kind == markLives: // there is no store that the mark belongs to
+		kind = nothing
+	case kind == copyLives && errors.Is(m.recover(card, nil), errWantsMedium): // a torn card, before anything was shipped
+		s.must(m.Fs.RemoveAll(onCopy))
+		kind = nothing
 	}
 	if kind == nothing || kind == allLives || kind == markLives && got.Lacks() != "" {
 		s.point++
@@ -136,7 +142,7 @@ func (s *site) rebuilt(old *chainBox, kind int, media *disktest.Disk) *chainBox 
 		s.must(putMedium(m.Fs, media, onMark))
 	case copyLives:
 		from = storage.Sources{Copy: onCopy}
-		s.must(errors.Join(putMedium(m.Fs, media, onCopy), putMedium(m.Fs, media, onMark)))
+		s.must(putMedium(m.Fs, media, onMark))
 	}
 	s.enrol(m)
 	if from.Copy == "" {
