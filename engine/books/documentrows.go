@@ -65,8 +65,8 @@ func (p *placement) limit() *placement {
 	if amount.LessThan(widest) {
 		return p
 	}
-	return &placement{motive: "lleva " + money(amount) + ", y una columna de los anexos admite hasta 9999999999.99 (p. 2)" +
-		": anótelo y declárelo a mano"}
+	return &placement{motive: "lleva " + money(amount) + ", y una columna de los anexos admite hasta 9999999999.99 " +
+		"(p. 2): anótelo y declárelo a mano"}
 }
 
 func (p *placement) note(format string, args ...any) {

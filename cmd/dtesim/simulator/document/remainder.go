@@ -55,9 +55,9 @@ func (d *Document) besideSales(original *Document, before []*Document) *Refusal 
 	return nil
 }
 
-// beside returns the charges outside the tax base, and each tax but VAT, which is a share of the sold amounts. of is the
-// original of a note or retorno, which may round a tax up to the cent. Taxes of several originals belong to none of
-// them.
+// beside returns the charges outside the tax base, and each tax but VAT, which is a share of the sold amounts. of is
+// the original of a note or retorno, which may round a tax up to the cent. Taxes of several originals belong to none
+// of them.
 func (d *Document) beside(of string) map[string]*big.Rat {
 	charged, half := new(big.Rat), big.NewRat(1, 200)
 	if of != "" {
