@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// BoxClock fails if a program reads the box's clock, that is, calls time.Now or passes it on, in a function that meant
-// does not list with the reason ("box/gate.go Run"). It also fails if a listed function no longer reads the clock. It
-// checks all folders below the test's folder.
+// BoxClock fails if a function calls time.Now or passes it on, unless meant lists the function ("box/gate.go Run") and
+// the reason. It also fails if a listed function no longer does so. It checks all folders below the test's folder.
 func BoxClock(t *testing.T, meant map[string]string) {
 	t.Helper()
 	left := maps.Clone(meant)

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Programs builds our programs of these names, without cgo as they are packaged, of the module whose folder is root,
-// and puts them into dir.
+// Programs builds the named programs of the module in the folder root, without cgo, as they are packaged, and copies
+// them into dir.
 //
-// Linking a program takes seconds. Therefore it is linked once, into var/build/bin: the toolchain leaves a program
-// there that is up to date, and each test process copies it. Builds of different processes take turns.
+// Linking a program takes seconds. Therefore each program is linked once, into var/build/bin: the toolchain does not
+// link a program again that is up to date. Builds of different processes take turns.
 func Programs(root, dir string, names ...string) error {
 	root, err := filepath.Abs(root) // the build runs in it
 	if err != nil {

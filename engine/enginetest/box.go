@@ -299,8 +299,8 @@ func (b *Box) Close() {
 	}
 }
 
-// Fork returns the randomness of a crash: how much of it is used depends on the files' content, and later randomness
-// must not.
+// Fork returns a source of randomness for one crash. A crash draws more or fewer numbers, depending on the files'
+// content; this must not change what later steps draw.
 func Fork(r *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(r.Uint64(), 0)) }
 
 // Crash ends the branch as a power cut does, with a part of the unsynced data, and starts it again.
@@ -355,8 +355,8 @@ func OwedBy(e *engine.Engine) (*engine.Backlog, error) {
 	return o, e.Outbox().CountUndelivered(&o.Delivery)
 }
 
-// Limits compares the deadline that each document had with MH's: 72 h from the seal of the first event that lists it. A
-// branch whose clock was ahead may be as much later.
+// Limits checks that no document had a later deadline than MH's: 72 h from the seal of the first event that lists it.
+// If the branch's clock was ahead, the deadline may be later by as much.
 func (b *Box) Limits() {
 	b.T.Helper()
 	sealed := make(map[string]time.Time)
@@ -398,8 +398,8 @@ func (b *Box) Audit() {
 		}
 	}
 	for _, breach := range b.Sim.Audit() {
-		// An event whose answer was lost is sent again, however late: there is no other way to know. If it is refused,
-		// its documents go into another event, or would still wait.
+		// An event whose answer was lost is sent again, even late: only the answer shows whether MH has it. If MH
+		// refuses the event, its documents go into another event; otherwise they would still wait in a queue.
 		if !strings.Contains(breach, " event ") || !strings.Contains(breach, "came after") {
 			b.T.Errorf("MH saw: %s", breach)
 		}

@@ -296,8 +296,8 @@ type monthsPlan struct {
 	began        time.Time
 }
 
-// MonthsToPlay is what the suite plays, some days of a few seeds; DTE_SEED replays a month, or a range, "3-250";
-// DTE_SOAK plays many, -months as many as fit into a time, from DTE_SEED on.
+// MonthsToPlay returns the months to play: in the suite, some days of a few seeds. DTE_SEED replays one month, or a
+// range ("3-250"). DTE_SOAK plays many months; -months plays, from DTE_SEED on, as many as fit into a time.
 func MonthsToPlay(t *testing.T, seeds uint64, days time.Duration, soak uint64) monthsPlan {
 	const day, whole = 24 * time.Hour, 30 * 24 * time.Hour
 	p := monthsPlan{1, seeds, days * day, time.Now()}
@@ -438,7 +438,7 @@ func (w *World) Record(digest string, head any, parts ...storage.Part) {
 }
 
 // Step makes five sales offline and lets the branch send them under a hostility; the power fails after its k-th request
-// to MH, never for 0. It tells whether there was a k-th request.
+// to MH (0: never). It returns whether there was a k-th request.
 func (b *Box) Step(hostility simulator.Chaos, poisoned bool, k int64) (crashed bool) {
 	b.Chaos(simulator.Chaos{})
 	b.Issue(Sale("before", 100))
@@ -478,8 +478,8 @@ func (b *Box) Step(hostility simulator.Chaos, poisoned bool, k int64) (crashed b
 	return crashed
 }
 
-// sendUntil lets the branch work for an hour. After its k-th request it is dead: nothing that it does from then on is
-// stored or sent.
+// sendUntil lets the branch work for an hour. After its k-th request the branch is dead: nothing that it does from then
+// on is stored or sent.
 func (b *Box) sendUntil(k int64) (crashed bool) {
 	var requests atomic.Int64
 	died := make(chan *disktest.Disk, 1)
@@ -503,8 +503,8 @@ func (b *Box) sendUntil(k int64) (crashed bool) {
 	}
 }
 
-// drains has the branch send the documents. In the end all are PROCESSED but one that MH chokes on: that one still
-// waits after two hours, is shown, and stops neither the others nor the tills.
+// drains lets the branch send the documents, and checks that all become PROCESSED except one on which MH chokes (but):
+// after two hours this document still waits and is shown, and it stops neither the others nor the tills.
 func (b *Box) drains(codes []string, but string) {
 	b.T.Helper()
 	if but != "" {

@@ -1,7 +1,7 @@
-// Package enginetest has what tests of a branch play in: a branch and MH in real or in fake time, requests of tills,
-// mail servers, buckets and the rules of a shelf.
+// Package enginetest has worlds for tests of a branch: a branch and MH in real or in fake time, requests of tills, mail
+// servers, buckets and the rules of a shelf.
 //
-// The house has five such worlds, each of which tells a difference of its own:
+// The module has five such worlds. What distinguishes each:
 //
 //   - World: the engine in the test's process, a clock that the test sets, MH over a socket.
 //   - Box: the engine in fake time (testing/synctest), MH over pipes that can be refused, cut or emptied.

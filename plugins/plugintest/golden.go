@@ -36,7 +36,8 @@ type Refusal struct {
 
 // Cases runs every golden case of a bundle compiled and interpreted, byte by byte, and checks each document with the
 // independent arithmetic when the oracle folder lies beside the checkout. A bundle needs two cases that make a document
-// and one that refuses. DTE_UPDATE=1 writes the results into the cases instead of failing: read the difference.
+// and one case that is refused. With DTE_UPDATE=1, Cases writes the results into the cases instead of failing: read the
+// difference.
 func Cases(t *testing.T, name string) {
 	parts, m := Parts(t, name)
 	issue := make(map[string]func(facts dte.Value) ([]byte, []Refusal))

@@ -137,9 +137,9 @@ func Constant(t testing.TB, name string, out *abi.Output) Change {
 	return small(t, name, code, map[int]string{constantAt: answer})
 }
 
-// Small replaces the module by a guest of a few hundred bytes with the description of the plugin's. The guest refuses a
-// sale of seven lines, its one golden case; for another number of lines it runs the code. Therefore the bundle passes
-// every step of an activation.
+// Small replaces the module by a guest of a few hundred bytes with the plugin's description. The guest refuses a sale
+// of seven lines, its one golden case; for another number of lines it runs the code. Therefore the bundle passes every
+// step of an activation.
 func Small(t testing.TB, name string, code []byte) Change {
 	t.Helper()
 	return small(t, name, code, nil)

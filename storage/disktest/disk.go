@@ -19,9 +19,9 @@
 // # Failed syncs
 //
 // A sync that fails, by OnSync, leaves its pages clean, as Linux does: they can still be read, every later sync
-// succeeds and leaves them out, and the next power cut, or Evict, shows what is on the medium. A page that is written
-// again is dirty again. No later sync makes a change of a folder durable whose sync failed; a power
-// cut may keep it or not.
+// succeeds without writing them, and the next power cut, or Evict, shows what is on the medium. A page that is written
+// again is dirty again. If the sync of a folder fails, no later sync makes its changes durable; a power cut may keep or
+// lose them.
 //
 // # Rot
 //

@@ -1,6 +1,6 @@
-// Package mutant breaks the product on purpose, and finds out whether a test notices. A mutant is a file of
-// cmd/cmdtest/mutant/testdata: what is wrong, which test must fail, and the change as a patch. The change is given to
-// go as an overlay; the tree stays as it is.
+// Package mutant breaks the product on purpose, and finds out whether a test notices. A mutant is a file in
+// cmd/cmdtest/mutant/testdata: it names the fault and the test that must fail, and has the change as a patch. The go
+// command gets the change as an overlay; the files of the tree stay unchanged.
 //
 //	# The number lies in one batch, the record in the next.
 //	test: storage TestCrash
@@ -17,15 +17,15 @@
 //     bug
 //   - flags: further flags of go test, -short for example (optional)
 //
-// "make seeded" plays them, "make seeded PART=3/8" an eighth, the soak all.
+// "make seeded" plays these mutants, "make seeded PART=3/8" an eighth of them; the soak plays all.
 //
 // The patch is what git diff prints, or less: "---" and the name of a file, then its lines, each after '-' (removed),
 // '+' (added) or a space (unchanged). "@@" begins another place of the file. Line numbers do not count: the removed and
 // unchanged lines must be in the file exactly once.
 //
-// Besides, Make makes mutants of the source by rule. "make mutants" plays a choice of them (Made.Play) and prints how
-// many the suite noticed. Those that nobody noticed are judged by people, in cmd/cmdtest/mutant/testdata/judged.txt, or
-// get a test.
+// In addition, Make makes mutants of the source by rule. "make mutants" plays some of them (Made.Play) and prints how
+// many the suite noticed. For each mutant that no test noticed, people write a test, or a judgement in
+// cmd/cmdtest/mutant/testdata/judged.txt.
 package mutant
 
 import (
