@@ -150,8 +150,8 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, 0, err
 	}
-	// A note that was stored before the move above is counted here; a later note is refused, because the invalidation
-	// is pending. A later credit note that uses a debit note's amount is refused too.
+	// Here invalidable counts the notes that were stored before the invalidation was pending. Later notes are refused;
+	// so are later credit notes that would use the amount of a debit note.
 	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)

@@ -13,7 +13,7 @@ import (
 
 // sliceFuel is the most fuel that a guest has at once. A guest that has used its slice calls the host, which grants the
 // next slice of the budget. Only between slices can the garbage collector stop the guest, or the host end it. A slice
-// takes our compiled rules 16 µs, and a guest that waits for memory at each step 70 ms.
+// lasts 16 µs in our compiled rules, and 70 ms in a guest that waits for memory at each step.
 const sliceFuel = 20_000
 
 // meter grants the fuel of an instance's calls in slices. It belongs to the goroutine that calls the instance.

@@ -377,7 +377,7 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	return nil
 }
 
-// Restored returns how this store was rebuilt, nil if it was not or is settled. The caller must not change the result.
+// Restored returns how this store was rebuilt; nil if it was not, or is settled. The caller must not change the result.
 func (s *Store) Restored() *Restoration { return s.restored.Load() }
 
 // Lost are numbers of a series without records, and the reason. The journal has a link for them.

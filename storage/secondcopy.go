@@ -65,8 +65,8 @@ const (
 	retryFirst   = time.Minute
 	retryLongest = 30 * time.Minute
 
-	// examinePatience is how long a start waits for reading the medium's end. The reading covers at most one segment,
-	// unless the medium knows more than the store.
+	// examinePatience is how long a start waits until the end of the second copy is read. The reading covers at most
+	// one segment, unless the medium knows more than the store.
 	examinePatience = 15 * time.Second
 )
 

@@ -39,8 +39,8 @@ type copyLog struct {
 // openCopyLog continues this store's log after end, in a new segment. If end is nil, there is no log.
 //
 // The new log begins at the place that the last head names, not at the end of the last segment: nothing has confirmed
-// that the bytes after that head are on the medium. A process killed after a failed sync would read them from the
-// kernel's cache. Readers use these bytes until they are copied again.
+// that the bytes after that head are on the medium. If a sync failed, they may be in the kernel's cache only. Readers
+// use these bytes until the new log has copied them again.
 //
 // least is the highest segment number in the folder.
 func (c *second) openCopyLog(store [16]byte, end *logEnd, least uint64) (*copyLog, error) {

@@ -131,7 +131,7 @@ func (b *backups) State() any {
 	return b.state
 }
 
-// run makes the requested backups. When ctx ends, a backup is left without its final name.
+// run makes the requested backups. When ctx ends, an unfinished backup keeps its temporary name.
 func (b *backups) run(ctx context.Context) error {
 	for {
 		select {

@@ -325,7 +325,7 @@ func (t *Trail) RecordRepairs(ctx context.Context, who, from string) error {
 			return err
 		}
 	}
-	// If we crash here, the trail has the repairs, and they are not recorded again.
+	// If we crash here, the next call finds the repairs in the trail and does not record them again.
 	return t.store.Recorded()
 }
 

@@ -386,8 +386,8 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 }
 
 // inherit fills in Took for an enrolled box without state, because an earlier box may have filled the rule store. It
-// decides what replaces each ordered bundle in force: if the live state does not name the bundle, the live state's
-// bundles of its document; if the live state names it, only the live state's next lower bundle. A box from another
+// decides which bundles may replace each ordered bundle in force: for a bundle that the live state names, only the live
+// state's next lower bundle; for any other bundle, the live state's bundles of the same document. A box from another
 // group keeps the bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {

@@ -25,11 +25,11 @@ const (
 	againEvery = 30
 )
 
-// readEnrolments reads the enrolments of the branch that the box has not seen. The trusted enrolment with the highest
-// epoch decides which box has the branch. If another box has a later epoch, this box is replaced for good, even if its
-// key is enrolled once more, because its store is out of date. If the signer of the highest enrolment is no longer
-// trusted, all enrolments are read again, and only those with a new, trusted signature count; without any, nothing
-// changes. It reports whether the store answered.
+// readEnrolments reads the branch's enrolments that this box has not seen, and reports whether the chain's store
+// answered. The trusted enrolment with the highest epoch decides which box has the branch. If another box has a later
+// epoch, this box is replaced for good, even if its key is enrolled once more, because the box's own store is out of
+// date. If the signer of the highest enrolment is no longer trusted, all enrolments are read again, and only those with
+// a signature that is trusted now count; if there are none, nothing changes.
 func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1

@@ -27,7 +27,7 @@ const (
 // posColumns is how many letters of font A and of font B fit on a line.
 var posColumns = [...][2]int{Ticket80: {48, 64}, Ticket58: {32, 42}}
 
-// posModule is the side of a QR module in dots of 1/8 mm: the code of the consultation is 30 to 40 mm wide.
+// posModule is the side of a QR module in dots of 1/8 mm: the QR code is then 30 to 40 mm wide.
 var posModule = [...]byte{Ticket80: 6, Ticket58: 5}
 
 // escpos turns a ticket into commands. The logo belongs in the printer's own memory.

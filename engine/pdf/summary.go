@@ -243,7 +243,7 @@ func (t Table) trim() Table {
 const maxShift = 40
 
 // Printed returns a JSON number in the form for people: no exponent, at least the given number of decimals, commas
-// between thousands. It moves digits, and changes no digit.
+// between thousands. The value stays exactly the same.
 func Printed(literal string, decimals int) string {
 	digits, negative := strings.CutPrefix(literal, "-")
 	whole, fraction, ok := plain(digits)

@@ -203,7 +203,7 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	return len(entries), list, nil
 }
 
-// queueOf returns the queue of a lost record's state, or ""; for an accepted document the head decides.
+// queueOf returns the queue of a lost record's state, or ""; the head of an accepted document shows its queue.
 func queueOf(entry storage.Entry) string {
 	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues),
 		func(queue string) bool { return queue == QueueLost })

@@ -232,8 +232,8 @@ func Compile(r *rules.Rule, catalogues *dte.Catalogues) (*Rule, error) {
 	return c, cmp.Or(filler.Meets(Required(m, c.Type.Effect)), c.takesMarks())
 }
 
-// takesMarks refuses a layout without the marks of contingency, unless the type is not issued in contingency. Without
-// them each sale would be refused while MH does not answer.
+// takesMarks refuses a layout without the marks of contingency, if its type may be issued in contingency: each sale of
+// the type would be refused while MH does not answer.
 func (r *Rule) takesMarks() error {
 	var others []dte.Fault
 	for i, marks := range [][]dte.Member{nil, record.ContingencyMarks(1, ""), record.ContingencyMarks(5,

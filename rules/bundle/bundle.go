@@ -49,8 +49,8 @@ func (k Keys) Read(data []byte) (*Bundle, error) {
 	})
 }
 
-// Reopen opens a bundle that this appliance has admitted before, by the digest in its own record. The bundle's keys
-// need no longer be pinned (see Keys.Vouch).
+// Reopen opens a bundle that this appliance has admitted before, by the digest in the appliance's record. The bundle's
+// keys need no longer be pinned (see Keys.Vouch).
 func Reopen(data []byte, digest string) (*Bundle, error) {
 	return read(data, func(b *Bundle) error {
 		if b.Digest != digest {

@@ -16,7 +16,7 @@ import (
 	"dtegate/storage"
 )
 
-// Status is the part of the answer to /status that dtectl reads, and the answer about a declared contingency.
+// Status is what dtectl reads of the answers to /status and /admin/contingency.
 type Status struct {
 	Ambiente      string              `json:"ambiente"`
 	Owed          contingency.Backlog `json:"owed"`

@@ -25,7 +25,7 @@ import (
 // A store may lose an object, or return an older object in its place, and no signature shows this. The centre's own
 // disk therefore keeps the newest status of each branch, and each published version.
 
-// seen is what the centre has seen of a branch.
+// seen describes the statuses and acts of a branch that the centre has read.
 type seen struct {
 	Epoch    int64     `json:"epoch"`
 	Sequence int64     `json:"sequence"`          // number of that epoch's newest status
@@ -123,9 +123,8 @@ type enrolments struct {
 	mu   sync.Mutex
 	tags map[string]string        // by key, from the list: the director may sign an enrolment again
 	read map[string]readEnrolment // by key and tag
-	// objects is the file's content. The key of an entry is the object's key + " " + tag; it has the bytes that the
-	// director signed. An empty entry under key + " " + tag + asked is for an object that no present key of the
-	// director signed.
+	// objects is the file's content. An entry under an object's key + " " + tag has the bytes that the director signed.
+	// An empty entry under key + " " + tag + asked means that no present key of the director signed the object.
 	objects map[string][]byte
 	grown   bool   // the file must be written again
 	asked   string // digest of the director's keys

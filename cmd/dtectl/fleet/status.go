@@ -61,7 +61,8 @@ func (c *Status) shows(b *Branch) bool {
 		(!c.Trouble || b.Level() > Fine)
 }
 
-// settled reports whether every shown branch that is not silent has reported the outcome of the desired state.
+// settled reports whether all branches for which shows returns true, except silent ones, have reported the outcome of
+// the desired state.
 func (s *Survey) settled(shows func(*Branch) bool) bool {
 	return !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
 		st, desired := b.Status, s.Desired(b.Group())

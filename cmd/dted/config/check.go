@@ -161,7 +161,7 @@ func (c *Config) checkProduction() error {
 }
 
 // rehearsable checks that a rehearsal cannot be mistaken for real sales: a rehearsal of production has ambiente "01",
-// and its authority is on this machine, where MH never is.
+// and its authority is on this machine, where MH's server never is.
 func (c *Config) rehearsable() error {
 	a := &c.Authority
 	switch {

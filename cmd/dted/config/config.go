@@ -189,7 +189,7 @@ type Branch struct {
 	Closed []string `toml:"closed" form:"date"`
 }
 
-// Point is a point of sale; its two codes are the middle of the control numbers.
+// Point is a point of sale. Its two codes form the middle of its control numbers.
 type Point struct {
 	ID            int64  `toml:"id"`
 	Establishment string `toml:"establecimiento" required:"" form:"establishment"` // M001

@@ -27,10 +27,10 @@ const (
 	maxConnections = 64
 	// spare is how many unused connections Run keeps ready.
 	spare = 3
-	// patience is how long a request waits for a connection to a silent server. A sale tries three times.
+	// patience is how long a request waits for a connection to a silent server. The sender tries a sale three times.
 	patience = 300 * time.Millisecond
-	// liveliness is the longest silence of a server that counts as reachable. While it counts, a request waits until
-	// another request frees a connection.
+	// liveliness is the longest silence after which a server still counts as reachable. A request to a reachable server
+	// waits until another request frees a connection.
 	liveliness = 2 * time.Second
 )
 

@@ -57,7 +57,7 @@ func (l *Link) dial(ctx context.Context) (*http.ClientConn, Steps, error) {
 	return made, s, nil
 }
 
-// socket looks up the name and connects a socket for the transport. It writes the steps to the Steps in ctx.
+// socket looks up the name and connects a socket. It notes the time of each step in the Steps in ctx.
 func (l *Link) socket(ctx context.Context, network, address string) (net.Conn, error) {
 	s, _ := ctx.Value(stepsKey{}).(*Steps)
 	_, port, err := net.SplitHostPort(address)

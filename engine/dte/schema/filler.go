@@ -233,10 +233,10 @@ func NamedOutputs(overlay []byte) (out Outputs, err error) {
 	return out, nil
 }
 
-// Maker is who determines the value of a field.
+// Maker names what determines the value of a field.
 type Maker uint8
 
-// The makers of a field.
+// The values of Maker.
 const (
 	// MakerUnknown means that the path does not name a single value of the document.
 	MakerUnknown Maker = iota

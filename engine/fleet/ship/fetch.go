@@ -211,8 +211,8 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 const unlisted = 10_000
 
 // manifest returns the parts and pieces that make up the copy (list), in order, up to the last piece that any object in
-// the store names, and all parts in the store (parts). After the last listed piece, list has at most 10,000 named
-// pieces (unlisted); unasked has the others.
+// the store names. It also returns all parts in the store (parts). Of the pieces after the last listed piece, list has
+// at most 10,000 (see unlisted); unasked has the others.
 func (c chest) manifest(ctx context.Context, got *Fetched, until int64) (list, parts []cargo, unasked Span, err error) {
 	parts, end, doubt, err := c.lastPart(ctx)
 	if err != nil {

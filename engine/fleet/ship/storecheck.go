@@ -59,14 +59,14 @@ func sameDay(a, b time.Time) bool {
 	return a.UTC().Truncate(24 * time.Hour).Equal(b.UTC().Truncate(24 * time.Hour))
 }
 
-// Check compares the objects that a rebuild would read in the store with what this box shipped. It ships lost or
-// altered bytes again if the second copy still has them. Once a day it reads back the pieces that no part contains,
-// checks their signatures, and joins them into parts. It compares the parts with the store's list, and reads those with
-// a new size or tag. Shipped returns the result. After a crash, the next call continues with the pieces that are not
-// joined yet.
+// Check compares the store's objects that a rebuild would read with what this box shipped. It ships lost or altered
+// bytes again if the second copy still has them. It reads a part if the store lists the part with a size or tag not
+// verified before. Once a day it also reads the newest pieces, which no part contains yet, checks their signatures, and
+// joins them into parts. Shipped returns the result. After a crash, the next call continues with the pieces that are
+// not joined yet.
 //
-// ErrCloned if the box's key signed a piece that this box did not ship: another copy of the box shipped it after the
-// store had lost this box's piece.
+// ErrCloned if the box's key signed a piece that this box did not ship: a clone of the box shipped it after the store
+// had lost this box's piece.
 func (s *Shipper) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()

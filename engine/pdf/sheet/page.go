@@ -240,7 +240,7 @@ func (f *Fonts) Labelled(label, value string, width float64, st Style) []Line {
 
 // Clean makes a text of the document printable in one line. It joins letters and combining marks, because some systems
 // store n and a tilde separately, writes runs of whitespace and control characters as one space, and removes invisible
-// and direction-changing characters. A character that the fonts lack becomes missing's box.
+// and direction-changing characters. A character that the fonts lack becomes a box (missing).
 func (f *Fonts) Clean(s string) string {
 	out := make([]byte, 0, len(s))
 	space := false
