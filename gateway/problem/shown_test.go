@@ -54,10 +54,11 @@ func TestPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Codes of errors
 
-A contract: a code is never renamed, and never used for another meaning. The list is made of ` + "`gateway/problem`" + `
+A contract: a code is never renamed, and never used for another meaning. The list is generated from ` + "`gateway/problem`" + `
 (` + "`go test ./gateway/problem -update`" + `); a test compares it with what the sources can answer.
-An error is ` + "`{\"status\":\"error\",\"type\":…,\"message\":…,\"errors\":[{\"path\",\"code\",\"message\"}]}`" + `: the first tables are of its
-` + "`type`" + `, the others of the ` + "`code`" + ` of each element of ` + "`errors`" + `. ` + "`message`" + ` is for the cashier, in Spanish; show it as it is.
+An error is ` + "`{\"status\":\"error\",\"type\":…,\"message\":…,\"errors\":[{\"path\",\"code\",\"message\"}]}`" + `. In each language, the
+first table lists its ` + "`type`" + `, the second the ` + "`code`" + ` of each element of ` + "`errors`" + `; the last table
+is for operators. ` + "`message`" + ` is for the cashier, in Spanish; show it as it is.
 A code that is not here comes from rules that the operator wrote.
 `)
 	table := func(title string, es bool, list []problem.Code) {
