@@ -85,11 +85,11 @@ func (s *Store) Collect(ch chan<- prometheus.Metric) {
 	counter("dte_store_table_failures_total", "Attempts to write tables that failed.", float64(s.o.tables.total.Load()))
 	if at, err := readJSON[time.Time](s.db, keyBackup); err == nil {
 		gauge("dte_store_backup_timestamp_seconds",
-			"When the latest backup was taken that was checked to its last row; 0: none was.", unixSeconds(at))
+			"When the latest completely checked backup was taken; 0: no such backup.", unixSeconds(at))
 	}
 	if s.mark != nil {
 		gauge("dte_store_mark_proved_timestamp_seconds",
-			"When the high-water mark's file was last opened by its path and said what was written to it.",
+			"When the high-water mark's file was last opened by its path and had what was written to it.",
 			unixSeconds(s.MarkProved()))
 	}
 	if lost, err := s.lost(); err == nil {

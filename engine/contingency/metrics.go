@@ -52,7 +52,7 @@ func (o *Backlog) Collect(ch chan<- prometheus.Metric) {
 		"When the first document issued in contingency is due at MH: 72 h from the seal of its event.",
 		o.DocumentDeadline)
 	deadline("dte_contingency_correction_deadline_timestamp_seconds",
-		"When the first event that MH refused must be right: 24 h from the refusal.", o.CorrectionDeadline)
+		"When the event that replaces the first refused event is due: 24 h from the refusal.", o.CorrectionDeadline)
 	deadline("dte_contingency_technical_report_timestamp_seconds",
 		"When a contingency without a sealed event reaches three days: then MH wants a technical report "+
 			"before the event. Set from a day before until MH has the report or the event.", o.TechnicalReport)
