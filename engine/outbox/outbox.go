@@ -133,13 +133,12 @@ type deliveries struct {
 
 func (d *deliveries) init(now func() time.Time) {
 	d.bell = fairqueue.NewBell()
-	// The layout of 2,000 lines needs 40 MiB and a tenth of a second or more. A ticket takes two milliseconds, so that
-	// tickets never use up the allowance.
-	slots := max(2, runtime.NumCPU()) // one printer that takes its time leaves a slot, on a single core too
+	// Slots and allowance limit large documents: to lay out 2,000 lines takes 40 MiB and at least a tenth of a second.
+	// A ticket takes two milliseconds; tickets never use up the allowance.
+	slots := max(2, runtime.NumCPU()) // one slow caller leaves a slot, even on a single core
 	d.printing = fairqueue.New(fairqueue.Options{Slots: slots, Each: slots / 2, Waiting: 16, Now: now,
 		Allowance: fairqueue.Allowance{Burst: 5 * time.Second, Share: .15}})
 	d.waiting = make(map[storage.Code]chan string)
-	// one slow printer leaves a slot, even on a single core
 	for i := range d.servers {
 		d.servers[i].resume()
 	}
