@@ -345,6 +345,19 @@ func TestStore_LosesVersions(t *testing.T) {
 			w.store.Lose(fleetproto.DesiredKey("tiendas", 2))
 			w.store.Lose(fleetproto.DesiredKey("tiendas", 3))
 		}},
+		{"lost before a box read it, and another in its place", false, func(w *world) {
+			w.store.Lose(fleetproto.DesiredKey("tiendas", 3))
+			own := w.chain.Cache
+			w.chain.Cache = w.at("other")
+			_, err := w.chain.Next(t.Context(), w.head(), "tiendas", "of another centre", time.Time{}, nil)
+			w.must(err)
+			w.chain.Cache = own
+			for _, name := range []string{"centro", "norte", "sur"} {
+				w.box(name).status.Desired = fleetproto.Reached{Version: 1,
+					Digest: fleetproto.Digest(w.store.Held(fleetproto.DesiredKey("tiendas", 1)))}
+				w.box(name).report()
+			}
+		}},
 		{"all lost, kept", false, func(w *world) {
 			for n := range int64(3) {
 				w.store.Lose(fleetproto.DesiredKey("tiendas", n+1))
@@ -438,6 +451,15 @@ func TestStatus_TwoCopies(t *testing.T) {
 			t.Error(got)
 		}
 		b.report()
+	}
+	next := w.add("centro")
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	for range 3 { // the two boxes of the former key are no concern of the one that took their place
+		next.report()
+		if got := w.codes("centro"); slices.Contains(got, "older") {
+			t.Errorf("the box of epoch 2 is doubted: %v", got)
+		}
 	}
 }
 
