@@ -124,6 +124,12 @@ func TestCloseDay_Unanswered(t *testing.T) {
 			}
 		}
 	}
+	other := enginetest.Sale("two", 500)
+	other.Caller = enginetest.TestCaller(2)
+	w.Issued(other, record.EstadoProcessed)
+	if kept := closeDay(w, false); kept.Later != 0 {
+		t.Errorf("%d documents of another point of sale came later", kept.Later)
+	}
 }
 
 // TestCloseDay_Lost: a sale whose record was set aside is issued again, therefore no sum of its day includes it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
@@ -525,7 +526,18 @@ func TestNotes_Room(t *testing.T) {
 				done[document+" "+note.Estado]++
 			}
 		case what < 5:
-			_, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(notes[r.IntN(len(notes))], 2, ""))
+			req := enginetest.Invalidation(notes[r.IntN(len(notes))], 2, "")
+			said, err := w.Engine.Appraise(ctx, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = w.Engine.Invalidate(ctx, req)
+			var refused *refusal.Error
+			held := errors.As(err, &refused) && refused.Code == refusal.CodeNotInvalidable
+			if said.Verdict == engine.RecallPossible && held || said.Verdict == engine.RecallHeld && !held {
+				t.Errorf("%s %s is appraised %s, and to invalidate it: %v", said.Document, said.Code, said.Verdict, err)
+			}
+			done["appraisal "+said.Verdict]++
 			done["invalidation "+strconv.FormatBool(err == nil)]++
 		default:
 			if err := w.Engine.ResumeInvalidations(ctx, enginetest.Start.Add(time.Hour)); err != nil {

@@ -223,6 +223,14 @@ func TestNote_Inherits(t *testing.T) {
 	ask = enginetest.NoteOn("05", "c3", sold, enginetest.Item(1, "1", "100"))
 	ask.Facts = ask.Facts.With("receptor", enginetest.Taxpayer)
 	w.Issued(ask, record.EstadoProcessed)
+	ask = enginetest.NoteOn("05", "c4", original, enginetest.Item(1, "1", "1")) // another activity than the original's
+	ask.Facts = ask.Facts.With("receptor", enginetest.Taxpayer.With("codActividad", dte.Str("46484")).With("descActividad",
+		dte.Null()))
+	if r, err := w.Engine.Issue(context.Background(), ask); err == nil &&
+		enginetest.Text(t, r, "receptor", "codActividad") == "46484" &&
+		enginetest.Text(t, r, "receptor", "descActividad") != "" {
+		t.Errorf("the note describes an activity with the words of the original's: %s", r.JSON)
+	}
 }
 
 // TestNote_OneTaxpayer: a note names its original's receptor by the number that the original shows, whatever other

@@ -106,6 +106,13 @@ func TestReturn_Late(t *testing.T) {
 			return append(back, enginetest.NoteOn("05", "", voucher, enginetest.Item(1, "1", "1")),
 				enginetest.NoteOn("06", "", voucher, enginetest.Item(1, "1", "1")))
 		}
+		if last.Year() > 2027 { // of these activities too, a note has three months
+			w.Clock.Set(time.Date(2027, 3, 1, 6, 0, 0, 0, time.UTC))
+			for _, note := range requests()[2:] {
+				_, err := w.Engine.Issue(t.Context(), note)
+				enginetest.Refused(t, err, refusal.CodeValidation, "origen")
+			}
+		}
 		w.Clock.Set(last.Add(30*time.Hour - time.Second))
 		for _, req := range requests() {
 			w.Issued(req, record.EstadoProcessed)
