@@ -109,20 +109,28 @@ func TestContingency_NormalFormHeld(t *testing.T) {
 // that comes back later is another contingency, with an event of its own.
 func TestContingency_Resumed(t *testing.T) {
 	for name, c := range map[string]struct {
+		earlier         bool // there was a contingency an hour before, which MH has the event of
 		calm            time.Duration
 		resumed, events int
-	}{"before the report": {10 * time.Second, 1, 1}, "after it": {time.Minute, 0, 2}} {
+	}{"before the report": {false, 10 * time.Second, 1, 1}, "after it": {false, time.Minute, 0, 2},
+		"the last of two": {true, 10 * time.Second, 1, 2}} {
 		t.Run(name, func(t *testing.T) {
 			enginetest.InBubble(t, func(b *enginetest.Box) {
 				b.Chaos(simulator.Chaos{})
 				b.Issue(enginetest.Sale("before", 100))
+				if c.earlier {
+					outageOf(b, time.Minute, "earlier")
+					time.Sleep(time.Hour)
+				}
+				calm := time.Now()
 				outageOf(b, time.Minute, "first")
 				ended := time.Now()
 				time.Sleep(c.calm)
 				b.Cable.Set(enginetest.Refusing)
 				b.Issue(enginetest.Sale("second", 200))
 				p := b.Engine.Contingency().Current()
-				if p == nil || p.Resumed != c.resumed || p.Began.Before(ended) != (c.resumed > 0) {
+				if p == nil || p.Resumed != c.resumed || p.Began.Before(ended) != (c.resumed > 0) ||
+					p.Began.Before(calm.Truncate(time.Second)) {
 					t.Errorf("%v after the end of a contingency, at %v, trouble makes %+v", c.calm, ended, p)
 				}
 				time.Sleep(time.Minute)
