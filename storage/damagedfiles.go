@@ -111,7 +111,7 @@ func (o *Options) tableRows(ctx context.Context, path string, row func(key, valu
 		return nil
 	}
 	defer func() { _ = r.Close() }() // the table was only read
-	// scan has only the store's last key as upper bound: the search for a readable row may skip over any key.
+	// scan reads up to tableEnd: after a damaged block, readPast looks for readable rows from any later key on.
 	scan := func(from []byte, fn func(key, value []byte) error) (err error) {
 		it, err := r.NewIter(sstable.NoTransforms, nil, nil, sstable.AssertNoBlobHandles)
 		if err != nil {

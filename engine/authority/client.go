@@ -37,7 +37,7 @@ type Options struct {
 	Password  redacted.Text // of the API
 	Ambiente  string        // CAT-001
 	UserAgent string        // MH requires a User-Agent on every call (MT1 §4)
-	// Transport of the requests. Default: a connpool.Link to BaseURL that does not run, and connects at a request.
+	// Transport sends requests. Default: a connpool.Link to BaseURL, without calling Run: a request makes it connect.
 	Transport http.RoundTripper
 	Now       func() time.Time
 	// AnswerTimeout is how long a call waits for MH's answer, default 8 s (MT1 §3.3).

@@ -156,8 +156,8 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the director's version b before the version v; nil: v is the first. v contains the digest of b: as
-// Previous or, if v mends anything, as the last of Mends, because objects of other authors may lie between.
+// Before returns the director's version b before the version v; nil: v is the first. Previous of v is the digest of b.
+// If no object of the director has that digest, and v has Mends, the last of Mends names b.
 func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)

@@ -149,8 +149,8 @@ func zero(v dte.Value) bool {
 	return err == nil && n == 0
 }
 
-// checkFixed returns an error if the schema s, which is no condition, gives a constant, or an enum of one value, to a
-// place that is not in fixed. path is the schema's place.
+// checkFixed returns an error if s permits only one value (a constant) at the place path, unless path is in fixed, the
+// value is null, or the value is 0 and the place is not Factual. s is part of the layout, not of a condition.
 func (s *schema) checkFixed(path string) error {
 	if len(s.enum) == 1 && s.enum[0].Kind() != dte.KindNull && !slices.Contains(fixed, path) && (Factual(path) ||
 		!zero(s.enum[0])) {

@@ -111,8 +111,8 @@ type state struct {
 	// Sound are the parts that checks read back and found valid, by cargo.shown; Joined is the time of the last check.
 	Sound  []string  `json:"sound,omitempty"`
 	Joined time.Time `json:"joined,omitzero"`
-	// Tried are the unanswered attempts to send the next piece. The store may have any of them. The copy may have lost
-	// their bytes since: a start voids the end of the copy and writes it again.
+	// Tried are the unanswered attempts to send the next piece. The digest of an attempt identifies its piece in the
+	// store, even after a start has voided and rewritten the end of the second copy.
 	Tried []try `json:"tried,omitempty"`
 }
 
