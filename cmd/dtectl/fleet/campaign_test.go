@@ -32,7 +32,7 @@ func (m *gameGroup) on(name, day string) (list []gameRule) {
 
 // reached makes a roll-out live: what would begin on the same day or later under a lower version is gone.
 func (m *gameGroup) reached(day string) {
-	m.before = maps.Clone(m.live)
+	m.before, m.undone = maps.Clone(m.live), false
 	for _, r := range m.rollout {
 		list := slices.DeleteFunc(slices.Clone(m.live[r.rule.Name]), func(o gameRule) bool {
 			return o.from == r.from || o.from > r.from && bundle.Compare(o.rule.Version, r.rule.Version) < 0
@@ -236,23 +236,25 @@ func (g *chainGame) roll(group string) error {
 			g.fatal("roll widens %s: %d of %d took it, it is watched until %s", r.Name, took, ring, soakEnd(r))
 		}
 		if after.Rollout == nil {
-			m.reached(g.day())
+			m.reached(dte.Date(g.now.Add(-2 * time.Hour))) // as roll: the clocks of boxes may be behind
 		}
 	})
 }
 
-func (g *chainGame) back(group string) error {
+func (g *chainGame) back(group string, completed bool) error {
 	m := g.groups[group]
 	return g.verb(group, "back", func() error {
-		return (&Back{Group: group}).Run(g.t.Context(), g.chain)
+		return (&Back{Group: group, Completed: completed}).Run(g.t.Context(), g.chain)
 	}, func() {
 		switch {
 		case m.rollout != nil:
-			m.rollout = nil
+			m.rollout, m.undone = nil, true
+		case m.undone && !completed:
+			g.fatal("the second back takes back another roll-out")
 		case m.before == nil:
 			g.fatal("back went further than one roll-out")
 		default:
-			m.live, m.before = m.before, nil
+			m.live, m.before, m.undone = m.before, nil, false
 		}
 	})
 }
@@ -284,6 +286,27 @@ func (g *chainGame) install(group string, replaced *gameBox) {
 	} else if replaced != nil {
 		replaced.dead = true
 	}
+}
+
+// move gives a box to another group; somebody may forget for hours to enrol it there.
+func (g *chainGame) move(b *gameBox, group string) {
+	n := 0
+	for _, o := range g.boxes {
+		if o.group == b.group && !o.dead && o.agent.Fence().Standing().Epoch > 0 {
+			n++
+		}
+	}
+	if n < 2 || b.away {
+		return
+	}
+	b.group, b.moved = group, true
+	b.start()
+	g.pass([]time.Duration{48 * time.Minute, 30 * time.Hour}[g.rnd.IntN(2)])
+	err := (&Enrol{Boxes: []string{b.name + "=" + fleetproto.Fingerprint(fleetproto.Public(b.key).Public)},
+		Replace: true}).Run(g.t.Context(), g.chain)
+	g.note("%s moves to %s: %v", b.name, group, err)
+	g.must(err)
+	g.pass(time.Hour)
 }
 
 // lie does one thing that a store, or somebody with its credentials, can do. Only things of a group are altered.
@@ -384,7 +407,22 @@ func (g *chainGame) pass(d time.Duration) {
 func (g *chainGame) act(lies string) {
 	group := []string{"norte", "sur"}[g.rnd.IntN(2)]
 	b := g.pick(group)
-	switch g.rnd.IntN(21) {
+	switch g.rnd.IntN(25) {
+	case 21, 22: // also twice, and by two people
+		_ = g.verb(group, "hold", func() error { return (&Hold{Group: group}).Run(g.t.Context(), g.chain) }, func() {})
+		if g.rnd.IntN(3) > 0 {
+			g.pass(time.Hour)
+			_ = g.verb(group, "resume", func() error { return (&Resume{Group: group}).Run(g.t.Context(), g.chain) }, func() {})
+		}
+	case 23:
+		if lies == "" {
+			g.chain.Cache = g.folders[g.rnd.IntN(2)]
+			g.note("the director sits at %s", g.chain.Cache)
+		}
+	case 24:
+		if lies == "" {
+			g.move(b, map[string]string{"norte": "sur", "sur": "norte"}[group])
+		}
 	case 20:
 		g.rekey()
 	case 0, 1, 2:
@@ -395,7 +433,7 @@ func (g *chainGame) act(lies string) {
 			g.pass(90 * time.Minute)
 		}
 	case 7, 16, 17:
-		_ = g.back(group)
+		_ = g.back(group, g.rnd.IntN(2) == 0)
 	case 18, 19: // a roll-out that goes through
 		for g.publish(group); g.groups[group].rollout != nil && g.rnd.IntN(10) > 0; {
 			_ = g.roll(group)
@@ -519,7 +557,7 @@ func (g *chainGame) settle(group string) {
 			break
 		}
 		if g.truth(group).Rollout.Held {
-			g.must(g.back(group))
+			g.must(g.back(group, false))
 		}
 	}
 	if d := g.truth(group); d != nil && d.Rollout != nil {
@@ -544,7 +582,7 @@ func (g *chainGame) check(group string) {
 		}
 		for name := range m.live {
 			var want, has []string
-			excused := false
+			excused := b.moved
 			for i, r := range m.on(name, g.day()) {
 				want = append(want, fmt.Sprint(r))
 				if i == 0 && r.from > g.day() {
@@ -601,7 +639,7 @@ func TestChainGame(t *testing.T) {
 				g.settle(group)
 				g.check(group)
 				could := g.groups[group].before
-				if err := g.back(group); err == nil {
+				if err := g.back(group, true); err == nil {
 					g.pass(time.Hour)
 					g.check(group)
 				} else if could != nil && !strings.Contains(err.Error(), "nothing was desired for") &&

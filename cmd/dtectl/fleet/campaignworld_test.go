@@ -31,6 +31,8 @@ type chainGame struct {
 	serial int // of the last bundle
 	keys   int // the director's keys so far
 	log    []string
+	// folders are the cache folders of the director's two machines, though one folder is what the RUNBOOK wants.
+	folders [2]string
 }
 
 // gameRule is a bundle as the model knows it.
@@ -45,6 +47,7 @@ type gameGroup struct {
 	live    map[string][]gameRule // by name: the rule of today and those that wait, by first day
 	rollout []gameRule            // under way
 	before  map[string][]gameRule // live before the last roll-out that ended; nil: back goes nowhere
+	undone  bool                  // since then a roll-out was taken back
 }
 
 // gameBox is a box, and its own way to the store.
@@ -61,6 +64,7 @@ type gameBox struct {
 	off    time.Duration // how far its clock is wrong
 	away   bool
 	dead   bool            // another box has its branch
+	moved  bool            // it was in another group, whose rules may be higher than its new group's
 	hates  map[string]bool // digests that it refuses
 	harmed map[string]bool // digests whose documents MH refuses
 }
@@ -180,7 +184,7 @@ func (g *chainGame) director(n int) fleetproto.Signer {
 
 func newChainGame(t *testing.T, seed uint64, dir string) *chainGame {
 	g := &chainGame{world: newWorld(t), rnd: rand.New(rand.NewPCG(seed, 3)), groups: make(map[string]*gameGroup)}
-	g.dir = dir
+	g.dir, g.folders = dir, [2]string{g.chain.Cache, t.TempDir()}
 	g.liar = &liar{Lister: g.store, game: g, calm: true, past: make(map[string][][]byte), owner: make(map[string][]byte)}
 	g.chain.Store = g.liar
 	for _, group := range []string{"norte", "sur"} {

@@ -67,7 +67,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
 		return errors.New("--close: needs exactly one branch, whose box is replaced")
 	}
-	if err := errors.Join(s.whole(), disjoint(s, surveyor, chosen)); err != nil {
+	if err := errors.Join(s.whole(), disjoint(s, surveyor, chosen, points)); err != nil {
 		return err
 	}
 	director, err := chain.Sign()
@@ -102,7 +102,7 @@ func (s *Survey) whole() error {
 
 // disjoint refuses a point of sale that another branch has, or had this year: both branches would number the same
 // series. A closed point, a replaced box, or an enrolment that the store has lost or put back makes no difference.
-func disjoint(s *Survey, held *Surveyor, chosen []waiting) error {
+func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.Point) error {
 	given, year := make(map[fleetproto.Point][]string), dte.Year(s.At)
 	for _, v := range s.Groups {
 		for _, c := range v.Closed {
@@ -122,6 +122,11 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting) error {
 			for _, p := range e.Points {
 				given[p] = append(given[p], b.Name)
 			}
+		}
+	}
+	for _, p := range closing { // nobody could open it again
+		if name := chosen[0].branch; !slices.Contains(given[p], name) {
+			return fmt.Errorf("--close: no box of %s had the point of sale %s; nothing was enrolled", name, p)
 		}
 	}
 	for _, w := range chosen {
@@ -236,7 +241,6 @@ func (c *Chain) closePoints(ctx context.Context, s *Survey, w waiting, points []
 		}
 		return points
 	}
-	points = slices.Clone(points)
 	for _, v := range s.Groups {
 		points = append(points, closed(v.Closed)...)
 	}

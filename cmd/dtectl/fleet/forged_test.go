@@ -230,7 +230,7 @@ func TestBack_Mended(t *testing.T) {
 		harm(w, live)
 		other := *w.chain // a centre that kept nothing cannot know, and goes nowhere
 		other.Cache = w.at("other")
-		if _, err := liveBefore(t.Context(), &other, w.head()); (err == nil) != (name != "overwritten") {
+		if _, err := (&Back{}).liveBefore(t.Context(), &other, w.head()); (err == nil) != (name != "overwritten") {
 			t.Errorf("%s, without the centre's copies: %v", name, err)
 		}
 		w.must((&Back{}).Run(t.Context(), w.chain))

@@ -57,14 +57,11 @@ func (c *Log) events(ctx context.Context, chain *Chain) (events []event, err err
 		}
 	}
 	acts, err := chain.acts(ctx, folders, since)
-	if err != nil {
-		return nil, err
-	}
 	events = append(events, acts...)
 	slices.SortStableFunc(events, func(a, b event) int {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Branch, b.Branch), cmp.Compare(a.Number, b.Number))
 	})
-	return events, nil
+	return events, err
 }
 
 // orders returns the versions that were published since a time.

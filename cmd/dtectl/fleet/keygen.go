@@ -49,14 +49,11 @@ func (c *Keygen) Run() error {
 		return fmt.Errorf("making the director's key: %w", err)
 	}
 	secret, err := sign.SealPrivate(private, []byte(strings.TrimSpace(string(passphrase))))
-	if err != nil {
-		return err
+	open, failed := bundle.MarshalPublic(half)
+	if err = errors.Join(err, failed); err == nil {
+		err = errors.Join(config.WriteFile(sealed, secret), config.WriteFile(public, open))
 	}
-	open, err := bundle.MarshalPublic(half)
 	if err != nil {
-		return err
-	}
-	if err := errors.Join(config.WriteFile(sealed, secret), config.WriteFile(public, open)); err != nil {
 		return err
 	}
 	term.Printf("key          %s (sealed)\npassphrase   %s: keep it elsewhere\npublic       %s: fleet.director_key of "+
@@ -100,10 +97,13 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	both.former = []fleetproto.Key{old}
 	if !c.DryRun {
 		s, err := restored(ctx, &both, NewSurveyor(&both))
-		if err == nil {
-			err = s.whole()
-		}
 		if err != nil {
+			return err
+		}
+		if len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Enrolment != nil }) {
+			return fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin", old.ID)
+		}
+		if err := s.whole(); err != nil {
 			return err
 		}
 	}

@@ -400,3 +400,78 @@ func TestRekey_StoreLoses(t *testing.T) {
 		}
 	}
 }
+
+// TestBack_Twice: two people who take back a roll-out under way, or one whose answer was lost, do not take back what all
+// branches had before it; that needs --completed.
+func TestBack_Twice(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	all := Percent(fleetproto.Whole)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+	}
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.2.0", w.rules)}, Pilots: []string{"centro"}}))
+	w.must((&Back{Reason: "ana"}).Run(t.Context(), w.chain))
+	for range 2 { // also after the order was signed again
+		if err := (&Back{Reason: "luis"}).Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
+			"r5 was taken back already") || describe(w.head().Live) != "catalogues 1.1.0" {
+			t.Errorf("the second goes back to %s: %v", describe(w.head().Live), err)
+		}
+		w.now = w.now.Add(DefaultLife / 2)
+		w.obey()
+		w.must(w.roll())
+	}
+	w.must((&Back{Completed: true}).Run(t.Context(), w.chain))
+	if got := describe(w.head().Live); got != "catalogues 1.0.0" {
+		t.Errorf("back to %s", got)
+	}
+}
+
+// TestEnrol_CloseOther: a point of sale that was mistyped is not closed: it may be another branch's, whose next box
+// could not be enrolled until the year ends.
+func TestEnrol_CloseOther(t *testing.T) {
+	w := newWorld(t, "centro", "sur")
+	next := w.add("centro")
+	next.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
+	next.report()
+	enrol := func(b *box, points ...string) error {
+		return (&Enrol{Boxes: []string{b.status.Branch + "=" + Fingerprint(b.status.Key)}, Replace: true,
+			Close: points}).Run(t.Context(), w.chain)
+	}
+	for _, other := range []string{"M001P002", "M001P009"} { // sur's, and the new box's own
+		if err := enrol(next, "M001P001", other); err == nil || !strings.Contains(err.Error(), "no box of centro had the "+
+			"point of sale "+other) || w.survey().Branches[0].Enrolment.Epoch != 1 {
+			t.Errorf("%s is closed: %v", other, err)
+		}
+	}
+	w.must(enrol(next, "M001P001"))
+	later := w.add("sur")
+	later.report()
+	w.must(enrol(later))
+}
+
+// TestRekey_WrongKey: a key that is not the old one changes nothing, and the old one can be given next.
+func TestRekey_WrongKey(t *testing.T) {
+	for _, fresh := range []bool{false, true} { // also where the centre's folder died with its machine
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		w.obey()
+		w.survey()
+		old := w.newKey("director 2")
+		if fresh {
+			w.chain.Cache = w.at("other")
+		}
+		wrong := fleetproto.Public(fleetproto.Signer{ID: "wrong", Private: key("director 0")})
+		if err := (&Rekey{}).run(t.Context(), w.chain, wrong); err == nil || !strings.Contains(err.Error(),
+			"wrong has signed nothing of this chain") {
+			t.Errorf("another key than the old one: %v", err)
+		}
+		w.must((&Rekey{}).run(t.Context(), w.chain, old))
+		for _, b := range w.survey().Branches {
+			if b.Enrolment == nil {
+				t.Errorf("nobody has enrolled %s", b.Name)
+			}
+		}
+	}
+}

@@ -58,12 +58,9 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 	for _, fault := range s.Faults {
 		failed = append(failed, errors.New(fault))
 	}
-	found := false
-	for _, head := range s.Groups {
-		if c.Group != "" && c.Group != head.Group {
-			continue
-		}
-		found = true
+	groups := slices.DeleteFunc(slices.Clone(s.Groups),
+		func(v *Version) bool { return c.Group != "" && c.Group != v.Group })
+	for _, head := range groups {
 		if r := head.Rollout; r != nil && (r.Share < fleetproto.Whole ||
 			s.Measure(r, head.Group).Wants(r, chain.Now()) != "") {
 			underWay = true // otherwise this call ends the roll-out
@@ -72,27 +69,27 @@ func (c *Roll) once(ctx context.Context, chain *Chain, surveyor *Surveyor) (unde
 			failed = append(failed, fmt.Errorf("%s: %w", head.Group, err))
 		}
 	}
-	if !found {
+	if len(groups) == 0 {
 		return false, errors.New("nothing was published yet for this group")
 	}
 	return underWay, errors.Join(failed...)
 }
 
 func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version) error {
-	now, r := chain.Now(), head.Rollout
-	// Boxes report lost versions without proof: stop a harmful roll-out first; a later call mends the lost version.
-	if len(head.Lost) > 0 && (r == nil || r.Held || !s.Measure(r, head.Group).Harms(r)) {
-		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
-			head.Lost[0].Version), nil)
-	}
-	m, why := Ring{}, "no roll-out is under way"
+	now, r, m, why := chain.Now(), head.Rollout, Ring{}, "no roll-out is under way"
 	if r != nil {
 		m = s.Measure(r, head.Group)
 		if why = m.Wants(r, now); why != "" {
 			why = r.Name + " stays as it is: " + why
 		}
 	}
-	if r != nil && m.Harms(r) && !r.Held {
+	harms := r != nil && m.Harms(r) && !r.Held
+	// Boxes report lost versions without proof: stop a harmful roll-out first; a later call mends the lost version.
+	if len(head.Lost) > 0 && !harms {
+		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
+			head.Lost[0].Version), nil)
+	}
+	if harms {
 		reason := fmt.Sprintf("held by itself: %d of %d branches that tried %s failed: %s", len(m.Failed), m.Succeeded+
 			len(m.Failed), r.Name, strings.Join(m.Failed[:min(len(m.Failed), 5)], " "))
 		if _, err := chain.Next(ctx, head, head.Group, reason, time.Time{},
@@ -105,7 +102,10 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		return chain.order(ctx, s, head, "signed again", nil)
 	}
 	if why != "" {
-		c.say(head.Group, why)
+		if c.said[head.Group] != why { // --follow calls this again and again
+			c.said[head.Group] = why
+			term.Printf("%s: %s\n", head.Group, why)
+		}
 		return nil
 	}
 	if r.Share == fleetproto.Whole {
@@ -128,26 +128,14 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 	})
 }
 
-// say prints why a roll-out stays as it is, unless it printed the same reason last: --follow calls it again and again.
-func (c *Roll) say(group, text string) {
-	if c.said[group] == text {
-		return
-	}
-	c.said[group] = text
-	term.Printf("%s: %s\n", group, text)
-}
-
 // Hold is dtectl fleet hold.
 type Hold struct {
 	Group  string `help:"Group; may be omitted if there is only one."`
 	Reason string `help:"Why, for the log."`
 }
 
-// Resume is dtectl fleet resume; Back is dtectl fleet back.
-type (
-	Resume Hold
-	Back   Hold
-)
+// Resume is dtectl fleet resume.
+type Resume Hold
 
 // Run holds a roll-out.
 func (c *Hold) Run(ctx context.Context, chain *Chain) error { return c.set(ctx, chain, true) }
@@ -225,15 +213,22 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	return surveyor.Read(ctx)
 }
 
+// Back is dtectl fleet back.
+type Back struct {
+	Group     string `help:"Group; may be omitted if there is only one."`
+	Reason    string `help:"Why, for the log."`
+	Completed bool   `help:"Take back what all branches have, although a later roll-out was taken back already."`
+}
+
 // Run takes back the roll-out in progress, or else the last that reached all branches.
 func (c *Back) Run(ctx context.Context, chain *Chain) error {
-	head, s, err := (*Hold)(c).look(ctx, chain)
+	head, s, err := (&Hold{Group: c.Group}).look(ctx, chain)
 	if err != nil {
 		return err
 	}
 	live := head.Live
 	if head.Rollout == nil {
-		if live, err = liveBefore(ctx, chain, head); err != nil {
+		if live, err = c.liveBefore(ctx, chain, head); err != nil {
 			return err
 		}
 	}
@@ -242,14 +237,17 @@ func (c *Back) Run(ctx context.Context, chain *Chain) error {
 
 // liveBefore returns the live state before the last completed roll-out. Branches go back by one roll-out only: the
 // director's key alone must not take them back step by step.
-func liveBefore(ctx context.Context, c *Chain, head *Version) (live fleetproto.State, err error) {
+func (c *Back) liveBefore(ctx context.Context, chain *Chain, head *Version) (live fleetproto.State, err error) {
 	for v := head; ; {
-		b, err := c.Before(ctx, v)
+		b, err := chain.Before(ctx, v)
 		switch {
 		case err != nil:
 			return live, err
 		case b == nil:
 			return live, fmt.Errorf("%s: nothing else was desired before", head.Group)
+		case reflect.DeepEqual(b.Live, head.Live) && b.Rollout != nil && !c.Completed: // two people may type the verb
+			return live, fmt.Errorf("%s: %s was taken back already; --completed takes back the roll-out before it, "+
+				"which all branches have", head.Group, b.Rollout.Name)
 		case reflect.DeepEqual(b.Live, head.Live):
 			v = b
 			continue

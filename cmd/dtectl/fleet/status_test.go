@@ -436,7 +436,7 @@ func TestRekey(t *testing.T) {
 			}
 		}
 		for range 2 { // also once the new key has signed again what it desires
-			live, err := liveBefore(t.Context(), w.chain, w.head())
+			live, err := (&Back{}).liveBefore(t.Context(), w.chain, w.head())
 			if err == nil && fmt.Sprint(live) != fmt.Sprint(good.Live) {
 				t.Errorf("%s: back goes to what the thief desired: %+v", name, live)
 			}
