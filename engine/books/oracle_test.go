@@ -25,8 +25,9 @@ func TestOracle(t *testing.T) {
 	if os.Getenv("DTE_SOAK") != "" {
 		n = 20_000
 	}
-	other := Settings{Sale: []SaleRule{{Fits{Establishment: "S002"}, SaleCodes{Operation: 3, Income: 4}},
-		{Fits{Item: 2}, SaleCodes{Income: 2}}, {Fits{"S003", 1}, SaleCodes{Operation: 13, Income: 3}}},
+	other := Settings{Sale: []SaleRule{{Fits{Establishment: "S002"}, SaleCodes{Operation: 1, Income: 4}},
+		{Fits{Item: 2}, SaleCodes{Income: 2}}, {Fits{"S003", 1}, SaleCodes{Operation: 13, Income: 3}},
+		{Fits{"M001", 1}, SaleCodes{Operation: 3}}},
 		Purchase: []PurchaseRule{{Fits{"M001", 1}, PurchaseCodes{9, 9, 9, 9}},
 			{PurchaseCodes: PurchaseCodes{1, 2, 4, 1}}},
 		ConsumerRows: "establishment", Returns: "annex2", DayHyphens: true, CancelledHyphens: new(bool)}
