@@ -40,10 +40,11 @@ type giving struct {
 
 // original is a document of which tills give back. Its amounts are those of its signed JSON.
 type original struct {
-	document, code string
-	lines, resumen dte.Value
-	given          []*given
-	greedy         bool // somebody took or added more than a part of its lines
+	document, code  string
+	lines, resumen  dte.Value
+	customer, named string // see customerOf
+	given           []*given
+	greedy          bool // somebody took or added more than a part of its lines
 }
 
 // given is a note or a return; parts are the quantities that it gives back, by line.
@@ -53,8 +54,9 @@ type given struct {
 }
 
 // TestGivenBack plays sales of every kind of line, and then notes, returns and invalidations of them in any order,
-// several at once, in contingency and through power cuts. The simulator reads MH's law on its own: it refuses no
-// document that the box signs. The box refuses nothing that gives back a part of what is left. At the end the rest of
+// several at once, in contingency and through power cuts. Tills name any customer, then or now: what is given back is for
+// the customer that the sale's signed bytes name. The simulator reads MH's law on its own: it refuses no document that the
+// box signs. The box refuses nothing that gives back a part of what is left. At the end the rest of
 // every invoice and purchase comes back, and all returns together are what was charged, to the cent.
 func TestGivenBack(t *testing.T) {
 	enginetest.MonthsToPlay(t, 3, 1, 60).Each(t, func(t *testing.T, seed uint64, _ time.Duration) {
@@ -256,6 +258,9 @@ func (g *giving) sell() {
 	default:
 		req.Facts = req.Facts.Set(enginetest.Member("isRetenIva", dte.Bool(g.rand.IntN(3) == 0)))
 	}
+	if document != "01" || g.rand.IntN(2) == 0 {
+		req.Facts = req.Facts.With("receptor", g.party(4))
+	}
 	if g.rand.IntN(2) == 0 {
 		var off []dte.Member
 		for _, kind := range [...]string{"gravada", "exenta", "noSujeta", "compra"} {
@@ -281,8 +286,37 @@ func (g *giving) sell() {
 		g.T.Fatal(err)
 	}
 	g.done[document]++
-	g.sold = append(g.sold, &original{document: document, code: r.Code, lines: v.Get("cuerpoDocumento"),
-		resumen: v.Get("resumen")})
+	o := &original{document: document, code: r.Code, lines: v.Get("cuerpoDocumento"), resumen: v.Get("resumen")}
+	o.customer, o.named = customerOf(v)
+	g.sold = append(g.sold, o)
+}
+
+// party returns a customer as a careless or dishonest till names it: about one in n of its members is absent, null or
+// somebody else's.
+func (g *giving) party(n int) dte.Value {
+	p := enginetest.Taxpayer
+	for _, m := range dte.Texts("numDocumento", "012345678", "nit", "06142803901121", "nrc", "1234567", "nombre",
+		"Otra persona", "codActividad", "47111").Members() {
+		switch g.rand.IntN(3 * n) {
+		case 0:
+			p = p.Set(m)
+		case 1:
+			p = p.With(m.Name, dte.Null())
+		case 2:
+			p = dte.Obj(slices.DeleteFunc(slices.Clone(p.Members()), func(o dte.Member) bool { return o.Name == m.Name })...)
+		}
+	}
+	kind := map[string]string{"06140202801028": "36", "012345678": "13"}[p.Get("numDocumento").Text()]
+	return p.With("tipoDocumento", dte.Text(kind)) // the gateway lets no number pass without its kind
+}
+
+// customerOf returns the number and the NRC of the customer that a document's bytes name.
+func customerOf(document dte.Value) (number, nrc string) {
+	p := record.Party(document)
+	if number = p.Get("tipoDocumento").Text() + " " + p.Get("numDocumento").Text(); p.Get("nit").Present() {
+		number = "36 " + p.Get("nit").Text()
+	}
+	return number, p.Get("nrc").Text()
 }
 
 // stands reports whether a document is in force: neither refused nor invalidated.
@@ -403,8 +437,9 @@ func (g *giving) note(o *original, document string, parts map[int]dte.Amount, gr
 	}
 	g.n++
 	req := enginetest.NoteOn(document, fmt.Sprint("note ", g.n), &record.View{Code: o.code}, items...)
-	if o.document == "01" {
-		req.Facts = req.Facts.With("receptor", enginetest.Taxpayer)
+	honest := g.rand.IntN(2) == 0
+	if !honest || o.document == "01" {
+		req.Facts = req.Facts.With("receptor", g.party(6))
 	}
 	before := g.Document(o.code)
 	r, err := g.Engine.Issue(context.Background(), req)
@@ -416,7 +451,7 @@ func (g *giving) note(o *original, document string, parts map[int]dte.Amount, gr
 	for total, sum := range sums {
 		room = room && sum.Round2() <= g.left(o, total)
 	}
-	g.keep(o, document, r, err, parts, !o.greedy && room && open(before))
+	g.keep(o, document, r, err, parts, honest && !o.greedy && room && open(before))
 }
 
 // left returns what the notes of a voucher leave of a total.
@@ -603,7 +638,16 @@ func (g *giving) noteRest(o *original) {
 // check compares what came back of an original with what was charged.
 func (g *giving) check(o *original) {
 	for _, n := range append([]*given{{o.document, o.code, nil}}, o.given...) {
-		if r := g.Document(n.code); r.Estado == record.EstadoRejected && !slices.Contains(r.Response.Observaciones,
+		r := g.Document(n.code)
+		v, err := dte.Parse(r.JSON)
+		if err != nil {
+			g.T.Fatal(err)
+		}
+		if number, nrc := customerOf(v); o.customer != " " && (number != o.customer || record.Party(v).Get("nrc").Exists() &&
+			nrc != o.named) {
+			g.T.Errorf("a %s on a %s is for %s, %s, want %s, %s", n.document, o.document, number, nrc, o.customer, o.named)
+		}
+		if r.Estado == record.EstadoRejected && !slices.Contains(r.Response.Observaciones,
 			registry.Provoked) {
 			g.T.Errorf("MH refused a %s on a %s: %+v\n%s\n%s", n.document, o.document, r.Response, r.JSON,
 				g.Document(o.code).JSON)
