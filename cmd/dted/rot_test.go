@@ -58,13 +58,13 @@ const (
 func table(at float64, turned ended) damaged {
 	wrong := func(what string) ended { return ended{start: what, doctor: what, fsck: what, mend: repaired} }
 	return damaged{file: "data/*.sst", at: at, turned: turned,
-		cut:     wrong(".sst is ***bytes long, and its list of tables says ***; dtectl recover makes the store anew"),
-		emptied: wrong(".sst is 0 bytes long***; dtectl recover makes the store anew"),
-		removed: wrong(".sst, which is not there; dtectl recover makes the store anew")}
+		cut:     wrong(".sst is ***bytes long, and its list of tables says ***; dtectl recover rebuilds the store"),
+		emptied: wrong(".sst is 0 bytes long***; dtectl recover rebuilds the store"),
+		removed: wrong(".sst, which is not there; dtectl recover rebuilds the store")}
 }
 
 func pebbles(what string) ended {
-	what += "***; dtectl recover makes the store anew"
+	what += "***; dtectl recover rebuilds the store"
 	return ended{start: what, doctor: what, fsck: what, mend: repaired}
 }
 
