@@ -79,7 +79,7 @@ func (w *world) publishAgain() {
 		w.t.Fatal(err)
 	}
 	w.store.Lose(fleetproto.DesiredKey(w.group, w.last.Version+1))
-	w.put(fleetproto.DesiredKey(w.group, w.last.Version), data)
+	w.store.Put(fleetproto.DesiredKey(w.group, w.last.Version), data)
 	w.data = data
 }
 
@@ -467,13 +467,13 @@ func TestAgent_Settings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(fleetproto.SettingsKey(fleetproto.Digest(values)), values)
+	w.store.Put(fleetproto.SettingsKey(fleetproto.Digest(values)), values)
 	w.publish(func(d *fleetproto.Desired) { d.Live.Settings = fleetproto.Digest(values) })
 	w.start()
 	w.pass(time.Hour)
 	same(t, "acts", w.acts(), "settings ")
 	bad := []byte(`{"kind":"settings","data":"/etc"}`)
-	w.put(fleetproto.SettingsKey(fleetproto.Digest(bad)), bad)
+	w.store.Put(fleetproto.SettingsKey(fleetproto.Digest(bad)), bad)
 	w.publish(func(d *fleetproto.Desired) { d.Live.Settings = fleetproto.Digest(bad) })
 	w.pass(3 * time.Hour)
 	if s := w.status(); s.Settings != fleetproto.Digest(values) || !strings.Contains(s.Desired.Trouble, "data") {
@@ -747,7 +747,7 @@ func TestAgent_BackByCutStore(t *testing.T) {
 	if w.pass(20 * time.Minute); w.where(second) != "live" {
 		t.Errorf("the law in force is %s", w.where(second))
 	}
-	w.put(key, held)
+	w.store.Put(key, held)
 	w.pass(20 * time.Minute)
 	if got := w.status().Desired; w.where(second) != "live" || got.Version != 2 || got.Trouble != "" {
 		t.Errorf("%s, %+v", w.where(second), got)

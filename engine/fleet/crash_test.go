@@ -83,7 +83,7 @@ func months(w *world) []func() {
 		w.t.Fatal(err)
 	}
 	settings := fleetproto.Digest(values)
-	w.put(fleetproto.SettingsKey(settings), values)
+	w.store.Put(fleetproto.SettingsKey(settings), values)
 	return []func(){
 		func() { w.enrol(1, w.box, director); w.live(a("1.0.0")) },
 		func() { w.live(a("1.0.0"), b1) },

@@ -66,7 +66,7 @@ func TestAgent_BeforeItsDayFaults(t *testing.T) {
 	today, law := w.rule("rate", "1.2.0"), w.rule("rate", "2.4.0", "2027-01-01")
 	w.live(w.rule("rate", "1.1.0"))
 	w.live(today)
-	w.put(fleetproto.DesiredKey(w.group, 1), []byte("x"))
+	w.store.Put(fleetproto.DesiredKey(w.group, 1), []byte("x"))
 	w.by, w.directors = second, []fleetproto.Key{public(second)}
 	w.enrol(1, w.box, second)
 	w.live(today, law)

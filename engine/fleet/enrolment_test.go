@@ -23,7 +23,7 @@ func TestAgent_ClosedFirst(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.put(fleetproto.BoxKey("centro", epoch), data)
+			w.store.Put(fleetproto.BoxKey("centro", epoch), data)
 		}
 		w.publish(func(*fleetproto.Desired) {})
 		w.publish(func(d *fleetproto.Desired) {
@@ -111,7 +111,7 @@ func (w *world) enrolAs(box, by fleetproto.Signer, epoch int64, alter func(*flee
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.put(fleetproto.BoxKey("centro", epoch), data)
+	w.store.Put(fleetproto.BoxKey("centro", epoch), data)
 }
 
 func (w *world) numbers(p fleetproto.Point) bool { return w.agent.Fence().Standing().Numbers(p) }
@@ -230,7 +230,7 @@ func TestAgent_Points(t *testing.T) {
 	if !w.numbers(points[0]) || !w.numbers(second) {
 		t.Errorf("signed again: %+v", w.agent.Fence().Standing())
 	}
-	w.put(fleetproto.BoxKey("centro", 1), old)
+	w.store.Put(fleetproto.BoxKey("centro", 1), old)
 	w.pass(3 * time.Hour)
 	w.start()
 	if !w.numbers(second) {
@@ -339,7 +339,7 @@ func TestAgent_Mends(t *testing.T) {
 	if w.pass(10 * time.Hour); (w.store.Requests()-requests)/10 > 120 {
 		t.Errorf("it asks %d times an hour", (w.store.Requests()-requests)/10)
 	}
-	w.put(fleetproto.DesiredKey(w.group, 4), []byte("{")) // somebody else's
+	w.store.Put(fleetproto.DesiredKey(w.group, 4), []byte("{")) // somebody else's
 	w.data = []byte("{")
 	w.last.Version = 4
 	w.publish(func(d *fleetproto.Desired) { d.Mends = []fleetproto.Verified{{Version: 1, Digest: lost.Digest}, lost} })
@@ -440,19 +440,19 @@ func TestEnrol_AlteredHistory(t *testing.T) {
 	for range 4 {
 		w.live(rule)
 	}
-	w.put(fleetproto.DesiredKey("norte", 1), []byte("x"))
+	w.store.Put(fleetproto.DesiredKey("norte", 1), []byte("x"))
 	other, err := chain.Seal(w.last, thief)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(fleetproto.DesiredKey("norte", 2), other)
+	w.store.Put(fleetproto.DesiredKey("norte", 2), other)
 	w.enrolAfter(1, w.box, director, 4)
 	w.start()
 	w.pass(10 * time.Minute)
 	if s := w.agent.Fence().Standing(); s.Epoch != 1 || w.status().Desired.Trouble != "" || w.where(rule) != "live" {
 		t.Errorf("%+v, %q, %q", s, w.status().Desired.Trouble, w.where(rule))
 	}
-	w.put(fleetproto.DesiredKey("norte", 4), other) // what it has verified is its floor
+	w.store.Put(fleetproto.DesiredKey("norte", 4), other) // what it has verified is its floor
 	w.live(rule)
 	w.pass(10 * time.Minute)
 	if reached := w.status().Desired; reached.Version != 5 || reached.Trouble != "" {

@@ -30,11 +30,11 @@ func TestAgent_Forged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.put(fleetproto.DesiredKey(w.group, 2), data)
+			w.store.Put(fleetproto.DesiredKey(w.group, 2), data)
 			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 		"a version of before": func() func() {
-			w.put(fleetproto.DesiredKey(w.group, 2), w.data)
+			w.store.Put(fleetproto.DesiredKey(w.group, 2), w.data)
 			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 		"a version behind another past": func() func() {
@@ -44,7 +44,7 @@ func TestAgent_Forged(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.put(fleetproto.DesiredKey(w.group, 2), data)
+			w.store.Put(fleetproto.DesiredKey(w.group, 2), data)
 			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 		"another box": func() func() {
@@ -52,7 +52,7 @@ func TestAgent_Forged(t *testing.T) {
 			return func() { w.store.Lose(fleetproto.BoxKey("centro", 2)) }
 		},
 		"no object at all": func() func() {
-			w.put(fleetproto.DesiredKey(w.group, 2), []byte("{"))
+			w.store.Put(fleetproto.DesiredKey(w.group, 2), []byte("{"))
 			return func() { w.store.Lose(fleetproto.DesiredKey(w.group, 2)) }
 		},
 	} {
@@ -71,7 +71,7 @@ func TestAgent_Forged(t *testing.T) {
 	same(t, "changes", w.gate.Changes, "admit catalogos 1.0.0")
 	// A file that was exchanged in the store, and a file that is another bundle than the director named.
 	data, r := file(t, "catalogos", "1.0.2", author, "2026-01-01")
-	w.put(fleetproto.RuleKey(second.File), data)
+	w.store.Put(fleetproto.RuleKey(second.File), data)
 	w.rollout("r1", second)
 	w.pass(16 * time.Minute)
 	if s := w.status(); !strings.Contains(s.Desired.Trouble, "digest") || w.where(second)+w.where(r) != "" {
@@ -88,7 +88,7 @@ func TestAgent_StolenDirector(t *testing.T) {
 	w.start()
 	w.pass(2 * time.Minute)
 	unsigned, u := file(t, "catalogos", "9.0.0", thief, "2026-01-01")
-	w.put(fleetproto.RuleKey(u.File), unsigned)
+	w.store.Put(fleetproto.RuleKey(u.File), unsigned)
 	older := w.rule("catalogos", "1.0.0")
 	named := second
 	named.Version = "7.0.0"
@@ -125,7 +125,7 @@ func TestAgent_StolenBox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.put(fleetproto.DesiredKey(w.group, 2), data)
+	w.store.Put(fleetproto.DesiredKey(w.group, 2), data)
 	w.enrol(2, thief, w.box)
 	w.pass(16 * time.Minute)
 	if s := w.status(); s.Desired.Version != 1 || s.Desired.Trouble == "" || s.Replaced {
@@ -148,7 +148,7 @@ func TestAgent_StolenBox(t *testing.T) {
 	if data, err = chain.Seal(&act, w.box); err != nil {
 		t.Fatal(err)
 	}
-	w.put(fleetproto.ActKey("centro", 2), data)
+	w.store.Put(fleetproto.ActKey("centro", 2), data)
 	w.live(w.rule("catalogos", "1.0.1"))
 	w.pass(16 * time.Minute)
 	same(t, "acts", w.acts(), "live catalogos 1.0.0", "returned catalogos 1.0.0", "live catalogos 1.0.1")
@@ -274,7 +274,7 @@ func TestAgent_SlowStore(t *testing.T) {
 // without a state from reporting.
 func TestAgent_LargeStatus(t *testing.T) {
 	w := newWorld(t)
-	w.put(fleetproto.StatusKey("centro", 1), make([]byte, fleetproto.MaxJWS+1))
+	w.store.Put(fleetproto.StatusKey("centro", 1), make([]byte, fleetproto.MaxJWS+1))
 	w.enrol(1, w.box, director)
 	w.start()
 	w.pass(20 * time.Minute)

@@ -151,19 +151,8 @@ func file(t testing.TB, name, version string, by fleetproto.Signer, from string)
 func (w *world) rule(name, version string, from ...string) fleetproto.Rule {
 	w.t.Helper()
 	data, r := file(w.t, name, version, author, append(from, "2026-01-01")[0])
-	w.put(fleetproto.RuleKey(r.File), data)
+	w.store.Put(fleetproto.RuleKey(r.File), data)
 	return r
-}
-
-// put writes an object without any fault.
-func (w *world) put(key string, data []byte) {
-	w.t.Helper()
-	fault, seen := w.store.Fault, w.store.Seen
-	w.store.Fault, w.store.Seen = nil, nil
-	defer func() { w.store.Fault, w.store.Seen = fault, seen }()
-	if err := w.store.Overwrite(context.Background(), key, data); err != nil {
-		w.t.Fatal(err)
-	}
 }
 
 // publish writes the next version.
@@ -180,7 +169,7 @@ func (w *world) publish(alter func(*fleetproto.Desired)) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.put(fleetproto.DesiredKey(w.group, d.Version), data)
+	w.store.Put(fleetproto.DesiredKey(w.group, d.Version), data)
 	w.last, w.data = &d, data
 }
 
@@ -211,7 +200,7 @@ func (w *world) enrolAfter(epoch int64, box, by fleetproto.Signer, version int64
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.put(fleetproto.BoxKey("centro", epoch), data)
+	w.store.Put(fleetproto.BoxKey("centro", epoch), data)
 }
 
 // status returns the status that the centre reads.

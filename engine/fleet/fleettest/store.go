@@ -129,6 +129,13 @@ func (s *Store) Overwrite(ctx context.Context, key string, data []byte) error {
 	})
 }
 
+// Put writes an object without a fault, and while requests run.
+func (s *Store) Put(key string, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(key, data)
+}
+
 func (s *Store) write(key string, data []byte) {
 	s.objects[key] = object{now: &archive.Held{Data: bytes.Clone(data), Modified: s.now()},
 		before: s.objects[key].now}
