@@ -17,20 +17,27 @@ import (
 // older is where snapshot leaves the card of the earlier moment.
 const older = "older"
 
-// snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns
-// the disk and the last number of series a.
-func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
+// carded is a closed box whose store and card have everything that everything writes.
+func carded(t testing.TB) *disktest.Disk {
 	t.Helper()
 	s, fs := newStore(t)
 	sound(t, s)
 	s = live(t, fs)
 	everything(t, s, 1)
 	sound(t, s)
+	return fs
+}
+
+// snapshot is a box whose store and mark were put back as they were at an earlier moment; the card was not. It returns
+// the disk and the last number of series a.
+func snapshot(t testing.TB) (disk *disktest.Disk, last uint64) {
+	t.Helper()
+	fs := carded(t)
 	old := fs.Copy()
 	if err := errors.Join(old.Rename(card, older), syncDir(old, "")); err != nil {
 		t.Fatal(err)
 	}
-	s = live(t, fs)
+	s := live(t, fs)
 	everything(t, s, 100)
 	put(t, s, "new", 150)
 	report, err := s.Fsck(ctx)
@@ -114,13 +121,9 @@ func TestBehind_Snapshot(t *testing.T) {
 // A card that knows more than the store was in the box, and then an older one, which is taken: the numbers that only the
 // first card knows are named before the store gives a number.
 func TestBehind_OlderCard(t *testing.T) {
-	s, fs := newStore(t)
-	sound(t, s)
-	s = live(t, fs)
-	everything(t, s, 1)
-	sound(t, s)
+	fs := carded(t)
 	disk := fs.Copy()
-	s = live(t, fs)
+	s := live(t, fs)
 	put(t, s, "a", 100)
 	sound(t, s)
 	spare := fs.Copy()
@@ -232,23 +235,19 @@ func TestBehind_Diverged(t *testing.T) {
 // Two boxes were made of one copy, one after the other, and both sold. The card of the first is put into the second: its
 // numbers are given up once, and the second begins a copy of its own.
 func TestBehind_Sibling(t *testing.T) {
-	s, fs := newStore(t)
-	sound(t, s)
-	s = live(t, fs)
-	everything(t, s, 1)
-	sound(t, s)
+	fs := carded(t)
 	var boxes [2]*disktest.Disk
 	for i := range boxes {
 		boxes[i] = onlyCard(t, fs)
-		trust := rebuilt(t, boxes[i])
-		trustCopy(t, trust)
-		sound(t, trust)
+		s := rebuilt(t, boxes[i])
+		trustCopy(t, s)
+		sound(t, s)
 		s = live(t, boxes[i])
 		put(t, s, "a", 100*uint64(i+1))
 		sound(t, s)
 	}
 	takeCard(t, boxes[0], boxes[1])
-	s = openStoreWith(t, withCard(boxes[1]))
+	s := openStoreWith(t, withCard(boxes[1]))
 	if w := mustHold(t, s); !w[0].Diverged {
 		t.Errorf("%v", w)
 	}
@@ -370,13 +369,9 @@ func TestSecondCopy_AfterRebuild(t *testing.T) {
 
 // Where an old copy leaves no room for a new one, the message says so, and what to move.
 func TestSecondCopy_NoRoom(t *testing.T) {
-	s, fs := newStore(t)
-	sound(t, s)
-	s = live(t, fs)
-	everything(t, s, 1)
-	sound(t, s)
+	fs := carded(t)
 	disk := onlyCard(t, fs)
-	s = rebuilt(t, disk)
+	s := rebuilt(t, disk)
 	trustCopy(t, s)
 	sound(t, s)
 	disk.SetUsage(vfs.DiskUsage{TotalBytes: 1000, AvailBytes: 100})
