@@ -150,9 +150,13 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, 0, err
 	}
-	// Here invalidable counts the notes that were stored before the invalidation was pending. Later notes are refused;
-	// so are later credit notes that would use the amount of a debit note.
-	if err := e.invalidable(rule, &origin{entry: entry, head: &next}, now); err != nil {
+	// Here both checks see what was stored before the invalidation was pending. Later notes are refused; so are later
+	// credit notes that would use the amount of a debit note, and invalidations that name this document as replacement.
+	err = e.invalidable(rule, &origin{entry: entry, head: &next}, now)
+	if f := e.replacementFault(req, rule, o); err == nil && f != nil {
+		err = refusal.Of([]dte.Fault{*f})
+	}
+	if err != nil {
 		_, undo := e.abandonInvalidation(ctx, entry, &next)
 		return entry, nil, 0, cmp.Or(undo, err)
 	}

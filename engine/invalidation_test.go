@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,6 +29,52 @@ func TestInvalidate(t *testing.T) {
 	again, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(wrong, 1, right.Code))
 	if err != nil || again.Invalidation.Code != r.Invalidation.Code || w.Sim.Received().Invalidations != 1 {
 		t.Fatalf("again: %+v %v, MH has %+v", again, err, w.Sim.Received())
+	}
+}
+
+// looked is a context that calls a function when it is checked.
+type looked struct {
+	context.Context
+	look func()
+}
+
+func (c looked) Err() error {
+	c.look()
+	return c.Context.Err()
+}
+
+// Two documents name each other as replacement. Wherever the second invalidation runs within the first, one of both
+// gets a 400, and MH is sent no event that it refuses.
+func TestInvalidate_EachOther(t *testing.T) {
+	w := enginetest.NewWorld(t)
+	defer w.Close()
+	for k := 1; ; k++ {
+		sold := func(i int) *record.View {
+			return w.Issued(enginetest.Invoice(fmt.Sprint(k, i), enginetest.Item(1, "1", "1")), record.EstadoProcessed)
+		}
+		a, b, looks := sold(1), sold(2), 0
+		invalidated := 0
+		invalidate := func(ctx context.Context, r, other *record.View) {
+			got, err := w.Engine.Invalidate(ctx, enginetest.Invalidation(r, 1, other.Code))
+			if err != nil {
+				enginetest.Refused(t, err, refusal.CodeValidation, "codigoGeneracionReemplazo")
+			} else if got.Estado != record.EstadoInvalidated {
+				t.Fatalf("at look %d MH was sent an event that it refuses: %+v", k, got.Invalidation)
+			} else {
+				invalidated++
+			}
+		}
+		invalidate(looked{t.Context(), func() {
+			if looks++; looks == k {
+				invalidate(t.Context(), b, a)
+			}
+		}}, a, b)
+		if invalidated != 1 {
+			t.Fatalf("at look %d %d of the two were invalidated", k, invalidated)
+		}
+		if looks < k {
+			return
+		}
 	}
 }
 
