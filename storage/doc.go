@@ -40,13 +40,13 @@
 //	its tables        ReadDaily, LastReading, Fsck
 //	backups           Backup, LastBackup
 //	its mark          ProveMark, MarkProved
-//	its second copy   SecondCopy; for who ships it: CopySegment, CopyChanges, CopyAfter, HasCopied
+//	its second copy   SecondCopy; for its shipper: CopySegment, CopyChanges, CopyAfter, HasCopied
 //
 // A lost number is never used again. A store that was rebuilt from other media gives no number until a person has
 // accepted the loss. A store also gives no number while another medium knows more than the store:
 //
 //	what stops it     Restored, Behind, Held, Hold
-//	how it goes on    Owed, Settle, SkipTo
+//	how to continue   Owed, Settle, SkipTo
 //	what is missing   Gaps, Incomplete
 //	for the audit     Unrecorded, Recorded
 //	for dtectl doctor LookAtMark, LookAtCopy

@@ -38,7 +38,7 @@ var (
 	// ErrInUse: another process has the store open, most likely the appliance.
 	ErrInUse = errors.New("store is in use: the appliance must be stopped first")
 	// ErrReadOnly: the store was opened for reading only.
-	ErrReadOnly = errors.New("store is open to read only")
+	ErrReadOnly = errors.New("store is open for reading only")
 	// ErrRestored: the store was rebuilt from other media, and Settle has not yet decided which numbers were spent.
 	ErrRestored = errors.New("store was rebuilt from other media and its numbers are not settled")
 	// ErrBehind: another medium knows more of this store's history than the store; see Store.Behind. The store's next

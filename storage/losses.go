@@ -71,7 +71,7 @@ type Next struct {
 	changes bool
 }
 
-// Loss is a loss in one series that a person accepts. Without Numbers, at most changes of documents are lost.
+// Loss is a loss in one series that a person accepts. Without Numbers, only changes of documents are lost.
 type Loss struct {
 	Series  string
 	Numbers []Span
@@ -116,7 +116,7 @@ const (
 func ParseLoss(text string) (l Loss, err error) {
 	series, rest, ok := strings.Cut(text, ":")
 	l.Series = strings.TrimSpace(series)
-	bad := fmt.Errorf("%q is not as in \"SERIES: 17-19, 25\" or \"SERIES: %s\"", text, NoNumbers)
+	bad := fmt.Errorf("%q is not of the form \"SERIES: 17-19, 25\" or \"SERIES: %s\"", text, NoNumbers)
 	if !ok || l.Series == "" {
 		return l, bad
 	}
@@ -269,10 +269,9 @@ func (s *Store) owed(possible Possible) (*Owed, error) {
 	return owed(s.db, row, behind, mark, possible)
 }
 
-// Settle moves every series past the highest number that any medium knows; then the store gives numbers again. The
-// losses must name every lost number. If nothing bounds the last number of a series, a person must name this number in
-// the series' loss; if no number was lost, the loss has no numbers. Settle also moves a series that a loss names and no
-// medium knows.
+// Settle moves every series past the highest number that any medium knows; then the store gives numbers again. losses
+// must name every lost number, and the last number of a series where nothing bounds it (Next.Open); a loss without
+// numbers states that none was lost. Settle also moves a series that only a loss names.
 //
 // If another medium has another history, the store gets a new identity, and its second copy is set aside and begun
 // again. An interrupted Settle can be repeated; this may lose a few more numbers. ErrMissing lists the losses that are
@@ -431,7 +430,7 @@ func (s *Store) skipTo(ctx context.Context, series string, number uint64, reason
 // changes between them (documents sealed, numbers spent) are missing.
 type Gap struct{ From, To time.Time }
 
-// maxGaps is the most gaps that are kept: the latest.
+// maxGaps is how many gaps are kept, the latest ones.
 const maxGaps = 64
 
 // Gaps returns the restorations of this store from a backup or a second copy, the oldest first.

@@ -284,7 +284,7 @@ const (
 	MarkUnreadable = "unreadable" // no slot is complete, or the medium does not return the file
 	MarkForeign    = "foreign"    // another store's
 	MarkOld        = "old"        // this store's, but the store knows a newer mark
-	MarkLater      = "later"      // of a store that was restored from this store: this store is older
+	MarkLater      = "later"      // a later store's, which was restored from this store
 	MarkAhead      = "ahead"      // this store's, with numbers that the store lacks
 )
 

@@ -106,8 +106,7 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.Unix())
 }
 
-// lost counts the numbers without a record. It reads a whole table, which has only one row for each Settle and series
-// and is mostly empty.
+// lost counts the numbers without a record. It reads the whole table of lost numbers, which is empty in most stores.
 func (s *Store) lost() (n uint64, err error) {
 	holes, err := readHoles(s.db)
 	if err != nil {

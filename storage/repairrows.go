@@ -331,7 +331,7 @@ func readPast(scan func(from []byte, fn func(key, value []byte) error) error, lo
 const keyDigits = 24
 
 // behindWith returns the first key after the damage. reads reports whether rows can be read from a key on. The search
-// doubles its step until they can, and then halves it.
+// doubles its step until rows can be read, and then halves the step.
 func behindWith(reads func(from []byte) bool, from, upper []byte) []byte {
 	key := make([]byte, 1+keyDigits)
 	copy(key, from)

@@ -33,7 +33,7 @@ func (m *assembly) unreadable(name string) func(what string) {
 	}
 }
 
-// joins reports whether a medium belongs to the store. If the store's identity is unknown, it becomes the medium's.
+// joins reports whether a medium belongs to the store. A store of unknown identity gets the medium's identity.
 func (m *assembly) joins(id [16]byte) bool {
 	if m.id == [16]byte{} {
 		m.id = id

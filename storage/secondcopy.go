@@ -30,7 +30,7 @@ type second struct {
 	queued int // bytes
 
 	given    uint64 // the log must begin after the segment of this number; see CopyAfter
-	began    uint64 // number of the first segment of the log that was begun last in this run; 1: none was
+	began    uint64 // first segment of the latest log that this run began; 1: this run began no log
 	scrub    Scrub
 	scrubber *scrubber // of the session; nil: no session has begun
 }

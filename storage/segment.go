@@ -256,8 +256,8 @@ func readEnd(fs vfs.FS, dir string) (*logEnd, error) {
 	return nil, onlyIf(len(faults) > 0, fmt.Errorf("%w: %w", kind, errors.Join(faults...)))
 }
 
-// readState reads the state at a segment's end, skipping damage. pending reports whether a copying of the store's rows
-// began in the segment and did not finish there. behind is the number of unreadable bytes at its end.
+// readState reads the state at a segment's end, skipping damage. pending reports whether a fill is unfinished there.
+// behind is the number of unreadable bytes at the end.
 func (s *segment) readState() (state copyState, pending bool, behind uint64, err error) {
 	state = s.head.State.clone()
 	fill := s.head.Fill
@@ -440,7 +440,8 @@ func (s *segment) nextFrame(at uint64) (uint64, bool) {
 	}
 }
 
-// laterGroup reports whether a frame of a later group follows. If so, the unreadable bytes before it were synced once.
+// laterGroup reports whether a frame of a later group follows. If so, the unreadable bytes before that frame were once
+// on the medium.
 func (s *segment) laterGroup(at, group uint64) bool {
 	for {
 		next, ok := s.nextFrame(at)
@@ -535,10 +536,9 @@ func (s *segment) frames(upTo uint64, last bool, fn func(at uint64, f frame) err
 	return max(lost, missing), torn, nil
 }
 
-// CopySegment reads what the head of a second copy's file says; file is the file's name. Segments that this store wrote
-// have different ids; an empty id means that the file is not a segment of this store. The segment continues the copy
-// from a place in another file (after): from the offset end, or from the place where the unfinished fill began. An
-// empty after means that the copy begins with this segment.
+// CopySegment reads the head of a segment; file is its name. id identifies the segment, "" if this store did not write
+// it. The segment continues the copy from the offset end of another file (after), or begins the copy if after is "". If
+// a fill was unfinished, this is the place where the fill began.
 func (s *Store) CopySegment(file string, r io.ReaderAt) (id, after string, end int64, err error) {
 	err = s.do("reading the head of a segment", func() error {
 		own, err := identity(s.db)

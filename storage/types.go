@@ -107,7 +107,7 @@ func checkParts(parts []Part) error {
 		}
 		for _, q := range parts[:i] {
 			if p.Name == q.Name {
-				return fmt.Errorf("part %q is there twice: %w", p.Name, ErrPartExists)
+				return fmt.Errorf("part %q appears twice: %w", p.Name, ErrPartExists)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func checkDue(d *Due) error {
 func checkDays(days []uint32) error {
 	for i, day := range days {
 		if i > 254 || slices.Contains(days[:i], day) {
-			return fmt.Errorf("the %d days of the record are more than 255, or one of them is there twice", len(days))
+			return fmt.Errorf("the %d days of the record are more than 255, or one of them appears twice", len(days))
 		}
 	}
 	return nil
@@ -167,7 +167,7 @@ func checkCounters(counters []Counter) error {
 	for _, c := range counters {
 		c.Value = 0
 		if set[c] {
-			return fmt.Errorf("counter of %X line %d is there twice", c.Origin, c.Line)
+			return fmt.Errorf("counter of %X line %d appears twice", c.Origin, c.Line)
 		}
 		set[c] = true
 	}

@@ -151,7 +151,7 @@ func (b *Book) refuseRepeated() error {
 	slices.SortFunc(b.codes, func(x, y [16]byte) int { return cmp.Compare(string(x[:]), string(y[:])) })
 	for i := 1; i < len(b.codes); i++ {
 		if b.codes[i] == b.codes[i-1] {
-			return fmt.Errorf("document %X is there twice: are two of the backups of one branch?", b.codes[i])
+			return fmt.Errorf("document %X appears twice: are two of the backups from one branch?", b.codes[i])
 		}
 	}
 	return nil

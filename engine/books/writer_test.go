@@ -149,7 +149,7 @@ func TestBook_Refuses(t *testing.T) {
 		list []Document
 		want string
 	}{
-		"twice": {append(list, list[1]), "is there twice"},
+		"twice": {append(list, list[1]), "appears twice"},
 		"other taxpayer": {append(list, change(newWorld(t, 6, "2026-11").document(), "06141804941035",
 			"06141804941036")), "one taxpayer"},
 		"other ambiente": {append(list, change(newWorld(t, 6, "2026-11").document(), `"ambiente":"01"`,

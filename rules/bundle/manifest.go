@@ -131,7 +131,7 @@ func (m *Manifest) faults(add add) {
 			add(path+".name", "is missing")
 		}
 		if slices.ContainsFunc(m.Params[:i], func(o Param) bool { return o.Name == p.Name }) {
-			add(path+".name", "%q stands twice", p.Name)
+			add(path+".name", "%q appears twice", p.Name)
 		}
 		if _, err := p.Fixed(); err != nil {
 			add(path+".value", "%q is not a decimal of at most 8 decimals", p.Value)

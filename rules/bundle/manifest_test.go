@@ -25,7 +25,7 @@ func TestParseManifest_Places(t *testing.T) {
 	}
 	for _, c := range [][3]string{
 		{`"0.13"`, `"13 %"`, `manifest.json:8:34: params[0].value: "13 %" is not a decimal`},
-		{`"other"`, `"ivaRate"`, `manifest.json:9:14: params[1].name: "ivaRate" stands twice`},
+		{`"other"`, `"ivaRate"`, `manifest.json:9:14: params[1].name: "ivaRate" appears twice`},
 		{`, "source": "x"`, ``, `manifest.json:9:5: params[1].source: every rate names`},
 		{`2026-01-01`, `2026-13-01`, `manifest.json:5:20: validity.00.from: "2026-13-01" is not a date`},
 		{`"00":`, `"02":`, `manifest.json:5:11: validity.02: "02" is not an ambiente`},
@@ -33,7 +33,7 @@ func TestParseManifest_Places(t *testing.T) {
 		{`"fuel": 1000`, `"fuel": -1`, `manifest.json:3:11: fuel: -1 is negative`},
 		{`"fuel": 1000`, `"fuel": "much"`, `manifest.json:3:16: fuel: a JSON string does not fit`},
 		{`"fuel"`, `"Fuel"`, `manifest.json:3:11: Fuel: there is no such field; the nearest that there is: fuel`},
-		{`"fuel": 1000`, `"abi": 1`, `manifest.json:3:10: abi: stands twice`},
+		{`"fuel": 1000`, `"abi": 1`, `manifest.json:3:10: abi: appears twice`},
 		{`"from": "2026-01-01"`, `"from": "2026-01-01", "to": ""`, `validity.00.to: there is no such field`},
 		{`"fuel": 1000`, `"valid_from": "2027-01-01"`,
 			`manifest.json:3:17: valid_from: there is no such field; the nearest that there is: validity."00".from (tests) and validity."01".from (production)`},

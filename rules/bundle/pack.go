@@ -29,7 +29,7 @@ type file struct {
 // compressed bytes may vary, because compressors differ. No two readers can therefore disagree about its content.
 func unpack(data []byte) ([]file, error) {
 	if len(data) > maxBundle {
-		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are taken", ErrTooLarge, len(data), maxBundle)
+		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, len(data), maxBundle)
 	}
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {

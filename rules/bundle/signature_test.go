@@ -65,7 +65,7 @@ func TestCosign(t *testing.T) {
 		}
 	}
 	if _, err := (Keys{[]Key{old}, 1}).Read(crowd); !errors.Is(err, ErrSignature) || !strings.Contains(err.Error(),
-		"bears 17 signatures") {
+		"has 17 signatures") {
 		t.Errorf("a crowd of signatures: %v", err)
 	}
 }

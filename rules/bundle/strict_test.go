@@ -78,7 +78,7 @@ func TestRead_OneForm(t *testing.T) {
 		"signature beside signatures": {several[:len(several)-1] + `,"protected":"e30","signature":"AAAA"}`, "both"},
 		"signatures null":             {text[:len(text)-1] + `,"signatures":null}`, "null"},
 		"no signature": {`{"payload":"` + payload + `","signatures":[]}`,
-			"it is unsigned: manifest.jws bears no signature"},
+			"it is unsigned: manifest.jws has no signature"},
 		"something behind":          {text + `{}`, "follows"},
 		"something behind, no JSON": {text + "\x00", "follows"},
 		"base64 with padding":       {edit(`"`+payload+`"`, `"`+payload+`="`), "base64url"},

@@ -405,7 +405,7 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 		add(path+".extra", "the group %q has nothing beside it", m.Use)
 	}
 	if m.Name != "" && names[m.Name] {
-		add(path+".name", "%q stands twice", m.Name)
+		add(path+".name", "%q appears twice", m.Name)
 	}
 	names[m.Name] = true
 	if m.Shape != "" && !slices.Contains(Shapes, m.Shape) {

@@ -68,7 +68,7 @@ func parse(wasm []byte) (*module, error) {
 			continue // leave it out: an engine that reads it trusts its counts
 		}
 		if at <= last {
-			return nil, fmt.Errorf("section %d stands twice or out of order", id)
+			return nil, fmt.Errorf("section %d appears twice or out of order", id)
 		}
 		last = at
 		m.sections = append(m.sections, section{id, body})

@@ -63,7 +63,7 @@ type protected struct {
 // errors.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
-		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", f.TooLarge, name, len(b), maxEnvelope)
+		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", f.TooLarge, name, len(b), maxEnvelope)
 	}
 	e := new(Envelope)
 	if _, err := (Form{Name: name, Wrong: f.Format}).Parse(b, e); err != nil {
@@ -76,10 +76,10 @@ func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 		e.Signatures, e.Protected, e.Signature = []Signature{flat}, "", ""
 	}
 	if len(e.Signatures) == 0 {
-		return nil, nil, fmt.Errorf("%w: it is unsigned: %s bears no signature", f.Signature, name)
+		return nil, nil, fmt.Errorf("%w: it is unsigned: %s has no signature", f.Signature, name)
 	}
 	if len(e.Signatures) > MaxSignatures {
-		return nil, nil, fmt.Errorf("%w: %s bears %d signatures: at most %d are taken", f.Signature, name,
+		return nil, nil, fmt.Errorf("%w: %s has %d signatures: at most %d are allowed", f.Signature, name,
 			len(e.Signatures), MaxSignatures)
 	}
 	decode := func(what, text string) ([]byte, error) {

@@ -83,7 +83,7 @@ type walker struct {
 func (w *walker) value(path string, t reflect.Type) error {
 	start := w.next()
 	if _, twice := w.at[path]; twice {
-		return w.fault(start, path+": stands twice")
+		return w.fault(start, path+": appears twice")
 	}
 	if t == nil {
 		return w.fault(start, path+": there is no such field")

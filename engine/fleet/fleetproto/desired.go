@@ -310,7 +310,7 @@ func EncodeKey(key ed25519.PublicKey) string { return base64.RawURLEncoding.Enco
 func DecodeKey(text string) (ed25519.PublicKey, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(key) != ed25519.PublicKeySize {
-		return nil, fmt.Errorf("%w: %q is no Ed25519 public key in base64url", ErrFormat, text)
+		return nil, fmt.Errorf("%w: %q is not an Ed25519 public key in base64url", ErrFormat, text)
 	}
 	return key, nil
 }
@@ -359,7 +359,7 @@ func (s *Settings) check() error {
 	}
 	for i, document := range s.Types {
 		if slices.Contains(s.Types[:i], document) {
-			return fmt.Errorf("types: %q stands twice", document)
+			return fmt.Errorf("types: %q appears twice", document)
 		}
 	}
 	return nil

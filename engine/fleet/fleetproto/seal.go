@@ -89,7 +89,7 @@ func (c Chain) Seal(object Signed, s Signer) ([]byte, error) {
 		return nil, fmt.Errorf("signing %s: %w", at.kind, err)
 	}
 	if len(text) > MaxJWS {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are taken", archive.ErrTooLarge, at.kind, len(text),
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", archive.ErrTooLarge, at.kind, len(text),
 			MaxJWS)
 	}
 	return []byte(text), nil
@@ -103,7 +103,7 @@ func (c Chain) open(data []byte, keys []Key, want address, into Signed) (signer 
 		return "", err
 	}
 	if len(e.Signatures) != 1 {
-		return "", fmt.Errorf("%w: %s bears %d signatures, not one", ErrSignature, want.kind, len(e.Signatures))
+		return "", fmt.Errorf("%w: %s has %d signatures, not one", ErrSignature, want.kind, len(e.Signatures))
 	}
 	text, err := e.Text()
 	if err != nil {

@@ -174,7 +174,7 @@ func (s *Status) at() (*Head, address) {
 func (s *Status) check() error {
 	for i, c := range s.Certificates {
 		if slices.ContainsFunc(s.Certificates[:i], func(o Certificate) bool { return o.Name == c.Name }) {
-			return fmt.Errorf("certificates[%d].name: %q stands twice", i, c.Name)
+			return fmt.Errorf("certificates[%d].name: %q appears twice", i, c.Name)
 		}
 	}
 	for i, r := range s.Rules {
@@ -269,7 +269,7 @@ func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
 	case v.CanUint() && v.Uint() > maxCount:
 		return fmt.Errorf("%s: %d is above %d", at, v.Uint(), int64(maxCount))
 	case v.Kind() == reflect.Map && v.Len() > most(maxList):
-		return fmt.Errorf("%s: it has %d rows, at most %d are taken", at, v.Len(), most(maxList))
+		return fmt.Errorf("%s: it has %d rows, at most %d are allowed", at, v.Len(), most(maxList))
 	case v.Kind() == reflect.Map:
 		for _, key := range v.MapKeys() {
 			if err := errors.Join(bound(at, key, "", false), bound(at, v.MapIndex(key), each, false)); err != nil {
@@ -291,7 +291,7 @@ func bound(at string, v reflect.Value, tag reflect.StructTag, cut bool) error {
 			v.Set(copied)
 		}
 		if v.Len() > most(maxList) {
-			return fmt.Errorf("%s: it has %d elements, at most %d are taken", at, v.Len(), most(maxList))
+			return fmt.Errorf("%s: it has %d elements, at most %d are allowed", at, v.Len(), most(maxList))
 		}
 		for i := range v.Len() {
 			if err := bound(fmt.Sprintf("%s[%d]", at, i), v.Index(i), each, cut); err != nil {
