@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -63,10 +62,10 @@ func (c *Keygen) Run() error {
 
 // Rekey is dtectl fleet rekey.
 type Rekey struct {
-	Old    string   `arg:"" type:"existingfile" help:"The old public key; director.public is the new one."`
-	Except []string `help:"Enrolments by a thief: they are not signed again." placeholder:"BRANCH/EPOCH"`
-	Back   []string `help:"Last version that no thief published; default: the last." placeholder:"GROUP=VERSION"`
-	DryRun bool     `help:"Show what would be signed again, and write nothing."`
+	Old    string           `arg:"" type:"existingfile" help:"The old public key; director.public is the new one."`
+	Except []string         `help:"Enrolments by a thief: they are not signed again." placeholder:"BRANCH/EPOCH"`
+	Back   map[string]int64 `mapsep:"," help:"Last version that no thief published." placeholder:"GROUP=VERSION"`
+	DryRun bool             `help:"Show what would be signed again, and write nothing."`
 }
 
 // Run signs again, with the new key, each enrolment that the old key signed, and publishes one new version after the
@@ -95,20 +94,23 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	}
 	both := *chain
 	both.former = []fleetproto.Key{old}
-	if !c.DryRun {
-		s, err := restored(ctx, &both, NewSurveyor(&both))
-		if err != nil {
-			return err
-		}
-		if len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Enrolment != nil }) {
-			return fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin", old.ID)
-		}
-		if err := s.whole(); err != nil {
-			return err
+	surveyor := NewSurveyor(&both)
+	if c.DryRun {
+		_, err = surveyor.enrolments.list(ctx)
+	} else {
+		var s *Survey
+		if s, err = restored(ctx, &both, surveyor); err == nil {
+			if len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Enrolment != nil }) {
+				return fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin", old.ID)
+			}
+			err = s.whole()
 		}
 	}
+	if err != nil {
+		return err
+	}
 	// Sign the enrolments first: a box that accepts the new key's order then finds an enrolment of the new key.
-	groups, err := c.enrolments(ctx, chain, &both, director)
+	groups, err := c.enrolments(ctx, chain, surveyor.enrolments, director)
 	if err != nil {
 		return err
 	}
@@ -126,12 +128,14 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	return nil
 }
 
-// enrolments signs again the enrolments that the old key signed. It begins with each branch's highest epoch: a replaced
-// box must not mistake an earlier epoch for the last epoch. If an earlier run has signed all enrolments (this centre
-// remembers it, or the new key has signed a version too), this run signs no enrolment. It returns all groups; true
-// marks a group that has a branch.
-func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fleetproto.Signer) (map[string]bool,
-	error) {
+// enrolments signs again, of the enrolments that the survey has listed (held), those that the old key signed. It begins
+// with each branch's highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. If an earlier
+// run has signed all enrolments (this centre remembers it, or the new key has signed a version too), this run signs no
+// enrolment. It returns all groups; true marks a group that has a branch.
+func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, director fleetproto.Signer,
+) (map[string]bool, error) {
+	both, mine := held.c, newEnrolments(chain)
+	mine.tags = held.tags
 	branches, groups := make(map[string][]*fleetproto.Enrolment), make(map[string]bool)
 	signed, top := make(map[*fleetproto.Enrolment]bool), make(map[string]int64) // by the new key; its highest epochs
 	ordered, err := both.Groups(ctx)
@@ -151,27 +155,38 @@ func (c *Rekey) enrolments(ctx context.Context, chain, both *Chain, director fle
 		}
 		groups[group], moved = false, moved || own
 	}
-	for o, err := range both.objects(ctx, fleetproto.BoxesFolder, fleetproto.BoxKey) {
+	for group, n := range c.Back {
+		if _, err := both.unaltered(ctx, group, n); err != nil {
+			return nil, fmt.Errorf("--back %s=%d: %w; nothing was signed", group, n, err)
+		}
+	}
+	for _, name := range c.Except {
+		if _, ok := held.tags[fleetproto.BoxesFolder+name+".jws"]; !ok {
+			return nil, fmt.Errorf("--except %s: must be BRANCH/EPOCH, an enrolment in the store; nothing was signed", name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(held.tags)) {
+		name := strings.TrimSuffix(strings.TrimPrefix(key, fleetproto.BoxesFolder), ".jws")
+		if slices.Contains(c.Except, name) {
+			continue
+		}
+		branch, _, _ := strings.Cut(name, "/")
+		epoch, _ := fleetproto.NumberOf(key)
+		e, err := held.get(ctx, branch, epoch)
+		if foreign(err) && !errors.Is(err, archive.ErrNotFound) {
+			term.Printf("%s is left as it is: %v\n", key, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(c.Except, fmt.Sprintf("%s/%d", o.owner, o.number)) {
-			continue
-		}
-		held, err := both.Store.Fetch(ctx, o.Key, fleetproto.MaxJWS)
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
-			return nil, fmt.Errorf("reading %s: %w", o.Key, err)
-		}
-		e, err := both.Identity.OpenEnrolment(held.Data, both.keys(), o.owner, o.number)
-		if err != nil {
-			term.Printf("%s is left as it is: %v\n", o.Key, err)
-			continue
-		}
-		if _, err := chain.Identity.OpenEnrolment(held.Data, chain.keys(), o.owner, o.number); err == nil {
-			signed[e], top[o.owner] = true, max(top[o.owner], cmp.Or(e.Highest, e.Epoch))
+		if _, err := mine.get(ctx, branch, epoch); err == nil {
+			signed[e], top[branch] = true, max(top[branch], cmp.Or(e.Highest, e.Epoch))
 			rekeyed = rekeyed || e.Highest > 0
+		} else if !foreign(err) {
+			return nil, err
 		}
-		branches[o.owner] = append(branches[o.owner], e)
+		branches[branch] = append(branches[branch], e)
 	}
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
 		list := slices.SortedFunc(slices.Values(branches[branch]),
@@ -216,6 +231,16 @@ func (c *Chain) signs(ctx context.Context, group string) (bool, error) {
 		func(n int64) bool { _, err := c.kept(group, n); return err == nil }), err
 }
 
+// unaltered reads a version that the director has signed: where the store has altered it, as this centre kept it.
+func (c *Chain) unaltered(ctx context.Context, group string, n int64) (*Version, error) {
+	v, err := c.Version(ctx, group, n)
+	if data, lost := c.kept(group, n); foreign(err) && lost == nil {
+		v = &Version{Digest: fleetproto.Digest(data)}
+		v.Desired, err = c.Identity.OpenDesired(data, c.keys(), group, n)
+	}
+	return v, err
+}
+
 // group publishes a group's desired state again, as a new version signed by the new key. For a group without versions,
 // it publishes an order that changes nothing. It ignores objects that neither key signed.
 func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofBranch bool) error {
@@ -231,26 +256,16 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if err != nil {
 		return err
 	}
-	for _, b := range c.Back {
-		if name, version, _ := strings.Cut(b, "="); name == group {
-			wanted, err := strconv.ParseInt(version, 10, 64)
-			if err != nil || wanted < 1 || head == nil || wanted > head.Last.Version {
-				return fmt.Errorf("--back %s: must be GROUP=VERSION, a version of that group", b)
-			}
-			d, err := both.Version(ctx, group, wanted)
-			if data, lost := both.kept(group, wanted); foreign(err) && lost == nil { // the store has altered it
-				d = &Version{Digest: fleetproto.Digest(data)}
-				d.Desired, err = both.Identity.OpenDesired(data, both.keys(), group, wanted)
-			}
-			if err != nil {
-				return fmt.Errorf("version %d: %w", wanted, err)
-			}
-			d.Last = head.Last
-			// A closed point of sale stays closed.
-			d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
-				func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
-			head = d
+	if wanted, ok := c.Back[group]; ok && head != nil {
+		d, err := both.unaltered(ctx, group, wanted)
+		if err != nil {
+			return fmt.Errorf("version %d: %w", wanted, err)
 		}
+		d.Last = head.Last
+		// A closed point of sale stays closed.
+		d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
+			func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
+		head = d
 	}
 	if head != nil {
 		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,

@@ -1,13 +1,17 @@
 package fleet
 
 import (
+	"bytes"
+	"context"
 	"crypto/ed25519"
+	"iter"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"dtegate/engine/archive"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 	"dtegate/rules/bundle"
@@ -471,6 +475,74 @@ func TestRekey_WrongKey(t *testing.T) {
 		for _, b := range w.survey().Branches {
 			if b.Enrolment == nil {
 				t.Errorf("nobody has enrolled %s", b.Name)
+			}
+		}
+	}
+}
+
+// TestRekey_Names: what --except and --back name must exist, before the new key signs anything.
+func TestRekey_Names(t *testing.T) {
+	for _, c := range []Rekey{
+		{Except: []string{"centro=2"}}, {Except: []string{"Centro/2"}}, {Except: []string{"centro/02"}},
+		{Except: []string{"centro/2", "norte/2"}}, {Back: map[string]int64{"tienda": 1}},
+		{Back: map[string]int64{"tiendas": 2}}, {Back: map[string]int64{"tiendas": 0}},
+	} {
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		next := w.add("centro")
+		next.report()
+		w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(),
+			w.chain))
+		old, before := w.newKey("director 2"), w.store.Held(fleetproto.BoxKey("norte", 1))
+		err := c.run(t.Context(), w.chain, old)
+		if err == nil || !strings.Contains(err.Error(), "nothing was signed") {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if !bytes.Equal(w.store.Held(fleetproto.BoxKey("norte", 1)), before) {
+			t.Errorf("%+v: the new key has signed something", c)
+		}
+	}
+}
+
+// shortening is a store whose later lists of enrolments leave a branch out.
+type shortening struct {
+	fleetproto.Lister
+	left int // whole lists that are still to come
+}
+
+func (s *shortening) List(ctx context.Context, prefix string) iter.Seq2[archive.Object, error] {
+	if prefix == fleetproto.BoxesFolder {
+		s.left--
+	}
+	short := s.left < 0
+	return func(yield func(archive.Object, error) bool) {
+		for o, err := range s.Lister.List(ctx, prefix) {
+			if !(short && strings.HasPrefix(o.Key, fleetproto.BoxesFolder+"norte/")) && !yield(o, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestRekey_ShortList: no branch is left to the old key because a list is shorter than the list that was checked.
+func TestRekey_ShortList(t *testing.T) {
+	for left := range 3 {
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		w.survey()
+		whole, old := w.chain.Store, w.newKey("director 2")
+		w.chain.Store = &shortening{whole, left}
+		err := (&Rekey{}).run(t.Context(), w.chain, old)
+		w.chain.Store = whole
+		for _, b := range w.survey().Branches {
+			if err == nil && b.Enrolment == nil {
+				t.Errorf("after %d whole lists nobody has enrolled %s, and rekey reports success", left, b.Name)
+			}
+		}
+		w.must((&Rekey{}).run(t.Context(), w.chain, old))
+		for _, b := range w.survey().Branches {
+			if b.Enrolment == nil {
+				t.Errorf("after %d whole lists: with the whole list nobody has enrolled %s", left, b.Name)
 			}
 		}
 	}

@@ -342,7 +342,7 @@ func TestRekey(t *testing.T) {
 			w.must(w.store.Create(t.Context(), fleetproto.BoxKey("norte", 2), data))
 			// With the store's credentials the thief also overwrites the version that is to be gone back to.
 			w.must(w.store.Overwrite(t.Context(), fleetproto.DesiredKey("tiendas", good.Version), []byte("x")))
-			rekey = Rekey{Except: []string{"norte/2"}, Back: []string{fmt.Sprintf("tiendas=%d", good.Version)}}
+			rekey = Rekey{Except: []string{"norte/2"}, Back: map[string]int64{"tiendas": good.Version}}
 		}
 		w.newKey("director 2")
 		if _, err := w.chain.Head(t.Context(), "tiendas"); !errors.Is(err, fleetproto.ErrSignature) {
