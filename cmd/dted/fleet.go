@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,6 +53,7 @@ func joinChain(d *daemon, cfg *config.Config, in *config.Inputs, s *status, regi
 		State:    config.Keeper(f.State),
 		Settings: f.Settings(),
 		Describe: s.describe,
+		Last:     d.store.LastNumbers,
 		Poll:     time.Duration(f.Poll),
 		Report:   time.Duration(f.Report),
 		Logger:   d.log,
@@ -132,7 +130,6 @@ func (s *status) describe(w *fleetproto.Status) {
 	w.Certificates = s.access.Certificates()
 	if s.shipper != nil {
 		w.Copy = s.shipper.Shipped()
-		w.Copy.Last = s.lastNumbers()
 	}
 	if today, err := s.today(); err == nil {
 		for _, h := range today.Hours {
@@ -140,20 +137,6 @@ func (s *status) describe(w *fleetproto.Status) {
 			w.Refused += int64(h.Rejected)
 		}
 	}
-}
-
-// lastNumbers returns the last number of each series of this year, and in January also of last year.
-func (s *status) lastNumbers() map[string]uint64 {
-	all, err := s.store.LastNumbers()
-	if err != nil {
-		s.log.Error("reading the last numbers for the status", "error", err)
-		return nil
-	}
-	since := strconv.Itoa(dte.Year(s.cfg.Now().AddDate(0, -1, 0)))
-	maps.DeleteFunc(all, func(series string, _ uint64) bool {
-		return series[strings.LastIndexByte(series, '/')+1:] < since
-	})
-	return all
 }
 
 // centreRules is the branch's rule store for the chain's agent. It checks a bundle of the centre as if a person pushed

@@ -104,7 +104,7 @@ func (c *chain) statusNames(last map[string]uint64, fn func()) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s.Copy.Segment, s.Copy.Last = 9, last
+	s.Copy.Segment, s.Last = 9, last
 	data, err := testChain.Seal(s, fleetproto.Signer{ID: "centro", Private: shippingKey})
 	for _, object := range [][]byte{data, held.Data} {
 		if err == nil {

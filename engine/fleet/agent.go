@@ -52,6 +52,8 @@ type Options struct {
 	State    File
 	// Settings is the file that keeps the settings for the appliance's next start; nil: they are not kept.
 	Settings File
+	// Last returns the last number of each series in the box's store, in a new map.
+	Last func() (map[string]uint64, error)
 	// Describe fills in the branch's part of the status, which is empty without it. The agent fills in its own part.
 	Describe func(*fleetproto.Status)
 	Poll     time.Duration // default DefaultPoll
@@ -81,6 +83,7 @@ type Agent struct {
 	looks                      int       // how often the enrolments were read
 	ahead                      time.Time // after a refused version, no later version is read before this time
 	grave                      []string  // digests of bundles in force whose documents MH refuses, at the last poll
+	recalled                   bool      // recall has found this box's own statuses, since the start and in this epoch
 	silent                     bool      // the store did not answer the last read of the enrolments
 	dirty                      bool      // the status has news that the centre waits for
 	saved                      string    // the content of the state file
@@ -171,6 +174,9 @@ func (a *Agent) look(ctx context.Context) {
 	}
 	before := a.state.Enrolled
 	answered, err := a.readEnrolments(ctx)
+	if answered && !a.recalled { // before a sale that waits for this look
+		err = errors.Join(err, a.recall(ctx))
+	}
 	a.noteTrouble("enrolment", err)
 	// Write the status at once: its key has another epoch now, or it must report that this box is replaced
 	if a.state.Enrolled.Own != before.Own || a.state.Enrolled.Over != before.Over {

@@ -114,7 +114,7 @@ func (b *campaignBox) start() {
 	c := b.c
 	b.agent, err = fleet.New(fleet.Options{Store: b, Chain: chain, Branch: b.branch, Group: "norte",
 		Director: []fleetproto.Key{public(director), public(second)}, Box: b.key, Points: points, Rules: b.gate,
-		State:  b.disk,
+		State: b.disk, Last: fleettest.NoNumbers,
 		Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return c.now },
 		Rand: rand.New(rand.NewPCG(c.rnd.Uint64(), 1))})
 	if err != nil {

@@ -46,6 +46,7 @@ type chainBox struct {
 
 	clock    *boxclock.Clock
 	anyClock bool // no sale asks the clock
+	noShip   bool // it does not ship its copy
 	agent    *fleet.Agent
 	ship     *ship.Shipper
 	checked  time.Time // when what is shipped was compared with the copy
@@ -89,9 +90,10 @@ func (m *chainBox) tryOn() error {
 		Points: []fleetwire.Point{m.numbered()}, Rules: m.gate, State: m.disk, Logger: enginetest.Quiet, Now: m.Now,
 		Rand: enginetest.Fork(m.Rand), Poll: 30 * time.Minute, Look: 10 * time.Minute, Report: time.Hour,
 		Describe: func(s *fleetwire.Status) {
-			s.Ready, s.Copy = true, m.ship.Shipped()
-			s.Copy.Last, _ = m.Store.LastNumbers() // as far as it can be read
-		}})
+			if s.Ready = true; !m.noShip {
+				s.Copy = m.ship.Shipped()
+			}
+		}, Last: func() (map[string]uint64, error) { return m.Store.LastNumbers() }})
 	if err != nil {
 		return err
 	}
@@ -104,10 +106,12 @@ func (m *chainBox) tryOn() error {
 		return err
 	}
 	asked := fairqueue.NewBell()
-	m.agent.Fence().Compare(func(epoch int64) <-chan struct{} {
-		asked.Ring()
-		return m.ship.Compared(epoch)
-	})
+	if !m.noShip {
+		m.agent.Fence().Compare(func(epoch int64) <-chan struct{} {
+			asked.Ring()
+			return m.ship.Compared(epoch)
+		})
+	}
 	m.mirrored, m.kicked = make(map[string]int64), make(chan struct{}, 1)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stopAll = stop
@@ -162,6 +166,9 @@ func (m *chainBox) runShip(ctx context.Context, asked <-chan struct{}) {
 		case <-time.After(d):
 			return true
 		}
+	}
+	if m.noShip {
+		return
 	}
 	_ = m.shipOnce(ctx)
 	for wait := ship.DefaultEvery; ; {

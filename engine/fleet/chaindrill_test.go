@@ -11,6 +11,7 @@ import (
 	"dtegate/cmd/dtesim/simulator"
 	"dtegate/engine/enginetest"
 	fleetwire "dtegate/engine/fleet/fleetproto"
+	"dtegate/engine/fleet/fleettest"
 	"dtegate/engine/record"
 )
 
@@ -202,10 +203,13 @@ func TestChainDrill_WholeImage(t *testing.T) {
 		"the chain's store answers, enrolled again": {enginetest.Refusing, enginetest.Plugged, "enrolled again", 0},
 		"the chain's store answers, first enrolled": {enginetest.Refusing, enginetest.Plugged, "first enrolled", 0},
 		"the chain's store answers, given a key":    {enginetest.Refusing, enginetest.Plugged, "given a key", 0},
+		"the same, which ships nothing":             {enginetest.Refusing, enginetest.Plugged, "given a key, no ship", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drill(t, enginetest.Monday, func(c *network, s *site) {
 				m := s.box
+				since, noShip := strings.CutSuffix(with.since, ", no ship")
+				with.since = since
 				before := with.since == "first enrolled" || with.since == "given a key"
 				if !before {
 					s.sold(m)
@@ -231,7 +235,7 @@ func TestChainDrill_WholeImage(t *testing.T) {
 				m.aged = true
 				m.line.set(with.store)
 				if with.since == "given a key" { // the image has none: its start makes another, and the centre enrols it
-					m.key = signer32(s.name, "another")
+					m.key, m.noShip = signer32(s.name, "another"), noShip
 					s.enrol(m)
 				}
 				if with.since == "first enrolled" { // only the pieces show what was sold since its last status
@@ -273,6 +277,43 @@ func TestChainDrill_WholeImage(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An image of the whole box sells while nobody answers, and is then known as one. The status of its epoch still says
+// which numbers were given: with another key, and without dtectl recover, it numbers nothing.
+func TestChainDrill_ImageSold(t *testing.T) {
+	drill(t, enginetest.Monday, func(c *network, s *site) {
+		m := s.box
+		s.sold(m)
+		time.Sleep(time.Minute)
+		m.Fs = m.powerOff()
+		image := m.media()
+		m.turnOn()
+		m.Cable.Set(enginetest.Plugged)
+		for range 20 {
+			s.sold(m)
+		}
+		time.Sleep(2 * time.Hour) // its status goes out once an hour
+		m.Fs = m.powerOff()
+		m.put(image, onDisk, onMark, onCopy)
+		m.aged = true
+		m.line.set(enginetest.Refusing)
+		m.turnOn()
+		for range 3 {
+			s.sold(m)
+		}
+		m.line.set(enginetest.Plugged)
+		time.Sleep(2 * time.Hour)
+		s.turnedAway(m)
+		m.Fs = m.powerOff()
+		m.key, m.disk, m.shipping = signer32(s.name, "another"), &fleettest.File{}, &fleettest.File{}
+		s.enrol(m)
+		m.turnOn()
+		time.Sleep(2 * time.Hour)
+		if behind := m.agent.Fence().Standing().Behind; !strings.Contains(behind, "gave number 21 of") {
+			t.Errorf("%q", behind)
+		}
+	})
 }
 
 // A new box whose clock is wrong by minutes takes its branch, and an old box whose clock is wrong leaves it.

@@ -644,8 +644,8 @@ func (s *site) fetch(m *chainBox) (from storage.Sources, got ship.Fetched, err e
 		return from, got, ship.ErrNothing
 	}
 	from = storage.Sources{Copy: folder, Lacks: got.Lacks()}
-	if got.Status != nil && got.Status.Copy != nil {
-		from.Last = got.Status.Copy.Last
+	if got.Status != nil {
+		from.Last = got.Status.Last
 	}
 	return from, got, errors.Join(m.Fs.RemoveAll(folder), m.receive(dir, folder))
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"dtegate/engine/archive"
@@ -100,9 +101,9 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 				"anything is numbered", after), err)
 		}
 	}
-	if before.Own == 0 && next.Own > 0 && !next.Over {
-		if err := a.compare(ctx, next); err != nil {
-			if errors.Is(err, errBehind) {
+	if added := fleetproto.Unnamed(next.Points, before.Points); len(added) > 0 {
+		if err := a.compare(ctx, next, added); err != nil {
+			if errors.Is(err, errBehind) && before.Own == 0 { // otherwise it numbers at its old points of sale
 				a.fence.set(Standing{Behind: err.Error()})
 			}
 			return answered, errors.Join(fault, err)
@@ -112,9 +113,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 		if before.Own == 0 && next.Own > 0 { // the version that this enrolment requires is known here
 			a.inherit(s, a.desired)
 		}
-		if s.Enrolled = next; next.Own != before.Own {
-			s.Sequence = 0 // 0 makes sendStatus call recall for the new epoch
-		}
+		s.Enrolled = next
 		if next.Over && !before.Over {
 			a.queueAct(s, fleetproto.Act{What: fleetproto.ActReplaced, Reason: fmt.Sprintf("epoch %d", next.Highest)})
 		}
@@ -126,7 +125,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	if err != nil {
 		return answered, errors.Join(fault, err)
 	}
-	a.dirty = true
+	a.dirty, a.recalled = true, a.recalled && next.Own == before.Own
 	if next.Over && !before.Over {
 		a.o.Logger.Error("another box has this branch: nothing is numbered here any more", "epoch", next.Highest, "own",
 			next.Own)
@@ -136,38 +135,56 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	return answered, fault
 }
 
-var errBehind = errors.New("nothing is numbered before dtectl recover --from fleet")
+var errBehind = errors.New("this store lacks numbers that the branch gave: dtectl recover --from fleet")
 
-// compare returns errBehind if the store of this box lacks numbers of this year that a box of the branch reported, at a
-// point of sale of the enrolment n. The store is an image from before the enrolment, or was not recovered.
-func (a *Agent) compare(ctx context.Context, n enrolled) error {
-	own, year := a.Status().Copy, dte.Date(a.o.Now())[:4]
-	for epoch := n.Highest; own != nil && epoch > 0; epoch-- {
+// compare returns errBehind if the store of this box lacks numbers that a box of the branch reported, at points of sale
+// that the enrolment n adds. The store is an image from before the enrolment, or was not recovered. Statuses from before
+// an enrolment with Stolen do not count.
+func (a *Agent) compare(ctx context.Context, n enrolled, points []fleetproto.Point) error {
+	for epoch, stolen := n.Highest, false; epoch > 0 && !stolen; epoch-- {
 		object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
 		box, bad := a.openEnrolment(object, epoch)
 		last := new(fleetproto.Status)
 		if err == nil && bad == nil {
+			stolen = box.Stolen
 			object, err = a.read(ctx, fleetproto.StatusKey(a.o.Branch, epoch))
 			last, bad = a.o.Chain.OpenStatus(object, a.o.Branch, epoch, box.BoxKeyOf())
 		}
 		if err != nil {
 			return fmt.Errorf("reading the status of epoch %d: %w", epoch, err)
 		}
-		if bad != nil || last.Copy == nil {
+		if bad != nil {
 			continue
 		}
-		for series, number := range last.Copy.Last {
-			here := func(p fleetproto.Point) bool {
-				return strings.HasSuffix(series, path.Join("/", p.Establishment, p.Point, year))
-			}
-			if number > own.Last[series] && slices.ContainsFunc(n.Points, here) {
-				return fmt.Errorf("%w: the box of epoch %d gave number %d of %s, and this store ends at %d", errBehind,
-					epoch, number, series, own.Last[series])
-			}
+		if err := a.lacks(last, n, points); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// lacks returns errBehind if a status names a number that the box's store lacks, at one of the points of sale. Series of
+// the years before the enrolment n was signed, and before the box's date, have ended; that date may be wrong.
+func (a *Agent) lacks(s *fleetproto.Status, n enrolled, points []fleetproto.Point) error {
+	own, err := a.o.Last()
+	if err != nil {
+		return fmt.Errorf("reading the last numbers: %w", err)
+	}
+	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
+	for series, number := range s.Last {
+		here := func(p fleetproto.Point) bool {
+			return strings.Contains(series, path.Join("/", p.Establishment, p.Point)+"/")
+		}
+		if number > own[series] && yearOf(series) >= since && slices.ContainsFunc(points, here) {
+			return fmt.Errorf("%w: the box of epoch %d gave number %d of %s, and this store ends at %d", errBehind,
+				s.Epoch, number, series, own[series])
+		}
+	}
+	return nil
+}
+
+// yearOf returns the year at the end of a series' name; what ends another name comes after every year.
+func yearOf(series string) string { return series[strings.LastIndexByte(series, '/')+1:] }
 
 // openEnrolment reads an enrolment of the branch and verifies that a trusted key signed it.
 func (a *Agent) openEnrolment(object []byte, epoch int64) (*fleetproto.Enrolment, error) {

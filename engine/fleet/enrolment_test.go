@@ -459,3 +459,169 @@ func TestEnrol_AlteredHistory(t *testing.T) {
 		t.Errorf("%+v", reached)
 	}
 }
+
+// reported writes a status with last numbers of 2026, by type, point of sale and number: "01/M001/P001".
+func (w *world) reported(box fleetproto.Signer, epoch int64, last map[string]uint64) {
+	w.t.Helper()
+	s := fleetproto.Status{Branch: "centro", Group: w.group, Epoch: epoch, Sequence: 100, At: w.now,
+		Key: fleetproto.EncodeKey(public(box).Public), Last: last}
+	data, err := chain.Seal(&s, box)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store.Put(fleetproto.StatusKey("centro", epoch), data)
+}
+
+// TestAgent_Behind: a box takes no point of sale of an enrolment at which the branch's boxes gave numbers that its own
+// store lacks. At those that it has, it goes on.
+func TestAgent_Behind(t *testing.T) {
+	const series = "00/01/M001/P001/2026"
+	other := fleetproto.Point{Establishment: "M001", Point: "P002"}
+	both := func(e *fleetproto.Enrolment) { e.Points = append([]fleetproto.Point{other}, points...) }
+	for name, play := range map[string]func(w *world) (behind bool){
+		"first enrolled": func(w *world) bool {
+			w.enrol(2, w.box, director)
+			return true
+		},
+		"first enrolled, recovered": func(w *world) bool {
+			w.enrol(2, w.box, director)
+			w.numbered = map[string]uint64{series: 20}
+			return false
+		},
+		"a clock of last year": func(w *world) bool {
+			w.enrol(2, w.box, director)
+			right := w.now
+			w.now = w.now.AddDate(-1, 0, 0)
+			w.start()
+			w.pass(time.Hour)
+			w.now = right
+			return true
+		},
+		"a clock of next year": func(w *world) bool {
+			w.enrol(2, w.box, director)
+			right := w.now
+			w.now = w.now.AddDate(1, 0, 0)
+			w.start()
+			w.pass(time.Hour)
+			w.now = right
+			w.start()
+			return true
+		},
+		"enrolled when the series has ended": func(w *world) bool {
+			w.now = w.now.AddDate(1, 0, 0)
+			w.enrol(2, w.box, director)
+			return false
+		},
+		"added later": func(w *world) bool {
+			w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Points = []fleetproto.Point{other} })
+			w.start()
+			w.pass(time.Hour)
+			w.enrolAs(w.box, director, 2, both)
+			w.pass(time.Hour)
+			if !w.numbers(other) {
+				t.Errorf("added later: nothing is numbered where it could: %+v", w.agent.Fence().Standing())
+			}
+			return true
+		},
+		"added later, recovered": func(w *world) bool {
+			w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Points = []fleetproto.Point{other} })
+			w.start()
+			w.pass(time.Hour)
+			w.enrolAs(w.box, director, 2, both)
+			w.pass(time.Hour)
+			w.numbered = map[string]uint64{series: 20}
+			return false
+		},
+		"the key was stolen": func(w *world) bool {
+			w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Stolen = true })
+			return false
+		},
+		"the key was stolen before": func(w *world) bool {
+			w.enrolAs(signer("next", 5), director, 2, func(e *fleetproto.Enrolment) { e.Stolen = true })
+			w.reported(signer("next", 5), 2, map[string]uint64{series: 7})
+			w.enrol(3, w.box, director)
+			w.numbered = map[string]uint64{series: 7}
+			return false
+		},
+		"the key was stolen, and the next box died": func(w *world) bool {
+			w.enrolAs(signer("next", 5), director, 2, func(e *fleetproto.Enrolment) { e.Stolen = true })
+			w.reported(signer("next", 5), 2, map[string]uint64{series: 7})
+			w.enrol(3, w.box, director)
+			return true
+		},
+	} {
+		w := newWorld(t)
+		dead := signer("dead", 4)
+		w.enrol(1, dead, director)
+		w.reported(dead, 1, map[string]uint64{series: 20, "00/01/M002/P001/2026": 30, "acts": 40})
+		behind := play(w)
+		if w.agent == nil {
+			w.start()
+		}
+		w.pass(3 * time.Hour)
+		if w.numbers(points[0]) == behind {
+			t.Errorf("%s: %+v, %s", name, w.agent.Fence().Standing(), w.agent.Look().Trouble)
+		}
+		if behind && !strings.Contains(w.agent.Look().Trouble, "of "+series) {
+			t.Errorf("%s: nobody says why: %s", name, w.agent.Look().Trouble)
+		}
+	}
+}
+
+// TestAgent_OwnImage: a box that finds a later status of itself, with numbers that its store lacks, is an old image of
+// itself, or a copy: it numbers nothing, and that status stays. Otherwise its first status follows the one before.
+func TestAgent_OwnImage(t *testing.T) {
+	const series = "00/01/M001/P001/2026"
+	for name, c := range map[string]struct {
+		numbered uint64
+		state    bool   // the agent's state is put back too
+		copied   uint64 // number of a status that a copy of the box then writes; 0: none
+		closed   bool   // the shipper then closes the fence
+		image    bool
+	}{
+		"an image":                             {numbered: 4, state: true, image: true},
+		"an image that the shipper knows":      {numbered: 4, copied: 21, closed: true, image: true},
+		"a copy sells":                         {numbered: 21, copied: 30, closed: true, image: true},
+		"a number that was not synced":         {numbered: 20},
+		"an old state, and the store is whole": {numbered: 21, state: true},
+		"a copy has shipped":                   {numbered: 22, copied: 21, closed: true},
+	} {
+		w := newWorld(t)
+		w.enrol(1, w.box, director)
+		w.numbered = map[string]uint64{series: 4}
+		w.start()
+		w.pass(time.Hour)
+		old, err := w.disk.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.numbered = map[string]uint64{series: 21}
+		w.pass(time.Hour)
+		last := w.status()
+		w.numbered = map[string]uint64{series: c.numbered}
+		if c.state {
+			err = w.disk.Save(old)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		w.agent.Step(t.Context())
+		if c.copied > 0 {
+			w.reported(w.box, 1, map[string]uint64{series: c.copied})
+			last = w.status()
+		}
+		if c.closed {
+			w.agent.Fence().Close()
+		}
+		if w.numbers(points[0]) != (!c.image && !c.closed) {
+			t.Errorf("%s: %+v", name, w.agent.Fence().Standing())
+		}
+		w.pass(3 * time.Hour)
+		if s := w.status(); (s.Sequence == last.Sequence) != c.image || s.Last[series] < c.copied ||
+			!c.image && s.Replaced != c.closed || c.image != strings.Contains(w.agent.Look().Trouble, "of "+series) {
+			t.Errorf("%s: status %d follows %d with %v, replaced %v: %s", name, s.Sequence, last.Sequence, s.Last,
+				s.Replaced, w.agent.Look().Trouble)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func TestFence_Await(t *testing.T) {
 				}
 				agent, err := fleet.New(fleet.Options{Store: w.store, Chain: chain, Branch: "centro", Group: "norte",
 					Director: []fleetproto.Key{public(director)}, Box: w.box,
-					Rules: w.gate, State: w.disk, Logger: slog.New(slog.DiscardHandler), Now: now,
+					Rules: w.gate, State: w.disk, Last: fleettest.NoNumbers, Logger: slog.New(slog.DiscardHandler), Now: now,
 					Rand: rand.New(rand.NewPCG(1, 1))})
 				if err != nil {
 					t.Fatal(err)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +22,13 @@ func (a *Agent) Status() fleetproto.Status {
 	if a.o.Describe != nil {
 		a.o.Describe(&s)
 	}
+	// of this year, and in January also of last year
+	last, err := a.o.Last()
+	if err != nil {
+		a.o.Logger.Error("reading the last numbers for the status", "error", err)
+	}
+	since := strconv.Itoa(dte.Year(a.o.Now().AddDate(0, -1, 0)))
+	maps.DeleteFunc(last, func(series string, _ uint64) bool { return yearOf(series) < since })
 	standing := a.fence.Standing()
 	trouble := a.trouble("status")
 	a.mu.Lock()
@@ -27,6 +36,7 @@ func (a *Agent) Status() fleetproto.Status {
 	s.Branch, s.Group, s.Points = a.o.Branch, a.o.Group, a.o.Points
 	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(a.public())
 	s.At, s.Sequence, s.Acts, s.Settings = a.o.Now().UTC(), a.state.Sequence, a.state.Act, a.state.Settings
+	s.Last = last
 	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(),
 		Trouble: trouble}
 	if a.desired != nil {
@@ -67,7 +77,7 @@ func (a *Agent) Look() Look {
 }
 
 func (a *Agent) sendStatus(ctx context.Context) error {
-	if a.state.Sequence == 0 {
+	if !a.recalled || a.fence.Standing().Replaced { // a copy of this box may have written it since
 		if err := a.recall(ctx); err != nil {
 			return err
 		}
@@ -92,8 +102,10 @@ func (a *Agent) sendStatus(ctx context.Context) error {
 	return nil
 }
 
-// recall finds from which numbers the acts and statuses continue, for a box that begins an epoch or lost its state. It
-// reads the branch's last status, and trusts nothing else in it.
+// recall finds from which numbers the acts and statuses continue, for a box that starts, begins an epoch or lost its
+// state. It reads the branch's last status, and trusts nothing else in it. If that is a later status of this box, with
+// last numbers that its store lacks, an old image of the box was put back, or a copy of it runs: recall closes the
+// fence, and the status is not overwritten, because it shows the next box which numbers were given.
 func (a *Agent) recall(ctx context.Context) error {
 	var last *fleetproto.Status
 	for epoch := a.state.Enrolled.Own; epoch >= 0 && last == nil; epoch-- {
@@ -105,7 +117,18 @@ func (a *Agent) recall(ctx context.Context) error {
 		last, _ = a.o.Chain.OpenStatus(data, a.o.Branch, epoch)
 	}
 	if last == nil {
+		a.recalled = true
 		return nil
+	}
+	own := last.Key == fleetproto.EncodeKey(a.public())
+	if own && last.Epoch == a.state.Enrolled.Own && (last.Sequence > a.state.Sequence || a.fence.Standing().Replaced) {
+		err := a.lacks(last, a.state.Enrolled, a.o.Points)
+		if errors.Is(err, errBehind) {
+			a.fence.Close()
+		}
+		if err != nil {
+			return err
+		}
 	}
 	act := a.state.Act
 	if last.Acts > act {
@@ -113,12 +136,13 @@ func (a *Agent) recall(ctx context.Context) error {
 			act = last.Acts
 		}
 	}
-	return a.change(func(s *state) {
-		s.Act = act
-		if last.Key == fleetproto.EncodeKey(a.public()) {
-			s.Sequence = last.Sequence
+	err := a.change(func(s *state) {
+		if s.Act = act; own {
+			s.Sequence = max(s.Sequence, last.Sequence)
 		}
 	})
+	a.recalled = err == nil
+	return err
 }
 
 // maxActs is how many unsent acts are kept: the latest acts.

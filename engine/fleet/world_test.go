@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -28,6 +29,7 @@ type world struct {
 	gate       *fleettest.Gate
 	ordered    []fleet.Order           // of the admissions
 	outcomes   map[string]dte.Outcomes // MH's decisions, by a bundle's digest
+	numbered   map[string]uint64       // last numbers in the box's store
 	disk       *fleettest.File
 	box        fleetproto.Signer
 	agent      *fleet.Agent
@@ -90,7 +92,8 @@ func (w *world) options() *fleet.Options {
 		Points: points, Poll: w.poll, Look: w.look, Rules: orders{w.gate, w}, State: w.disk,
 		Logger: slog.New(slog.DiscardHandler),
 		Now:    func() time.Time { return w.now }, Rand: rand.New(rand.NewPCG(1, 1)),
-		Describe: func(s *fleetproto.Status) { s.Ready = true }}
+		Describe: func(s *fleetproto.Status) { s.Ready = true },
+		Last:     func() (map[string]uint64, error) { return maps.Clone(w.numbered), nil }}
 }
 
 // start starts the agent as the appliance does.

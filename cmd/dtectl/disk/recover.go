@@ -175,8 +175,10 @@ func (r *recovery) fetch(ctx context.Context) error {
 			got.Older[len(got.Older)-1], got.Epoch)
 	}
 	r.from.Copy, r.from.Lacks = folder, got.Lacks()
+	if got.Status != nil {
+		r.from.Last = got.Status.Last
+	}
 	if s := got.Status; s != nil && s.Copy != nil {
-		r.from.Last = s.Copy.Last
 		term.Printf("the fetched copy is compared with the box's last status, of %s, which names piece %d. The "+
 			"chain's\nstore may have lost pieces that the box shipped after that status\n",
 			adminclient.Local(s.At), s.Copy.Segment)

@@ -216,7 +216,7 @@ func newSimulation(t *testing.T, n int) *simulation {
 			Points: []fleetproto.Point{{Establishment: fmt.Sprintf("M%03d", 1+i/900), Point: fmt.Sprintf("P%03d",
 				1+i%900)}}, Rules: b.gate, State: &fleettest.File{}, Logger: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return b.clock }, Rand: rand.New(rand.NewPCG(uint64(i), 1)),
-			Describe: func(st *fleetproto.Status) { st.Ready = true }})
+			Describe: func(st *fleetproto.Status) { st.Ready = true }, Last: fleettest.NoNumbers})
 		s.must(err)
 		s.boxes = append(s.boxes, b)
 	}

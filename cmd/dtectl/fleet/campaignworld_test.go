@@ -172,7 +172,7 @@ func (b *gameBox) start() {
 			{ID: "second", Public: fleetproto.Public(g.director(2)).Public}},
 		Box: b.key, Points: []fleetproto.Point{b.point}, Rules: gameRules{b.gate, b}, State: b.disk,
 		Logger: slog.New(slog.DiscardHandler), Now: b.now, Rand: rand.New(rand.NewPCG(g.rnd.Uint64(), 1)),
-		Describe: func(s *fleetproto.Status) { s.Ready = true }})
+		Describe: func(s *fleetproto.Status) { s.Ready = true }, Last: fleettest.NoNumbers})
 	g.must(err)
 }
 

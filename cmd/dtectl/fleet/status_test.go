@@ -483,7 +483,7 @@ func TestEnrol_Again(t *testing.T) {
 		agent, err := fleet.New(fleet.Options{Store: w.store, Chain: w.chain.Identity, Branch: "centro",
 			Group: "tiendas", Director: []fleetproto.Key{w.chain.Director}, Box: x.signer, Points: x.status.Points,
 			Rules: &fleettest.Gate{Today: func() string { return "2026-11-23" }}, State: &fleettest.File{},
-			Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }})
+			Last: fleettest.NoNumbers, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now }})
 		w.must(err)
 		agent.Step(t.Context())
 		if s := agent.Fence().Standing(); s.Numbers(x.status.Points[0]) != (x == other) {

@@ -271,6 +271,8 @@ type Enrolment struct {
 	// Highest is set when the director signs an enrolment again with another key: the branch's highest epoch at that
 	// time. A box accepts the enrolment only after it has read all epochs up to Highest. Otherwise it is 0.
 	Highest int64 `json:"highest,omitempty"`
+	// Stolen: somebody else has had a key of an earlier box. What statuses of earlier epochs say does not count.
+	Stolen bool `json:"stolen,omitempty"`
 }
 
 // Point is a point of sale: the two codes in the middle of its control numbers.

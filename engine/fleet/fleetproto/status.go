@@ -51,6 +51,8 @@ type Status struct {
 	Today   int64    `json:"today,omitempty"`
 	Refused int64    `json:"refused,omitempty"`
 	Copy    *Shipped `json:"copy,omitempty"` // nil: the box does not ship its second copy
+	// Last is the last number of each series of the year in the box's store. A store with lower numbers is out of date.
+	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
 // Reached is the version of the group's desired state that a box has reached.
@@ -145,9 +147,6 @@ type Shipped struct {
 	// would have been complete.
 	Checked time.Time `json:"checked,omitzero"`
 	Lacks   string    `json:"lacks,omitempty"`
-	// Last is the last number of each series of the year in the box's store. A rebuild without all of them is
-	// incomplete.
-	Last map[string]uint64 `json:"last,omitempty" most:"5000"`
 }
 
 // OpenStatus reads the status of a branch at an epoch. One of the keys in boxes must have signed it. Without boxes, the

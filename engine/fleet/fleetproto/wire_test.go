@@ -438,7 +438,7 @@ func TestStatus_Bounds(t *testing.T) {
 		"a text":       {strings.Repeat("x", maxText+1): 1},
 		"a line break": {"a\nb": 1}, "rows": many} {
 		s := Status{Branch: "centro", Group: "norte", Epoch: 1, Key: EncodeKey(key.Public), Sequence: 1, At: at,
-			Copy: &Shipped{Last: last}}
+			Last: last}
 		if _, err := super.Seal(&s, box); err == nil {
 			t.Errorf("%s without a bound is signed", name)
 		}
