@@ -20,6 +20,7 @@ type Enrol struct {
 	Boxes   []string `arg:"" optional:"" help:"As dtectl doctor shows it on the box." placeholder:"BRANCH=FINGERPRINT"`
 	All     bool     `help:"Enrol every waiting box of a branch that never had one: for a chain's first day."`
 	Replace bool     `help:"The new box takes the next epoch; the old box stops numbering when it knows."`
+	Stolen  bool     `help:"With --replace: somebody had the old box's key; its last numbers are not believed."`
 	Close   []string `help:"With --replace: points of sale that number no more this year." placeholder:"M001P001"`
 }
 
@@ -28,8 +29,8 @@ type waiting struct {
 	branch  string
 	epoch   int64 // the epoch that the box would get
 	status  *fleetproto.Status
-	again   bool // only the box's enrolment is signed again, with its current points of sale, under its epoch
-	settled bool // the box is enrolled; after a new epoch it would ship its whole copy again
+	again   *fleetproto.Enrolment // only this enrolment is signed again, with the box's new points of sale; nil: none
+	settled bool                  // the box is enrolled; after a new epoch it would ship its whole copy again
 }
 
 // Run enrols boxes, or lists the boxes that wait.
@@ -52,7 +53,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 	}
 	var chosen []waiting
 	if c.All {
-		chosen = slices.DeleteFunc(slices.Clone(list), func(w waiting) bool { return w.epoch > 1 || w.again })
+		chosen = slices.DeleteFunc(slices.Clone(list), func(w waiting) bool { return w.epoch > 1 || w.again != nil })
 		if len(chosen) == 0 {
 			return errors.New("no box waits to be enrolled")
 		}
@@ -64,8 +65,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		}
 		chosen = append(chosen, w)
 	}
-	if len(points) > 0 && (len(chosen) != 1 || chosen[0].epoch == 1) {
-		return errors.New("--close: needs exactly one branch, whose box is replaced")
+	if (len(points) > 0 || c.Stolen) && (len(chosen) != 1 || chosen[0].epoch == 1) {
+		return errors.New("--close and --stolen: need exactly one branch, whose box is replaced")
 	}
 	if err := errors.Join(s.whole(), disjoint(s, surveyor, chosen, points)); err != nil {
 		return err
@@ -79,7 +80,7 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		if err != nil {
 			return err
 		}
-		epoch, err := enrol(ctx, chain, w, after, director)
+		epoch, err := enrol(ctx, chain, w, fleetproto.Enrolment{After: after, Stolen: c.Stolen}, director)
 		if err != nil {
 			return fmt.Errorf("enrolling %s: %w", w.branch, err)
 		}
@@ -147,16 +148,22 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 // earlier director, or somebody with the store's credentials. Boxes skip the same number.
 const maxForeign = 16
 
-// enrol writes the next free epoch. after is the version that the box must read before it numbers; 0: no version.
-func enrol(ctx context.Context, c *Chain, w waiting, after int64, director fleetproto.Signer) (int64, error) {
+// enrol writes e as the next free epoch, or signs the box's enrolment again. The points of sale that it names stay the
+// box's: the box may have numbered their series.
+func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, director fleetproto.Signer) (int64, error) {
+	e.Branch, e.Key, e.Group, e.Points = w.branch, w.status.Key, w.status.Group, slices.Clone(w.status.Points)
+	e.At, e.By = c.Now().UTC().Truncate(time.Second), c.Who
+	if w.again != nil {
+		e.Points = append(e.Points, fleetproto.Unnamed(w.again.Points, e.Points)...)
+		e.Highest, e.Stolen = w.again.Highest, e.Stolen || w.again.Stolen
+	}
 	for epoch, others := w.epoch, 0; others < maxForeign && epoch < w.epoch+maxWaiting; epoch++ {
-		data, err := c.Identity.Seal(&fleetproto.Enrolment{Branch: w.branch, Epoch: epoch, Key: w.status.Key,
-			Group: w.status.Group, Points: slices.Clone(w.status.Points), At: c.Now().UTC().Truncate(time.Second),
-			By: c.Who, After: after}, director)
+		e.Epoch = epoch
+		data, err := c.Identity.Seal(&e, director)
 		if err != nil {
 			return 0, err
 		}
-		if w.again {
+		if w.again != nil {
 			return epoch, c.Store.Overwrite(ctx, fleetproto.BoxKey(w.branch, epoch), data)
 		}
 		// If there is a status of that epoch, the store has lost the epoch's enrolment, or somebody else wrote the
@@ -198,7 +205,7 @@ func waitingOf(s *Survey) (list []waiting) {
 		case b.Status.Group != e.Group: // the box was moved to another group
 			w.epoch = e.Epoch + 1
 		case len(fleetproto.Unnamed(b.Status.Points, e.Points)) > 0:
-			w.epoch, w.again = e.Epoch, true
+			w.epoch, w.again = e.Epoch, e
 		default:
 			w.epoch, w.settled = e.Epoch+1, true
 		}
@@ -221,7 +228,7 @@ func (c *Enrol) choose(list []waiting, box string) (waiting, error) {
 	case i < 0, list[i].settled && !c.Replace:
 		return waiting{}, fmt.Errorf("%s: no box of that branch and key waits to be enrolled (dtectl fleet enrol "+
 			"lists those that wait)", name)
-	case list[i].epoch > 1 && !list[i].again && !c.Replace:
+	case list[i].epoch > 1 && list[i].again == nil && !c.Replace:
 		return waiting{}, fmt.Errorf("%s has a box: --replace gives the branch to this one, and the old one numbers "+
 			"nothing any more", name)
 	}

@@ -343,6 +343,56 @@ func TestEnrol_FormerPoint(t *testing.T) {
 	w.must(enrol.Run(t.Context(), w.chain))
 }
 
+// TestEnrol_PointLeftOut: a box's configuration names another point of sale in place of one that it has numbered, and its
+// enrolment is signed again: the former point stays the branch's, and can be closed for it.
+func TestEnrol_PointLeftOut(t *testing.T) {
+	w := newWorld(t, "centro")
+	b, sur := w.box("centro"), w.add("sur")
+	former := b.status.Points
+	b.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
+	b.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
+	b.report()
+	sur.status.Points = former
+	sur.report()
+	if err := (&Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}).Run(t.Context(), w.chain); err == nil ||
+		!strings.Contains(err.Error(), "M001P001 is of centro") {
+		t.Errorf("sur gets a point of sale of centro: %v", err)
+	}
+	next := w.add("centro")
+	next.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P010"}}
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true,
+		Close: []string{"M001P001", "M001P009"}}).Run(t.Context(), w.chain))
+}
+
+// TestEnrol_Stolen: a box that got another key, and takes no enrolment because of what a thief reported in its name, is
+// enrolled with a person's word about the theft. The word stays when the enrolment is signed again.
+func TestEnrol_Stolen(t *testing.T) {
+	w := newWorld(t, "centro")
+	b := w.add("centro")
+	b.report()
+	enrol := Enrol{Boxes: []string{"centro=" + Fingerprint(b.status.Key)}, Replace: true}
+	w.must(enrol.Run(t.Context(), w.chain))
+	enrol.Stolen = true
+	w.must(enrol.Run(t.Context(), w.chain))
+	b.report()
+	b.status.Points = append(b.status.Points, fleetproto.Point{Establishment: "M001", Point: "P009"})
+	b.report()
+	enrol.Replace, enrol.Stolen = false, false
+	w.must(enrol.Run(t.Context(), w.chain))
+	e := w.survey().Branches[0].Enrolment
+	if e.Epoch != 3 || !e.Stolen || len(e.Points) != 2 {
+		t.Errorf("%+v", e)
+	}
+	sur := w.add("sur")
+	sur.report()
+	if err := (&Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}, Stolen: true}).Run(t.Context(),
+		w.chain); err == nil || !strings.Contains(err.Error(), "whose box is replaced") {
+		t.Errorf("no box of sur can have lost its key: %v", err)
+	}
+}
+
 // TestEnrol_PutBack: the store puts back a box's enrolment of before it got another point of sale: no other branch gets
 // that point of sale.
 func TestEnrol_PutBack(t *testing.T) {
