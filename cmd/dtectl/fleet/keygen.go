@@ -95,22 +95,17 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 	both := *chain
 	both.former = []fleetproto.Key{old}
 	surveyor := NewSurveyor(&both)
+	s := new(Survey)
 	if c.DryRun {
 		_, err = surveyor.enrolments.list(ctx)
 	} else {
-		var s *Survey
-		if s, err = restored(ctx, &both, surveyor); err == nil {
-			if len(s.Groups) == 0 && !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Enrolment != nil }) {
-				return fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin", old.ID)
-			}
-			err = s.whole()
-		}
+		s, err = restored(ctx, &both, surveyor)
 	}
 	if err != nil {
 		return err
 	}
 	// Sign the enrolments first: a box that accepts the new key's order then finds an enrolment of the new key.
-	groups, err := c.enrolments(ctx, chain, surveyor.enrolments, director)
+	groups, err := c.enrolments(ctx, chain, surveyor.enrolments, s.whole(), director)
 	if err != nil {
 		return err
 	}
@@ -131,8 +126,9 @@ func (c *Rekey) run(ctx context.Context, chain *Chain, old fleetproto.Key) error
 // enrolments signs again, of the enrolments that the survey has listed (held), those that the old key signed. It begins
 // with each branch's highest epoch: a replaced box must not mistake an earlier epoch for the last epoch. If an earlier
 // run has signed all enrolments (this centre remembers it, or the new key has signed a version too), this run signs no
-// enrolment. It returns all groups; true marks a group that has a branch.
-func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, director fleetproto.Signer,
+// enrolment. It signs nothing with an error of the survey (lost), nor if the old key is not the one that the boxes pin.
+// It returns all groups; true marks a group that has a branch.
+func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, lost error, director fleetproto.Signer,
 ) (map[string]bool, error) {
 	both, mine := held.c, newEnrolments(chain)
 	mine.tags = held.tags
@@ -148,6 +144,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 	}
 	done := last == fleetproto.Fingerprint(chain.Director.Public)
 	moved, rekeyed := false, false // the new key has signed a version, and an enrolment again
+	former, other := false, false  // the old key alone has signed an enrolment, and a third key
 	for _, group := range ordered {
 		own, err := chain.signs(ctx, group)
 		if err != nil && !foreign(err) {
@@ -175,6 +172,7 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 		e, err := held.get(ctx, branch, epoch)
 		if foreign(err) && !errors.Is(err, archive.ErrNotFound) {
 			term.Printf("%s is left as it is: %v\n", key, err)
+			other = true
 			continue
 		}
 		if err != nil {
@@ -183,10 +181,16 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 		if _, err := mine.get(ctx, branch, epoch); err == nil {
 			signed[e], top[branch] = true, max(top[branch], cmp.Or(e.Highest, e.Epoch))
 			rekeyed = rekeyed || e.Highest > 0
-		} else if !foreign(err) {
+		} else if former = true; !foreign(err) {
 			return nil, err
 		}
 		branches[branch] = append(branches[branch], e)
+	}
+	if other && !former && !rekeyed && !done { // however old the versions are that the old key has signed
+		return nil, fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin", both.former[0].ID)
+	}
+	if lost != nil {
+		return nil, lost
 	}
 	for _, branch := range slices.Sorted(maps.Keys(branches)) {
 		list := slices.SortedFunc(slices.Values(branches[branch]),

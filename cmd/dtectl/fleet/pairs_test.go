@@ -597,3 +597,46 @@ func TestRekey_ShortList(t *testing.T) {
 		}
 	}
 }
+
+// TestRekey_OldestKey: the key is changed for the second time, and the first key is given instead of the second; or the
+// new key has enrolled a box, and another key is given. Nothing is signed, whatever the centre remembers, and the right
+// key then moves the chain.
+func TestRekey_OldestKey(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		w := newWorld(t, "centro", "norte")
+		w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+		w.obey()
+		w.survey()
+		first := w.newKey("director 2")
+		w.must((&Rekey{}).run(t.Context(), w.chain, first))
+		w.obey()
+		w.survey()
+		version, second := w.head().Version, w.newKey("director 3")
+		if fresh {
+			w.chain.Cache = w.at("other")
+		}
+		refused := func() {
+			t.Helper()
+			if err := (&Rekey{}).run(t.Context(), w.chain, first); err == nil || !strings.Contains(err.Error(),
+				"has signed nothing of this chain") {
+				t.Errorf("fresh %v: the first key: %v", fresh, err)
+			}
+		}
+		refused()
+		if fresh { // a centre that remembers the others enrols nobody before it has moved them
+			b := w.add("este")
+			b.report()
+			w.must((&Enrol{Boxes: []string{"este=" + Fingerprint(b.status.Key)}}).Run(t.Context(), w.chain))
+			refused()
+		}
+		w.must((&Rekey{}).run(t.Context(), w.chain, second))
+		for _, b := range w.survey().Branches {
+			if b.Enrolment == nil {
+				t.Errorf("fresh %v: nobody has enrolled %s", fresh, b.Name)
+			}
+		}
+		if got := w.head().Version; got != version+1 {
+			t.Errorf("fresh %v: version %d follows %d", fresh, got, version)
+		}
+	}
+}
