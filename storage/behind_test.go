@@ -118,36 +118,118 @@ func TestBehind_Snapshot(t *testing.T) {
 	}
 }
 
-// A card that knows more than the store was in the box, and then an older one, which is taken: the numbers that only the
-// first card knows are named before the store gives a number.
+// A card that knows more than the store was in the box, and then an older one, which is taken: what only the first card
+// knows is named before the store gives a number, be it numbers or changes of records.
 func TestBehind_OlderCard(t *testing.T) {
+	for what, change := range map[string]func(s *Store, n uint64){
+		"numbers": func(s *Store, n uint64) { put(t, s, "a", n) },
+		"changes": func(s *Store, n uint64) {
+			_, err := s.Advance(ctx, code(n-10), fresh, Change{To: done, Announce: true,
+				Parts: []Part{{"answer", form(code(n))}}})
+			must(t, err)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			fs := carded(t)
+			s := live(t, fs)
+			for n := uint64(90); n < 93; n++ {
+				put(t, s, "a", n)
+			}
+			sound(t, s)
+			disk := fs.Copy()
+			s = live(t, fs)
+			change(s, 100)
+			sound(t, s)
+			spare := fs.Copy()
+			s = live(t, fs)
+			change(s, 101)
+			change(s, 102)
+			last, err := s.LastNumber("a")
+			must(t, err)
+			sound(t, s)
+			for _, from := range []*disktest.Disk{fs, spare} {
+				takeCard(t, from, disk)
+				s = openStoreWith(t, withCard(disk))
+				mustHold(t, s)
+				must(t, s.Close())
+			}
+			s = rebuilt(t, disk)
+			o, err := s.Settle(ctx, nil, nil, "rebuilt")
+			if !errors.Is(err, ErrMissing) || len(o.Missing) != 1 || o.Missing[0].Changes != 2 {
+				t.Errorf("a card knew more of a, up to %d: %v, %+v", last, err, o)
+			}
+			trustCopy(t, s)
+			if e := put(t, s, "a", 1000); e.Number <= last {
+				t.Errorf("series a goes on at %d, a card knew %d", e.Number, last)
+			}
+			sound(t, s)
+		})
+	}
+}
+
+// A card of another history was in the box, and then the store's own, which has as many numbers: what the first card
+// knew is named.
+func TestBehind_SiblingThenOwn(t *testing.T) {
 	fs := carded(t)
-	disk := fs.Copy()
-	s := live(t, fs)
-	put(t, s, "a", 100)
-	sound(t, s)
-	spare := fs.Copy()
-	s = live(t, fs)
-	put(t, s, "a", 101)
-	last := put(t, s, "a", 102).Number
-	sound(t, s)
-	for _, from := range []*disktest.Disk{fs, spare} {
+	other, disk := fs.Copy(), fs.Copy()
+	for n, box := range []*disktest.Disk{other, fs, disk} {
+		s := live(t, box)
+		put(t, s, "a", []uint64{500, 100, 100}[n])
+		if box == fs {
+			put(t, s, "a", 101)
+		}
+		sound(t, s)
+	}
+	for _, from := range []*disktest.Disk{other, fs} {
 		takeCard(t, from, disk)
+		s := openStoreWith(t, withCard(disk))
+		mustHold(t, s)
+		must(t, s.Close())
+	}
+	s := rebuilt(t, disk)
+	if _, err := s.Settle(ctx, nil, nil, "rebuilt"); !errors.Is(err, ErrMissing) {
+		t.Error(err)
+	}
+	must(t, s.Close())
+}
+
+// A store was rebuilt from an older card, and a person named too low a last number. The right card comes back, before
+// or after a sale: its numbers are not given again.
+func TestBehind_RightCardReturns(t *testing.T) {
+	for _, sold := range []bool{false, true} {
+		fs := carded(t)
+		old := fs.Copy()
+		s := live(t, fs)
+		for n := uint64(100); n < 105; n++ {
+			put(t, s, "a", n)
+		}
+		last := put(t, s, "a", 105).Number
+		put(t, s, "new", 110)
+		sound(t, s)
+		disk := onlyCard(t, old)
+		s = rebuilt(t, disk)
+		trustCopy(t, s)
+		if sold {
+			put(t, s, "a", 900)
+		}
+		sound(t, s)
+		takeCard(t, fs, disk)
 		s = openStoreWith(t, withCard(disk))
 		mustHold(t, s)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
+		if !sold {
+			must(t, s.Close())
+			continue
 		}
+		must(t, settle(s, 0, "the right card"))
+		sound(t, s)
+		s = live(t, disk)
+		for series, least := range map[string]uint64{"a": last, "new": 1} {
+			if e := put(t, s, series, 1000+least); e.Number <= least {
+				t.Errorf("series %s goes on at %d, the card had %d", series, e.Number, least)
+			}
+		}
+		burn(t, "begun anew", s, disk)
 	}
-	s = rebuilt(t, disk)
-	if _, err := s.Settle(ctx, nil, nil, "rebuilt"); !errors.Is(err, ErrMissing) {
-		t.Errorf("a card knew %d of a: %v", last, err)
-	}
-	trustCopy(t, s)
-	if e := put(t, s, "a", 1000); e.Number <= last {
-		t.Errorf("series a goes on at %d, a card knew %d", e.Number, last)
-	}
-	sound(t, s)
 }
 
 // The power is cut at every write of TakeCopy: the store numbers nothing until TakeCopy is repeated, and then has

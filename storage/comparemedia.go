@@ -136,7 +136,7 @@ func Relate(a, b *Head) (Relation, []Lead, error) {
 	for _, name := range names {
 		x, y := a.Series[name], b.Series[name]
 		if slices.Contains(behind, name) || slices.Contains(diverged, name) {
-			list = append(list, Lead{name, x.Last, y.Last, max(x.Position, y.Position) - x.Position})
+			list = append(list, Lead{name, x.Last, y.Last, max(x.Position, y.Position) - x.Position, y})
 		}
 	}
 	return relation, list, nil
@@ -179,6 +179,7 @@ type Lead struct {
 	Here    uint64 `json:"here"`  // last number in the store; 0 in a Restoration
 	There   uint64 `json:"there"` // on the medium
 	Changes uint64 `json:"changes"`
+	End     Reach  `json:"end,omitzero"` // on the medium; without Position if the medium knows only numbers
 }
 
 // The media of the box.
@@ -258,18 +259,21 @@ func (s *Store) Hold(list []Witness) error {
 // hold stores a Witness of the box. From then on the store gives no numbers, even after a restart without the medium.
 // An earlier Witness that knows more stays: another card may be in the box today.
 func (s *Store) hold(w Witness) {
-	same := func(old Witness) bool {
-		return old.Medium == w.Medium && !slices.ContainsFunc(old.Series, func(o Lead) bool {
-			i := slices.IndexFunc(w.Series, func(l Lead) bool { return l.Series == o.Series })
-			return i < 0 || w.Series[i].There < o.There || w.Series[i].Changes < o.Changes
-		})
-	}
-	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), same), w)
+	list := append(slices.DeleteFunc(slices.Clone(s.Behind()), w.covers), w)
 	s.behind.Store(&list)
 	if s.damage.err() == nil {
-		s.o.dieOn(s.replaceWitnesses(same, &w), "noting that a medium knows more")
+		s.o.dieOn(s.replaceWitnesses(w.covers, &w), "noting that a medium knows more")
 	}
 	s.o.Logger.Error("nothing is numbered before dtectl recover", "witness", w.String())
+}
+
+// covers reports whether an earlier Witness (old) of the same kind knows no more than w.
+func (w *Witness) covers(old Witness) bool {
+	return old.Medium == w.Medium && !slices.ContainsFunc(old.Series, func(o Lead) bool {
+		i := slices.IndexFunc(w.Series, func(l Lead) bool { return l.Series == o.Series })
+		return i < 0 || w.Series[i].There < o.There || w.Series[i].End.Position < o.End.Position ||
+			old.Diverged && w.Series[i].End != o.End
+	})
 }
 
 // release deletes the witnesses outside of the box that name the series and know no higher number.
@@ -326,9 +330,24 @@ func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logE
 	}
 	series, err := readAllSeries(r)
 	if err == nil {
-		w, err = leads(WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
+		w, err = unsettled(r, WitnessCopy, dir, storeHead([16]byte{}, r, series), end.head(o, dir))
 	}
 	return end, w, err
+}
+
+// unsettled is leads for a medium that may be older than a restoration of the store: Settle has dealt with another
+// history of a store that this store was made from, unless the medium knows higher numbers than the store.
+func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witness, error) {
+	former, err := readJSON[[][16]byte](r, keyFormer)
+	if err != nil {
+		return nil, err
+	}
+	w, err := leads(medium, path, here, there)
+	if w != nil && w.Diverged && slices.Contains(former, w.Store) &&
+		!slices.ContainsFunc(w.Series, func(l Lead) bool { return l.There > l.Here }) {
+		return nil, err
+	}
+	return w, err
 }
 
 func (e *logEnd) head(o *Options, dir string) *Head {
@@ -434,19 +453,14 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 	case end == nil:
 		return nil, c.roomFor()
 	}
-	former, err := readJSON[[][16]byte](c.s.db, keyFormer)
-	if err != nil {
-		return nil, err
-	}
-	settled := slices.Contains(former, end.store)
 	switch {
-	case w != nil && !(w.Diverged && settled):
+	case w != nil:
 		c.s.hold(*w)
 		return nil, fmt.Errorf("%w: %s", errConflict, w)
 	case end.store == id:
 		return end, nil
 	}
-	// The copy is older than this store's restoration: Settle has dealt with everything in it.
+	// The copy is older than this store's restoration.
 	if err := setAside(o, end.store, nil); err != nil {
 		return nil, err
 	}

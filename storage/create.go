@@ -148,8 +148,8 @@ func (l *pebbleLogger) Errorf(format string, args ...any) {
 }
 func (l *pebbleLogger) Fatalf(format string, args ...any) { l.o.die(format, args...) }
 
-// Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark with any number exists: it may be all
-// that is left of a lost store, whose numbers must not be used again.
+// Create makes an empty store and its mark. ErrExists if Dir exists, or if a mark or a second copy with any number
+// exists: it may be all that is left of a lost store, whose numbers must not be used again.
 //
 // After a crash there is no store, and Create can be repeated.
 func Create(o Options) (err error) {
@@ -162,6 +162,12 @@ func Create(o Options) (err error) {
 		return fmt.Errorf("mark %s already has numbers: %w", o.MarkPath, ErrExists)
 	} else if err != nil && !errors.Is(err, errNoMark) {
 		return errors.Join(ErrExists, err)
+	}
+	if o.SecondCopy != "" {
+		if end, err := readEnd(o.FS, o.SecondCopy); err != nil || end != nil && len(end.told.Series) > 0 {
+			return errors.Join(fmt.Errorf("second copy %s already has numbers, or cannot be read: %w", o.SecondCopy,
+				ErrExists), err)
+		}
 	}
 	if err := errors.Join(makeParents(o.FS, o.Dir), makeParents(o.FS, o.MarkPath)); err != nil {
 		return err

@@ -46,8 +46,8 @@ var (
 	ErrBehind = errors.New("another medium knows more than the store")
 	// ErrMissing: documents or numbers are lost, and no person has accepted the loss.
 	ErrMissing = errors.New("a loss is not accepted")
-	// ErrDiverged: the second copy has another history than the store; therefore the copy's records cannot be used.
-	ErrDiverged = errors.New("the second copy holds another history")
+	// ErrDiverged: a medium has another history than the store; therefore its records cannot be used.
+	ErrDiverged = errors.New("a medium holds another history")
 	// ErrUnreadable: a medium does not return its data, so its content is unknown. A later read may succeed.
 	ErrUnreadable = errors.New("the medium cannot be read")
 	// ErrNotMounted: the second copy's medium is no longer mounted.

@@ -240,7 +240,7 @@ func (p *MarkProof) more(w *Witness, row *Restoration, series map[string]Reach) 
 	}
 	p.doubt("%v", w)
 	for _, a := range w.Series {
-		row.Known = raise(row.Known, a.Series, a.There, series)
+		row.Known = raise(row.Known, a, series)
 	}
 }
 

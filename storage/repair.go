@@ -63,7 +63,7 @@ var ErrSound = errors.New("the store is not damaged, and no medium has more")
 // Assemble starts again; after that, the next Assemble finishes the work. The store must not be open; the disk needs
 // space for a second store.
 //
-// Errors: ErrSound; ErrDiverged if the store is sound and the copy has another history; ErrUnreadable or ErrCorrupt if
+// Errors: ErrSound; ErrDiverged if the store is sound and a medium has another history; ErrUnreadable or ErrCorrupt if
 // the store is sound and a copy that may know more cannot be read; ErrInUse; ErrNoStore if no medium has anything;
 // ErrMark if the mark is unreadable or another store's; ErrForeign if a medium is another branch's.
 func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (*Assembled, error) {
@@ -288,15 +288,28 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 		c, err := readCopy(r.o.FS, r.from.Copy)
 		return err == nil && sameFamily(c.end.store, row.From), nil
 	}
-	behindMark := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may have more than Pebble shows
-	r.unsure = behindMark
+	more := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may have more than Pebble shows
+	r.unsure = more
+	for _, dir := range r.from.Backups {
+		switch w, err := r.lookAtBackup(db, j, dir); {
+		case err != nil:
+			return false, err
+		case w != nil && w.Diverged:
+			return more, r.hold(db, w, more)
+		case w != nil:
+			more = true
+		}
+	}
 	if r.from.Copy == "" {
-		return behindMark, nil
+		return more, nil
 	}
 	end, w, err := lookAtCopy(r.o, db, r.from.Copy, j.id)
 	switch {
-	case end == nil && err == nil, errors.Is(err, errForeign):
-		return behindMark, nil
+	case end == nil && err == nil:
+		return more, nil
+	case errors.Is(err, errForeign):
+		r.unreadable("second copy " + r.from.Copy)(err.Error())
+		return more, nil
 	case end == nil && !errors.Is(err, ErrCorrupt):
 		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	case err != nil:
@@ -305,15 +318,45 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
 			end.strange))
 	case w == nil:
-		return behindMark, nil
+		return more, nil
 	case w.Diverged:
-		return behindMark, onlyIf(!behindMark, fmt.Errorf("%w: %s", ErrDiverged, w))
+		return more, r.hold(db, w, more)
 	}
 	c, err := readCopy(r.o.FS, r.from.Copy)
 	if err = cmp.Or(err, unreadSegment(r.o, r.from.Copy)); err == nil && len(c.bad) > 0 {
 		err = fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", "))
 	}
 	return true, err
+}
+
+// lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history.
+func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (w *Witness, err error) {
+	at := *r.o
+	at.Dir, at.FS = r.o.FS.PathJoin(dir, backupStore), unlocked{r.o.FS}
+	backup, err := openPebble(&at, &damage{}, true)
+	if err != nil {
+		return nil, nil // a backup that cannot be read proves nothing
+	}
+	defer closing(&err, backup)
+	id, err := identity(backup)
+	series, bad := readAllSeries(backup)
+	if err = errors.Join(err, bad); err != nil {
+		return nil, onlyIf(!unreadable(err), err)
+	}
+	return unsettled(db, "backup", dir, storeHead(j.id, db, j.series), storeHead(id, backup, series))
+}
+
+// hold notes in a sound store that a medium has another history. If no new store is made (more is false), the result
+// is ErrDiverged, and Settle must deal with the medium.
+func (r *assembly) hold(db *pebble.DB, w *Witness, more bool) (err error) {
+	if !r.from.Dry {
+		err = setWitnesses(db, db, w.covers, w, pebble.Sync)
+	}
+	if more || err != nil {
+		return err
+	}
+	r.said.Owed, err = owed(db, nil, []Witness{*w}, r.marked, r.from.Possible)
+	return errors.Join(fmt.Errorf("%w: %s", ErrDiverged, w), err)
 }
 
 // unreadSegment returns ErrUnreadable if the medium does not return a segment: the segment may have changes that no
@@ -355,26 +398,20 @@ func (a *assembly) finish() error {
 		return err
 	}
 	if was != nil {
-		for _, k := range was.Known {
-			known = raise(known, k.Series, k.There, series)
-		}
+		known = a.lacks(known, was.Known, series)
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(a.furthest)) {
-		known = raise(known, a.names[sequence], a.furthest[sequence], series)
+		known = raise(known, Lead{Series: a.names[sequence], There: a.furthest[sequence]}, series)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.named)) {
-		known = raise(known, name, a.named[name], series)
+		known = raise(known, Lead{Series: name, There: a.named[name]}, series)
 	}
 	behind, err := readJSON[[]Witness](a.db, keyBehind)
 	if errors.Is(err, ErrCorrupt) {
 		err = a.db.Delete(keyBehind, pebble.NoSync)
 	}
-	for _, w := range behind {
-		for _, l := range w.Series { // numbers that no medium has any more are settled too
-			if inBox(w) {
-				known = raise(known, l.Series, l.There, series)
-			}
-		}
+	for _, w := range slices.DeleteFunc(behind, func(w Witness) bool { return !inBox(w) }) {
+		known = a.lacks(known, w.Series, series) // what no medium has any more is settled too
 	}
 	if err = errors.Join(err, setWitnesses(a.db, a.db, inBox, nil, pebble.NoSync)); err != nil {
 		return err
@@ -425,17 +462,35 @@ func (a *assembly) made() string {
 	return "restored from a backup"
 }
 
-// raise notes in known that a series reached a number (to), unless the series also reached the number in the store.
-func raise(known []Lead, name string, to uint64, series map[string]Reach) []Lead {
-	last := series[name].Last
-	if to <= last {
+// lacks adds to known what another medium knew of series and the new store lacks.
+func (a *assembly) lacks(known, leads []Lead, series map[string]Reach) []Lead {
+	for _, l := range leads {
+		end, row := l.End, series[l.Series]
+		end.Sequence = row.Sequence
+		has, err := holdsLink(a.db, place{end, l.Series})
+		if l.Changes = 0; end.Position > 0 && (err != nil || !has) {
+			l.Changes = max(end.Position, row.Position+1) - row.Position
+		}
+		known = raise(known, l, series)
+	}
+	return known
+}
+
+// raise adds to known that a series reached a number, or had changes, which it lacks in the store.
+func raise(known []Lead, l Lead, series map[string]Reach) []Lead {
+	last := series[l.Series].Last
+	if l.There <= last && l.Changes == 0 {
 		return known
 	}
-	i := slices.IndexFunc(known, func(k Lead) bool { return k.Series == name })
+	l.Here, l.There, l.Changes = 0, max(l.There, last), max(l.Changes, l.There-min(l.There, last))
+	i := slices.IndexFunc(known, func(k Lead) bool { return k.Series == l.Series })
 	if i < 0 {
-		return append(known, Lead{Series: name, There: to, Changes: to - last})
+		return append(known, l)
 	}
-	known[i].There = max(known[i].There, to)
+	k := &known[i]
+	if k.There, k.Changes = max(k.There, l.There), max(k.Changes, l.Changes); l.End.Position > k.End.Position {
+		k.End = l.End
+	}
 	return known
 }
 

@@ -185,7 +185,7 @@ func (m *mender) note(bad []uint64) (known []Lead) {
 		}
 		if s.row.Position > s.end.Position {
 			behind := s.row.Position - s.end.Position
-			known = append(known, Lead{Series: s.name, There: max(s.row.Last, s.end.Last), Changes: behind})
+			known = append(known, Lead{Series: s.name, There: max(s.row.Last, s.end.Last), Changes: behind, End: s.row})
 			if s.row.Last == 0 { // the head has no numbers: at most one number for each change
 				known[len(known)-1].There = s.end.Last + behind
 			}

@@ -211,8 +211,8 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 			"no number is given up while the second copy may have documents that the store lacks: put the card in "+
 				"again, or into another reader; if the card is dead, take it out and repeat the command: %w", err)
 	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt) && gone == nil:
-		term.Printf("nothing was taken from the second copy: %v\n", err)
-		return nil, false, nil
+		term.Printf("nothing was taken from that medium: %v\n", err)
+		return made.Owed, made.Owed != nil && r.DryRun, nil
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
 		return nil, false, exit(exitSource, "no medium holds a store; name another with --from: %w", err)
 	case errors.Is(err, storage.ErrMark):

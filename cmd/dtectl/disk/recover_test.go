@@ -443,3 +443,66 @@ func TestRecover_Card(t *testing.T) {
 	b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("kept"), b.Config.Mark))
 	says(b, recovered(b, 0), mainSeries+"  32")
 }
+
+// A medium that --from names knows more than the sound store in the box, which may have gone on since: recover takes
+// what continues the store's history, and names what does not before anything is numbered.
+func TestRecover_NamedKnowsMore(t *testing.T) {
+	ctx := context.Background()
+	backup := func(b *barebox.Box, to string) {
+		s := b.Store()
+		_, err := s.Backup(ctx, b.At(to), nil)
+		b.Must(err, s.Close())
+	}
+	sold := func(b *barebox.Box, day string, n int) {
+		s := b.Store()
+		b.Fill(s, day, n)
+		b.Must(s.Close())
+	}
+	for name, c := range map[string]struct {
+		before func() (b *barebox.Box, from string)
+		lost   string // empty: nothing
+	}{
+		"last night's backup, an old image": {func() (*barebox.Box, string) {
+			b := barebox.New(t, "127.0.0.1:1")
+			sold(b, "2026-11-01", 10)
+			b.Must(exec.Command("cp", "-r", b.Config.Data, b.At("old")).Run(),
+				exec.Command("cp", b.Config.Mark, b.At("old.mark")).Run())
+			sold(b, "2026-11-21", 15)
+			backup(b, "backup")
+			b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data),
+				os.Rename(b.At("old.mark"), b.Config.Mark))
+			return b, "backup"
+		}, ""},
+		"a newer backup than the one restored": {func() (*barebox.Box, string) {
+			b := barebox.New(t, "127.0.0.1:1")
+			sold(b, "2026-11-01", 10)
+			backup(b, "older")
+			sold(b, "2026-11-21", 15)
+			backup(b, "newer")
+			b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+			recovered(b, 0, "--from", b.At("older"), mainSeries+": none", "others: none")
+			return b, "newer"
+		}, "11-25"},
+		"the card of an image that sold on": {func() (*barebox.Box, string) {
+			b := nightAndDay(t)
+			b.Must(os.Rename(b.At("card"), b.At("found")))
+			sold(b, "2026-11-22", 1)
+			return b, "found"
+		}, "12-25"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, from := c.before()
+			from = b.At(from)
+			if c.lost == "" {
+				says(b, recovered(b, 0, "--from", from), "M001P001 01 25", "every series continues after its last")
+				return
+			}
+			want := `--accept-loss "M001P001 01: ` + c.lost + `"`
+			says(b, recovered(b, exitLoss, "--dry-run", "--from", from), "holds another history", want)
+			says(b, recovered(b, exitLoss, "--from", from), "holds another history", want)
+			says(b, recovered(b, exitLoss), want) // what was seen is not forgotten without the medium
+			says(b, recovered(b, 0, "--from", from, "M001P001 01: "+c.lost), mainSeries+"  27")
+			says(b, recovered(b, 0, "--from", from), "nothing to recover")
+		})
+	}
+}

@@ -145,10 +145,14 @@ func Prepare(cfg *config.Config, key *sign.Key, store bool) error {
 	if !store {
 		return nil
 	}
-	if err := storage.Create(cfg.Store(slog.Default())); err != nil {
-		return fmt.Errorf("creating store: %w", err)
+	o := cfg.Store(slog.Default())
+	o.SecondCopy = cfg.SecondCopy
+	err = storage.Create(o)
+	if errors.Is(err, storage.ErrExists) {
+		err = fmt.Errorf("this box has sold: dtectl recover makes its store, and then dtectl init --no-store the key "+
+			"and the tokens. Only if the mark or the card is another branch's, take it away: %w", err)
 	}
-	return nil
+	return err
 }
 
 // ReadKey reads the signing key from MH's certificate file, or from a PEM; then certificate is nil.

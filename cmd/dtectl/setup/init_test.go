@@ -92,3 +92,28 @@ func entries(b *barebox.Box) (list []string) {
 	}
 	return list
 }
+
+// The disk died, and its mark with it; the card with the second copy lies in the box: init names recover, and makes no
+// store that would begin at 1.
+func TestInit_BesideCard(t *testing.T) {
+	b := barebox.New(t, "127.0.0.1:1")
+	b.WithCard()
+	s := b.Copied()
+	b.Fill(s, "2026-11-01", 10)
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
+	key, err := sign.Generate(2048)
+	b.Must(err)
+	crt, err := sign.DemoCertificate(key, b.Config.Issuer.NIT, "clave privada", time.Now().Add(-time.Hour),
+		time.Now().Add(time.Hour))
+	b.Must(err, config.WriteFile(b.At("mh.crt"), crt), config.WriteFile(b.At("mh.password"), []byte("clave privada")))
+	_, err = barebox.Output(t, func() error {
+		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(t.Context(),
+			b.Config)
+	})
+	if err == nil || !strings.Contains(err.Error(), "dtectl recover makes its store") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(b.Config.Data); err == nil {
+		t.Error("an empty store was made")
+	}
+}
