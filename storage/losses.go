@@ -204,7 +204,7 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 		}
 		for _, a := range w.Series {
 			last[a.Series] = max(a.Here, a.There)
-			changes[a.Series] = changes[a.Series] || a.Changes > 0
+			changes[a.Series] = changes[a.Series] || a.Changes > 0 || w.Diverged
 			open[a.Series] = open[a.Series] || w.Outside
 		}
 		heads = append(heads, numbersHead([16]byte{}, last, slack))
@@ -350,17 +350,20 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 		return err
 	}
 	b := s.db.NewBatch()
-	if row != nil {
-		err = appendGap(b, s.db, Gap{row.TakenAt(), time.Unix(0, row.At).UTC()})
-	} else { // the other medium may have continued until now
-		former := [][16]byte{id}
-		for _, w := range s.Behind() {
+	gap := Gap{lastChange, s.o.Now().UTC()} // the other medium may have continued until now
+	var former [][16]byte
+	for _, w := range s.Behind() {
+		if w.Store != id {
 			former = append(former, w.Store)
 		}
-		err = errors.Join(appendGap(b, s.db, Gap{lastChange, s.o.Now().UTC()}), addFormer(b, s.db, former...),
-			newIdentity(b, s.db, id[:]))
 	}
-	if err != nil {
+	if row != nil {
+		gap = Gap{row.TakenAt(), time.Unix(0, row.At).UTC()}
+	} else {
+		former = append(former, id)
+		err = newIdentity(b, s.db, id[:])
+	}
+	if err = errors.Join(err, appendGap(b, s.db, gap), addFormer(b, s.db, former...)); err != nil {
 		return errors.Join(err, b.Close())
 	}
 	s.o.dieOn(b.Commit(pebble.Sync), "settling the store")

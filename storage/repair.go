@@ -276,57 +276,69 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
 		return false, err
 	}
 	row := j.restored
-	isNew := func(name string) bool { return row == nil || !slices.Contains(row.Sources, name) }
-	if (row != nil || len(report.Missing) > 0) && slices.ContainsFunc(r.from.Backups,
-		func(dir string) bool { return isNew("backup " + dir) }) {
-		return true, nil // the backup may have the missing rows
-	}
-	if row != nil { // another copy may have the missing rows too
-		if r.from.Copy == "" || !isNew("second copy "+r.from.Copy) {
-			return false, nil
-		}
-		c, err := readCopy(r.o.FS, r.from.Copy)
-		return err == nil && sameFamily(c.end.store, row.From), nil
-	}
-	more := j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead // the end of the log may have more than Pebble shows
+	// In the last bytes of the log Pebble cannot tell damage from bytes that were never synced.
+	more := row == nil && j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead
 	r.unsure = more
-	for _, dir := range r.from.Backups {
-		switch w, err := r.lookAtBackup(db, j, dir); {
-		case err != nil:
-			return false, err
-		case w != nil && w.Diverged:
-			return more, r.hold(db, w, more)
-		case w != nil:
+	note := func(name string, w *Witness, lacking bool) error {
+		switch {
+		// a restoration that knew as much has read this medium, unless it is another one at the same path
+		case w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w):
+			more = more || lacking && (row == nil || !slices.Contains(row.Sources, name))
+		case w.Diverged:
+			return r.hold(db, w, more)
+		default:
 			more = true
+		}
+		return nil
+	}
+	for _, dir := range r.from.Backups { // a backup may also have rows that the store is known to lack
+		w, err := r.lookAtBackup(db, j, dir)
+		if err == nil {
+			err = note("backup "+dir, w, row != nil || len(report.Missing) > 0)
+		}
+		if err != nil {
+			return false, err
 		}
 	}
 	if r.from.Copy == "" {
 		return more, nil
 	}
+	name := "second copy " + r.from.Copy
 	end, w, err := lookAtCopy(r.o, db, r.from.Copy, j.id)
 	switch {
-	case end == nil && err == nil:
-		return more, nil
 	case errors.Is(err, errForeign):
-		r.unreadable("second copy " + r.from.Copy)(err.Error())
+		r.unreadable(name)(err.Error())
+		return more, nil
+	case end == nil && err == nil, row != nil && err != nil:
 		return more, nil
 	case end == nil && !errors.Is(err, ErrCorrupt):
 		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	case err != nil:
 		return false, err
-	case w == nil && len(end.strange) > 0:
+	case w == nil && row == nil && len(end.strange) > 0:
 		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
 			end.strange))
-	case w == nil:
-		return more, nil
-	case w.Diverged:
-		return more, r.hold(db, w, more)
+	}
+	if err := note(name, w, row != nil); err != nil || w == nil || w.Diverged || row != nil {
+		return more, err
 	}
 	c, err := readCopy(r.o.FS, r.from.Copy)
 	if err = cmp.Or(err, unreadSegment(r.o, r.from.Copy)); err == nil && len(c.bad) > 0 {
 		err = fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", "))
 	}
 	return true, err
+}
+
+// unreadSegment returns ErrUnreadable if the medium does not return a segment: the segment may have changes that no
+// other medium has.
+func unreadSegment(o *Options, from string) error {
+	numbers, err := segmentNumbers(o.FS, from)
+	for _, n := range numbers {
+		if _, bad := loadSegment(o.FS, from, n); bad != nil && !errors.Is(bad, errNoSegment) {
+			return fmt.Errorf("%w: segment %d: %w", ErrUnreadable, n, bad)
+		}
+	}
+	return err
 }
 
 // lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history.
@@ -357,18 +369,6 @@ func (r *assembly) hold(db *pebble.DB, w *Witness, more bool) (err error) {
 	}
 	r.said.Owed, err = owed(db, nil, []Witness{*w}, r.marked, r.from.Possible)
 	return errors.Join(fmt.Errorf("%w: %s", ErrDiverged, w), err)
-}
-
-// unreadSegment returns ErrUnreadable if the medium does not return a segment: the segment may have changes that no
-// other medium has.
-func unreadSegment(o *Options, from string) error {
-	numbers, err := segmentNumbers(o.FS, from)
-	for _, n := range numbers {
-		if _, bad := loadSegment(o.FS, from, n); bad != nil && !errors.Is(bad, errNoSegment) {
-			return fmt.Errorf("%w: segment %d: %w", ErrUnreadable, n, bad)
-		}
-	}
-	return err
 }
 
 // room returns an error if the new store does not fit on the disk.

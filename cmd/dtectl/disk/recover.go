@@ -115,6 +115,9 @@ func (r *recovery) sources(ctx context.Context) error {
 			return err
 		case !info.IsDir():
 			r.mark = path
+		case len(segments) > 0 && r.from.Copy != r.cfg.SecondCopy:
+			return exit(exitSource, "--from %s: only one second copy is read at a time, and %s is named too", path,
+				r.from.Copy)
 		case len(segments) > 0:
 			r.from.Copy = path
 		default:
@@ -270,6 +273,13 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 		return err
 	}
 	if owed == nil {
+		if r.mark != "" && mark.What == "" {
+			m, err := store.LookAtMark(r.mark)
+			if err != nil || m.Kind != storage.MarkSound && m.Kind != storage.MarkOld {
+				return errors.Join(err, exit(exitSource, "--from: %s. If it is this box's newest mark, lay it in the "+
+					"place of %s and type dtectl recover", m.What, r.cfg.Mark))
+			}
+		}
 		if err := r.record(ctx, store, mark); err != nil {
 			return err
 		}

@@ -250,12 +250,13 @@ func nightAndDay(t *testing.T) *barebox.Box {
 	b.WithCard()
 	s := b.Copied()
 	b.Fill(s, "2026-11-01", 10)
-	b.Must(s.Close(), exec.Command("cp", "-r", b.Config.Data, b.At("old")).Run(), exec.Command("cp", b.Config.Mark,
-		b.At("old.mark")).Run())
+	for from, to := range map[string]string{b.Config.Data: "old", b.Config.Mark: "old.mark", b.At("card"): "oldcard"} {
+		b.Must(s.Close(), exec.Command("cp", "-r", from, b.At(to)).Run())
+	}
 	s = b.Copied()
 	b.Fill(s, "2026-11-21", 15)
-	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data), os.Rename(b.At("old.mark"),
-		b.Config.Mark))
+	b.Must(s.Close(), os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data),
+		os.Rename(b.Config.Mark, b.At("right.mark")), os.Rename(b.At("old.mark"), b.Config.Mark))
 	return b
 }
 
@@ -461,6 +462,7 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func() (b *barebox.Box, from string)
 		lost   string // empty: nothing
+		next   int
 	}{
 		"last night's backup, an old image": {func() (*barebox.Box, string) {
 			b := barebox.New(t, "127.0.0.1:1")
@@ -472,7 +474,7 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 			b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("old"), b.Config.Data),
 				os.Rename(b.At("old.mark"), b.Config.Mark))
 			return b, "backup"
-		}, ""},
+		}, "", 26},
 		"a newer backup than the one restored": {func() (*barebox.Box, string) {
 			b := barebox.New(t, "127.0.0.1:1")
 			sold(b, "2026-11-01", 10)
@@ -482,13 +484,19 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 			b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark))
 			recovered(b, 0, "--from", b.At("older"), mainSeries+": none", "others: none")
 			return b, "newer"
-		}, "11-25"},
+		}, "11-25", 27},
 		"the card of an image that sold on": {func() (*barebox.Box, string) {
 			b := nightAndDay(t)
 			b.Must(os.Rename(b.At("card"), b.At("found")))
 			sold(b, "2026-11-22", 1)
 			return b, "found"
-		}, "12-25"},
+		}, "12-25", 27},
+		"the card of an image that sold further": {func() (*barebox.Box, string) {
+			b := nightAndDay(t)
+			b.Must(os.Rename(b.At("card"), b.At("found")))
+			sold(b, "2026-11-22", 20)
+			return b, "found"
+		}, "none", 32},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, from := c.before()
@@ -501,8 +509,34 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 			says(b, recovered(b, exitLoss, "--dry-run", "--from", from), "holds another history", want)
 			says(b, recovered(b, exitLoss, "--from", from), "holds another history", want)
 			says(b, recovered(b, exitLoss), want) // what was seen is not forgotten without the medium
-			says(b, recovered(b, 0, "--from", from, "M001P001 01: "+c.lost), mainSeries+"  27")
+			says(b, recovered(b, 0, "--from", from, "M001P001 01: "+c.lost, "others: none"),
+				fmt.Sprint(mainSeries, "  ", c.next))
 			says(b, recovered(b, 0, "--from", from), "nothing to recover")
 		})
 	}
+}
+
+// One card too many among --from, and a mark that knows more than store and mark: they are named, and nothing is said
+// to be whole.
+func TestRecover_NamedAside(t *testing.T) {
+	b := nightAndDay(t)
+	says(b, recovered(b, exitSource, "--from", b.At("oldcard"), "--from", b.At("card")), "only one second copy")
+	b.Must(os.RemoveAll(b.At("card")))
+	says(b, recovered(b, exitSource, "--from", b.At("right.mark")), "the mark says 25", "type dtectl recover")
+	b.Must(os.Rename(b.At("right.mark"), b.Config.Mark))
+	says(b, recovered(b, exitLoss), `--accept-loss "M001P001 01: 11-25"`)
+	recovered(b, 0, "M001P001 01: 11-25")
+	b.Must(exec.Command("cp", b.Config.Mark, b.At("same.mark")).Run())
+	says(b, recovered(b, 0, "--from", b.At("same.mark")), "nothing to recover")
+}
+
+// A dead box is made from an old card; then the right card is put into the same slot: it is read.
+func TestRecover_SameSlot(t *testing.T) {
+	b := nightAndDay(t)
+	b.Must(os.RemoveAll(b.Config.Data), os.Rename(b.At("right.mark"), b.Config.Mark),
+		os.Rename(b.At("card"), b.At("right")), os.Rename(b.At("oldcard"), b.At("card")))
+	says(b, recovered(b, exitLoss), "M001P001 01 10", `--accept-loss "M001P001 01: 11-25"`)
+	b.Must(os.RemoveAll(b.At("card")), os.Rename(b.At("right"), b.At("card")))
+	says(b, recovered(b, 0), "M001P001 01 25")
+	says(b, recovered(b, 0), "nothing to recover")
 }
