@@ -236,7 +236,7 @@ func (m *chainBox) shipOnce(ctx context.Context) error {
 		m.through = m.looked
 	}
 	if m.looked = (time.Time{}); how.Live {
-		m.looked = began
+		m.looked = began.Add(-1) // a sale may be answered at this very moment, after the step
 	}
 	return nil
 }
