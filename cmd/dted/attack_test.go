@@ -202,6 +202,7 @@ func TestAttack_Connections(t *testing.T) {
 		most = 500
 	}
 	b := newBranch(t)
+	b.measured = true
 	b.start()
 	defer b.stop()
 	sell := func(what string) {

@@ -50,7 +50,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv("DTED_BARE_SIGNER") != "" {
 		bareSigner()
 	}
-	_ = os.Unsetenv("GOGC") // set by make test: the appliances run as installed
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		// most of their time is waiting, for other processes or for a limit

@@ -185,6 +185,7 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 		rounds, between = 75, 0 // 4 s each while bundles come, on a busy processor
 	}
 	b := newBranch(t)
+	b.measured = true
 	kinds := badAndGood(t)
 	b.start()
 	defer b.stop()
@@ -240,8 +241,13 @@ func TestRules_SwapUnderLoad(t *testing.T) {
 
 func pause(d time.Duration) { <-time.After(d) }
 
-// resident is the appliance's memory in bytes.
-func (b *branch) resident() int64 { return cmdtest.Resident(b.t, b.cmd.Process.Pid) }
+// resident is the memory in bytes of an appliance that is measured.
+func (b *branch) resident() int64 {
+	if !b.measured {
+		b.t.Fatal("the appliance does not collect as installed")
+	}
+	return cmdtest.Resident(b.t, b.cmd.Process.Pid)
+}
 
 // TestRules_Restart: live rules are still live after a power cut, whatever is in the folder; a caller without the admin
 // token changes nothing.
