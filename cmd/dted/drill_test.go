@@ -19,7 +19,6 @@ import (
 	"dtegate/cmd/cmdtest/skip"
 	"dtegate/engine/sign"
 	"dtegate/gateway/certificate"
-	"dtegate/plugins"
 	"dtegate/plugins/plugintest"
 	"dtegate/rules/bundle"
 )
@@ -50,7 +49,7 @@ func newDrill(t *testing.T) *drill {
 	for _, tool := range []string{"bash", "curl"} {
 		skip.Program(t, tool)
 	}
-	d := &drill{operation: newBranch(t, everyRule...).operated(), book: readRunbook(t), typed: make(map[string]bool),
+	d := &drill{operation: newBranch(t).operated(), book: readRunbook(t), typed: make(map[string]bool),
 		root: t.TempDir(), bin: t.TempDir(), asked: make(chan ask)}
 	d.under = func(*exec.Cmd) error { return d.credentials() }
 	d.mh = string(regexp.MustCompile(`authority = \{url = "([^"]+)"`).FindSubmatch(d.read(filepath.Join(d.dir,
@@ -93,7 +92,7 @@ func (d *drill) newDisk() {
 		"/usr/share/dted/rules-keys"} {
 		d.mkdir(folder)
 	}
-	for _, name := range plugins.Names {
+	for _, name := range everyday {
 		d.must(os.WriteFile(d.at("/usr/share/dted/rules/"+strings.ReplaceAll(name, "/", "-")+bundle.Extension),
 			plugintest.Bundle(d.t, name), 0o600))
 	}

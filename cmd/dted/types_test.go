@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,8 +51,21 @@ func invented(t *testing.T) string {
 	must(os.Rename(filepath.Join(folder, "rule.go.txt"), filepath.Join(folder, "rule.go")))
 	must(os.CopyFS(filepath.Join(from, "plugins", "catalogues"), os.DirFS(filepath.Join(root, "plugins",
 		"catalogues"))))
-	must(plugins.Compile(context.Background(), from, "prenda", filepath.Join(from, "prenda.wasm")))
+	pawn.Do(func() {
+		path := filepath.Join(from, "prenda.wasm")
+		must(plugins.Compile(context.Background(), from, "prenda", path))
+		var err error
+		pawn.module, err = os.ReadFile(path)
+		must(err)
+	})
+	must(os.WriteFile(filepath.Join(from, "prenda.wasm"), pawn.module, 0o600))
 	return from
+}
+
+// pawn is the compiled module of testdata/prenda, which all tests of this process share.
+var pawn struct {
+	sync.Once
+	module []byte
 }
 
 // TestType_Invented brings a type that this program does not know to a running branch: it is proven, pushed, opened,
