@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -90,7 +91,7 @@ func spans(list []Span) string {
 func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
 	branch string, epoch int64, folder string, show func(done, total int64),
 ) (Fetched, error) {
-	all, err := boxes(ctx, store, chain, director, branch, epoch)
+	all, err := boxes(ctx, store, chain, director, branch)
 	if err != nil {
 		return Fetched{}, err
 	}
@@ -104,8 +105,11 @@ func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 		}
 	}
 	at := len(shipped) - 1
+	if epoch != 0 {
+		at = slices.IndexFunc(shipped, func(c chest) bool { return c.epoch == epoch })
+	}
 	switch {
-	case at >= 0 && (epoch == 0 || shipped[at].epoch == epoch):
+	case at >= 0:
 	case len(why) > 0:
 		return Fetched{}, fmt.Errorf("%w of a box that fleet.director_key vouches for; boxes that no key in it has "+
 			"enrolled: %w", ErrNothing, errors.Join(why...))
@@ -136,9 +140,9 @@ func Fetch(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 	return got, err
 }
 
-// boxes returns a branch's boxes that shipped something, ascending, up to an epoch; 0: all.
+// boxes returns a branch's boxes that shipped something, ascending.
 func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain, director []fleetproto.Key,
-	branch string, until int64) (list []chest, err error) {
+	branch string) (list []chest, err error) {
 	last := int64(0)
 	for e, err := range store.List(ctx, fleetproto.BoxesFolder+branch+"/") {
 		if err != nil {
@@ -150,7 +154,7 @@ func boxes(ctx context.Context, store fleetproto.Lister, chain fleetproto.Chain,
 		}
 	}
 	// Check also the next epochs: the last enrolment may be lost, or missing in the list.
-	for epoch := int64(1); epoch <= last+1 && (until == 0 || epoch <= until); epoch++ {
+	for epoch := int64(1); epoch <= last+1; epoch++ {
 		c := chest{store: store, chain: chain, branch: branch, epoch: epoch}
 		there, err := listsAny(ctx, store, fleetproto.EpochFolder(branch, epoch))
 		if err != nil {

@@ -108,6 +108,12 @@ func TestFetch_NotListed(t *testing.T) {
 	if err != nil || f.Epoch != 3 || f.Lacks() != "" || !strings.Contains(got, "head-sold by 3") {
 		t.Errorf("%+v %v\n%s", f, err, got)
 	}
+	// Who asks for an earlier box's copy is told of the later one.
+	f, err = ship.Fetch(t.Context(), w.store, chain, []fleetproto.Key{fleetproto.Public(director)}, "centro", 1,
+		t.TempDir(), nil)
+	if err != nil || f.Epoch != 1 || !strings.Contains(f.Lacks(), "the box of epoch 3 sold after this copy") {
+		t.Errorf("of epoch 1: %+v %q %v", f, f.Lacks(), err)
+	}
 }
 
 // A copy that the medium does not hold completely is never declared whole, however much of it is shipped.
