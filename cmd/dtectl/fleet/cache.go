@@ -185,16 +185,15 @@ func (e *enrolments) list(ctx context.Context) (map[string]int64, error) {
 	return epochs, nil
 }
 
-// lost returns the kept enrolments that the store has lost, or replaced by an earlier one, by key. It ignores epochs
-// above the highest in seen.
-func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
+// lost returns the kept enrolments that the store has lost, or replaced by an earlier one, by key.
+func (e *enrolments) lost() map[string][]byte {
 	lost, signed := make(map[string][]byte), make(map[string]time.Time)
 	for tagged, data := range e.objects {
 		key, _, _ := strings.Cut(tagged, " ")
 		branch, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
 		epoch, _ := fleetproto.NumberOf(key)
 		held := e.read[key+" "+e.tags[key]].Enrolment
-		if epoch > seen[branch].Epoch || held != nil && tagged == key+" "+e.tags[key] {
+		if held != nil && tagged == key+" "+e.tags[key] {
 			continue
 		}
 		kept, err := e.c.Identity.OpenEnrolment(data, e.c.keys(), branch, epoch)
@@ -203,6 +202,27 @@ func (e *enrolments) lost(seen map[string]seen) map[string][]byte {
 		}
 	}
 	return lost
+}
+
+// putBack writes a lost enrolment. It overwrites what lies in its place, unless that is an enrolment signed later: this
+// machine may still have the director's former key.
+func (c *Chain) putBack(ctx context.Context, key string, data []byte) error {
+	err := c.CreateOnce(ctx, key, data)
+	if !errors.Is(err, archive.ErrExists) {
+		return err
+	}
+	held, failed := c.Store.Fetch(ctx, key, fleetproto.MaxJWS)
+	if failed != nil && !errors.Is(failed, archive.ErrTooLarge) {
+		return failed
+	}
+	branch, _, _ := strings.Cut(strings.TrimPrefix(key, fleetproto.BoxesFolder), "/")
+	epoch, _ := fleetproto.NumberOf(key)
+	kept, fault := c.Identity.ReadEnrolment(data, branch, epoch)
+	if there, other := c.Identity.ReadEnrolment(held.Data, branch, epoch); fault == nil &&
+		(other != nil || there.At.Before(kept.At)) {
+		return c.Store.Overwrite(ctx, key, data)
+	}
+	return err
 }
 
 // get returns an enrolment that the director has signed.

@@ -52,16 +52,24 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 		points = append(points, fleetproto.Point{Establishment: p[:4], Point: p[4:]})
 	}
 	var chosen []waiting
+	given := func(w waiting) bool { // the branch has an epoch 1, which another key may have signed
+		_, listed := surveyor.enrolments.tags[fleetproto.BoxKey(w.branch, 1)]
+		return w.epoch > 1 || listed
+	}
 	if c.All {
-		chosen = slices.DeleteFunc(slices.Clone(list), func(w waiting) bool { return w.epoch > 1 || w.again != nil })
+		chosen = slices.DeleteFunc(slices.Clone(list), given)
 		if len(chosen) == 0 {
-			return errors.New("no box waits to be enrolled")
+			return errors.New("no box waits to be enrolled in a branch that never had one")
 		}
 	}
 	for _, box := range c.Boxes {
 		w, err := c.choose(list, box)
 		if err != nil {
 			return err
+		}
+		if w.epoch == 1 && given(w) && w.again == nil && !c.Replace {
+			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace gives "+
+				"the branch to this one", w.branch)
 		}
 		chosen = append(chosen, w)
 	}

@@ -612,4 +612,140 @@ func TestPublish_Pilots(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no branch norte of group tiendas is enrolled") {
 		t.Error(err)
 	}
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}, Pilots: []string{"centro"}}))
+	err = (&Publish{Group: "tienda", Files: []string{w.bundle("1.1.0", w.rules)}, MinSuccess: 1}).Run(t.Context(), w.chain)
+	if err == nil || !strings.Contains(err.Error(), "no branch of a group tienda is enrolled") {
+		t.Error(err)
+	}
+}
+
+// TestPublish_Nothing: what is desired already is not published once more: back would take its completed roll-out for
+// a roll-out that was taken back.
+func TestPublish_Nothing(t *testing.T) {
+	w := newWorld(t, "centro")
+	all := Percent(fleetproto.Whole)
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		w.must(w.publish(Publish{Files: []string{w.bundle(version, w.rules)}, Share: &all}))
+		w.obey()
+		w.must(w.roll())
+	}
+	before := w.head().Version
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
+	if h := w.head(); h.Version != before {
+		t.Errorf("version %d: %+v", h.Version, h.Rollout)
+	}
+	w.must((&Back{}).Run(t.Context(), w.chain))
+	if got := describe(w.head().Live); got != "catalogues 1.0.0" {
+		t.Errorf("back goes to %s", got)
+	}
+}
+
+// TestHead_FarVersion: the number of a version that a thief signed does not exhaust the centre.
+func TestHead_FarVersion(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	d, director := *w.head().Desired, fleetproto.Signer{ID: directorID, Private: key("director")}
+	d.Version, d.Previous = 999_999_999_999, w.head().Digest
+	_, err := w.chain.write(t.Context(), d, director)
+	w.must(err)
+	if h := w.head(); h.Version != d.Version || h.Hole != 2 {
+		t.Errorf("version %d, hole %d", h.Version, h.Hole)
+	}
+}
+
+// TestEnrol_BeforeRekey: on a new machine, with a new key that has signed nothing yet, no branch that has a box is given
+// to the box that waits.
+func TestEnrol_BeforeRekey(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	first, spare := w.box("centro"), w.add("centro")
+	spare.report()
+	old := w.newKey("director 2")
+	w.chain.Cache = w.at("other")
+	sur := w.add("sur")
+	sur.report()
+	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
+	err := (&Enrol{Boxes: []string{"centro=" + Fingerprint(spare.status.Key)}}).Run(t.Context(), w.chain)
+	if err == nil || !strings.Contains(err.Error(), "another key has enrolled a box of centro") {
+		t.Error(err)
+	}
+	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	for _, b := range w.survey().Branches {
+		if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Name == "centro" && b.Enrolment.Key != first.status.Key {
+			t.Errorf("%s: %+v", b.Name, b.Enrolment)
+		}
+	}
+}
+
+// TestRekey_ClosedBetween: a point of sale stays closed that a version closed which --back leaves out, and that the
+// thief's later version opened.
+func TestRekey_ClosedBetween(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	next := w.add("centro")
+	next.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P009"}}
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true,
+		Close: []string{"M001P001"}}).Run(t.Context(), w.chain))
+	_, err := w.chain.Next(t.Context(), w.head(), "tiendas", "theft", time.Time{},
+		func(d *fleetproto.Desired) { d.Closed = nil })
+	w.must(err)
+	old := w.newKey("director 2")
+	w.must((&Rekey{Back: map[string]int64{"tiendas": 1}}).run(t.Context(), w.chain, old))
+	if got := w.head().Closed; len(got) != 1 || got[0].Point != "P001" {
+		t.Errorf("closed: %v", got)
+	}
+}
+
+// TestStore_RolledBack: the store is restored from a copy of before the director's key was changed. The centre puts the
+// enrolments of the new key back; a machine that still has the old key does not put its own in their place.
+func TestStore_RolledBack(t *testing.T) {
+	w := newWorld(t, "centro", "norte")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	former := *w.chain
+	former.Cache = w.at("other")
+	_, err := NewSurveyor(&former).Read(t.Context())
+	w.must(err)
+	copied, rekeyed := make(map[string][]byte), make(map[string][]byte)
+	keys := w.store.Keys(fleetproto.BoxesFolder)
+	for _, k := range keys {
+		copied[k] = w.store.Held(k)
+	}
+	w.now = w.now.Add(time.Hour)
+	old := w.newKey("director 2")
+	w.must((&Rekey{}).run(t.Context(), w.chain, old))
+	w.survey()
+	for _, k := range keys {
+		rekeyed[k] = w.store.Held(k)
+		w.must(w.store.Overwrite(t.Context(), k, copied[k]))
+	}
+	w.must(w.roll())
+	_, _ = restored(t.Context(), &former, NewSurveyor(&former))
+	for _, k := range keys {
+		if string(w.store.Held(k)) != string(rekeyed[k]) {
+			t.Errorf("%s is not the new key's", k)
+		}
+	}
+	if s := w.survey(); len(s.Faults) > 0 {
+		t.Error(s.Faults)
+	}
+}
+
+// TestStatus_AcceptKept: an enrolment that the centre has kept is put back, although its loss was accepted: a replaced
+// box that is switched on must find its successor's.
+func TestStatus_AcceptKept(t *testing.T) {
+	w := newWorld(t, "centro")
+	w.must(w.publish(Publish{Files: []string{w.bundle("1.0.0", w.rules)}}))
+	second := w.add("centro")
+	second.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(second.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	second.report()
+	w.survey()
+	held := w.store.Held(fleetproto.BoxKey("centro", 2))
+	w.store.Lose(fleetproto.BoxKey("centro", 2))
+	_ = (&Status{Accept: []string{"centro"}}).Run(t.Context(), w.chain)
+	w.must(w.roll())
+	if string(w.store.Held(fleetproto.BoxKey("centro", 2))) != string(held) {
+		t.Error("the centre has forgotten centro's second box")
+	}
 }

@@ -266,10 +266,22 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 			return fmt.Errorf("version %d: %w", wanted, err)
 		}
 		d.Last = head.Last
-		// A closed point of sale stays closed.
-		d.Closed = append(d.Closed, slices.DeleteFunc(slices.Clone(head.Closed),
-			func(p fleetproto.ClosedPoint) bool { return slices.Contains(d.Closed, p) })...)
 		head = d
+	}
+	var closed []fleetproto.ClosedPoint // of all versions: a closed point of sale stays closed
+	for o, err := range both.objects(ctx, fleetproto.DesiredFolder(group), fleetproto.DesiredKey) {
+		if err != nil {
+			return err
+		}
+		v, err := both.unaltered(ctx, group, o.number)
+		if err != nil && !foreign(err) {
+			return err
+		}
+		for i := 0; err == nil && i < len(v.Closed); i++ {
+			if !slices.Contains(closed, v.Closed[i]) {
+				closed = append(closed, v.Closed[i])
+			}
+		}
 	}
 	if head != nil {
 		term.Printf("%s version %d of %s by %s: %s\n", group, head.Version, local(head.Issued), head.By,
@@ -278,7 +290,8 @@ func (c *Rekey) group(ctx context.Context, chain, both *Chain, group string, ofB
 	if c.DryRun {
 		return nil
 	}
-	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{}, nil)
+	next, err := chain.Next(ctx, head, group, "the director's key was replaced", time.Time{},
+		func(d *fleetproto.Desired) { d.Closed = closed })
 	if err == nil {
 		term.Printf("%s version %d is signed by the new key\n", group, next.Version)
 	}

@@ -23,8 +23,9 @@ type Version struct {
 	Last fleetproto.Verified
 	// Lost are the versions that this centre or a box of the group knows and the store lacks.
 	Lost []fleetproto.Verified
-	// Holes are the earlier versions that the store does not list: a new box, which reads from version 1, stops there.
-	Holes []int64
+	// Hole is the first earlier version that the store does not list: a new box, which reads from version 1, stops
+	// there. 0: none.
+	Hole int64
 }
 
 // maxMends is how many lost versions a version names: the latest versions. A lost version that only a box reports is
@@ -82,9 +83,9 @@ func (c *Chain) Head(ctx context.Context, group string) (*Version, error) {
 		}
 		head.Last, numbers = last, append(numbers, last.Version)
 	}
-	for n := int64(1); head != nil && n < head.Version; n++ {
+	for n := int64(1); head != nil && n < head.Version && head.Hole == 0; n++ {
 		if !slices.Contains(numbers, n) {
-			head.Holes = append(head.Holes, n)
+			head.Hole = n
 		}
 	}
 	return head, nil

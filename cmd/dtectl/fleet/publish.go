@@ -53,6 +53,11 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 				strings.Join(s.Faults, "; "))
 		}
 	}
+	if head == nil && !slices.ContainsFunc(s.Branches, func(b *Branch) bool {
+		return b.Enrolment != nil && b.Group() == c.Group
+	}) {
+		return fmt.Errorf("--group: no branch of a group %s is enrolled, and nothing was published for it", c.Group)
+	}
 	if head != nil && head.Rollout != nil {
 		return fmt.Errorf("%s is on its way in %s: let it end (dtectl fleet roll) or take it back (dtectl fleet back) "+
 			"first", head.Rollout.Name, c.Group)
@@ -85,6 +90,13 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 		if err := chain.Store.Overwrite(ctx, key, data); err != nil {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
+	}
+	if head != nil && (state.Settings == "" || state.Settings == head.Live.Settings) &&
+		!slices.ContainsFunc(state.Rules, func(r fleetproto.Rule) bool {
+			return !slices.ContainsFunc(head.Live.Rules, func(l fleetproto.Rule) bool { return l.Digest == r.Digest })
+		}) {
+		term.Printf("%s version %d desires all of this already: no roll-out begins\n", c.Group, head.Version)
+		return nil
 	}
 	d, err := chain.Next(ctx, head, c.Group, c.Reason, expires, func(d *fleetproto.Desired) {
 		d.Rollout = &fleetproto.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots,

@@ -202,7 +202,10 @@ func restored(ctx context.Context, c *Chain, surveyor *Surveyor) (*Survey, error
 	}
 	put, err := c.Restore(ctx)
 	for _, key := range slices.Sorted(maps.Keys(surveyor.lost)) {
-		put, err = append(put, key), errors.Join(err, c.CreateOnce(ctx, key, surveyor.lost[key]))
+		fault := c.putBack(ctx, key, surveyor.lost[key])
+		if err = errors.Join(err, fault); fault == nil {
+			put = append(put, key)
+		}
 	}
 	for _, what := range put {
 		term.Printf("the store had lost %s: it is put back\n", what)

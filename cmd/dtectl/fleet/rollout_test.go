@@ -447,8 +447,8 @@ func TestBack_NewGeneration(t *testing.T) {
 		t.Errorf("before its day: %s", got)
 	}
 	w.now = time.Date(2026, 12, 1, 4, 20, 0, 0, time.UTC) // a box's clock may be behind the centre's midnight
-	reach(w.begins("2026-12-01", 2, "2.0.1", w.rules))
-	if got := describe(w.head().Live); got != "catalogues 2.0.1, catalogues 1.0.0" {
+	reach(w.begins("2026-12-01", 2, "2.0.2", w.rules))
+	if got := describe(w.head().Live); got != "catalogues 2.0.2, catalogues 1.0.0" {
 		t.Errorf("just after midnight: %s", got)
 	}
 	w.now = time.Date(2026, 12, 2, 14, 0, 0, 0, time.UTC)
@@ -459,12 +459,12 @@ func TestBack_NewGeneration(t *testing.T) {
 		t.Errorf("after its day: %v", got)
 	}
 	for file, says := range map[string]string{w.generation(1, "1.0.1", w.rules): "would never be in force",
-		w.begins("2026-12-02", 2, "2.0.1", w.rules): "is not newer than 2.0.1"} {
+		w.begins("2026-12-02", 2, "2.0.2", w.rules): "is not newer than 2.0.2"} {
 		if err := w.publish(Publish{Files: []string{file}}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	if reach(w.begins("2026-12-01", 2, "2.0.2", w.rules)); describe(w.head().Live) != "catalogues 2.0.2" {
+	if reach(w.begins("2026-12-01", 2, "2.0.3", w.rules)); describe(w.head().Live) != "catalogues 2.0.3" {
 		t.Errorf("after its day all run %s", describe(w.head().Live))
 	}
 }

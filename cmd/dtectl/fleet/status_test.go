@@ -200,7 +200,8 @@ func TestEnrol(t *testing.T) {
 	}
 }
 
-// Epochs that this director did not sign (an earlier key's, or a stranger's) are skipped, as boxes skip them.
+// Epochs that this director did not sign (an earlier key's, or a stranger's) are skipped, as boxes skip them, once
+// somebody says that the branch is given away: it may have a box, and the director's key another place.
 func TestEnrol_Foreign(t *testing.T) {
 	w := newWorld(t)
 	b := w.add("centro")
@@ -211,7 +212,13 @@ func TestEnrol_Foreign(t *testing.T) {
 	w.must(err)
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 1), old))
 	w.must(w.store.Create(t.Context(), fleetproto.BoxKey("centro", 2), []byte("x")))
-	w.must((&Enrol{All: true}).Run(t.Context(), w.chain))
+	name := []string{"centro=" + Fingerprint(b.status.Key)}
+	for _, c := range []Enrol{{All: true}, {Boxes: name}} {
+		if err := c.Run(t.Context(), w.chain); err == nil {
+			t.Errorf("%+v gives a branch away that may have a box", c)
+		}
+	}
+	w.must((&Enrol{Boxes: name, Replace: true}).Run(t.Context(), w.chain))
 	if got := w.survey().Branches[0]; got.Enrolment == nil || got.Enrolment.Epoch != 3 || len(w.codes("centro")) > 0 {
 		t.Errorf("%+v", got)
 	}

@@ -189,8 +189,8 @@ func (s *Surveyor) Read(ctx context.Context) (*Survey, error) {
 		return nil, err
 	}
 	s.newest(out.Branches)
-	if s.lost = s.enrolments.lost(s.seen); len(s.lost) > 0 {
-		out.fault("the store has lost %s: dtectl fleet roll puts it back, unless something else is in its place",
+	if s.lost = s.enrolments.lost(); len(s.lost) > 0 {
+		out.fault("the store has lost %s: dtectl fleet roll puts it back, unless something newer is in its place",
 			strings.Join(slices.Sorted(maps.Keys(s.lost))[:min(len(s.lost), 5)], ", "))
 	}
 	if waiting > maxWaiting {
@@ -382,9 +382,9 @@ const maxAhead = 16
 // compareVersions finds the versions that a box or this centre has, but the store lacks.
 func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 	for _, v := range out.Groups {
-		if len(v.Holes) > 0 {
+		if v.Hole > 0 {
 			out.fault("the store has lost version %d of %s, where new boxes stop: dtectl fleet roll puts it back from "+
-				"this centre's folder, else its owner from the store's versions", v.Holes[0], v.Group)
+				"this centre's folder, else its owner from the store's versions", v.Hole, v.Group)
 		}
 		for _, n := range s.Chain.keptVersions(v.Group) {
 			if n < v.Last.Version {

@@ -293,6 +293,12 @@ func (c Chain) OpenEnrolment(data []byte, director []Key, branch string, epoch i
 	return open(c, data, director, address{kind: "enrolment", owner: branch, epoch: epoch}, new(Enrolment))
 }
 
+// ReadEnrolment reads an enrolment without verifying its signature. Errors: ErrFormat, ErrOther.
+func (c Chain) ReadEnrolment(data []byte, branch string, epoch int64) (*Enrolment, error) {
+	e := new(Enrolment)
+	return e, c.unproven(data, address{kind: "enrolment", owner: branch, epoch: epoch}, e)
+}
+
 func (e *Enrolment) at() (*Head, address) {
 	return &e.Head, address{kind: "enrolment", owner: e.Branch, epoch: e.Epoch}
 }
