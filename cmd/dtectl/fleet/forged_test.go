@@ -131,13 +131,21 @@ func TestSurvey_StoreClock(t *testing.T) {
 	}
 }
 
-// TestStatus_AcceptNames: a branch that does not exist is not accepted in silence.
-func TestStatus_AcceptNames(t *testing.T) {
+// TestStatus_Names: a branch or a group that does not exist is neither accepted, shown nor waited for in silence.
+func TestStatus_Names(t *testing.T) {
 	w := newWorld(t, "centro")
-	if err := (&Status{Accept: []string{"cento"}}).Run(t.Context(), w.chain); err == nil ||
-		!strings.Contains(err.Error(), "cento") {
-		t.Error(err)
+	for _, c := range []interface {
+		Run(context.Context, *Chain) error
+	}{
+		&Status{Accept: []string{"cento"}}, &Status{Branches: []string{"centro", "cento"}}, &Status{Group: "cento"},
+		&Log{Branches: []string{"cento"}},
+	} {
+		if err := c.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "cento") {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
+	w.must((&Status{Branches: []string{"centro"}, Group: "tiendas"}).Run(t.Context(), w.chain))
+	w.must((&Log{Branches: []string{"centro"}}).Run(t.Context(), w.chain))
 }
 
 // endless lists without an end.

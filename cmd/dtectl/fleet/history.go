@@ -116,6 +116,11 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 			}
 		}
 	}
+	for _, folder := range folders {
+		if b := strings.Trim(strings.TrimPrefix(folder, fleetproto.ActsFolder), "/"); b != "" && epochs[b]+last[b] == 0 {
+			return nil, fmt.Errorf("no branch %s is enrolled", b)
+		}
+	}
 	var mu sync.Mutex
 	err = together(len(found), func(i int) error {
 		e, err := c.act(ctx, held, found[i], epochs[found[i].owner])

@@ -40,10 +40,14 @@ func (c *Status) Run(ctx context.Context, chain *Chain) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range c.Accept {
+	for _, name := range slices.Concat(c.Accept, c.Branches) {
 		if !slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Name == name }) {
-			return fmt.Errorf("--accept: no branch %s", name)
+			return fmt.Errorf("no branch %s is in the chain's store", name)
 		}
+	}
+	if c.Group != "" && s.Desired(c.Group) == nil &&
+		!slices.ContainsFunc(s.Branches, func(b *Branch) bool { return b.Group() == c.Group }) {
+		return fmt.Errorf("no branch of a group %s is in the chain's store", c.Group)
 	}
 	if c.JSON {
 		err = term.JSON(s.Report(c.shows))
