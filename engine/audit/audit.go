@@ -275,7 +275,7 @@ func (a *Authenticity) look(box *recordmac.Key, e *storage.Entry, before storage
 	case verdict == recordmac.Altered:
 		problem("it was rewritten: it names this box, and is not as this box wrote it")
 	case verdict != recordmac.Own && own:
-		problem("it follows acts of this box and does not bear its mark: it was rewritten or inserted")
+		problem("it follows acts of this box and lacks its mark: it was rewritten or inserted")
 	case verdict == recordmac.Own && r.Previous != previous:
 		problem("the act before it is not the one that this box wrote there: acts were removed or inserted")
 	}

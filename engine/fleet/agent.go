@@ -300,10 +300,10 @@ func (a *Agent) Closed(p fleetproto.Point, year int) bool {
 	})
 }
 
-// readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version that the
-// director has signed in three cases: the version is the first; digests link it to the last accepted version, whoever
-// signed the versions between them; or it mends the store's loss. Only the last accepted version has an effect. After a
-// refused version, later versions are read at most every aheadEvery.
+// readDesired reads the versions of the group's desired state that the box has not seen. It accepts a version signed by
+// the director if the version is the first, if digests link it to the last accepted version (whoever signed the
+// versions between), or if it mends a loss of the store. Only the last accepted version has an effect. After a refused
+// version, later versions are read at most every aheadEvery.
 func (a *Agent) readDesired(ctx context.Context) error {
 	taken := fleetproto.Verified{Version: a.state.Version, Digest: a.state.Digest}
 	before := taken
@@ -338,7 +338,7 @@ func (a *Agent) readDesired(ctx context.Context) error {
 		}
 		linked = linked && d != nil && d.Follows(seen) == nil
 		if signed && !linked && taken.Version > 0 && !d.Mended(taken) && !d.Mended(before) {
-			err = fmt.Errorf("%w: it follows another version %d than the one that this box verified (%.12s)",
+			err = fmt.Errorf("%w: it does not follow the version %d that this box verified (%.12s)",
 				fleetproto.ErrOther, taken.Version, taken.Digest)
 		}
 		seen = fleetproto.Verified{Version: version, Digest: fleetproto.Digest(o.Data)}

@@ -364,7 +364,7 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 		}): // the bundle stays until its successor is here
 		case !coming && to != nil && find(r.Before, to.Digest) == nil && (b == nil || to.Compare(ruleOf(*b)) > 0 ||
 			r.Rollout == "" && former != nil && former.From < to.From && to.From == b.From):
-			// takeLive brings a newer bundle; or going back would give a new branch the law before the wanted bundle
+			// takeLive replaces r by the wanted bundle; or r's predecessor has an older law than the wanted bundle
 		default:
 			err := a.stepBack(ctx, d, r, former)
 			if err == nil {
@@ -385,10 +385,10 @@ func (a *Agent) leaveUnwanted(ctx context.Context, d *fleetproto.Desired) error 
 	return fmt.Errorf("%w: %w", errOwed, errors.Join(faults...))
 }
 
-// inherit fills in Took for an enrolled box without state, because an earlier box may have filled the rule store. It
-// decides which bundles may replace each ordered bundle in force: for a bundle that the live state names, only the live
-// state's next lower bundle; for any other bundle, the live state's bundles of the same document. A box from another
-// group keeps the bundles in force that it knows (Told). A waiting bundle begins only if the new group wants it.
+// inherit fills in Took for an enrolled box without state, whose rule store an earlier box may have filled. Before of
+// an ordered bundle has the live state's bundles of its document or, if the live state names the bundle, the lower
+// bundles down to the first that the live state does not name. A bundle in force that the box knows from another group
+// (Told) is left out and stays; a coming bundle begins only if the new group wants it.
 func (a *Agent) inherit(s *state, d *fleetproto.Desired) {
 	if d == nil {
 		return
@@ -523,8 +523,8 @@ func (t *taken) of(r *fleetproto.Rollout) bool {
 
 func (t *taken) has(digest string) bool { return t != nil && named(t.Rules, digest) }
 
-// stage returns the stage of a roll-out in this branch, according to the shelf. Refused and returned are final.
-// Superseded bundles do not count. A bundle that was here before the roll-out counts.
+// stage returns the stage of a roll-out in this branch, from the places of its bundles on the shelf. Bundles that were
+// here before the roll-out count too; bundles of the live state do not. The stages refused and returned are final.
 func (t *taken) stage(shelf []Bundle, live fleetproto.State, day string) (stage fleetproto.Stage, reason string) {
 	if t == nil {
 		return "", ""

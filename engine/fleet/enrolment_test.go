@@ -332,7 +332,7 @@ func TestAgent_Mends(t *testing.T) {
 	w.live(third)
 	w.pass(48 * time.Hour)
 	if s := w.status(); s.Desired.Version != 2 || s.Desired.Digest != lost.Digest ||
-		!strings.Contains(s.Desired.Trouble, "follows another version 2") || w.where(third) != "" {
+		!strings.Contains(s.Desired.Trouble, "does not follow the version 2") || w.where(third) != "" {
 		t.Errorf("%+v, %s", s.Desired, w.where(third))
 	}
 	requests := w.store.Requests()

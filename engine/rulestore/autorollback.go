@@ -211,7 +211,7 @@ func (s *Store) Run(ctx context.Context) error {
 		timer.Stop()
 		if today := s.today(); today != day {
 			if err := s.Refresh(ctx); err != nil {
-				s.o.Logger.Error("turning to the day's rules", "error", err)
+				s.o.Logger.Error("changing to the day's rules", "error", err)
 				continue
 			}
 			day = today

@@ -159,8 +159,8 @@ func (g *goldenCase) compare(document []byte, faults []dte.Fault) error {
 		return fmt.Errorf("reading what was made: %w", err)
 	}
 	if list := Differences(old, made); len(list) > 0 {
-		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "not there"),
-			cmp.Or(list[0].Old, "nothing there"), len(list))
+		return fmt.Errorf("%s is %s, want %s (%d amounts differ)", list[0].Path, cmp.Or(list[0].New, "missing"),
+			cmp.Or(list[0].Old, "none"), len(list))
 	}
 	return errors.New(cmp.Or(textDiffers("", old, made), "it has the same values in another form: rules test --update "+
 		"writes it"))

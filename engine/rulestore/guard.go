@@ -261,8 +261,8 @@ func (s *spread) broad(harms, points int) bool {
 	return len(s.shapes) >= shapesHarmed && (points <= 1 || harms >= AloneHarms)
 }
 
-// At these limits of failed evaluations the branch returns to the previous bundle. Before, the previous bundle computes
-// the failed sales, and the branch learns whether the rule or only one till's requests are at fault.
+// At these limits of failed evaluations the branch returns to the previous bundle. Below them, the previous bundle only
+// computes the failed sales, until it is known whether the rule or one till's requests are at fault.
 const (
 	failuresOf = time.Minute
 	// failed evaluations within failuresOf; if only one point of sale has used the bundle, see AloneHarms

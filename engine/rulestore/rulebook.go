@@ -75,9 +75,9 @@ type Rule struct {
 }
 
 // NewBook compiles every document and event rule of a generation. previous maps a bundle's digest to the last good rule
-// before this bundle. If a rule cannot be compiled, the error is a *BundleError. Rules of the old book (may be nil)
-// with the same catalogues are reused. A tax's name contains its rate, so some bundles need another day's catalogues:
-// those in named, by the bundle's digest.
+// before this bundle. named maps the digest of a bundle to another day's catalogues, which name its taxes: a tax's name
+// contains its rate. NewBook reuses the rules of old (may be nil) with the same catalogues. If a rule cannot be
+// compiled, the error is a *BundleError.
 func NewBook(g *rules.Generation, previous map[string]*rules.Rule, catalogues *dte.Catalogues,
 	named map[string]*dte.Catalogues, old *Book) (*Book, error) {
 	b := &Book{generation: g, catalogues: catalogues, compiled: make(map[*rules.Rule]*Rule),

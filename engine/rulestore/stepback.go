@@ -29,7 +29,7 @@ var (
 	// ErrNoSuchRule means that the target of a step back does not exist or cannot be used.
 	ErrNoSuchRule = errors.New("there is nothing to go back to")
 	// ErrExpired means that the target's last day has passed, and Order.Expired is not set.
-	ErrExpired = errors.New("its own dates are over")
+	ErrExpired = errors.New("its last day has passed")
 )
 
 // Rollback takes off every bundle of the target's document that has begun and ranks above the target, and puts the
@@ -89,8 +89,8 @@ func (s *Store) mayCompute(to *shelved, t Target) error {
 	case to.trouble != nil:
 		return fmt.Errorf("%w: %s %s may not compute: %s", ErrNoSuchRule, t.Name, t.Version, to.trouble.Text)
 	case to.expired(s.today()) && !t.Expired:
-		return fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order says that an "+
-			"expired rule is meant", t.Name, t.Version, to.From, to.Until, ErrExpired)
+		return fmt.Errorf("%s %s was in force from %s until %s: %w; it goes live again only if the order permits an "+
+			"expired rule", t.Name, t.Version, to.From, to.Until, ErrExpired)
 	}
 	return nil
 }
@@ -255,8 +255,8 @@ func (s *Store) Acknowledge(ctx context.Context, o Order) (*StepBack, error) {
 		At: s.o.Now().UTC()}); err != nil {
 		return nil, err
 	}
-	s.o.Logger.Info("the return to an earlier rule is known", "rule", last.To.Name, "to", last.To.Version, "who", o.Who,
-		"reason", o.Reason)
+	s.o.Logger.Info("the return to an earlier rule was acknowledged", "rule", last.To.Name, "to", last.To.Version,
+		"who", o.Who, "reason", o.Reason)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.last, nil

@@ -226,7 +226,7 @@ func (s *Store) learn() {
 			t.Form = before.Form
 		}
 		if err := record.Learn(&t); err != nil {
-			s.notes = append(s.notes, fmt.Sprintf("the record of %s %s describes its type otherwise than before: %v",
+			s.notes = append(s.notes, fmt.Sprintf("the record of %s %s describes its type differently than before: %v",
 				i.Name, i.Version, err))
 		}
 	}
@@ -280,7 +280,7 @@ func (s *Store) unmarkedStepBacks() {
 	for _, i := range s.items {
 		if b := i.off; b != nil && b.word != recordmac.Own && !slices.Contains(told, b) {
 			told = append(told, b)
-			s.notes = append(s.notes, fmt.Sprintf("the step back to %s %s of %s does not bear this box's mark: it "+
+			s.notes = append(s.notes, fmt.Sprintf("the step back to %s %s of %s lacks this box's mark: it "+
 				"came in a backup, or is older than the mark. "+
 				"If it is not wanted, push a newer version", b.To.Name, b.To.Version, dte.Date(b.At)))
 		}

@@ -27,8 +27,8 @@ func (r *Rule) checkType() error {
 				bundle.ErrFormat, part, path, fact))
 	}
 	if !r.Type.Form.Pays && r.Filler.Total() == "totalPagar" && r.Filler.Place("resumen.pagos") != nil {
-		faults = append(faults, fmt.Errorf("%w: form.json: pays: the layout has resumen.pagos, and totalPagar is due",
-			bundle.ErrFormat))
+		faults = append(faults, fmt.Errorf("%w: form.json: pays: must be true, because the layout has resumen.pagos "+
+			"and the total is totalPagar", bundle.ErrFormat))
 	}
 	faults = append(faults, r.checkMembers(r.Type.Form.Members, "members", "", wrong)...)
 	for i, name := range r.Type.NotLater {
@@ -120,7 +120,7 @@ func (r *Rule) checkView(unreached func(part, path, fact string)) (f []error) {
 		case schema.Identifies(name) || schema.Counted(name) && root != LinesName:
 			wrong(at+".path", "%q has MH's label", x.Path)
 		case schema.Issuer(root) != (x.In == "emisor"), party[root] != (x.In == "party"):
-			wrong(at+".in", "%q does not belong into the block %s", x.Path, x.In)
+			wrong(at+".in", "%q does not belong in the block %s", x.Path, x.In)
 		}
 	}
 	for i, c := range v.Columns {
@@ -169,7 +169,7 @@ func (r *Rule) checkMembers(list []bundle.Member, at, base string, wrong func(pa
 
 // givesOtherwise refuses a member through which a form would set a value that only the till or the box may set. A
 // default must be under the member's own name, and must not be a number, a price or an identity. The default of an
-// integer, or of a value that only facts may give (schema.Factual), must be a code of a catalogue. The default of
+// integer, or of a value that only facts may give (schema.Factual), must be a code of its catalogue. The default of
 // condicionOperacion must be 1, immediate payment.
 func (r *Rule) givesOtherwise(m *bundle.Member, at, fact string) error {
 	name := fact[strings.LastIndexByte(fact, '.')+1:]

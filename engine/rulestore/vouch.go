@@ -69,7 +69,7 @@ func (s *Store) openBundle(i *shelved) (*bundle.Bundle, error) {
 	case word == recordmac.Altered:
 		return fail("%w: its record was rewritten after this box had written it, and it is %w", errUnvouched, err)
 	default:
-		return fail("%w: its record does not bear this box's mark, and it is %w", errUnvouched, err)
+		return fail("%w: its record lacks this box's mark, and it is %w", errUnvouched, err)
 	}
 	if err := a.agrees(&b.Manifest, i.entry.Series); err != nil {
 		return fail("%w: %w", errUnvouched, err)

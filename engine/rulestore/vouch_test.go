@@ -364,7 +364,7 @@ func TestShelf_RollbackToExpired(t *testing.T) {
 	x.Box = recordmac.New()
 	s, log = x.Restart()
 	if notes := s.List().Notes; len(notes) != 1 || !strings.Contains(notes[0], "step back to dte01 2.1.1") ||
-		!strings.Contains(log, "does not bear this box's mark") {
+		!strings.Contains(log, "lacks this box's mark") {
 		t.Errorf("%v\n%s", notes, log)
 	}
 }

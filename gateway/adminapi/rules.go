@@ -60,7 +60,7 @@ func (o *Routes) listRules(*fasthttp.RequestCtx) (any, error) { return o.Rules.L
 
 // stepRule returns the handler of POST /admin/rules/rollback, reinstate and cancel
 // {"name","schema","version","expired"}; ?reason= is required. expired, only for rollback, permits a return to a bundle
-// whose own dates are over.
+// whose last day has passed.
 func stepRule(step func(context.Context, rulestore.Target, rulestore.Order) (*rulestore.StepBack,
 	error)) func(*fasthttp.RequestCtx) (any, error) {
 	return func(ctx *fasthttp.RequestCtx) (any, error) {

@@ -202,7 +202,7 @@ type ruleTarget struct {
 
 type rollbackCommand struct {
 	ruleTarget
-	Expired bool `help:"Also a rule whose own dates are over."`
+	Expired bool `help:"Permit a rule whose last day has passed."`
 }
 
 // Help names the verb for the cases that this verb does not handle.

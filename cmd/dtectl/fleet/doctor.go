@@ -106,12 +106,12 @@ func (x *examination) missing(ctx context.Context) {
 	_, err := x.fetch(ctx, x.prefix+"missing")
 	switch {
 	case errors.Is(err, archive.ErrNotFound):
-		x.note("ok", "missing", "", "a key that is not there answers 404")
+		x.note("ok", "missing", "", "a missing key answers 404")
 	case errors.Is(err, archive.ErrSetup):
-		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for what is not "+
-			"there", "a box could not tell that nothing is new: %v", err)
+		x.note("fail", "missing", "allow s3:ListBucket on the bucket: without it stores answer 403 for a missing key",
+			"a box could not know that there is nothing new: %v", err)
 	default:
-		x.note("fail", "missing", "boxes poll for objects that do not exist yet: this store cannot say no", "%v", err)
+		x.note("fail", "missing", "boxes poll for objects that do not exist yet: the store must answer 404", "%v", err)
 	}
 }
 
@@ -231,11 +231,12 @@ func (x *examination) clock(ctx context.Context) {
 	case err != nil:
 		x.note("fail", "clock", "the access key must overwrite and read under fleet/v1/", "%v", err)
 	case held.Modified.IsZero():
-		x.note("fail", "clock", "a silent box could not be recognised on this store", "answers bear no Last-Modified")
+		x.note("fail", "clock", "the centre cannot recognise a silent box on this store",
+			"answers have no Last-Modified")
 	case held.Now.IsZero():
-		x.note("warn", "clock", "silence is judged by this machine's clock", "answers bear no Date")
+		x.note("warn", "clock", "silence is judged by this machine's clock", "answers have no Date")
 	case held.Now.Sub(held.Modified).Abs() > time.Minute:
-		x.note("fail", "clock", "a silent box could not be recognised on this store",
+		x.note("fail", "clock", "the centre cannot recognise a silent box on this store",
 			"an object that was just written is %v old", held.Now.Sub(held.Modified))
 	case held.Now.Sub(x.now()).Abs() > time.Minute:
 		x.note("warn", "clock", "one of the two clocks is wrong", "the store's clock and this machine's differ by %v",

@@ -142,8 +142,8 @@ func disjoint(s *Survey, held *Surveyor, chosen []waiting, closing []fleetproto.
 		for _, p := range w.status.Points {
 			for _, other := range given[p] {
 				if other != w.branch {
-					return fmt.Errorf("%s: its point of sale %s is of %s: correct taxpayer and points of sale at one "+
-						"of the two boxes; nothing was enrolled", w.branch, p, other)
+					return fmt.Errorf("%s: its point of sale %s belongs to %s: correct taxpayer and points of sale at "+
+						"one of the two boxes; nothing was enrolled", w.branch, p, other)
 				}
 			}
 			given[p] = append(given[p], w.branch)
@@ -189,7 +189,7 @@ func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, dir
 			return epoch, err
 		}
 		if _, err := newEnrolments(c).get(ctx, w.branch, epoch); !foreign(err) {
-			return 0, errors.Join(fmt.Errorf("epoch %d was given at this moment by somebody else: look at dtectl "+
+			return 0, errors.Join(fmt.Errorf("somebody else has just given epoch %d: look at dtectl "+
 				"fleet status", epoch), err)
 		}
 		others++

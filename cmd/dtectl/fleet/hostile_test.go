@@ -175,7 +175,7 @@ func TestEnrol_Points(t *testing.T) {
 	norte.status.Points = w.box("centro").status.Points
 	norte.report()
 	if err := (&Enrol{All: true}).Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
-		"M001P001 is of centro") {
+		"M001P001 belongs to centro") {
 		t.Errorf("norte gets centro's point of sale: %v", err)
 	}
 	norte.status.Points = []fleetproto.Point{{Establishment: "M009", Point: "P001"}}
@@ -477,7 +477,7 @@ func TestEnrol_Remembers(t *testing.T) {
 	sur.status.Points = w.box("centro").status.Points
 	sur.report()
 	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
-	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "is of centro") {
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "belongs to centro") {
 		t.Errorf("centro's points of sale are given away: %v", err)
 	}
 	w.must(os.Remove(w.chain.cached(enrolmentsFile)))

@@ -14,7 +14,7 @@ import (
 
 // Metrics of the whole chain, from the last survey. A branch's numbers come from its box's signed status.
 var (
-	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read whole.")
+	surveyTime = describeMetric("dte_chain_survey_timestamp_seconds", "When the chain's store was last read in full.")
 	storeLost  = describeMetric("dte_chain_lost",
 		"Branches and groups with objects that the store has lost or put back.")
 

@@ -28,7 +28,7 @@ type Version struct {
 	Hole int64
 }
 
-// maxMends is how many lost versions a version names: the latest versions. A lost version that only a box reports is
+// maxMends is how many lost versions a version names, the latest ones. A lost version that only a box reports is
 // ignored once maxForeignVersions lost versions are known: each report could invent another version.
 const maxMends = 500
 
@@ -157,8 +157,8 @@ func (c *Chain) restore(ctx context.Context, group string) (put []string, err er
 	return put, nil
 }
 
-// Before returns the director's version b before the version v; nil: v is the first. Previous of v is the digest of b.
-// If no object of the director has that digest, and v has Mends, the last of Mends names b.
+// Before returns the director's version before v, or nil if v is the first. v.Previous is its digest; if no object of
+// the director has that digest, the last of v.Mends names it.
 func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	named := append([]fleetproto.Verified{{Version: v.Version - 1, Digest: v.Previous}},
 		v.Mends[max(0, len(v.Mends)-1):]...)
@@ -189,10 +189,10 @@ func (c *Chain) Before(ctx context.Context, v *Version) (*Version, error) {
 	return nil, fault
 }
 
-// Next publishes a version: the head's desired state, altered by the function change. Its number is above the head's
-// and above every version that a box reports. For each lost version below that number, Next first writes the head's
-// state; the new version mends these. The store creates each number once, so nobody else can publish the same number.
-// If expires is zero, the new version is valid for as long as the head was.
+// Next publishes the head's desired state, altered by the function change, as a new version that mends the lost
+// versions. Its number is above the head's and above those of the lost versions; Next fills the numbers in between with
+// the head's state. The store creates each number once: nobody else can publish the same number. If expires is zero,
+// the new version is valid for as long as the head was.
 func (c *Chain) Next(ctx context.Context, head *Version, group, reason string, expires time.Time,
 	change func(*fleetproto.Desired)) (*fleetproto.Desired, error) {
 	now := c.Now().UTC().Truncate(time.Second)

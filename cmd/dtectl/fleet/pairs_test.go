@@ -174,7 +174,7 @@ func TestEnrol_ClosedElsewhere(t *testing.T) {
 	sur.status.Points, sur.status.Group = closed, "otros"
 	sur.report()
 	enrol := Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}
-	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 belongs to centro") {
 		t.Errorf("sur gets a point of sale that was closed: %v", err)
 	}
 	w.now = w.now.AddDate(0, 2, 0)
@@ -332,7 +332,7 @@ func TestEnrol_FormerPoint(t *testing.T) {
 	held := w.store.Held(fleetproto.BoxKey("centro", 1))
 	for _, data := range [][]byte{held, []byte("x")} { // also once the store has overwritten its enrolment
 		w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), data))
-		if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 is of centro") {
+		if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(), "M001P001 belongs to centro") {
 			t.Errorf("sur gets a point of sale of a replaced box: %v", err)
 		}
 	}
@@ -413,7 +413,7 @@ func TestEnrol_PutBack(t *testing.T) {
 	sur.status.Points = b.status.Points[1:]
 	sur.report()
 	if err := (&Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}).Run(t.Context(), w.chain); err == nil ||
-		!strings.Contains(err.Error(), "M001P009 is of centro") {
+		!strings.Contains(err.Error(), "M001P009 belongs to centro") {
 		t.Errorf("sur gets a point of sale of centro: %v", err)
 	}
 	if !bytes.Equal(w.store.Held(fleetproto.BoxKey("centro", 1)), after) || len(w.survey().Faults) > 0 {

@@ -106,7 +106,7 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 		return fmt.Sprintf("%d of %d branches applied it, %d must", m.Succeeded, m.Boxes, need)
 	// the last ring waits for the branches that report; a silent branch finds the state in force later
 	case r.Share == fleetproto.Whole && m.Waiting > m.Silent:
-		return fmt.Sprintf("%d of %d branches applied it, %d that report are without outcome", m.Succeeded, m.Boxes,
+		return fmt.Sprintf("%d of %d branches applied it, %d still have no outcome", m.Succeeded, m.Boxes,
 			m.Waiting-m.Silent)
 	case now.Before(soak):
 		return fmt.Sprintf("the ring is watched until %s", local(soak))

@@ -141,7 +141,7 @@ func TestRing_Wants(t *testing.T) {
 		{"a smaller ring, whole", r, end, func(m *Ring) { *m = Ring{Boxes: 2, Succeeded: 2, Confirmed: 2} }, ""},
 		{"a smaller ring, not whole", r, end, func(m *Ring) { *m = Ring{Boxes: 2, Succeeded: 1, Confirmed: 1} },
 			"1 of 2 branches applied it, 2 must"},
-		{"all, and a branch that is there has not said", whole, end, func(*Ring) {}, "4 that report are without outcome"},
+		{"all, and a branch that is there has not said", whole, end, func(*Ring) {}, "4 still have no outcome"},
 		{"all, and only silent branches have not said", whole, end, func(m *Ring) { m.Silent = 6 }, ""},
 		{"the soak time is almost over", r, end.Add(-1), func(*Ring) {}, "the ring is watched until"},
 		{"one confirmation too few", r, end, func(m *Ring) { m.Confirmed = 2 }, "2 branches have read the last order"},

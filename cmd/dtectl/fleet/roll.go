@@ -84,7 +84,8 @@ func (c *Roll) group(ctx context.Context, chain *Chain, s *Survey, head *Version
 		}
 	}
 	harms := r != nil && m.Harms(r) && !r.Held
-	// Boxes report lost versions without proof: stop a harmful roll-out first; a later call mends the lost version.
+	// A report of a lost version is no proof: it must not delay the stop of a harmful roll-out. A later call mends the
+	// lost version.
 	if len(head.Lost) > 0 && !harms {
 		return chain.order(ctx, s, head, fmt.Sprintf("mends version %d, which the store has lost",
 			head.Lost[0].Version), nil)
@@ -154,7 +155,7 @@ func (c *Hold) set(ctx context.Context, chain *Chain, held bool) error {
 		return fmt.Errorf("%s: no roll-out is under way", head.Group)
 	}
 	if head.Rollout.Held == held {
-		return fmt.Errorf("%s: %s is like that already: %s", head.Group, head.Rollout.Name, ringIn("en", head.Rollout))
+		return fmt.Errorf("%s: nothing to change, %s is: %s", head.Group, head.Rollout.Name, ringIn("en", head.Rollout))
 	}
 	return chain.order(ctx, s, head, c.Reason, func(d *fleetproto.Desired) {
 		if d.Rollout.Held = held; !held {
@@ -174,7 +175,7 @@ func (c *Hold) look(ctx context.Context, chain *Chain) (*Version, *Survey, error
 		names = append(names, v.Group)
 	}
 	if c.Group == "" && len(names) != 1 {
-		return nil, nil, fmt.Errorf("--group: one of these is meant: %s", cmp.Or(strings.Join(names, ", "),
+		return nil, nil, fmt.Errorf("--group: name one of these groups: %s", cmp.Or(strings.Join(names, ", "),
 			"none: nothing was published yet"))
 	}
 	name := cmp.Or(append([]string{c.Group}, names...)...)

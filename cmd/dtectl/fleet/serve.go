@@ -54,7 +54,7 @@ func (c *Serve) Run(ctx context.Context, chain *Chain) error {
 	}
 	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && host != "localhost" && (encrypted == nil ||
 		password == "") {
-		return fmt.Errorf("--listen: %s is not of this machine alone: it needs --certificate, --key and "+
+		return fmt.Errorf("--listen: other machines can reach %s: it needs --certificate, --key and "+
 			"--password-file", c.Listen)
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
@@ -143,7 +143,7 @@ func newSite(c *Chain, password, scheme string) *site {
 		scheme: scheme, names: []string{"localhost"}, routes: http.NewServeMux(),
 		guesses: door.NewBuckets(mostGuesses, time.Minute, mostGuesses),
 		wrong: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_wrong_passwords_total",
-			Help: "Requests to dtectl fleet serve that bore a wrong password."}),
+			Help: "Requests to dtectl fleet serve with a wrong password."}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "dte_chain_survey_failures_total",
 			Help: "Attempts to read the chain's store that failed."})}
 	registry := prometheus.NewRegistry()

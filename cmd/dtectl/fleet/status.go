@@ -189,7 +189,7 @@ func (s *Survey) print(out io.Writer, shows func(*Branch) bool) error {
 		term.Fprintf(out, "%s version %d, good until %s: %s\n", v.Group, v.Version, local(v.Expires), describe(v.Live))
 		if r := v.Rollout; r != nil {
 			m := s.Measure(r, v.Group)
-			term.Fprintf(out, "  %s %s, %s (%d): %d applied it, %d failed, %d without outcome\n  next ring: %s\n",
+			term.Fprintf(out, "  %s %s, %s (%d): %d applied it, %d failed, %d have no outcome yet\n  next ring: %s\n",
 				r.Name, describe(r.State), ringIn("en", r), m.Boxes, m.Succeeded, len(m.Failed), m.Waiting,
 				cmp.Or(m.Wants(r, s.At), "dtectl fleet roll"))
 		}

@@ -329,8 +329,8 @@ func earlier(written time.Time, s *fleetproto.Status) time.Time {
 	return written
 }
 
-// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers the newest. A
-// branch loses a status that is not its newest.
+// newest compares the statuses of enrolled branches with the newest statuses seen so far, and remembers the newest. It
+// discards an older status.
 func (s *Surveyor) newest(branches []*Branch) {
 	for _, b := range branches {
 		m, sequence, at, epoch := s.seen[b.Name], int64(0), time.Time{}, int64(0)
@@ -421,7 +421,7 @@ func (s *Surveyor) compareVersions(ctx context.Context, out *Survey) error {
 			digest = fleetproto.Digest(o.Data)
 			digests[key] = digest
 		}
-		// if Mends of the last version has the box's version, the box will accept the last version
+		// the box will accept the last version: the store has the box's version, or the last version mends it
 		if digest == held.Digest || slices.Contains(v.Mends, held) {
 			continue
 		}

@@ -207,7 +207,7 @@ func (d *Desired) Follows(last Verified) error {
 	case d.Version != last.Version+1:
 		return fmt.Errorf("%w: version %d follows %d", ErrOther, d.Version, last.Version)
 	case d.Previous != last.Digest:
-		return fmt.Errorf("%w: version %d follows another version %d than the one that was read", ErrOther,
+		return fmt.Errorf("%w: version %d does not follow the version %d that was read", ErrOther,
 			d.Version, last.Version)
 	}
 	return nil

@@ -211,7 +211,7 @@ func (c chest) fetch(ctx context.Context, folder string, whole int64, show func(
 	return got, errors.Join(err, to.note())
 }
 
-// unlisted is the most pieces that are requested only because another object, not the store's list, names them.
+// unlisted limits the pieces that are requested although the store does not list them: another object names them.
 const unlisted = 10_000
 
 // manifest returns the parts and pieces that make up the copy (list), in order, up to the last piece that any object in

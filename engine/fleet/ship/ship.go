@@ -205,7 +205,7 @@ func (s *Shipper) Shipped() *fleetproto.Shipped {
 }
 
 // errOther means that the copy does not continue what was shipped.
-var errOther = errors.New("the second copy is gone, is another one than was shipped, or was begun anew")
+var errOther = errors.New("the second copy is missing, or is not the one that was shipped")
 
 // Step ships the bytes that the copy had at the last Step; newer bytes may not be on the medium yet.
 func (s *Shipper) Step(ctx context.Context) error {
@@ -543,8 +543,8 @@ func (s *Shipper) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, v)
 	}
 	yes := map[bool]float64{true: 1}
-	gauge("dte_fleet_ship_behind_changes", "Changes of the store that the chain's store does not have: what is lost, "+
-		"at most, when the box and its media are.", float64(s.behind()))
+	gauge("dte_fleet_ship_behind_changes", "Changes that the chain's store lacks: at most these are lost "+
+		"with the box and its media.", float64(s.behind()))
 	gauge("dte_fleet_shipped_timestamp_seconds", "When something was last shipped; 0: not since the start.",
 		max(0, float64(s.at.Unix())))
 	gauge("dte_fleet_ship_incomplete", "1 while a rebuild from the chain's store would not be complete, or while that "+

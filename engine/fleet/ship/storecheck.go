@@ -48,7 +48,7 @@ func (s *Shipper) checks(ctx context.Context) {
 		s.mu.Unlock()
 		switch {
 		case err != nil && !before.failed:
-			s.o.Logger.Warn("what the chain's store holds of the second copy cannot be checked", "error", err)
+			s.o.Logger.Warn("the second copy in the chain's store cannot be checked", "error", err)
 		case err == nil && now.lacks != before.lacks && now.lacks != "":
 			s.o.Logger.Error("a rebuild from the chain's store would not be complete", "lacks", now.lacks)
 		}
@@ -162,7 +162,7 @@ type rollUp struct {
 	body []byte // bytes of the open part
 }
 
-// span joins the pieces of a span into parts. heal replaces pieces that the store does not return.
+// span joins the pieces of a span into parts. Where the store does not return pieces, span calls heal.
 func (r *rollUp) span(ctx context.Context, of Span) error {
 	gap := Span{}
 	var at *load
@@ -224,7 +224,7 @@ func (r *rollUp) heal(ctx context.Context, gap Span, from, to *load) error {
 		r.lost = append(r.lost, gap)
 		return err
 	}
-	r.s.o.Logger.Warn("the chain's store has lost what was shipped, and gets it again", "lost", spans([]Span{gap}))
+	r.s.o.Logger.Warn("the chain's store has lost shipped data, which is shipped again", "lost", spans([]Span{gap}))
 	for i, l := range chunks {
 		l.number = gap.From + int64(i)
 		first := l.number

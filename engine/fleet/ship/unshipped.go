@@ -30,7 +30,7 @@ type change struct {
 	done chan struct{} // closed when its caller need not wait any more; nil: no caller waits
 }
 
-// maxPending is the most changes that are counted, roughly the changes of a few days' sales.
+// maxPending limits the changes that are counted, to roughly those of a few days' sales.
 const maxPending = 1 << 18
 
 // recount counts the changes from before this run, or before this epoch, that the store lacks.
@@ -43,7 +43,7 @@ func (s *Shipper) recount(ctx context.Context) {
 	s.mu.Unlock()
 	n, err := s.o.Count(ctx, s.o.Folder, from.File, from.End)
 	if err != nil && ctx.Err() == nil {
-		s.o.Logger.Warn("how much of the second copy is not shipped is not known", "error", err)
+		s.o.Logger.Warn("the number of unshipped changes is not known", "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
