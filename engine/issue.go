@@ -527,7 +527,7 @@ func (e *Engine) sign(ctx context.Context, p *prepared, d *draft, slot storage.S
 	return to, err
 }
 
-// manyLines is the number of lines from which a sale waits for a turn: 2,000 lines take some 60 ms of the processor.
+// A sale of manyLines lines or more waits for a turn: 2,000 lines take some 60 ms of the processor.
 const manyLines = 500
 
 // turn waits for the turn of a sale with many lines and returns the function that ends it; a smaller sale does not

@@ -29,7 +29,7 @@ const (
 )
 
 // accessLog writes a line for each request of a till that changes or sends something, and for each request refused for
-// lack of a valid token. Of the request's text, a line contains only the path.
+// lack of a valid token. A line contains nothing that the till wrote, except the path.
 type accessLog struct {
 	log      *slog.Logger
 	now      func() time.Time

@@ -271,8 +271,8 @@ func (g *Gateway) invalidate(c *call) error {
 	return answerRecord(c.ctx, fasthttp.StatusOK, r)
 }
 
-// Limits of resends of one document, and of resends by one token: at once, and a minute on average. A looping till must
-// not fill somebody's inbox.
+// How many resends of one document, and by one token, are accepted in a minute on average, and at most at once. A
+// looping till must not fill somebody's inbox.
 const (
 	resendsOfDocument = 5
 	resendsByToken    = 30

@@ -523,7 +523,7 @@ func (a *assembly) checkMark() error {
 	case a.noMark != nil:
 		return fmt.Errorf("mark %s: %w", a.o.MarkPath, errors.Join(ErrMark, a.noMark))
 	case !sameFamily(a.marked.Store, a.id):
-		return fmt.Errorf("%w: mark %s is of store %x, the restored data is of store %x", cmp.Or(a.o.foreign(maps.Keys(
+		return fmt.Errorf("%w: mark %s belongs to store %x, the restored data to store %x", cmp.Or(a.o.foreign(maps.Keys(
 			a.marked.Series)), ErrMark), a.o.MarkPath, a.marked.Store, a.id)
 	}
 	return nil

@@ -165,7 +165,7 @@ func (t *Tally) countEvents() (more bool, err error) {
 	return false, err
 }
 
-// mostEvents is the most records that one call reads: a tenth of a second of a small box.
+// mostEvents limits the records that one call reads: they take a small box a tenth of a second.
 const mostEvents = 10_000
 
 func (t *Tally) countEvent(entry storage.Entry) error {

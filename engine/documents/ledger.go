@@ -37,7 +37,7 @@ type ledger struct {
 	builder map[uint64]struct{} // records that changed while build reads a day; nil: build is not reading
 }
 
-// maxTouched is the most changes kept for the next query; after more, all days are read again.
+// maxTouched limits the changes kept for the next query; after more changes, all days are read again.
 const maxTouched = 1 << 15
 
 func newLedger(store *storage.Store, rest func() func()) *ledger {

@@ -97,7 +97,7 @@ func (g *NumberGuard) refuseFor(list []storage.Witness) {
 		Message: "Faltan documentos en la base del equipo (" + strings.Join(said[:min(3, len(said))], "; ") +
 			"): no se emiten documentos nuevos hasta que soporte los concilie con dtectl recover",
 		English: "The store lacks documents (" + strings.Join(english[:min(3, len(english))], "; ") +
-			"): nothing is numbered before dtectl recover"})
+			"): run dtectl recover before this box issues new numbers"})
 }
 
 // Behind returns a *refusal.Error of CodeStoreBehind while the numbering is stopped, otherwise nil.

@@ -28,7 +28,7 @@ func messageID(code storage.Code) string { return strings.ToLower(dte.Code(code)
 
 var (
 	errNoMail = errors.New("no mail server is configured")
-	// errSetup means that the attempt fails until somebody corrects the mail settings.
+	// errSetup means that every attempt fails until somebody corrects the mail settings.
 	errSetup = errors.New("the mail server does not accept this box")
 )
 

@@ -9,8 +9,8 @@ import (
 	"dtegate/rules/bundle"
 )
 
-// sums are the amounts below the lines, in the order of the arithmetic, with the words of MF2's layouts. Other amounts,
-// of new generations, follow under their own names.
+// sums are the amounts below the lines, in the order in which they are added up, with the words of MF2's layouts. An
+// amount that is not listed here is printed after them, under its own name.
 var sums = []struct{ name, label string }{
 	{"totalNoSuj", "Suma de ventas no sujetas"},
 	{"totalExenta", "Suma de ventas exentas"},

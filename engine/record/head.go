@@ -188,8 +188,8 @@ type Invalidation struct {
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// EstadoPending is the state of an invalidation before MH's answer. Afterwards it is a public state of documents, such
-// as PROCESSED.
+// EstadoPending is the value of Invalidation.Estado before MH's answer. MH's answer replaces it by a public state of
+// documents, such as PROCESSED.
 const EstadoPending = "PENDING"
 
 // Pending reports whether MH has not answered the event yet. It is false for nil.

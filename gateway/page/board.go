@@ -37,7 +37,7 @@ type board struct {
 	Waiting       []fact
 	Deadlines     []fact   // Note is the moment, Value is the time left
 	Live, Coming  []fact   // document types with the version of their rules
-	RulesRefused  []fact   // stored rules that may not compute
+	RulesRefused  []fact   // stored rules that may not be used
 	Rejecting     []string // a sentence for each rule in force whose documents MH refuses
 	Returned      string   // the rule that the branch returned to, and when
 	Deliveries    []fact

@@ -28,7 +28,7 @@ var types = []Code{
 		"La solicitud tiene datos que faltan o no son válidos; errors los nombra uno por uno",
 		"Data of the request is missing or not valid; errors names each",
 		"Corrija los campos que indica errors y envíe la venta otra vez",
-		"Mend the members that errors names, and send the sale again"),
+		"Correct the members that errors names, and send the sale again"),
 	answer("RECEPTOR_VALIDATION_ERROR", 400, "Al receptor le falta alguno de los datos de requiredFields",
 		"The receptor lacks some of requiredFields", "Pida esos datos al cliente y envíe la venta otra vez",
 		"Ask the customer for them, and send the sale again"),
@@ -66,7 +66,7 @@ var types = []Code{
 		"Revise el código; si es de otra sucursal, haga la operación allí",
 		"Check the code; if another branch issued it, do the operation there"),
 	answer("NOT_FOUND", 404, "La dirección no existe en este equipo", "There is no such path",
-		"Corrija la dirección en el programa de la caja", "Mend the path in the till's program"),
+		"Corrija la dirección en el programa de la caja", "Correct the path in the till's program"),
 	answer("METHOD_NOT_ALLOWED", 405, "La dirección existe, pero con otro método de HTTP",
 		"The path exists, but for another HTTP method", "Use el método que indica la referencia",
 		"Use the method that the reference says"),
@@ -162,7 +162,7 @@ var values = []Code{
 	element("REQUIRED", "Falta un dato obligatorio", "A required value is missing", "Complete el dato", "Fill it in"),
 	element("TYPE", "El dato es de otra clase: texto donde va un número, o al revés",
 		"The value is of the wrong kind: a text instead of a number, or the reverse",
-		"Corrija el programa de la caja", "Mend the till's program"),
+		"Corrija el programa de la caja", "Correct the till's program"),
 	element("PATTERN", "El dato no se escribe así; message dice cómo",
 		"The value is written in the wrong form; message shows the right one", "Escríbalo como dice message",
 		"Write it as message shows"),
@@ -188,13 +188,13 @@ var values = []Code{
 	element("CATALOGUE", "El código no está en el catálogo de Hacienda", "The code is not in MH's catalogue",
 		"Busque el código en el catálogo que nombra message", "Look it up in the catalogue that message names"),
 	element("UNKNOWN", "El campo o el parámetro no existe aquí", "There is no such member or parameter here",
-		"Corrija el nombre en el programa de la caja", "Mend the name in the till's program"),
+		"Corrija el nombre en el programa de la caja", "Correct the name in the till's program"),
 	element("SYNTAX", "El cuerpo no es JSON bien escrito; message dice la línea y la columna",
 		"The body is not well-formed JSON; message names line and column", "Corrija el programa de la caja",
-		"Mend the till's program"),
+		"Correct the till's program"),
 }
 
-// sales are the faults of amounts, which the rule of a document finds.
+// sales are the faults of amounts that a document's rule finds.
 var sales = []Code{
 	element("QUANTITY_NOT_POSITIVE", "La cantidad de la línea es cero o negativa",
 		"The line's quantity is zero or below", "Ponga una cantidad mayor que cero, o quite la línea",
@@ -240,17 +240,17 @@ var sales = []Code{
 		"The document has only charges outside the tax base, and no sale", "Agregue al menos una línea con venta",
 		"Add a line that sells something"),
 	element("WITHHOLDING_NOT_POSITIVE", "El monto de la retención, o el monto sujeto a ella, no es mayor que cero",
-		"The withheld amount, or its base, is not above zero", "Corrija el monto", "Mend the amount"),
+		"The withheld amount, or its base, is not above zero", "Corrija el monto", "Correct the amount"),
 	element("WITHHOLDING_CENTS", "El monto de la retención lleva más de dos decimales",
 		"The withheld amount has more than two decimals", "Redondéelo al centavo", "Round it to the cent"),
 	element("WITHHELD_NOT_22", "Con el código 22 se retiene el 1 % y el IVA retenido es otro",
 		"With code 22 the withheld VAT must be 1 %", "Corrija el IVA retenido o el código",
-		"Mend the VAT withheld, or the code"),
+		"Correct the VAT withheld, or the code"),
 	element("WITHHELD_NOT_C4", "Con el código C4 se retiene el 13 % y el IVA retenido es otro",
 		"With code C4 the withheld VAT must be 13 %", "Corrija el IVA retenido o el código",
-		"Mend the VAT withheld, or the code"),
+		"Correct the VAT withheld, or the code"),
 	element("WITHHELD_ABOVE_AMOUNT", "El IVA retenido supera el monto del que se retiene",
-		"The withheld VAT is above its base", "Corrija el IVA retenido", "Mend the VAT withheld"),
+		"The withheld VAT is above its base", "Corrija el IVA retenido", "Correct the VAT withheld"),
 }
 
 // references are the faults of a document that refers to another document.

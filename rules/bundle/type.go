@@ -428,12 +428,12 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 	var text string
 	switch err := json.Unmarshal(m.Default, &text); {
 	case len(m.Default) > 0 && strings.ContainsAny(string(m.Default[:1]), "[{"):
-		add(path+".default", "is a text, a number or a truth value")
+		add(path+".default", "must be a text, a number, true or false")
 	case err == nil && m.Default[0] == '"':
 		add.text(path+".default", text)
 	}
 	if m.Limit < 0 || m.Limit > 2000 {
-		add(path+".limit", "%d is not up to 2000", m.Limit)
+		add(path+".limit", "%d is not from 0 to 2000", m.Limit)
 	}
 	for name, list := range map[string][]Member{"members": m.Members, "extra": m.Extra} {
 		inner := make(map[string]bool)

@@ -31,7 +31,7 @@ type Form struct {
 // Places maps the path of each value of a JSON document ("params[2].value") to the value's byte offset.
 type Places map[string]int
 
-// Parse reads a document into a struct. It refuses members that the form does not have (the case of letters counts),
+// Parse reads a document into a struct. It refuses members that the form does not have (names are case-sensitive),
 // members that appear twice, null, text that is not UTF-8, and anything after the document. An error names the file,
 // line and column.
 func (f Form) Parse(b []byte, into any) (Places, error) {

@@ -134,7 +134,7 @@ type listCommand struct {
 }
 
 // Run prints one line for each bundle, and the last automatic return. It fails if a rule has ended without a successor,
-// or may not compute.
+// or may not be used.
 func (c *listCommand) Run(ctx context.Context, top *adminclient.Options) error {
 	return adminclient.Show(ctx, top, &c.ShowFlags, http.MethodGet, "/admin/rules", c.print)
 }

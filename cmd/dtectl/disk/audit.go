@@ -81,7 +81,7 @@ func readActs(ctx context.Context, cfg *config.Config, limit int) ([]audit.Act, 
 type Vouched struct {
 	Rules *rulestore.Listing
 	Acts  *audit.Authenticity
-	// bad counts the rules in use that may not compute, and the problems with acts.
+	// bad counts the rules in use that must not be used, and the problems with acts.
 	bad int
 }
 

@@ -400,7 +400,7 @@ func (d *doctor) unconnected(steps connpool.Steps, limit time.Duration, err erro
 	took := steps.Lookup + steps.TCP + steps.TLS
 	d.fail("authority", do, "%s: %v; %s (authority.connect_timeout %v)", what, err, times(steps), limit)
 	if took > limit*9/10 {
-		d.warn("authority", "raise authority.connect_timeout, if the link is slow and not dead",
+		d.warn("authority", "raise authority.connect_timeout if the link is slow but works",
 			"the connection used the whole time limit, %v", limit)
 	}
 }

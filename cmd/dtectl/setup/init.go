@@ -91,7 +91,7 @@ func (c *Init) neverSold(ctx context.Context, cfg *config.Config) error {
 	switch {
 	case sold:
 		return fmt.Errorf("fleet.branch: the chain's store has a copy of %[1]s: this branch has sold, and an empty "+
-			"store would use its numbers again. dtectl recover makes its store "+
+			"store would use its numbers again. dtectl recover rebuilds its store "+
 			"(RUNBOOK, Dead box); then dtectl init --no-store makes the key and the tokens", branch)
 	case err != nil && c.NewBranch == branch:
 		term.Printf("warning  the chain's store does not answer, and --new-branch says that %s has never sold: %v\n",

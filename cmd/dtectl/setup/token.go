@@ -143,7 +143,7 @@ type tokenList struct {
 	JSON bool `help:"Write one JSON array."`
 }
 
-// Run prints one line for each token. The file has no token in clear.
+// Run prints one line for each token, never the token itself: the file has only its hash.
 func (c *tokenList) Run(cfg *config.Config) error {
 	file, err := config.LoadTokens(cfg.Tokens)
 	if err != nil {

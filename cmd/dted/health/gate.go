@@ -224,7 +224,7 @@ func checkEnrolled(f *fleet.Fence) error {
 	switch s := f.Standing(); {
 	case s.Replaced:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
-			English: fmt.Sprintf("Another box has this branch since %s (epoch %d): nothing is numbered here any more",
+			English: fmt.Sprintf("Another box has had this branch since %s (epoch %d): this box issues no more numbers",
 				s.Since.Format(time.RFC3339), s.Highest), Message: fmt.Sprintf(
 				"Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte",
 				s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}

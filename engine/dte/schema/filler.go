@@ -118,7 +118,7 @@ func (f *Filler) Total() string { return f.total }
 // Version returns the constant of identificacion.version; or 0.
 func (f *Filler) Version() int { return f.version }
 
-// Numbers returns how many places of a document show its control number, 1 or 0.
+// Numbers returns 1 if a document shows its control number, otherwise 0.
 func (f *Filler) Numbers() int { return f.numbers }
 
 // Fill appends to dst the document made of the facts and the module's answer, as compact JSON in the order of the

@@ -246,7 +246,7 @@ func (c *compiler) arithmetic() (a arithmetic, err error) {
 	if i := slices.IndexFunc(finals, func(name string) bool { return position(resumen, name) >= 0 }); i >= 0 &&
 		c.overlay.total != "" && !strings.EqualFold(c.overlay.total, finals[i]) && (i < 2 ||
 		c.overlay.total != paid && slices.Contains(known, c.overlay.total)) {
-		return a, fmt.Errorf("overlay: total: is %q, and what is paid is resumen.%s", c.overlay.total, finals[i])
+		return a, fmt.Errorf("overlay: total: is %q, but the amount paid is resumen.%s", c.overlay.total, finals[i])
 	}
 	if !summed(0, a.total) && c.overlay.total != "montoTotalOperacion" {
 		paid = cmp.Or(c.overlay.total, paid)
