@@ -356,7 +356,7 @@ func TestEnrol_PointLeftOut(t *testing.T) {
 	sur.status.Points = former
 	sur.report()
 	if err := (&Enrol{Boxes: []string{"sur=" + Fingerprint(sur.status.Key)}}).Run(t.Context(), w.chain); err == nil ||
-		!strings.Contains(err.Error(), "M001P001 is of centro") {
+		!strings.Contains(err.Error(), "M001P001 belongs to centro") {
 		t.Errorf("sur gets a point of sale of centro: %v", err)
 	}
 	next := w.add("centro")

@@ -110,7 +110,7 @@ func TestInit_BesideCard(t *testing.T) {
 		return (&setup.Init{Certificate: b.At("mh.crt"), CertificatePassword: b.At("mh.password")}).Run(t.Context(),
 			b.Config)
 	})
-	if err == nil || !strings.Contains(err.Error(), "dtectl recover makes its store") {
+	if err == nil || !strings.Contains(err.Error(), "dtectl recover rebuilds its store") {
 		t.Error(err)
 	}
 	if _, err := os.Stat(b.Config.Data); err == nil {
