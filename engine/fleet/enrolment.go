@@ -196,5 +196,5 @@ func (a *Agent) ownsEnrolment(e *fleetproto.Enrolment) bool {
 }
 
 func (n enrolled) standing() Standing {
-	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Since: n.At, Points: n.Points}
+	return Standing{Epoch: n.Own, Highest: n.Highest, Replaced: n.Over, Points: n.Points}
 }

@@ -424,8 +424,8 @@ func TestFence_Close(t *testing.T) {
 	w.pass(10 * time.Minute)
 	w.agent.Fence().Close()
 	for range 2 {
-		if w.numbers(points[0]) || !w.agent.Fence().Standing().Replaced {
-			t.Errorf("%+v", w.agent.Fence().Standing())
+		if s := w.agent.Fence().Standing(); w.numbers(points[0]) || !s.Replaced || !s.Cloned {
+			t.Errorf("%+v", s)
 		}
 		w.enrol(2, w.box, director)
 		w.pass(10 * time.Minute)

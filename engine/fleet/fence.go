@@ -30,11 +30,11 @@ type Fence struct {
 type Standing struct {
 	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
-	// Replaced: another box has the branch. Since is when the director signed the highest enrolment.
-	Replaced bool
-	Since    time.Time
-	Points   []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
-	Behind   string             // why the box's store is out of date, although the box is enrolled; empty: it is not
+	// Replaced: another box has, or had, the branch, or Cloned: another copy of this box runs, or it is
+	// an old image of itself.
+	Replaced, Cloned bool
+	Points           []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
+	Behind           string             // why the box's store is out of date, although the box is enrolled; empty: it is not
 }
 
 // Numbers reports whether the box may issue numbers for a point of sale.
@@ -49,7 +49,7 @@ func (f *Fence) Standing() Standing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.standing
-	s.Replaced = s.Replaced || f.cloned
+	s.Replaced, s.Cloned = s.Replaced || f.cloned, f.cloned
 	return s
 }
 

@@ -259,7 +259,7 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	gauge("dte_fleet_acts_waiting", "Acts that are not in the store yet.", float64(len(a.state.Acts)))
 	gauge("dte_fleet_closed_points", "Points of sale of this box that number nothing: the centre has closed them for "+
 		"this year, or its enrolment does not name them.", float64(closed))
-	gauge("dte_fleet_replaced", "1 while another box has the branch, and nothing is numbered here.",
+	gauge("dte_fleet_replaced", "1 while another box has or had the branch, or a copy of this box runs: BOX_REPLACED.",
 		flag[l.Standing.Replaced])
 	gauge("dte_fleet_epoch", "The epoch at which this box is enrolled; 0: it is not.", float64(l.Standing.Epoch))
 	if p := a.progress(); p != nil {

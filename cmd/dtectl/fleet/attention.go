@@ -37,7 +37,8 @@ type Concern struct {
 
 // phrases are the texts of concerns in English and Spanish, the most urgent first.
 var phrases = []struct{ code, en, es string }{
-	{"replaced", "replaced by another box; it numbers nothing", "otra caja tomó su lugar; ya no numera"},
+	{"replaced", "numbers nothing: another box took its place, or a copy of it runs",
+		"no numera: otra caja tomó su lugar, o hay una copia de ella"},
 	{"closed", "cannot sell: %s", "no puede vender: %s"},
 	{"forged", "its status is not its box's: %s", "el informe no es de su caja: %s"},
 	{"older", "its status was put back: %s", "pusieron un informe anterior: %s"},

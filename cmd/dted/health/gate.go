@@ -91,8 +91,10 @@ func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // Check returns nil if a new document may be issued.
 func (g *Gate) Check() error {
-	if err := checkEnrolled(g.Fence); err != nil {
-		return err
+	if g.Fence != nil {
+		if err := CheckEnrolled(g.Fence.Standing()); err != nil {
+			return err
+		}
 	}
 	if err := checkBehind(g.behind()); err != nil {
 		return err
@@ -216,18 +218,23 @@ func checkBehind(list []storage.Witness) error {
 // chainRetry is how long a till waits after the chain's centre stopped it: a person has to decide.
 const chainRetry = time.Minute
 
-// checkEnrolled returns nil while this box has the branch, or the branch belongs to no chain.
-func checkEnrolled(f *fleet.Fence) error {
-	if f == nil {
-		return nil
-	}
-	switch s := f.Standing(); {
-	case s.Replaced:
+// CheckEnrolled returns nil if this box has its chain's branch.
+func CheckEnrolled(s fleet.Standing) error {
+	switch {
+	case s.Cloned:
+		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry, English: "Another copy of this " +
+			"box runs, or this is an old image of it: nothing is numbered here until it is recovered and has another key",
+			Message: "Hay otra copia de este equipo, o este es una imagen vieja: no emite documentos; avise a soporte"}
+	case s.Replaced && s.Epoch == 0:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
-			English: fmt.Sprintf("Another box has had this branch since %s (epoch %d): this box issues no more numbers",
-				s.Since.Format(time.RFC3339), s.Highest), Message: fmt.Sprintf(
-				"Otro equipo tiene esta sucursal desde el %s: este ya no emite documentos; avise a soporte",
-				s.Since.In(dte.Zone).Format("02/01/2006 15:04"))}
+			English: fmt.Sprintf("Another box has this branch (epoch %d), and this box was never enrolled: nothing is "+
+				"numbered here", s.Highest),
+			Message: "Otro equipo tiene esta sucursal, y este no está inscrito: no emite documentos; avise a soporte"}
+	case s.Replaced: // perhaps this box's key has the highest epoch again
+		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
+			English: fmt.Sprintf("Another box took this branch after epoch %d of this box: nothing is numbered here until "+
+				"this box is recovered and has another key", s.Epoch),
+			Message: "Otro equipo tomó esta sucursal, y este ya no emite documentos; avise a soporte"}
 	case s.Behind != "":
 		return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: chainRetry, English: s.Behind,
 			Message: "A este equipo le faltan documentos de la sucursal: no emite documentos; avise a soporte"}

@@ -42,7 +42,7 @@ type Status struct {
 	// Ready: the branch can issue. Otherwise NotReady has the reasons, each a short English sentence.
 	Ready       bool         `json:"ready"`
 	NotReady    []string     `json:"not_ready,omitempty"`
-	Replaced    bool         `json:"replaced,omitempty"` // another box has taken the branch: BOX_REPLACED
+	Replaced    bool         `json:"replaced,omitempty"` // BOX_REPLACED, see fleet.Standing
 	Contingency *Contingency `json:"contingency,omitempty"`
 	Waiting     Waiting      `json:"waiting"`
 	// Certificates end at these times.
