@@ -130,7 +130,7 @@ func TestFleet(t *testing.T) {
 		t.Error(said)
 	}
 	refused(1, "NOT_ENROLLED")
-	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "no box is enrolled") ||
+	if said, _ := b.dtectl("doctor"); !strings.Contains(said, "has not enrolled this box") ||
 		!strings.Contains(said, "nothing of this branch outlives its disk") {
 		t.Error(said)
 	}
@@ -208,8 +208,11 @@ func TestFleet(t *testing.T) {
 	}
 	c.status(func(s *fleetproto.Status) bool { return s.Replaced && !s.Ready })
 	replaced()
-	if said, ok := b.dtectl("doctor"); ok || !strings.Contains(said, "another box has branch centro (epoch 2") {
-		t.Error(said)
+	for epoch := int64(2); epoch < 4; epoch++ { // also after its key was enrolled once more
+		if said, ok := b.dtectl("doctor"); ok || !strings.Contains(said, "group norte: Another box took this branch") {
+			t.Errorf("epoch %d: %s", epoch, said)
+		}
+		c.enrol(epoch+1, waits.Key, waits.Points...)
 	}
 	b.stop()
 }

@@ -26,12 +26,24 @@ const (
 	againEvery = 30
 )
 
-// readEnrolments reads the branch's enrolments that this box has not seen, and reports whether the chain's store
-// answered. The trusted enrolment with the highest epoch decides which box has the branch. If another box has a later
-// epoch, this box is replaced for good, even if its key is enrolled once more, because the box's own store is out of
-// date. If the signer of the highest enrolment is no longer trusted, all enrolments are read again, and only those with
-// a signature that is trusted now count; if there are none, nothing changes.
-func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
+// Enrolled returns which box has the branch, by the rule of an agent with these options: by its state, and by the
+// chain's store if that answers. It writes nothing. It does not know whether another copy of this box runs.
+func Enrolled(ctx context.Context, o Options) (s Standing, answered bool, fault error) {
+	a, err := New(o)
+	if err != nil {
+		return s, false, err
+	}
+	n, _, answered, fault := a.nextEnrolled(ctx)
+	return n.standing(), answered, fault
+}
+
+// nextEnrolled reads the branch's enrolments that this box has not seen, and returns what they prove; nothing new: the
+// state as it is. It reports whether the chain's store answered. Before this box numbers, it must know the version
+// after of the desired state. The trusted enrolment with the highest epoch decides which box has the branch. If another
+// box has a later epoch, this box is replaced for good, even if its key is enrolled once more, because the box's own
+// store is out of date. If the signer of the highest enrolment is no longer trusted, all enrolments are read again, and
+// only those with a signature that is trusted now count; if there are none, nothing changes.
+func (a *Agent) nextEnrolled(ctx context.Context) (next enrolled, after int64, answered bool, fault error) {
 	before := a.state.Enrolled
 	next, first := before, before.Highest+1
 	if _, err := a.openEnrolment(before.Object, before.Highest); before.Highest > 0 && err != nil {
@@ -42,7 +54,7 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	}
 	a.looks++
 	answered = true
-	after, highest := int64(0), int64(0)
+	highest := int64(0)
 	for epoch, foreign := first, 0; foreign < maxForeign; epoch++ {
 		o, err := a.get(ctx, fleetproto.BoxKey(a.o.Branch, epoch), fleetproto.MaxJWS)
 		if errors.Is(err, archive.ErrNotFound) {
@@ -85,13 +97,20 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 	// Without a trusted enrolment nothing changes. If the store stopped answering, an unread enrolment may be this
 	// box's own.
 	if next.Highest == 0 || !answered && (next.Own == 0 || first == 1) {
-		return answered, fault
+		return before, 0, answered, fault
 	}
 	if next.Highest < highest {
-		return answered, errors.Join(fault,
+		return before, 0, answered, errors.Join(fault,
 			fmt.Errorf("epoch %d of the branch was given, and the store does not have it", highest))
 	}
 	next.Own = cmp.Or(next.Own, before.Own)
+	return next, after, answered, fault
+}
+
+// readEnrolments adopts what nextEnrolled returns, and reports whether the chain's store answered.
+func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error) {
+	before := a.state.Enrolled
+	next, after, answered, fault := a.nextEnrolled(ctx)
 	if bytes.Equal(next.Object, before.Object) {
 		return answered, fault
 	}

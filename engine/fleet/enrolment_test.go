@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 	"dtegate/engine/fleet/fleettest"
 )
@@ -413,6 +414,22 @@ func TestAgent_OwnEpoch(t *testing.T) {
 	w.pass(10 * time.Minute)
 	if s := w.agent.Fence().Standing(); s.Epoch != 1 || !s.Replaced {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestEnrolled: a box whose key was enrolled again after another box is replaced, by its state or without it.
+func TestEnrolled(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.enrol(2, signer("new", 4), director)
+	w.enrol(3, w.box, director)
+	for range 2 {
+		s, answered, err := fleet.Enrolled(t.Context(), *w.options())
+		if !s.Replaced || s.Epoch != 1 || s.Highest != 3 || !answered || err != nil {
+			t.Errorf("%+v %v %v", s, answered, err)
+		}
+		w.start()
+		w.pass(10 * time.Minute)
 	}
 }
 

@@ -30,8 +30,7 @@ type Fence struct {
 type Standing struct {
 	Epoch   int64 // epoch of this box's enrolment; 0: the box was never enrolled and issues no numbers
 	Highest int64 // highest epoch of the branch; 0: no box is enrolled
-	// Replaced: another box has, or had, the branch, or Cloned: another copy of this box runs, or it is
-	// an old image of itself.
+	// Replaced: another box has, or had, the branch; or Cloned: another copy of this box runs, or it is an old image.
 	Replaced, Cloned bool
 	Points           []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
 	Behind           string             // why the box's store is out of date, although the box is enrolled; empty: it is not

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"strings"
 
 	"dtegate/cmd/dtectl/adminclient"
 	"dtegate/cmd/dted/config"
+	"dtegate/cmd/dted/health"
 	"dtegate/engine/archive"
+	"dtegate/engine/fleet"
 	"dtegate/engine/fleet/fleetproto"
 )
 
-// fleet checks that the chain's store admits this box, and that the branch's latest enrolment names it.
+// fleet checks that the chain's store admits this box, and whether the box has its branch, by the agent's own rule.
 func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	const check = "fleet"
 	c := d.cfg.Fleet
@@ -32,55 +35,37 @@ func (d *doctor) fleet(ctx context.Context, in *config.Inputs) {
 	own := fleetproto.Fingerprint(public)
 	ctx, cancel := context.WithTimeout(ctx, reachBudget)
 	defer cancel()
-	var last *fleetproto.Enrolment
-	for epoch := int64(1); ; epoch++ {
-		held, err := in.Store.Fetch(ctx, fleetproto.BoxKey(c.Branch, epoch), fleetproto.MaxJWS)
-		if errors.Is(err, archive.ErrNotFound) {
-			break
-		}
-		if archive.Refuses(err) {
-			d.warn(check, "correct the setting that the error names: access_key, the secret, region or bucket of "+
-				"[fleet.store], the bucket's policy or quota; the branch sells without the store", "%s: %v",
-				c.Store.Endpoint, err)
-			return
-		}
-		if err != nil && !errors.Is(err, archive.ErrTooLarge) {
-			d.warn(check,
-				"see whether the store runs and accepts this box's secret; the branch sells without the store",
-				"%s: the store does not answer: %v", c.Store.Endpoint, err)
-			return
-		}
-		e, err := d.cfg.Chain().OpenEnrolment(held.Data, in.Directors, c.Branch, epoch)
-		if errors.Is(err, fleetproto.ErrSignature) {
-			d.warn(check, "if the director's key was changed, add the old key to fleet.director_key, or enrol the box "+
-				"again; otherwise find out who wrote this enrolment",
-				"epoch %d of branch %s: %v", epoch, c.Branch, err)
-			continue
-		}
-		if err != nil {
-			d.warn(check, "find out who wrote this enrolment: only the store's owner can delete it",
-				"epoch %d of branch %s: %v", epoch, c.Branch, err)
-			continue
-		}
-		last = e
-	}
 	points := d.cfg.ChainPoints()
+	s, answered, err := fleet.Enrolled(ctx, fleet.Options{Store: in.Store, Chain: d.cfg.Chain(), Branch: c.Branch,
+		Group: c.Group, Director: in.Directors, Box: box, Points: points, State: config.Keeper(c.State),
+		Logger: slog.New(slog.DiscardHandler), Now: d.now})
 	switch {
-	case last == nil:
-		d.fail(check, "enrol this box at the centre: dtectl fleet enrol",
-			"branch %s of group %s: no box is enrolled, and nothing is numbered; this box's fingerprint is %s",
-			c.Branch, c.Group, own)
-	case !last.BoxKeyOf().Public.Equal(public):
-		d.fail(check, "correct fleet.branch, or enrol this box in the other box's place at the centre",
-			"another box has branch %s (epoch %d, fingerprint %s); this box's fingerprint is %s: it numbers nothing",
-			c.Branch, last.Epoch, fleetproto.Fingerprint(last.BoxKeyOf().Public), own)
-	case len(fleetproto.Unnamed(points, last.Points)) > 0:
+	case archive.Refuses(err):
+		d.warn(check, "correct the setting that the error names: access_key, the secret, region or bucket of "+
+			"[fleet.store], the bucket's policy or quota; the branch sells without the store", "%s: %v",
+			c.Store.Endpoint, err)
+	case !answered:
+		d.warn(check, "see whether the store runs and accepts this box's secret; the branch sells without the store",
+			"%s: the store does not answer: %v", c.Store.Endpoint, err)
+	case errors.Is(err, fleetproto.ErrSignature):
+		d.warn(check, "if the director's key was changed, add the old key to fleet.director_key, or enrol the box "+
+			"again; otherwise find out who wrote this enrolment", "branch %s: %v", c.Branch, err)
+	case err != nil:
+		d.warn(check, "see Chain out of step in the runbook", "branch %s: %v", c.Branch, err)
+	}
+	refused := health.CheckEnrolled(s)
+	switch unnamed := fleetproto.Unnamed(points, s.Points); {
+	case !answered && s.Highest == 0: // the box has read no enrolment yet
+	case refused != nil:
+		d.fail(check, "see "+headings[refused.Code]+" in the runbook", "branch %s of group %s: %s; this box's "+
+			"fingerprint is %s", c.Branch, c.Group, refused.English, own)
+	case len(unnamed) > 0:
 		d.fail(check, "have the centre enrol this box again with its points of sale (dtectl fleet enrol there), or "+
 			"correct [[point_of_sale]]",
-			"branch %s, epoch %d: the enrolment does not name %s: nothing is numbered there", c.Branch, last.Epoch,
-			strings.Trim(fmt.Sprint(fleetproto.Unnamed(points, last.Points)), "[]"))
+			"branch %s, epoch %d: the enrolment does not name %s: nothing is numbered there", c.Branch, s.Epoch,
+			strings.Trim(fmt.Sprint(unnamed), "[]"))
 	default:
-		d.ok(check, "branch %s of group %s, epoch %d, fingerprint %s", c.Branch, c.Group, last.Epoch, own)
+		d.ok(check, "branch %s of group %s, epoch %d, fingerprint %s", c.Branch, c.Group, s.Epoch, own)
 	}
 	d.shipping(ctx)
 }

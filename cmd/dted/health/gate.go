@@ -219,7 +219,7 @@ func checkBehind(list []storage.Witness) error {
 const chainRetry = time.Minute
 
 // CheckEnrolled returns nil if this box has its chain's branch.
-func CheckEnrolled(s fleet.Standing) error {
+func CheckEnrolled(s fleet.Standing) *refusal.Error {
 	switch {
 	case s.Cloned:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry, English: "Another copy of this " +
