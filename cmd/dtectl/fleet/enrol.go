@@ -101,9 +101,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 // enrolment.
 func (s *Survey) whole() error {
 	for _, b := range s.Branches {
-		if b.LostEpoch > 0 {
-			return fmt.Errorf("the store has lost the enrolment of %s, epoch %d: put it back from the store's "+
-				"versions, or dtectl fleet status --accept %s; nothing was signed", b.Name, b.LostEpoch, b.Name)
+		if b.Lost != "" {
+			return fmt.Errorf("%s: %s; nothing was signed", b.Name, b.Lost)
 		}
 	}
 	return nil

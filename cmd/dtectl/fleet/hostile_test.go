@@ -483,7 +483,7 @@ func TestEnrol_Remembers(t *testing.T) {
 	w.must(os.Remove(w.chain.cached(enrolmentsFile)))
 	w.store.Lose(fleetproto.BoxKey("centro", 1))
 	if err := enrol.Run(t.Context(), w.chain); err == nil || !strings.Contains(err.Error(),
-		"lost the enrolment of centro") {
+		"centro: the store has lost the enrolment") {
 		t.Errorf("centro's points of sale are given away: %v", err)
 	}
 	w.must(w.store.Overwrite(t.Context(), fleetproto.BoxKey("centro", 1), held))

@@ -447,6 +447,12 @@ func TestRekey_StoreLoses(t *testing.T) {
 	old, next := w.chain.Director, key("director 2")
 	w.chain.Director = fleetproto.Key{ID: directorID, Public: next.Public().(ed25519.PublicKey)}
 	w.chain.Sign = func() (fleetproto.Signer, error) { return fleetproto.Signer{ID: directorID, Private: next}, nil }
+	// Between two steps of the change, nobody is told to accept as a loss what the old key signed.
+	err := w.survey().whole()
+	if text := w.text(); err == nil || strings.Contains(err.Error()+text, "--accept") ||
+		!strings.Contains(text, "dtectl fleet rekey") || !strings.Contains(err.Error(), "dtectl fleet rekey") {
+		t.Errorf("%v\n%s", err, text)
+	}
 	w.must((&Rekey{}).run(t.Context(), w.chain, old))
 	for _, lost := range [][]int64{{3}, {1, 2, 3}, {2}} {
 		for _, n := range lost {

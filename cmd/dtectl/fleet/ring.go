@@ -31,7 +31,7 @@ func (s *Survey) Measure(r *fleetproto.Rollout, group string) Ring {
 		ordered = v.Version
 	}
 	for _, b := range s.Branches {
-		lost := b.Enrolment == nil && b.LostEpoch > 0 // lost, whatever its group
+		lost := b.Enrolment == nil && b.Lost != "" // lost, whatever its group
 		if !lost && (b.Enrolment == nil || b.Group() != group) || !r.InRing(b.Name) {
 			continue
 		}
@@ -100,8 +100,8 @@ func (m Ring) Wants(r *fleetproto.Rollout, now time.Time) string {
 	case m.Boxes == 0:
 		return "" // a ring without a box proves nothing: it must not delay a branch
 	case len(m.Doubtful) > 0:
-		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, then --accept",
-			strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
+		return fmt.Sprintf("the store has lost or put back something of %s: look at dtectl fleet status, and --accept "+
+			"what cannot be mended", strings.Join(m.Doubtful[:min(len(m.Doubtful), 5)], " "))
 	case m.Succeeded < need:
 		return fmt.Sprintf("%d of %d branches applied it, %d must", m.Succeeded, m.Boxes, need)
 	// the last ring waits for the branches that report; a silent branch finds the state in force later

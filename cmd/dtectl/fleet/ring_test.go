@@ -31,10 +31,10 @@ func TestMeasure(t *testing.T) {
 	}
 	places := []struct {
 		branch, enrolled string // enrolled: the group of its enrolment
-		lost             int64
+		lost             string
 		counts           bool
-	}{{"pilot", group, 0, true}, {"outside", group, 0, false}, {"pilot", elsewhere, 0, false}, {"pilot", "", 0, false},
-		{"pilot", "", 2, true}, {"outside", "", 2, false}}
+	}{{"pilot", group, "", true}, {"outside", group, "", false}, {"pilot", elsewhere, "", false},
+		{"pilot", "", "", false}, {"pilot", "", "epoch 2", true}, {"outside", "", "epoch 2", false}}
 	reports := []struct {
 		group, rollout string // "": no report, no roll-out
 		stage          fleetproto.Stage
@@ -77,7 +77,7 @@ func TestMeasure(t *testing.T) {
 			concerns[one(len(concerns))]
 		r.Name, r.Pilots = "r7", []string{"pilot"}
 		r.State = fleetproto.State{Rules: []fleetproto.Rule{{}, {Digest: ours}}, Settings: has.wanted}
-		b := &Branch{Name: place.branch, LostEpoch: place.lost, Seen: read.seen}
+		b := &Branch{Name: place.branch, Lost: place.lost, Seen: read.seen}
 		if place.enrolled != "" {
 			b.Enrolment = &fleetproto.Enrolment{Group: place.enrolled}
 		}
@@ -93,10 +93,10 @@ func TestMeasure(t *testing.T) {
 		}
 
 		want := Ring{Failed: []string{}, Doubtful: []string{}}
-		took := report.tookIt && !has.lacking && place.lost == 0
+		took := report.tookIt && !has.lacking && place.lost == ""
 		switch {
 		case !place.counts:
-		case report.failed && place.lost == 0 || took && rule.harmful:
+		case report.failed && place.lost == "" || took && rule.harmful:
 			want.Boxes, want.Failed = 1, []string{"pilot"}
 		case concern.doubtful:
 			want.Boxes, want.Doubtful = 1, []string{"pilot"}

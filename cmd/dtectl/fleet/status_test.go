@@ -392,7 +392,7 @@ func TestRekey(t *testing.T) {
 		s, err := surveyor.Read(t.Context())
 		w.must(err)
 		for _, b := range s.Branches {
-			if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Enrolment.Highest != 1 || b.LostEpoch > 0 {
+			if b.Enrolment == nil || b.Enrolment.Epoch != 1 || b.Enrolment.Highest != 1 || b.Lost != "" {
 				t.Errorf("%s: %s: %+v", name, b.Name, b.Enrolment)
 			}
 		}
@@ -519,7 +519,7 @@ func TestRekey_Lost(t *testing.T) {
 	w.must(os.Remove(w.chain.cached(enrolmentsFile)))
 	w.store.Lose(fleetproto.BoxKey("centro", 2))
 	if err := (&Rekey{}).run(t.Context(), w.chain, old); err == nil || !strings.Contains(err.Error(),
-		"lost the enrolment of centro, epoch 2") {
+		"centro: the store has lost the enrolment of epoch 2") {
 		t.Error(err)
 	}
 }

@@ -28,8 +28,8 @@ type Branch struct {
 	Former   int64 // epoch of a replaced box that still reports; 0: none
 	// Seen is when the status was written, by the store's or the box's clock, whichever is earlier. Zero: no status.
 	Seen time.Time
-	// LostEpoch is an epoch whose enrolment the centre has seen and the store has lost; 0: none.
-	LostEpoch int64
+	// Lost is what to do about an enrolment that the centre has seen and the store has lost or altered; "": none.
+	Lost string
 	// Concerns are the branch's concerns, worst first.
 	Concerns []Concern
 }
@@ -349,8 +349,13 @@ func (s *Surveyor) newest(branches []*Branch) {
 		older := ""
 		switch {
 		case m.Epoch > epoch:
-			b.LostEpoch = m.Epoch
 			older = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
+			b.Lost = older + ": put it back from the store's versions, or dtectl fleet status --accept " + b.Name
+			if s.enrolments.tags[fleetproto.BoxKey(b.Name, m.Epoch)] != "" {
+				b.Lost = fmt.Sprintf("director.public has not signed the enrolment of epoch %d: end a change of the key "+
+					"by dtectl fleet rekey, else put it back from the store's versions", m.Epoch)
+				older = b.Lost
+			}
 		case m.Epoch < epoch:
 			m.Epoch, m.Sequence, m.At, m.Twice = epoch, sequence, at, false
 		case sequence == 0 && !b.has("forged") && m.Sequence > 0:
