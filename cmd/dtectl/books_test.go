@@ -167,7 +167,7 @@ func TestBooks_Branches(t *testing.T) {
 	twice := &booksCommand{Month: "2026-11", Out: filepath.Join(t.TempDir(), "twice"), Backup: []string{dirs[0],
 		dirs[0]}, NoPDF: true, Certificate: certificates}
 	if _, err := barebox.Output(t, func() error { return twice.Run(context.Background(), nobody) }); err == nil ||
-		!strings.Contains(err.Error(), "there twice") {
+		!strings.Contains(err.Error(), "appears twice") {
 		t.Errorf("one branch twice: %v", err)
 	}
 	if _, err := os.Stat(twice.Out); err == nil {
