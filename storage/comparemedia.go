@@ -335,19 +335,40 @@ func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logE
 	return end, w, err
 }
 
-// unsettled is leads for a medium that may be older than a restoration of the store: Settle has dealt with another
-// history of a store that this store was made from, unless the medium knows higher numbers than the store.
+// unsettled is leads for a medium that may be older than a restoration of the store: what Settle has dealt with does not
+// count.
 func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witness, error) {
-	former, err := readJSON[[][16]byte](r, keyFormer)
-	if err != nil {
-		return nil, err
-	}
 	w, err := leads(medium, path, here, there)
-	if w != nil && w.Diverged && slices.Contains(former, w.Store) &&
-		!slices.ContainsFunc(w.Series, func(l Lead) bool { return l.There > l.Here }) {
-		return nil, err
+	if w == nil || err != nil {
+		return w, err
 	}
-	return w, err
+	former, err := readJSON[[][16]byte](r, keyFormer)
+	settled, bad := readJSON[[]Lead](r, keySettled)
+	lost, worse := readHoles(r)
+	if err = errors.Join(err, bad, worse); err != nil || !slices.Contains(former, w.Store) {
+		return w, err
+	}
+	for _, l := range w.Series {
+		end := l.End
+		end.Sequence = here.Series[l.Series].Sequence
+		has, err := holdsLink(r, place{end, l.Series})
+		if err != nil {
+			return w, err
+		}
+		if !has && (end.Position > 0 || !w.Diverged) && !lost.has(end.Sequence, l.There) && !slices.ContainsFunc(settled,
+			func(s Lead) bool { return s.Series == l.Series && s.End == l.End }) {
+			return w, nil
+		}
+	}
+	return nil, nil
+}
+
+// past reports whether w is a medium of a store that this store was made from, and knows no higher number: numbers were
+// used twice already.
+func (w *Witness) past(r pebble.Reader) bool {
+	former, err := readJSON[[][16]byte](r, keyFormer)
+	return err == nil && w.Diverged && slices.Contains(former, w.Store) &&
+		!slices.ContainsFunc(w.Series, func(l Lead) bool { return l.There > l.Here })
 }
 
 func (e *logEnd) head(o *Options, dir string) *Head {
@@ -454,6 +475,9 @@ func (c *second) examine(id [16]byte) (*logEnd, error) {
 		return nil, c.roomFor()
 	}
 	switch {
+	case w != nil && w.past(c.s.db):
+		o.Logger.Error("the second copy has documents that the store lacks: dtectl recover --from names them",
+			"witness", w.String())
 	case w != nil:
 		c.s.hold(*w)
 		return nil, fmt.Errorf("%w: %s", errConflict, w)

@@ -261,6 +261,7 @@ var metaRows = map[string]func(value []byte) bool{
 	"feed":         holdsJSON[uint64],
 	"segments":     holdsJSON[segmentsRow],
 	"former":       holdsJSON[[][16]byte],
+	"settled":      holdsJSON[[]Lead],
 	"mark":         holdsJSON[markRow],
 	"restorations": holdsJSON[[]Gap],
 	"behind":       holdsJSON[[]Witness],

@@ -190,8 +190,12 @@ func owed(r pebble.Reader, row *Restoration, behind []Witness, mark *Head, possi
 			last[k.Series] = k.There
 		}
 		heads = append(heads, numbersHead([16]byte{}, last, 0))
-		if !row.MarkLost && mark != nil {
-			heads = append(heads, mark)
+		if mark != nil {
+			found := *mark
+			if row.MarkLost { // it was made or found since: it may have a higher number, and bounds nothing
+				found.Slack = 0
+			}
+			heads = append(heads, &found)
 		}
 	} else if o.Since, err = lastMoment(r); err != nil {
 		return nil, err
@@ -351,19 +355,22 @@ func (s *Store) settle(ctx context.Context, o *Owed, losses []Loss, reason strin
 	}
 	b := s.db.NewBatch()
 	gap := Gap{lastChange, s.o.Now().UTC()} // the other medium may have continued until now
+	settled, bad := readJSON[[]Lead](s.db, keySettled)
 	var former [][16]byte
 	for _, w := range s.Behind() {
-		if w.Store != id {
+		if settled = append(settled, w.Series...); w.Store != id {
 			former = append(former, w.Store)
 		}
 	}
 	if row != nil {
+		settled = append(settled, row.Known...)
 		gap = Gap{row.TakenAt(), time.Unix(0, row.At).UTC()}
 	} else {
 		former = append(former, id)
 		err = newIdentity(b, s.db, id[:])
 	}
-	if err = errors.Join(err, appendGap(b, s.db, gap), addFormer(b, s.db, former...)); err != nil {
+	if err = errors.Join(err, bad, appendGap(b, s.db, gap), addFormer(b, s.db, former...),
+		setJSON(b, keySettled, settled[max(0, len(settled)-maxSettled):], nil)); err != nil {
 		return errors.Join(err, b.Close())
 	}
 	s.o.dieOn(b.Commit(pebble.Sync), "settling the store")
@@ -435,6 +442,9 @@ type Gap struct{ From, To time.Time }
 
 // maxGaps is how many gaps are kept, the latest ones.
 const maxGaps = 64
+
+// maxSettled is the most ends of other media's series that are kept: the latest.
+const maxSettled = 256
 
 // Gaps returns the restorations of this store from a backup or a second copy, the oldest first.
 func (s *Store) Gaps() ([]Gap, error) {

@@ -174,10 +174,7 @@ func (p *MarkProof) prove(ctx context.Context, o *Options, db *pebble.DB, j *mar
 	for _, w := range j.behind {
 		p.more(&w, row, j.series)
 	}
-	if p.Mark.said != nil && p.Mark.said.Store == j.id { // an old mark may still know more than the store
-		w, _ := leads(WitnessMark, o.MarkPath, j.head(), p.Mark.said) // heads of numbers: reads no medium
-		p.more(w, row, j.series)
-	}
+	p.more(p.Mark.Ahead, row, j.series) // an old mark may still know more than the store
 	if err := p.proveByCopy(o, db, j, row, second); err != nil {
 		return err
 	}
@@ -294,7 +291,7 @@ type MarkState struct {
 	Used string // path of the store's mark when the store was last open; empty: not known
 	Kind string
 	What string // the kind and its reason, in a sentence
-	// Ahead lists the numbers that the store lacks, if the kind is MarkAhead.
+	// Ahead lists the numbers that the store lacks, if the kind is MarkAhead or MarkOld.
 	Ahead *Witness
 
 	generation uint64
@@ -341,6 +338,9 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 	m := MarkState{Path: path, Used: j.row.Path}
 	is := func(kind, format string, args ...any) MarkState {
 		m.Kind, m.What = kind, fmt.Sprintf("mark %s: ", path)+fmt.Sprintf(format, args...)
+		if kind == MarkAhead || kind == MarkOld {
+			m.Ahead, _ = leads(WitnessMark, path, j.head(), m.said) // heads of numbers: reads no medium
+		}
 		return m
 	}
 	switch {
@@ -373,7 +373,6 @@ func (j *markJudge) judge(path string, file *markFile, err error) MarkState {
 			"the two", store, j.id)
 	}
 	if err := compareMark(j.head(), m.said); err != nil {
-		m.Ahead, _ = leads(WitnessMark, path, j.head(), m.said) // heads of numbers: reads no medium
 		return is(MarkAhead, "%v", err)
 	}
 	return is(MarkSound, "it is this store's, and the store has all of its numbers")

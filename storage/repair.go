@@ -3,11 +3,11 @@ package storage
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -262,71 +262,72 @@ func (r *assembly) needed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	more, err := r.compare(db, report)
+	more, forks, err := r.compare(db, report)
+	if err == nil && forks != nil {
+		err = r.hold(db, forks, more)
+	}
 	if err = errors.Join(err, db.Close()); err == nil && !more {
 		err = ErrSound
 	}
 	return err
 }
 
-// compare reports whether a medium has something that a sound store lacks.
-func (r *assembly) compare(db *pebble.DB, report *Report) (bool, error) {
+// compare reports whether a medium has something that a sound store lacks (more), and returns the media with another
+// history.
+func (r *assembly) compare(db *pebble.DB, report *Report) (more bool, forks []Witness, err error) {
 	j, err := newMarkJudge(db)
 	if err = cmp.Or(err, r.o.foreign(maps.Keys(j.series))); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	row := j.restored
 	// In the last bytes of the log Pebble cannot tell damage from bytes that were never synced.
-	more := row == nil && j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead
+	more = row == nil && j.look(r.o.FS, r.o.MarkPath).Kind == MarkAhead
 	r.unsure = more
-	note := func(name string, w *Witness, lacking bool) error {
+	note := func(name string, w *Witness, lacking bool) {
 		switch {
 		// a restoration that knew as much has read this medium, unless it is another one at the same path
 		case w == nil || row != nil && (&Witness{Medium: w.Medium, Series: row.Known}).covers(*w):
 			more = more || lacking && (row == nil || !slices.Contains(row.Sources, name))
 		case w.Diverged:
-			return r.hold(db, w, more)
+			forks = append(forks, *w)
 		default:
 			more = true
 		}
-		return nil
 	}
 	for _, dir := range r.from.Backups { // a backup may also have rows that the store is known to lack
 		w, err := r.lookAtBackup(db, j, dir)
-		if err == nil {
-			err = note("backup "+dir, w, row != nil || len(report.Missing) > 0)
-		}
 		if err != nil {
-			return false, err
+			return false, nil, err
 		}
+		note("backup "+dir, w, row != nil || len(report.Missing) > 0)
 	}
-	if r.from.Copy == "" {
-		return more, nil
+	w, err := leads("the box's last status", "", storeHead(j.id, db, j.series), numbersHead(j.id, r.from.Last, 0))
+	if w != nil {
+		forks = append(forks, *w)
+	}
+	if r.from.Copy == "" || err != nil {
+		return more, forks, err
 	}
 	name := "second copy " + r.from.Copy
 	end, w, err := lookAtCopy(r.o, db, r.from.Copy, j.id)
 	switch {
 	case errors.Is(err, errForeign):
 		r.unreadable(name)(err.Error())
-		return more, nil
-	case end == nil && err == nil, row != nil && err != nil:
-		return more, nil
+		return more, forks, nil
+	case end == nil && err == nil, row != nil && errors.Is(err, ErrCorrupt):
+		return more, forks, nil
 	case end == nil && !errors.Is(err, ErrCorrupt):
-		return false, fmt.Errorf("%w: %w", ErrUnreadable, err)
+		return false, nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	case err != nil:
-		return false, err
+		return false, nil, err
 	case w == nil && row == nil && len(end.strange) > 0:
-		return false, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
+		return false, nil, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
 			end.strange))
 	}
-	if err := note(name, w, row != nil); err != nil || w == nil || w.Diverged || row != nil {
-		return more, err
+	if note(name, w, row != nil); w != nil && !w.Diverged && row == nil {
+		err = unreadSegment(r.o, r.from.Copy)
 	}
-	c, err := readCopy(r.o.FS, r.from.Copy)
-	if err = cmp.Or(err, unreadSegment(r.o, r.from.Copy)); err == nil && len(c.bad) > 0 {
-		err = fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(c.bad, ", "))
-	}
-	return true, err
+	return more, forks, err
 }
 
 // unreadSegment returns ErrUnreadable if the medium does not return a segment: the segment may have changes that no
@@ -341,34 +342,47 @@ func unreadSegment(o *Options, from string) error {
 	return err
 }
 
-// lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history.
-func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (w *Witness, err error) {
+// lookAtBackup returns a Witness if a backup knows more than a sound store, or has another history. Of a backup that
+// cannot be read only the numbers in its description are compared.
+func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (*Witness, error) {
 	at := *r.o
 	at.Dir, at.FS = r.o.FS.PathJoin(dir, backupStore), unlocked{r.o.FS}
+	there := new(Head)
 	backup, err := openPebble(&at, &damage{}, true)
+	if err == nil {
+		defer func() { _ = backup.Close() }() // it was only read
+		id, bad := identity(backup)
+		series, worse := readAllSeries(backup)
+		there, err = storeHead(id, backup, series), errors.Join(bad, worse)
+	}
+	if unreadable(err) {
+		r.unreadable("backup " + dir)(oneLine(err.Error()))
+		var b *Backup
+		if b, _, err = readBackup(r.o.FS, dir); err != nil {
+			return nil, nil
+		}
+		id, _ := hex.DecodeString(b.Store)
+		there = numbersHead([16]byte(append(id, make([]byte, 16)...)), b.Last, 0)
+	}
 	if err != nil {
-		return nil, nil // a backup that cannot be read proves nothing
+		return nil, err
 	}
-	defer closing(&err, backup)
-	id, err := identity(backup)
-	series, bad := readAllSeries(backup)
-	if err = errors.Join(err, bad); err != nil {
-		return nil, onlyIf(!unreadable(err), err)
-	}
-	return unsettled(db, "backup", dir, storeHead(j.id, db, j.series), storeHead(id, backup, series))
+	return unsettled(db, "backup", dir, storeHead(j.id, db, j.series), there)
 }
 
-// hold notes in a sound store that a medium has another history. If no new store is made (more is false), the result
-// is ErrDiverged, and Settle must deal with the medium.
-func (r *assembly) hold(db *pebble.DB, w *Witness, more bool) (err error) {
-	if !r.from.Dry {
-		err = setWitnesses(db, db, w.covers, w, pebble.Sync)
+// hold notes in a sound store that media have other histories. If no new store is made (more is false), the result is
+// ErrDiverged, and Settle must deal with these media.
+func (r *assembly) hold(db *pebble.DB, forks []Witness, more bool) (err error) {
+	for _, w := range forks {
+		if !r.from.Dry {
+			err = errors.Join(err, setWitnesses(db, db, w.covers, &w, pebble.Sync))
+		}
 	}
 	if more || err != nil {
 		return err
 	}
-	r.said.Owed, err = owed(db, nil, []Witness{*w}, r.marked, r.from.Possible)
-	return errors.Join(fmt.Errorf("%w: %s", ErrDiverged, w), err)
+	r.said.Owed, err = owed(db, nil, forks, r.marked, r.from.Possible)
+	return errors.Join(fmt.Errorf("%w: %s", ErrDiverged, &forks[0]), err)
 }
 
 // room returns an error if the new store does not fit on the disk.

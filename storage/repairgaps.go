@@ -299,6 +299,13 @@ func (h *holes) row(sequence uint32, position uint64) lostRow {
 	return h.rows[i]
 }
 
+// has reports whether a number of a series was given up.
+func (h *holes) has(sequence uint32, number uint64) bool {
+	return slices.ContainsFunc(h.rows, func(r lostRow) bool {
+		return r.sequence == sequence && r.Numbers.From <= number && number <= r.Numbers.To
+	})
+}
+
 // unlinked reports whether links are missing.
 func (h *holes) unlinked() bool {
 	return slices.ContainsFunc(h.rows, func(r lostRow) bool { return r.To > 0 })

@@ -64,6 +64,7 @@ var (
 	keyScrub    = append([]byte{tableMeta}, "scrub"...)
 	keyBackup   = append([]byte{tableMeta}, "backup"...)
 	keyRead     = append([]byte{tableMeta}, "read"...)
+	keySettled  = append([]byte{tableMeta}, "settled"...)
 	keyRepairs  = append([]byte{tableMeta}, "repairs"...)
 	keyMark     = append([]byte{tableMeta}, "mark"...)
 	keyFeed     = append([]byte{tableMeta}, "feed"...)

@@ -192,7 +192,8 @@ func (a *Agent) lacks(s *fleetproto.Status, n enrolled, points []fleetproto.Poin
 	since := strconv.Itoa(min(dte.Year(n.At), dte.Year(a.o.Now())))
 	for series, number := range s.Last {
 		here := func(p fleetproto.Point) bool {
-			return strings.Contains(series, path.Join("/", p.Establishment, p.Point)+"/")
+			year, _ := strconv.Atoi(yearOf(series))
+			return strings.Contains(series, path.Join("/", p.Establishment, p.Point)+"/") && !a.Closed(p, year)
 		}
 		if number > own[series] && yearOf(series) >= since && slices.ContainsFunc(points, here) {
 			return fmt.Errorf("%w: the box of epoch %d gave number %d of %s, and this store ends at %d", errBehind,

@@ -549,6 +549,14 @@ func TestAgent_Behind(t *testing.T) {
 			w.numbered = map[string]uint64{series: 20}
 			return false
 		},
+		"closed for the year of its numbers": func(w *world) bool {
+			w.publish(func(d *fleetproto.Desired) {
+				d.Closed = []fleetproto.ClosedPoint{{Branch: "centro", Establishment: "M001", Point: "P001", Year: 2026,
+					Since: 1}}
+			})
+			w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.After = 1 })
+			return false
+		},
 		"the key was stolen": func(w *world) bool {
 			w.enrolAs(w.box, director, 2, func(e *fleetproto.Enrolment) { e.Stolen = true })
 			return false

@@ -71,8 +71,10 @@ type recovery struct {
 	*Recover
 	cfg  *config.Config
 	mark string // a mark's file among --from; "": the path at which the store last used its mark
-	from storage.Sources
-	o    storage.Options
+	// the store is sound, but a medium could not be compared with it
+	unread bool
+	from   storage.Sources
+	o      storage.Options
 }
 
 // Run makes a store whole again, and settles which numbers were used.
@@ -99,7 +101,7 @@ func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 // sources sorts the paths of --from into mark, second copy and backups. If the store and the second copy are gone, it
 // fetches the shipped copy.
 func (r *recovery) sources(ctx context.Context) error {
-	fleet := r.Epoch > 0
+	fleet, named := r.Epoch > 0, false
 	for _, path := range r.From {
 		if path == "fleet" {
 			fleet = true
@@ -115,11 +117,11 @@ func (r *recovery) sources(ctx context.Context) error {
 			return err
 		case !info.IsDir():
 			r.mark = path
-		case len(segments) > 0 && r.from.Copy != r.cfg.SecondCopy:
+		case len(segments) > 0 && named:
 			return exit(exitSource, "--from %s: only one second copy is read at a time, and %s is named too", path,
 				r.from.Copy)
 		case len(segments) > 0:
-			r.from.Copy = path
+			r.from.Copy, named = path, true
 		default:
 			r.from.Backups = append(r.from.Backups, path)
 		}
@@ -205,6 +207,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 	}
 	switch {
 	case errors.Is(err, storage.ErrSound):
+		r.unread = slices.ContainsFunc(made.Sources, func(s storage.Source) bool { return s.Bad != nil })
 		return nil, false, nil
 	case errors.Is(err, storage.ErrForeign):
 		return nil, false, exit(exitSource, "take another branch's medium out, or move its store away. Put in this "+
@@ -214,6 +217,7 @@ func (r *recovery) assemble(ctx context.Context) (owed *storage.Owed, done bool,
 			"no number is given up while the second copy may have documents that the store lacks: put the card in "+
 				"again, or into another reader; if the card is dead, take it out and repeat the command: %w", err)
 	case errors.Is(err, storage.ErrDiverged), errors.Is(err, storage.ErrCorrupt) && gone == nil:
+		r.unread = errors.Is(err, storage.ErrCorrupt)
 		term.Printf("nothing was taken from that medium: %v\n", err)
 		return made.Owed, made.Owed != nil && r.DryRun, nil
 	case errors.Is(err, storage.ErrNoStore), errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrUnreadable):
@@ -272,19 +276,22 @@ func (r *recovery) settle(ctx context.Context, done bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if owed == nil {
-		if r.mark != "" && mark.What == "" {
-			m, err := store.LookAtMark(r.mark)
-			if err != nil || m.Kind != storage.MarkSound && m.Kind != storage.MarkOld {
-				return errors.Join(err, exit(exitSource, "--from: %s. If it is this box's newest mark, lay it in the "+
-					"place of %s and type dtectl recover", m.What, r.cfg.Mark))
-			}
+	if r.mark != "" && r.mark != r.cfg.Mark && mark.What == "" {
+		m, err := store.LookAtMark(r.mark)
+		if err != nil || owed != nil || m.Ahead != nil || m.Kind != storage.MarkSound && m.Kind != storage.MarkOld {
+			return errors.Join(err, exit(exitSource, "--from: %s. If it is this box's, lay it in the place of %s and "+
+				"type dtectl recover without it: it names what the store lacks", m.What, r.cfg.Mark))
 		}
+	}
+	if owed == nil {
 		if err := r.record(ctx, store, mark); err != nil {
 			return err
 		}
 		if len(r.AcceptLoss) > 0 {
 			return r.skip(ctx, store)
+		}
+		if r.unread {
+			return exit(exitSource, "the store is sound, but not every medium could be compared with it: see the table")
 		}
 		if !done {
 			term.Printf("nothing to recover: the store is sound, and lacks no document of the media that were read\n")
@@ -536,6 +543,9 @@ func brief(series string, owed *storage.Owed) string {
 	return word(series)
 }
 
+// ownRoom is how many numbers a series of the box's own records leaves out, if nothing bounds its last number.
+const ownRoom = 1000
+
 // losses parses the losses that the operator accepts.
 func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 	for _, text := range r.AcceptLoss {
@@ -550,8 +560,11 @@ func (r *recovery) losses(owed *storage.Owed) (list []storage.Loss, err error) {
 		}
 		if l.Series == storage.Others {
 			for _, n := range owed.Series {
-				if n.Lost() != "" && ownRecords(n.Series) {
-					list = append(list, n.Whole())
+				if whole := n.Whole(); n.Lost() != "" && ownRecords(n.Series) {
+					if n.Open { // a medium that comes back later shall have no higher number
+						whole.Numbers = append(whole.Numbers, storage.Span{From: n.Known + 1, To: n.Known + ownRoom})
+					}
+					list = append(list, whole)
 				}
 			}
 		} else if ownRecords(l.Series) {

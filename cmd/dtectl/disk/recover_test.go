@@ -497,6 +497,25 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 			sold(b, "2026-11-22", 20)
 			return b, "found"
 		}, "none", 32},
+		"the right card after a wrong none": {func() (*barebox.Box, string) {
+			b := nightAndDay(t)
+			b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), os.Rename(b.At("card"), b.At("found")),
+				os.Rename(b.At("oldcard"), b.At("card")))
+			recovered(b, 0, mainSeries+": none", "others: none")
+			sold(b, "2026-11-22", 20)
+			return b, "found"
+		}, "none", 32},
+		"a card with a bad head": {func() (*barebox.Box, string) {
+			b := nightAndDay(t)
+			b.Must(os.Rename(b.At("card"), b.At("found")))
+			segments, err := filepath.Glob(b.At("found/*.copy"))
+			b.Must(err)
+			text, err := os.ReadFile(segments[0])
+			b.Must(err)
+			text[40] ^= 1
+			b.Must(os.WriteFile(segments[0], text, 0o600))
+			return b, "found"
+		}, "", 26},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, from := c.before()
@@ -528,6 +547,41 @@ func TestRecover_NamedAside(t *testing.T) {
 	recovered(b, 0, "M001P001 01: 11-25")
 	b.Must(exec.Command("cp", b.Config.Mark, b.At("same.mark")).Run())
 	says(b, recovered(b, 0, "--from", b.At("same.mark")), "nothing to recover")
+}
+
+// The mark of a dead box is found before or after its store was made from an old card: its numbers are not given again.
+func TestRecover_FoundMark(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		b := nightAndDay(t)
+		b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), os.RemoveAll(b.At("card")),
+			os.Rename(b.At("oldcard"), b.At("card")))
+		if settled {
+			recovered(b, 0, mainSeries+": none", "others: none")
+		}
+		says(b, recovered(b, exitSource, "--from", b.At("right.mark")), "lay it in the place of")
+		b.Must(os.Rename(b.At("right.mark"), b.Config.Mark))
+		says(b, recovered(b, exitLoss, mainSeries+": none", "others: none"), "25 or more")
+		says(b, recovered(b, 0, mainSeries+": 11-25", "others: none"), "settled")
+	}
+}
+
+// Beside a sound store, a backup that cannot be read is compared by its description, and a folder that is none is named.
+func TestRecover_NamedUnreadable(t *testing.T) {
+	b := nightAndDay(t)
+	s := b.Copied()
+	if len(s.Behind()) == 0 {
+		t.Fatal("the card is not ahead")
+	}
+	b.Must(s.Close())
+	recovered(b, 0) // takes the card
+	s = b.Store()
+	_, err := s.Backup(context.Background(), b.At("usb"), nil)
+	b.Must(err, s.Close(), os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), os.RemoveAll(b.At("card")),
+		os.Rename(b.At("oldcard"), b.At("card")))
+	recovered(b, 0, mainSeries+": none", "others: none")
+	says(b, recovered(b, exitSource, "--from", b.At("usb/store")), "cannot be read", "not every medium")
+	harmed(b, "usb/store/*.sst")
+	says(b, recovered(b, exitSource, "--from", b.At("usb")), "cannot be read", "not every medium")
 }
 
 // A dead box is made from an old card; then the right card is put into the same slot: it is read.

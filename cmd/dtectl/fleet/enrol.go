@@ -71,6 +71,9 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace gives "+
 				"the branch to this one", w.branch)
 		}
+		if c.Replace && w.again != nil { // with the points of its configuration alone
+			w.again, w.epoch = nil, w.epoch+1
+		}
 		chosen = append(chosen, w)
 	}
 	if (len(points) > 0 || c.Stolen) && (len(chosen) != 1 || chosen[0].epoch == 1) {

@@ -364,6 +364,15 @@ func TestEnrol_PointLeftOut(t *testing.T) {
 	next.report()
 	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true,
 		Close: []string{"M001P001", "M001P009"}}).Run(t.Context(), w.chain))
+	next.report()
+	next.status.Points = []fleetproto.Point{{Establishment: "M001", Point: "P011"}}
+	next.report()
+	w.must((&Enrol{Boxes: []string{"centro=" + Fingerprint(next.status.Key)}, Replace: true}).Run(t.Context(), w.chain))
+	for _, b := range w.survey().Branches {
+		if e := b.Enrolment; b.Name == "centro" && (e.Epoch != 3 || !slices.Equal(e.Points, next.status.Points)) {
+			t.Errorf("replaced with other points of sale: %+v", e)
+		}
+	}
 }
 
 // TestEnrol_Stolen: a box that got another key, and takes no enrolment because of what a thief reported in its name, is
