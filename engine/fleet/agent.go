@@ -80,13 +80,14 @@ type Agent struct {
 	fence   *Fence
 
 	nextLook, nextPoll, report time.Time
-	looks                      int       // how often the enrolments were read
-	ahead                      time.Time // after a refused version, no later version is read before this time
-	grave                      []string  // digests of bundles in force whose documents MH refuses, at the last poll
-	recalled                   bool      // recall has found this box's own statuses, since the start and in this epoch
-	silent                     bool      // the store did not answer the last read of the enrolments
-	dirty                      bool      // the status has news that the centre waits for
-	saved                      string    // the content of the state file
+	looks                      int               // how often the enrolments were read
+	ahead                      time.Time         // after a refused version, no later version is read before this time
+	grave                      []string          // digests of bundles in force whose documents MH refuses, at the last poll
+	numbers                    map[string]uint64 // the last numbers that could be read, for the status
+	recalled                   bool              // recall has found this box's own statuses, since the start and in this epoch
+	silent                     bool              // the store did not answer the last read of the enrolments
+	dirty                      bool              // the status has news that the centre waits for
+	saved                      string            // the content of the state file
 
 	mu    sync.Mutex // guards the fields below, which other goroutines read
 	state state

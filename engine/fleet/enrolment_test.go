@@ -593,6 +593,67 @@ func TestAgent_Behind(t *testing.T) {
 	}
 }
 
+// TestAgent_ImageEnrolledAgain: an image of a box that is enrolled again with its own key, for a new epoch, numbers
+// nothing, whether it ran before that or not.
+func TestAgent_ImageEnrolledAgain(t *testing.T) {
+	const series = "00/01/M001/P001/2026"
+	for _, running := range []bool{false, true} {
+		w := newWorld(t)
+		w.enrol(1, w.box, director)
+		w.numbered = map[string]uint64{series: 4}
+		w.start()
+		w.pass(time.Hour)
+		old, err := w.disk.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.numbered = map[string]uint64{series: 21}
+		w.pass(24 * time.Hour)
+		w.numbered = map[string]uint64{series: 4}
+		if err := w.disk.Save(old); err != nil {
+			t.Fatal(err)
+		}
+		if running {
+			w.start()
+			w.pass(time.Hour)
+		}
+		w.enrol(2, w.box, director)
+		if running {
+			w.pass(time.Hour)
+		}
+		w.start()
+		w.pass(time.Hour)
+		if w.numbers(points[0]) {
+			t.Errorf("running %v: it numbers after 4 again: %+v", running, w.agent.Fence().Standing())
+		}
+	}
+}
+
+// TestAgent_LastUnreadable: a box that cannot read its last numbers any more reports those that it read last.
+func TestAgent_LastUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.enrol(1, w.box, director)
+	w.numbered = map[string]uint64{"00/01/M001/P001/2026": 20}
+	o, broken := w.options(), false
+	read := o.Last
+	o.Last = func() (map[string]uint64, error) {
+		if broken {
+			return nil, errors.New("reading series: damaged")
+		}
+		return read()
+	}
+	var err error
+	if w.agent, err = fleet.New(*o); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(2 * time.Hour)
+	broken = true
+	w.pass(2 * time.Hour)
+	if got := w.status().Last; len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestAgent_OwnImage: a box that finds a later status of itself, with numbers that its store lacks, is an old image of
 // itself, or a copy: it numbers nothing, and that status stays. Otherwise its first status follows the one before.
 func TestAgent_OwnImage(t *testing.T) {

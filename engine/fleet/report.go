@@ -36,7 +36,10 @@ func (a *Agent) Status() fleetproto.Status {
 	s.Branch, s.Group, s.Points = a.o.Branch, a.o.Group, a.o.Points
 	s.Epoch, s.Replaced, s.Key = standing.Epoch, standing.Replaced, fleetproto.EncodeKey(a.public())
 	s.At, s.Sequence, s.Acts, s.Settings = a.o.Now().UTC(), a.state.Sequence, a.state.Act, a.state.Settings
-	s.Last = last
+	if err != nil { // a status without them would hide from the next box which numbers were given
+		last = a.numbers
+	}
+	a.numbers, s.Last = last, last
 	s.Desired = fleetproto.Reached{Version: a.state.Version, Digest: a.state.Digest, At: a.asked.UTC(),
 		Trouble: trouble}
 	if a.desired != nil {
@@ -121,7 +124,7 @@ func (a *Agent) recall(ctx context.Context) error {
 		return nil
 	}
 	own := last.Key == fleetproto.EncodeKey(a.public())
-	if own && last.Epoch == a.state.Enrolled.Own && (last.Sequence > a.state.Sequence || a.fence.Standing().Replaced) {
+	if own && (last.Sequence > a.state.Sequence || a.fence.Standing().Replaced) {
 		err := a.lacks(last, a.state.Enrolled, a.o.Points)
 		if errors.Is(err, errBehind) {
 			a.fence.Close()

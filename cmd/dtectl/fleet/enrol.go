@@ -20,7 +20,7 @@ type Enrol struct {
 	Boxes   []string `arg:"" optional:"" help:"As dtectl doctor shows it on the box." placeholder:"BRANCH=FINGERPRINT"`
 	All     bool     `help:"Enrol every waiting box of a branch that never had one: for a chain's first day."`
 	Replace bool     `help:"The new box takes the next epoch; the old box stops numbering when it knows."`
-	Stolen  bool     `help:"With --replace: somebody had the old box's key; its last numbers are not believed."`
+	Stolen  bool     `help:"With --replace: the old box's key was misused, and the new box has the old box's store."`
 	Close   []string `help:"With --replace: points of sale that number no more this year." placeholder:"M001P001"`
 }
 

@@ -629,10 +629,11 @@ func TestPublish_Nothing(t *testing.T) {
 		w.obey()
 		w.must(w.roll())
 	}
-	before := w.head().Version
+	w.now = w.now.Add(24 * time.Hour)
+	before := w.head()
 	w.must(w.publish(Publish{Files: []string{w.bundle("1.1.0", w.rules)}, Share: &all}))
-	if h := w.head(); h.Version != before {
-		t.Errorf("version %d: %+v", h.Version, h.Rollout)
+	if h := w.head(); h.Rollout != nil || !h.Expires.After(before.Expires) {
+		t.Errorf("version %d, until %v: %+v", h.Version, h.Expires, h.Rollout)
 	}
 	w.must((&Back{}).Run(t.Context(), w.chain))
 	if got := describe(w.head().Live); got != "catalogues 1.0.0" {

@@ -91,14 +91,17 @@ func (c *Publish) Run(ctx context.Context, chain *Chain) error {
 			return fmt.Errorf("storing %s: %w", key, err)
 		}
 	}
-	if head != nil && (state.Settings == "" || state.Settings == head.Live.Settings) &&
+	same := head != nil && (state.Settings == "" || state.Settings == head.Live.Settings) &&
 		!slices.ContainsFunc(state.Rules, func(r fleetproto.Rule) bool {
-			return !slices.ContainsFunc(head.Live.Rules, func(l fleetproto.Rule) bool { return l.Digest == r.Digest })
-		}) {
+			return !slices.ContainsFunc(head.Live.Rules, func(l fleetproto.Rule) bool { return l.File == r.File })
+		})
+	if same {
 		term.Printf("%s version %d desires all of this already: no roll-out begins\n", c.Group, head.Version)
-		return nil
 	}
 	d, err := chain.Next(ctx, head, c.Group, c.Reason, expires, func(d *fleetproto.Desired) {
+		if same { // the order is signed again: it expires later, and a branch that refused it tries once more
+			return
+		}
 		d.Rollout = &fleetproto.Rollout{Name: fmt.Sprintf("r%d", d.Version), State: state, Pilots: c.Pilots,
 			Share: c.share(), NotBefore: c.NotBefore.UTC(), Opened: d.Issued,
 			SoakSeconds: int64(c.Soak / time.Second), MinSuccess: c.MinSuccess, MaxFailures: int(c.MaxFailures)}

@@ -353,7 +353,8 @@ func (s *Surveyor) newest(branches []*Branch) {
 			b.Lost = older + ": put it back from the store's versions, or dtectl fleet status --accept " + b.Name
 			if s.enrolments.tags[fleetproto.BoxKey(b.Name, m.Epoch)] != "" {
 				b.Lost = fmt.Sprintf("director.public has not signed the enrolment of epoch %d: end a change of the key "+
-					"by dtectl fleet rekey, else put it back from the store's versions", m.Epoch)
+					"by dtectl fleet rekey (what its --except left out, dtectl fleet status accepts), else put it back "+
+					"from the store's versions", m.Epoch)
 				older = b.Lost
 			}
 		case m.Epoch < epoch:
