@@ -26,9 +26,10 @@ build: ## build dted, dtectl and dtesim into bin/
 # Most packages' heaps are some MiB: collected at Go's usual 100 %, they would take a third of the time of a run.
 test race times: export GOGC = 400
 
-# make check vets. Without debug information a binary is linked in two thirds of the time.
+# make check vets. Without debug information a binary is linked in two thirds of the time. Some tests wait more than they
+# compute: one package more than cores keeps the cores busy.
 test: ## the whole suite; its last line says how many tests were skipped, and for want of what
-	@set -o pipefail; go test -vet=off -ldflags='-s -w' -json -timeout 30m $(or $(PACKAGES),./...) | go run ./cmd/cmdtest/summary
+	@set -o pipefail; go test -p $$(($$(nproc) + 1)) -vet=off -ldflags='-s -w' -json -timeout 30m $(or $(PACKAGES),./...) | go run ./cmd/cmdtest/summary
 
 times: ## processor seconds of each package's tests and of what they start, the most first; 480 in all is the budget, four minutes of two cores
 	@TIMES="$$(mktemp)"; export TIMES; trap 'rm -f "$$TIMES"' EXIT; \

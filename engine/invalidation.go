@@ -150,8 +150,9 @@ func (e *Engine) beginInvalidation(ctx context.Context, req InvalidationRequest,
 	if err != nil {
 		return entry, nil, 0, err
 	}
-	// Here both checks see what was stored before the invalidation was pending. Later notes are refused; so are later
-	// credit notes that would use the amount of a debit note, and invalidations that name this document as replacement.
+	// Check again, now that the pending invalidation is stored: a note may have been stored since the first check. From
+	// now on the pending invalidation makes other requests fail: notes on this document, credit notes that need the
+	// amount of this debit note, and invalidations that name this document as replacement.
 	err = e.invalidable(rule, &origin{entry: entry, head: &next}, now)
 	if f := e.replacementFault(req, rule, o); err == nil && f != nil {
 		err = refusal.Of([]dte.Fault{*f})

@@ -117,7 +117,7 @@ func (e *Engine) eligible(d *draft, o *origin) error {
 }
 
 // Notes and returns may be issued for three months after the original's seal (art. 62 of the VAT law, NV2 Anexo IV 17,
-// MF2 pp.26-27). Goods of these activities (CAT-019) may be returned for two years; MF2's list differs from NV2's.
+// MF2 pp.26-27), for goods of slowReturns (activities of CAT-019) for two years. MF2 and NV2 list different activities.
 var slowReturns = []string{"01282", "21001", "21008", "46482", "46484", "46491", "47721"}
 
 func (o *origin) misnamed(said *Origin) (faults []dte.Fault) {

@@ -29,7 +29,8 @@ const (
 )
 
 // accessLog writes a line for each request of a till that changes or sends something, and for each request refused for
-// lack of a valid token. A line contains nothing that the till wrote, except the path.
+// lack of a valid token, up to a number of lines a second. Of what the client wrote, a line has only the path and the
+// method.
 type accessLog struct {
 	log      *slog.Logger
 	now      func() time.Time

@@ -335,8 +335,8 @@ func lookAtCopy(o *Options, r pebble.Reader, dir string, id [16]byte) (end *logE
 	return end, w, err
 }
 
-// unsettled is leads for a medium that may be older than a restoration of the store: what Settle has dealt with does not
-// count.
+// unsettled is leads for a medium that may be older than a restoration of the store: what Settle has dealt with does
+// not count.
 func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witness, error) {
 	w, err := leads(medium, path, here, there)
 	if w == nil || err != nil {
@@ -355,8 +355,9 @@ func unsettled(r pebble.Reader, medium, path string, here, there *Head) (*Witnes
 		if err != nil {
 			return w, err
 		}
-		if !has && (end.Position > 0 || !w.Diverged) && !lost.has(end.Sequence, l.There) && !slices.ContainsFunc(settled,
-			func(s Lead) bool { return s.Series == l.Series && s.End == l.End }) {
+		known := func(s Lead) bool { return s.Series == l.Series && s.End == l.End }
+		if !has && (end.Position > 0 || !w.Diverged) && !lost.has(end.Sequence, l.There) &&
+			!slices.ContainsFunc(settled, known) {
 			return w, nil
 		}
 	}

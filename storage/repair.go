@@ -321,8 +321,8 @@ func (r *assembly) compare(db *pebble.DB, report *Report) (more bool, forks []Wi
 	case err != nil:
 		return false, nil, err
 	case w == nil && row == nil && len(end.strange) > 0:
-		return false, nil, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v", ErrCorrupt,
-			end.strange))
+		return false, nil, cmp.Or(unreadSegment(r.o, r.from.Copy), fmt.Errorf("%w: the heads of segments %v",
+			ErrCorrupt, end.strange))
 	}
 	if note(name, w, row != nil); w != nil && !w.Diverged && row == nil {
 		err = unreadSegment(r.o, r.from.Copy)
@@ -537,8 +537,8 @@ func (a *assembly) checkMark() error {
 	case a.noMark != nil:
 		return fmt.Errorf("mark %s: %w", a.o.MarkPath, errors.Join(ErrMark, a.noMark))
 	case !sameFamily(a.marked.Store, a.id):
-		return fmt.Errorf("%w: mark %s belongs to store %x, the restored data to store %x", cmp.Or(a.o.foreign(maps.Keys(
-			a.marked.Series)), ErrMark), a.o.MarkPath, a.marked.Store, a.id)
+		return fmt.Errorf("%w: mark %s belongs to store %x, the restored data to store %x", cmp.Or(a.o.foreign(
+			maps.Keys(a.marked.Series)), ErrMark), a.o.MarkPath, a.marked.Store, a.id)
 	}
 	return nil
 }

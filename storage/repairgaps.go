@@ -163,7 +163,8 @@ func (m *mender) entry(key, value []byte) error {
 	return nil
 }
 
-// note writes the holes and the incomplete records, whose ids are bad.
+// note writes the holes of each series, and the incomplete records, whose ids are in bad. It returns the series whose
+// rows go further than their journals.
 func (m *mender) note(bad []uint64) (known []Lead) {
 	for _, id := range bad {
 		d := m.facts.looked[id]

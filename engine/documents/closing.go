@@ -69,8 +69,9 @@ type ClosingPayment struct {
 	Paid     string `json:"pagado"`
 }
 
-// ClosingNet is the day without its refused and invalidated documents: sales (01, 03) and debit notes, less credit
-// notes and returns of sales. Purchases (14, less their returns) and VAT withheld from others (07) are not included.
+// ClosingNet is the day without its refused and invalidated documents. Total and VAT are those of sales and debit
+// notes, less credit notes and returns of sales. They leave out Purchases (14, less their returns) and Withheld (07:
+// VAT that was withheld from others).
 type ClosingNet struct {
 	Sales     string `json:"ventas"`
 	Debits    string `json:"notasDebito"`

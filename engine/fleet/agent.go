@@ -82,9 +82,9 @@ type Agent struct {
 	nextLook, nextPoll, report time.Time
 	looks                      int               // how often the enrolments were read
 	ahead                      time.Time         // after a refused version, no later version is read before this time
-	grave                      []string          // digests of bundles in force whose documents MH refuses, at the last poll
+	grave                      []string          // digests of bundles in force that MH refused at the last poll
 	numbers                    map[string]uint64 // the last numbers that could be read, for the status
-	recalled                   bool              // recall has found this box's own statuses, since the start and in this epoch
+	recalled                   bool              // recall has read this box's last status, in this run and epoch
 	silent                     bool              // the store did not answer the last read of the enrolments
 	dirty                      bool              // the status has news that the centre waits for
 	saved                      string            // the content of the state file

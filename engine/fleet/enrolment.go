@@ -157,8 +157,8 @@ func (a *Agent) readEnrolments(ctx context.Context) (answered bool, fault error)
 var errBehind = errors.New("this store lacks numbers that the branch gave: dtectl recover --from fleet")
 
 // compare returns errBehind if the store of this box lacks numbers that a box of the branch reported, at points of sale
-// that the enrolment n adds. The store is an image from before the enrolment, or was not recovered. Statuses from before
-// an enrolment with Stolen do not count.
+// that the enrolment n adds. The store is an image from before the enrolment, or was not recovered. Statuses from
+// before an enrolment with Stolen do not count.
 func (a *Agent) compare(ctx context.Context, n enrolled, points []fleetproto.Point) error {
 	for epoch, stolen := n.Highest, false; epoch > 0 && !stolen; epoch-- {
 		object, err := a.read(ctx, fleetproto.BoxKey(a.o.Branch, epoch))
@@ -182,8 +182,8 @@ func (a *Agent) compare(ctx context.Context, n enrolled, points []fleetproto.Poi
 	return nil
 }
 
-// lacks returns errBehind if a status names a number that the box's store lacks, at one of the points of sale. Series of
-// the years before the enrolment n was signed, and before the box's date, have ended; that date may be wrong.
+// lacks returns errBehind if a status names a number that the box's store lacks, at one of the points of sale. Series
+// of the years before the enrolment n was signed, and before the box's date, have ended; that date may be wrong.
 func (a *Agent) lacks(s *fleetproto.Status, n enrolled, points []fleetproto.Point) error {
 	own, err := a.o.Last()
 	if err != nil {

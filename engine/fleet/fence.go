@@ -33,7 +33,7 @@ type Standing struct {
 	// Replaced: another box has, or had, the branch; or Cloned: another copy of this box runs, or it is an old image.
 	Replaced, Cloned bool
 	Points           []fleetproto.Point // points of sale of this box's enrolment: the box may number only these
-	Behind           string             // why the box's store is out of date, although the box is enrolled; empty: it is not
+	Behind           string             // why the enrolled box's store is out of date; empty: it is not
 }
 
 // Numbers reports whether the box may issue numbers for a point of sale.

@@ -128,8 +128,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether a receiver may have an address. Send must accept it, and its domain must have at least two
-// labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox outside.
+// Mailable reports whether an address can be a receiver's. Send must accept it, and its domain must have at least two
+// labels (RFC 5321 §2.3.5): outside of this network, a name of one label reaches no mailbox.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false

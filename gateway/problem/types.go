@@ -133,7 +133,8 @@ var types = []Code{
 		"The appliance lacks documents that it issued: it was restored from an earlier copy",
 		"Avise de inmediato a quien administra el equipo: debe conciliarlos antes de vender",
 		"Tell the operator at once: the operator must reconcile them before any sale"),
-	answer("BOX_REPLACED", 503, "Otro equipo tiene o tuvo esta sucursal, o hay una copia de este: este no emite documentos",
+	answer("BOX_REPLACED", 503, "Otro equipo tiene o tuvo esta sucursal, o hay una copia de este: este no emite "+
+		"documentos",
 		"Another box has or had this branch, or a copy of this box runs: this box issues nothing",
 		"Avise de inmediato a quien administra el equipo: debe decidir qué equipo usa la caja",
 		"Tell the operator at once: the operator must decide which box the till uses"),

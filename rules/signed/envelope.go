@@ -63,7 +63,8 @@ type protected struct {
 // errors.
 func ParseEnvelope(name string, b []byte, f Faults) (*Envelope, []byte, error) {
 	if len(b) > maxEnvelope {
-		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", f.TooLarge, name, len(b), maxEnvelope)
+		return nil, nil, fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", f.TooLarge, name, len(b),
+			maxEnvelope)
 	}
 	e := new(Envelope)
 	if _, err := (Form{Name: name, Wrong: f.Format}).Parse(b, e); err != nil {

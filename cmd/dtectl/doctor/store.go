@@ -24,8 +24,8 @@ func (d *doctor) store(ctx context.Context) (last time.Time) {
 		return last
 	case errors.Is(err, storage.ErrNoStore):
 		d.fail("store", "if this branch has sold before: dtectl recover rebuilds its store from the second copy, "+
-			"from the copy that it shipped to the chain's store, or from a backup; for a branch that never sold: dtectl "+
-			"init makes an empty store, once", "%v", err)
+			"from the copy that it shipped to the chain's store, or from a backup; for a branch that never sold: "+
+			"dtectl init makes an empty store, once", "%v", err)
 		return last
 	case errors.Is(err, storage.ErrLayout):
 		d.fail("store", "install the version that wrote the store; see Install in the runbook", "%v", err)

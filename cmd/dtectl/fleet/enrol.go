@@ -68,8 +68,8 @@ func (c *Enrol) Run(ctx context.Context, chain *Chain) error {
 			return err
 		}
 		if w.epoch == 1 && given(w) && w.again == nil && !c.Replace {
-			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace gives "+
-				"the branch to this one", w.branch)
+			return fmt.Errorf("another key has enrolled a box of %s: dtectl fleet rekey signs it again; --replace "+
+				"gives the branch to this one", w.branch)
 		}
 		if c.Replace && w.again != nil { // with the points of its configuration alone
 			w.again, w.epoch = nil, w.epoch+1
@@ -160,7 +160,8 @@ const maxForeign = 16
 
 // enrol writes e as the next free epoch, or signs the box's enrolment again. The points of sale that it names stay the
 // box's: the box may have numbered their series.
-func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, director fleetproto.Signer) (int64, error) {
+func enrol(ctx context.Context, c *Chain, w waiting, e fleetproto.Enrolment, director fleetproto.Signer) (int64,
+	error) {
 	e.Branch, e.Key, e.Group, e.Points = w.branch, w.status.Key, w.status.Group, slices.Clone(w.status.Points)
 	e.At, e.By = c.Now().UTC().Truncate(time.Second), c.Who
 	if w.again != nil {

@@ -117,7 +117,8 @@ func (c *Chain) acts(ctx context.Context, folders []string, since time.Time) (ev
 		}
 	}
 	for _, folder := range folders {
-		if b := strings.Trim(strings.TrimPrefix(folder, fleetproto.ActsFolder), "/"); b != "" && epochs[b]+last[b] == 0 {
+		b := strings.Trim(strings.TrimPrefix(folder, fleetproto.ActsFolder), "/")
+		if b != "" && epochs[b]+last[b] == 0 {
 			return nil, fmt.Errorf("no branch %s is enrolled", b)
 		}
 	}

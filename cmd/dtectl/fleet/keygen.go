@@ -159,7 +159,8 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 	}
 	for _, name := range c.Except {
 		if _, ok := held.tags[fleetproto.BoxesFolder+name+".jws"]; !ok {
-			return nil, fmt.Errorf("--except %s: must be BRANCH/EPOCH, an enrolment in the store; nothing was signed", name)
+			return nil, fmt.Errorf("--except %s: must be BRANCH/EPOCH, an enrolment in the store; nothing was signed",
+				name)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(held.tags)) {
@@ -187,7 +188,8 @@ func (c *Rekey) enrolments(ctx context.Context, chain *Chain, held *enrolments, 
 		branches[branch] = append(branches[branch], e)
 	}
 	if other && !former && !rekeyed && !done { // however old the versions are that the old key has signed
-		return nil, fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin", both.former[0].ID)
+		return nil, fmt.Errorf("%s has signed nothing of this chain: give the key that the boxes pin",
+			both.former[0].ID)
 	}
 	if lost != nil {
 		return nil, lost

@@ -55,7 +55,8 @@ type Survey struct {
 	apart  time.Duration // between this machine's clock and the store's
 }
 
-// Lost returns the number of branches and groups for which the store has lost an object or shows an older one.
+// Lost returns the number of branches for which the store has lost an object or shows an older one, plus the number of
+// Faults.
 func (s *Survey) Lost() (n int) {
 	for _, b := range s.Branches {
 		if b.doubtful() {
@@ -352,9 +353,9 @@ func (s *Surveyor) newest(branches []*Branch) {
 			older = fmt.Sprintf("the store has lost the enrolment of epoch %d", m.Epoch)
 			b.Lost = older + ": put it back from the store's versions, or dtectl fleet status --accept " + b.Name
 			if s.enrolments.tags[fleetproto.BoxKey(b.Name, m.Epoch)] != "" {
-				b.Lost = fmt.Sprintf("director.public has not signed the enrolment of epoch %d: end a change of the key "+
-					"by dtectl fleet rekey (what its --except left out, dtectl fleet status accepts), else put it back "+
-					"from the store's versions", m.Epoch)
+				b.Lost = fmt.Sprintf("director.public has not signed the enrolment of epoch %d: end a change of the "+
+					"key by dtectl fleet rekey (what its --except left out, dtectl fleet status accepts), else put it "+
+					"back from the store's versions", m.Epoch)
 				older = b.Lost
 			}
 		case m.Epoch < epoch:

@@ -223,7 +223,8 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 	switch {
 	case s.Cloned:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry, English: "Another copy of this " +
-			"box runs, or this is an old image of it: nothing is numbered here until it is recovered and has another key",
+			"box runs, or this is an old image of it: nothing is numbered here until it is recovered and has another " +
+			"key",
 			Message: "Hay otra copia de este equipo, o este es una imagen vieja: no emite documentos; avise a soporte"}
 	case s.Replaced && s.Epoch == 0:
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
@@ -232,8 +233,8 @@ func CheckEnrolled(s fleet.Standing) *refusal.Error {
 			Message: "Otro equipo tiene esta sucursal, y este no está inscrito: no emite documentos; avise a soporte"}
 	case s.Replaced: // perhaps this box's key has the highest epoch again
 		return &refusal.Error{Code: refusal.CodeBoxReplaced, RetryAfter: chainRetry,
-			English: fmt.Sprintf("Another box took this branch after epoch %d of this box: nothing is numbered here until "+
-				"this box is recovered and has another key", s.Epoch),
+			English: fmt.Sprintf("Another box took this branch after epoch %d of this box: nothing is numbered here "+
+				"until this box is recovered and has another key", s.Epoch),
 			Message: "Otro equipo tomó esta sucursal, y este ya no emite documentos; avise a soporte"}
 	case s.Behind != "":
 		return &refusal.Error{Code: refusal.CodeStoreBehind, RetryAfter: chainRetry, English: s.Behind,
