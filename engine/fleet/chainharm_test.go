@@ -282,6 +282,9 @@ func (s *site) cure() {
 }
 
 func (m *chainBox) isCloned() bool {
+	if m.agent.Fence().Standing().Cloned { // the agent knows it by the box's own last status
+		m.taken()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.cloned
