@@ -34,6 +34,14 @@ type Backup struct {
 	Bytes     int64             `json:"bytes"`
 }
 
+// identity returns the identity in Store; zero: it cannot be read.
+func (b *Backup) identity() (id [16]byte) {
+	if raw, err := hex.DecodeString(b.Store); err == nil && len(raw) == len(id) {
+		id = [16]byte(raw)
+	}
+	return id
+}
+
 const (
 	backupStore = "store"
 	backupFile  = "backup.json"

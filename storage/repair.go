@@ -3,7 +3,6 @@ package storage
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -361,8 +360,7 @@ func (r *assembly) lookAtBackup(db *pebble.DB, j *markJudge, dir string) (*Witne
 		if b, _, err = readBackup(r.o.FS, dir); err != nil {
 			return nil, nil
 		}
-		id, _ := hex.DecodeString(b.Store)
-		there = numbersHead([16]byte(append(id, make([]byte, 16)...)), b.Last, 0)
+		there = numbersHead(b.identity(), b.Last, 0)
 	}
 	if err != nil {
 		return nil, err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -87,8 +86,8 @@ func (m *assembly) backup(ctx context.Context, dir string) (*folder, error) {
 	id := m.id
 	if err != nil {
 		m.unreadable(name)(err.Error()) // the rows still count
-	} else if raw, err := hex.DecodeString(b.Store); err == nil && len(raw) == 16 {
-		id = [16]byte(raw)
+	} else if own := b.identity(); own != [16]byte{} {
+		id = own
 	}
 	if !m.joins(id) {
 		m.unreadable(name)("it is of another store")

@@ -188,6 +188,17 @@ func TestChainDrill_LastPieceLost(t *testing.T) {
 	}
 }
 
+// backTo has the box sell 20 documents and report them; then the whole box is put back as it was once.
+func (s *site) backTo(m *chainBox, as *image) {
+	for range 20 {
+		s.sold(m)
+	}
+	time.Sleep(2 * time.Hour) // its status goes out once an hour
+	m.Fs = m.powerOff()
+	m.put(as, onDisk, onMark, onCopy)
+	m.aged = true
+}
+
 // All media of a box are put back together to an earlier state, the card too: nothing in the box knows what was sold
 // since. The chain's store has pieces of the copy that the box does not know, and MH refuses the first number, which is a
 // customer's already: either ends the numbering, the store before it begins.
@@ -226,13 +237,7 @@ func TestChainDrill_WholeImage(t *testing.T) {
 					s.enrol(m)
 					time.Sleep(time.Hour)
 				}
-				for range 20 {
-					s.sold(m)
-				}
-				time.Sleep(2 * time.Hour) // its status goes out once an hour
-				m.Fs = m.powerOff()
-				m.put(image, onDisk, onMark, onCopy)
-				m.aged = true
+				s.backTo(m, image)
 				m.line.set(with.store)
 				if with.since == "given a key" { // the image has none: its start makes another, and the centre enrols it
 					m.key, m.noShip = signer32(s.name, "another"), noShip
@@ -290,13 +295,7 @@ func TestChainDrill_ImageSold(t *testing.T) {
 		image := m.media()
 		m.turnOn()
 		m.Cable.Set(enginetest.Plugged)
-		for range 20 {
-			s.sold(m)
-		}
-		time.Sleep(2 * time.Hour) // its status goes out once an hour
-		m.Fs = m.powerOff()
-		m.put(image, onDisk, onMark, onCopy)
-		m.aged = true
+		s.backTo(m, image)
 		m.line.set(enginetest.Refusing)
 		m.turnOn()
 		for range 3 {

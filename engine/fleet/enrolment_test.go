@@ -593,22 +593,29 @@ func TestAgent_Behind(t *testing.T) {
 	}
 }
 
+// soldOn is an enrolled box whose series has gone from number 4, at which the agent's state (old) was kept, to 21.
+func soldOn(t *testing.T, series string) (w *world, old []byte) {
+	t.Helper()
+	w = newWorld(t)
+	w.enrol(1, w.box, director)
+	w.numbered = map[string]uint64{series: 4}
+	w.start()
+	w.pass(time.Hour)
+	old, err := w.disk.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.numbered = map[string]uint64{series: 21}
+	w.pass(time.Hour)
+	return w, old
+}
+
 // TestAgent_ImageEnrolledAgain: an image of a box that is enrolled again with its own key, for a new epoch, numbers
 // nothing, whether it ran before that or not.
 func TestAgent_ImageEnrolledAgain(t *testing.T) {
 	const series = "00/01/M001/P001/2026"
 	for _, running := range []bool{false, true} {
-		w := newWorld(t)
-		w.enrol(1, w.box, director)
-		w.numbered = map[string]uint64{series: 4}
-		w.start()
-		w.pass(time.Hour)
-		old, err := w.disk.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.numbered = map[string]uint64{series: 21}
-		w.pass(24 * time.Hour)
+		w, old := soldOn(t, series)
 		w.numbered = map[string]uint64{series: 4}
 		if err := w.disk.Save(old); err != nil {
 			t.Fatal(err)
@@ -672,24 +679,13 @@ func TestAgent_OwnImage(t *testing.T) {
 		"an old state, and the store is whole": {numbered: 21, state: true},
 		"a copy has shipped":                   {numbered: 22, copied: 21, closed: true},
 	} {
-		w := newWorld(t)
-		w.enrol(1, w.box, director)
-		w.numbered = map[string]uint64{series: 4}
-		w.start()
-		w.pass(time.Hour)
-		old, err := w.disk.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.numbered = map[string]uint64{series: 21}
-		w.pass(time.Hour)
+		w, old := soldOn(t, series)
 		last := w.status()
 		w.numbered = map[string]uint64{series: c.numbered}
 		if c.state {
-			err = w.disk.Save(old)
-		}
-		if err != nil {
-			t.Fatal(err)
+			if err := w.disk.Save(old); err != nil {
+				t.Fatal(err)
+			}
 		}
 		w.start()
 		w.agent.Step(t.Context())

@@ -459,6 +459,12 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 		b.Fill(s, day, n)
 		b.Must(s.Close())
 	}
+	image := func(n int) *barebox.Box { // sold n times; the card is away
+		b := nightAndDay(t)
+		b.Must(os.Rename(b.At("card"), b.At("found")))
+		sold(b, "2026-11-22", n)
+		return b
+	}
 	for name, c := range map[string]struct {
 		before func() (b *barebox.Box, from string)
 		lost   string // empty: nothing
@@ -485,18 +491,8 @@ func TestRecover_NamedKnowsMore(t *testing.T) {
 			recovered(b, 0, "--from", b.At("older"), mainSeries+": none", "others: none")
 			return b, "newer"
 		}, "11-25", 27},
-		"the card of an image that sold on": {func() (*barebox.Box, string) {
-			b := nightAndDay(t)
-			b.Must(os.Rename(b.At("card"), b.At("found")))
-			sold(b, "2026-11-22", 1)
-			return b, "found"
-		}, "12-25", 27},
-		"the card of an image that sold further": {func() (*barebox.Box, string) {
-			b := nightAndDay(t)
-			b.Must(os.Rename(b.At("card"), b.At("found")))
-			sold(b, "2026-11-22", 20)
-			return b, "found"
-		}, "none", 32},
+		"the card of an image that sold on":      {func() (*barebox.Box, string) { return image(1), "found" }, "12-25", 27},
+		"the card of an image that sold further": {func() (*barebox.Box, string) { return image(20), "found" }, "none", 32},
 		"the right card after a wrong none": {func() (*barebox.Box, string) {
 			b := nightAndDay(t)
 			b.Must(os.RemoveAll(b.Config.Data), os.Remove(b.Config.Mark), os.Rename(b.At("card"), b.At("found")),
