@@ -494,16 +494,19 @@ func (o *origin) totals() dte.Value {
 // laterThanIssue returns a fault for each related document that is dated after the day of issue.
 func laterThanIssue(d *draft) (faults []dte.Fault) {
 	today := d.facts.Get("identificacion").Get("fecEmi").Text()
-	lines := d.facts.Get("cuerpoDocumento")
-	for _, name := range record.TypeOf(d.request.Document).NotLater {
-		for i := range lines.Len() {
-			if said := lines.Index(i).Get(name).Text(); len(said) == len(today) && said > today {
-				faults = append(faults, dte.Fault{Path: "cuerpoDocumento[" + strconv.Itoa(i) + "]." + name,
-					Code:    dte.FaultRange,
-					Message: "El documento no puede tener fecha posterior a la de hoy"})
+	check := func(list string, names ...string) {
+		for i := range d.facts.Get(list).Len() {
+			for _, name := range names {
+				if said := d.facts.Get(list).Index(i).Get(name).Text(); len(said) == len(today) && said > today {
+					faults = append(faults, dte.Fault{Path: list + "[" + strconv.Itoa(i) + "]." + name,
+						Code:    dte.FaultRange,
+						Message: "El documento no puede tener fecha posterior a la de hoy"})
+				}
 			}
 		}
 	}
+	check("cuerpoDocumento", record.TypeOf(d.request.Document).NotLater...)
+	check("documentoRelacionado", "fechaEmision")
 	return faults
 }
 

@@ -323,6 +323,13 @@ func TestType_Further(t *testing.T) {
 		for _, example := range k.Form.Examples {
 			sale = string(example)
 		}
+		if k.Document == "04" || k.Document == "11" { // what gave rise to it has been issued
+			status, said := b.ask(http.MethodPost, "/dte/"+k.Path, "", strings.Replace(sale, "{", `{"documentoRelacionado":`+
+				`[{"tipoDocumento":"03","tipoGeneracion":1,"numeroDocumento":"123","fechaEmision":"2999-01-01"}],`, 1))
+			if status != http.StatusBadRequest || !strings.Contains(said, `"documentoRelacionado[0].fechaEmision"`) {
+				t.Errorf("%s under a document of 2999: %d %s", k.Path, status, said)
+			}
+		}
 		status, said := b.ask(http.MethodPost, "/dte/"+k.Path, "", sale)
 		if status != http.StatusCreated || !strings.Contains(said, `"estado":"PROCESSED"`) {
 			t.Errorf("%s: %d %s", k.Path, status, said)
