@@ -13,8 +13,8 @@ import (
 
 // Options of New; every field but Allowance is required.
 type Options struct {
-	Slots   int // how many callers may work at once
-	Each    int // the most slots that one caller may use
+	Slots   int // how many requests may work at once
+	Each    int // the most requests of one caller that may work at once
 	Waiting int // the most waiting requests of one caller
 	// Allowance limits the work of one caller. Zero: no limit.
 	Allowance Allowance
@@ -28,10 +28,10 @@ type Allowance struct {
 	Share float64
 }
 
-// House is the program itself. It takes turns, without an allowance or a limit on waiting requests.
+// House is the id of the program itself, which has no allowance and no limit on waiting requests.
 const House = 0
 
-// Busy is the error for a caller that has used up its share.
+// Busy is the error for a caller that has used up its allowance, or has too many waiting requests.
 type Busy struct {
 	Wait time.Duration // until the caller should ask again
 }
@@ -58,8 +58,8 @@ type claim struct {
 // New returns an empty queue.
 func New(o Options) *Queue { return &Queue{o: o, free: o.Slots, by: make(map[int64]*claim)} }
 
-// Enter waits for a turn, and returns the function that ends it. All requests with one id share an allowance. Errors:
-// *Busy if too many wait or the allowance is used up, or ctx's error.
+// Enter waits for a turn, and returns the function that ends the turn. All requests with one id share an allowance.
+// Errors: *Busy if the id's allowance is used up or too many of its requests wait, or ctx's error.
 func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	q.mu.Lock()
 	c := q.by[id]
@@ -90,7 +90,8 @@ func (q *Queue) Enter(ctx context.Context, id int64) (leave func(), err error) {
 	return sync.OnceFunc(func() { q.leave(c, q.o.Now().Sub(began)) }), nil
 }
 
-// Refusal returns the *Busy of Enter, or nil, for callers that prepare expensive work before Enter.
+// Refusal returns the *Busy that Enter would return now, or nil. It is for callers that prepare expensive work before
+// Enter.
 func (q *Queue) Refusal(id int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,8 +163,8 @@ func (q *Queue) leave(c *claim, worked time.Duration) {
 	q.next()
 }
 
-// forget removes callers that have no work, no waiting request and a full allowance, once there are many. The caller
-// holds mu.
+// forget removes callers that have no work, no waiting request and a full allowance, once there are 1,024 callers. The
+// caller holds mu.
 func (q *Queue) forget() {
 	if len(q.by) < 1024 {
 		return
@@ -176,7 +177,7 @@ func (q *Queue) forget() {
 	}
 }
 
-// Bell wakes one goroutine, which receives from it. Unreceived rings count as one.
+// Bell wakes one goroutine, which receives from it. Several rings before the goroutine receives count as one.
 type Bell chan struct{}
 
 // NewBell returns a bell that has not been rung.

@@ -35,7 +35,7 @@ const (
 	// Opportunistic uses STARTTLS if the server offers it. An attacker on the way can remove the offer and read the
 	// message, but never a password.
 	Opportunistic Security = "starttls"
-	// None is for a server on the same machine.
+	// None sends without encryption, to a server on the same machine.
 	None Security = "none"
 )
 
@@ -97,7 +97,7 @@ func (o *Options) check() error {
 // notName reports whether a character is forbidden in the name or the address of a machine.
 func notName(r rune) bool { return r <= ' ' || r > '~' }
 
-// Format prints the server's address. fmt would otherwise print the fields, which hold the password.
+// Format prints the server's address. Without Format, fmt would print the fields, with the password.
 func (s *Sender) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "mail server %s:%d", s.options.Host, s.options.Port)
 }
@@ -202,7 +202,8 @@ func failed(doing string, setup int, err error) Outcome {
 	return o
 }
 
-// refused returns the outcome of an attempt at which the server refused the message, if it answered 5xx.
+// refused returns the outcome of an attempt that failed at the receiver or the message: Refused if the server answered
+// 5xx, otherwise Later.
 func refused(doing string, err error) Outcome {
 	o := failed(doing, 0, err)
 	if o.Code >= 500 {
@@ -246,7 +247,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// greet opens the conversation and makes it as secure as required. The client does not close conn.
+// greet opens the conversation, with the encryption that Security requires. Send closes conn, not the client.
 func (s *Sender) greet(conn *conn) (*smtp.Client, error) {
 	implicit := s.options.Security == Mandatory && s.options.Port == portTLS
 	var speaks net.Conn = conn

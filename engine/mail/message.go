@@ -81,8 +81,8 @@ func (s *Sender) render(m Message) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// attach writes both headers of the file, with the name as in RFC 2231, because many readers do not decode the
-// library's form.
+// attach adds a file. It writes the file's name into both headers as in RFC 2231, because many readers do not decode
+// the library's form.
 func attach(msg *mail.Msg, a Attachment) {
 	kind, params, _ := mime.ParseMediaType(a.ContentType) // the type is the program's own text, and valid
 	params["name"] = a.Name
@@ -92,7 +92,7 @@ func attach(msg *mail.Msg, a Attachment) {
 	})
 }
 
-// check refuses unusable fields. They come from a document, and must not inject a header.
+// check refuses unusable fields. The fields come from a document, and must not inject a header.
 func (m *Message) check() error {
 	err := cmp.Or(checkID(m.ID), checkAddress("To", m.To), checkHeader("Subject", m.Subject))
 	if err == nil && !utf8.ValidString(m.Text+m.HTML) {
@@ -128,8 +128,8 @@ func checkAddress(field, address string) error {
 	return nil
 }
 
-// Mailable reports whether an address can be a receiver's. Send must accept it, and its domain must have at least two
-// labels (RFC 5321 §2.3.5): outside of this network, a name of one label reaches no mailbox.
+// Mailable reports whether an address can be a receiver's. Send must accept the address, and the domain must have at
+// least two labels (RFC 5321 §2.3.5), because a name of one label reaches no mailbox on the Internet.
 func Mailable(address string) bool {
 	if checkAddress("To", address) != nil {
 		return false
@@ -185,14 +185,14 @@ type Facts struct {
 	Look Look
 }
 
-// Look is the appearance of an emisor's messages; its texts are in the plain text too.
+// Look is the appearance of an emisor's messages. Tax, Phone and Greeting are in the plain text too.
 type Look struct {
 	Trade    string // the emisor's trade name, for the head of the page; empty: Facts.Emisor
 	Tax      string // the emisor's NIT, as people write it; may be empty
 	Phone    string // the emisor's telephone, as people write it; may be empty
 	Color    string // "#rrggbb" of the head's bar; "" or anything else: a dark blue
 	Greeting string // one line after the salutation; may be empty
-	// Logo is the ContentID of a picture in Inline, or ""; it is shown with width and height, in pixels.
+	// Logo is the Name of a picture in Inline, or ""; the message shows it with width and height, in pixels.
 	Logo                  string
 	LogoWidth, LogoHeight int
 }
@@ -207,8 +207,8 @@ var legends = map[State]string{
 
 const testLegend = "AMBIENTE DE PRUEBAS: este documento no tiene validez fiscal."
 
-// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. A template package
-// would make the linker keep every method, and the appliance 6 MB larger.
+// Compose writes a message in Spanish: its subject, and the same content as plain text and as HTML. It uses no template
+// package, because the linker would then keep every method, and the appliance would be 6 MB larger.
 func Compose(f Facts) (subject, text, page string) {
 	f.flatten()
 	subject = f.Document + " " + f.Number

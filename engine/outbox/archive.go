@@ -107,7 +107,7 @@ type ArchiveCheck struct {
 	// Read makes the check read every object. Otherwise the check compares the archive's ETag with the store's and, if
 	// they differ, the SHA-256 that the archive reports.
 	Read bool
-	// Shared: other branches of the issuer use the same prefix; unknown documents may belong to them.
+	// Shared: other branches of the issuer use the same prefix. An object of an unknown document is then no finding.
 	Shared   bool
 	Progress func(done, total int64) error // done and total count objects
 	Found    func(ArchiveFinding) error
@@ -167,7 +167,7 @@ func inParallel(ctx context.Context, fn func(context.Context, *errgroup.Group) e
 	return cmp.Or(work.Wait(), err) // if a worker failed, its error caused err
 }
 
-// archived calls fn with the documents that the records call archived, up to the last record in owed.
+// archived calls fn with each document that is archived according to its record, up to the last record in owed.
 func (c *ArchiveCheck) archived(ctx context.Context, fn func(storage.Entry, *record.Head) error) error {
 	err := c.Store.Records(0, func(entry storage.Entry) error {
 		if entry.ID >= uint64(len(c.owed)) {
@@ -192,7 +192,8 @@ func (c *ArchiveCheck) key(entry storage.Entry, h *record.Head, file int) string
 	return ArchivePath(c.Slug, h, ArchiveFiles[file], dte.Code(entry.Code).String())
 }
 
-// list reads the archive's listing, looks up each object in the store, and clears the bit of each found object in owed.
+// list looks up each object of the archive's listing in the store, and clears the object's entry in owed. It reports
+// foreign objects, and compares objects that may have been altered.
 func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 	total := int64(2 * c.totals.Documents)
 	for o, err := range c.Archive.List(ctx, c.Slug+"/DTES/"+strings.ToLower(record.AmbienteName(c.Ambiente))+"/") {
@@ -219,7 +220,7 @@ func (c *ArchiveCheck) list(ctx context.Context, work *errgroup.Group) error {
 			}
 		case c.key(entry, h, file) != o.Key:
 			err = c.found(ArchiveFinding{Kind: ArchiveForeign, Key: o.Key, Code: dte.Code(entry.Code).String(),
-				What: "its document belongs at " + c.key(entry, h, file)})
+				What: "the place of its document is " + c.key(entry, h, file)})
 		case h.Archived():
 			if entry.ID < uint64(len(c.owed)) {
 				c.owed[entry.ID][file] = false
@@ -274,13 +275,13 @@ func (c *ArchiveCheck) compare(ctx context.Context, entry storage.Entry, h *reco
 		return fmt.Errorf("checking %s: %w", key, err)
 	case o.Sum != want.Sum:
 		finding.Kind = ArchiveAltered
-		finding.What = fmt.Sprintf("%d bytes of SHA-256 %s, archived was %s", o.Size, o.Sum, want.Sum)
+		finding.What = fmt.Sprintf("now %d bytes with SHA-256 %s, archived with SHA-256 %s", o.Size, o.Sum, want.Sum)
 		return c.found(finding)
 	}
 	return nil
 }
 
-// missing queries, by their keys, the objects that the listing lacked.
+// missing queries each object that the listing lacked, by its key.
 func (c *ArchiveCheck) missing(ctx context.Context, work *errgroup.Group) error {
 	if !slices.ContainsFunc(c.owed, func(files [2]bool) bool { return files[0] || files[1] }) {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"dtegate/storage"
 )
 
-// Recipient returns the receiver's mail address in a document, or "" if it has no address.
+// Recipient returns the receiver's mail address in a document, or "" if the document has none.
 func Recipient(document dte.Value) string {
 	return strings.TrimSpace(record.Party(document).Get("correo").Text())
 }
@@ -84,7 +84,7 @@ func (box *Outbox) mailTo(ctx context.Context, s *record.Step, entry storage.Ent
 	}
 }
 
-// mailLater postpones a message, or gives it up if its time is over and the mail settings are right.
+// mailLater postpones a message. It gives the message up after GiveUpAfter, unless the mail settings are the cause.
 func (box *Outbox) mailLater(s *record.Step, now time.Time, why error, away bool) {
 	if now.Sub(s.Since) < box.o.Delivery.GiveUpAfter || errors.Is(why, errSetup) {
 		s.Postpone(now, why, away)
@@ -167,7 +167,7 @@ func decodeLetter(entry storage.Entry) (*Mailing, error) {
 // Resent is the result of a resend (SPEC 4.8).
 type Resent struct {
 	Code, To, Tipo, Estado string
-	Sent                   bool // the mail server accepted the message; otherwise it waits, or Refused is set
+	Sent                   bool // the mail server accepted the message; if neither is set, the message waits
 	Refused                bool // the mail server refused the message for good
 }
 
@@ -224,7 +224,7 @@ func (box *Outbox) Resend(ctx context.Context, code dte.Code, to string, c recor
 // Mailable reports whether an address has a form to which mail can be sent.
 func Mailable(address string) bool { return mail.Mailable(address) }
 
-// post puts a letter into the outbox, ahead of the others. done, if not nil, receives the first attempt's result.
+// post puts a letter into the outbox, ahead of other deliveries. done, if not nil, receives the first attempt's result.
 func (box *Outbox) post(ctx context.Context, l Mailing, done chan string) error {
 	code, err := dte.NewCode(box.o.Rand)
 	if err != nil {

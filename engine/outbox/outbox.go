@@ -204,7 +204,7 @@ func (box *Outbox) deliverDue(ctx context.Context) (next time.Duration, err erro
 }
 
 // retryAway looks at each server whose pause is over. It tries one record that waits for the server and, if that
-// succeeds, all the others. Each call begins with another record, because one record may break a server.
+// succeeds, all the others. Each call begins with another record, because a server may fail at one particular record.
 func (box *Outbox) retryAway(ctx context.Context) error {
 	for i := range box.delivery.servers {
 		b := &box.delivery.servers[i]
@@ -246,7 +246,8 @@ func (box *Outbox) retryAway(ctx context.Context) error {
 	return nil
 }
 
-// owedOf returns the steps of a record in the delivery queues: of a document's own message and files, or of a letter.
+// owedOf returns the delivery steps of a record, a document or a letter, with the document's code, the mail address and
+// the token.
 func owedOf(entry storage.Entry) (steps record.Delivery, document, to string, token int64, err error) {
 	if !record.IsDocument(entry.State) {
 		l, err := decodeLetter(entry)
@@ -274,7 +275,7 @@ func (box *Outbox) deliverEach(ctx context.Context, entries []storage.Entry, awa
 			if ctx.Err() != nil {
 				return nil
 			}
-			defer func() { // a record that breaks the printer, or another part, stops no other record
+			defer func() { // a panic at one record does not stop the other deliveries
 				if v := recover(); v != nil {
 					err = box.o.Lost.SetAside(ctx, entry, fmt.Errorf("delivering it: panic: %v\n%s", v, debug.Stack()))
 				}

@@ -14,7 +14,7 @@ import (
 	"dtegate/storage"
 )
 
-// legal returns a stored document, or a refusal if MH refused the document, which then has no legal existence.
+// legal returns a stored document. It refuses a document that MH refused, because that document has no legal existence.
 func (box *Outbox) legal(ctx context.Context, code dte.Code, c record.Caller) (*record.View, error) {
 	r, err := box.o.Documents.Document(ctx, code, c)
 	if err != nil {
@@ -61,7 +61,7 @@ func notPrinted(err error, message string) error {
 	return refusal.Unavailable(err, message)
 }
 
-// LinkHolders is the TokenID of callers that have a link to a document but no token. They share one turn.
+// LinkHolders is the TokenID of callers that have a link to a document but no token. They share one allowance.
 const LinkHolders = -1
 
 var errNoPrinter = errors.New("this branch prints nothing")
@@ -145,8 +145,8 @@ func archivo(r *record.View) []byte {
 	return append(dte.Str(r.Sello).Append(b), '}')
 }
 
-// Link returns a link to a document's PDF in the archive, valid for a time, or "" if the archive lacks the version. The
-// archive has only the letter-size version of documents that MH sealed.
+// Link returns a link to a document's PDF in the archive, valid for a time. "": the archive does not have this version.
+// The archive has the letter-size version of the documents that MH sealed.
 func (box *Outbox) Link(ctx context.Context, code dte.Code, c record.Caller, layout string,
 	validity time.Duration) (string, error) {
 	if box.o.Delivery.Archive == nil || layout != pdf.Letter.String() {

@@ -38,12 +38,12 @@ type HookOptions struct {
 	Logger    *slog.Logger
 }
 
-// Hook posts late results to an address: in order, each at least once, signed with an HMAC. Its place in the feed is in
-// the store: a restart continues after the last accepted post.
+// Hook posts late results to an address: in order, each at least once, signed with an HMAC. The store has its position
+// in the feed: after a restart, Hook continues after the last accepted post.
 type Hook struct {
 	o       HookOptions
 	client  *http.Client
-	key     storage.Idempotency // finds the record of the hook's place
+	key     storage.Idempotency // finds the record of the hook's position
 	code    storage.Code        // of the record
 	after   uint64              // cursor: earlier results were accepted
 	failing atomic.Int64        // when posts began to fail, Unix nanoseconds; 0: they do not fail
@@ -171,7 +171,7 @@ type place struct {
 	Cursor uint64 `json:"cursor"`
 }
 
-// findPlace reads the stored cursor. A new hook begins after all existing results, which the tills have polled.
+// findPlace reads the stored cursor. A new hook skips all existing results: tills have polled them.
 func (h *Hook) findPlace(ctx context.Context) error {
 	code, _, err := h.o.Store.Lookup(h.key.Key)
 	if err == nil {

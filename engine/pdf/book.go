@@ -18,7 +18,7 @@ type Book struct {
 	Right   []bool // true for columns of amounts, aligned right
 	Rows    [][]string
 	Total   []string   // the line of totals; nil: the totals are in a later volume
-	Summary [][]string // lines after the totals: a text, then amounts; one empty text is a gap
+	Summary [][]string // lines after the totals: a text, then amounts; "" is a gap; the last is the signature's
 	Folio   int        // number of the first page
 	At      time.Time  // creation date in the PDF; not the present time: the same book gives the same bytes
 }
@@ -87,7 +87,7 @@ func (b *Book) table(fonts *sheet.Fonts) Table {
 	return t
 }
 
-// row returns the texts of a row as they are drawn. Amounts get separated thousands.
+// row returns the texts of a row as they are drawn. Amounts get commas between thousands.
 func (b *Book) row(fonts *sheet.Fonts, cells []string) Row {
 	r := Row{Cells: make([]string, len(cells))}
 	for i, cell := range cells {
@@ -151,7 +151,7 @@ type grid struct {
 }
 
 // measure gives each column the width of its contents, within limits, and the flexible column the rest. If the total is
-// too small, it narrows columns of text to their longest word, and then all columns.
+// too small, measure narrows each column towards its longest word, and then all columns in proportion.
 func (l *letterhead) measure(t Table, total float64, st sheet.Style) *grid {
 	g := &grid{l.fonts, t, st, make([]float64, len(t.Cols))}
 	least := make([]float64, len(t.Cols))

@@ -73,8 +73,8 @@ func (b *builder) number(v dte.Value, decimals int) string {
 	return Printed(v.Text(), decimals)
 }
 
-// columns returns the columns of the lines. If the type's view has a column for some members, no common column prints
-// these.
+// columns returns the columns of the lines. A member that has a column in the type's view is not printed in a common
+// column.
 func (b *builder) columns() []spec {
 	all := slices.Clone(columns)
 	for _, c := range b.own.Columns {
@@ -115,7 +115,7 @@ func (b *builder) items(pause func()) Table {
 			}
 		}
 	}
-	related := present["montoSujetoGrav"] // the lines are documents, whose number is a column, not a note
+	related := present["montoSujetoGrav"] // the lines are documents: their numbers are a column, not notes
 	purchase := used["compra"] && !slices.ContainsFunc(sales, func(s string) bool { return used[s] })
 	var t Table
 	var chosen []spec

@@ -175,8 +175,8 @@ type Draw struct {
 }
 
 // Effect returns how a document's change of state changes its origin's counters; for a new document, from is 0. A
-// credit note or a return takes its draws when it is signed, in contingency too, and gives them back when it is refused
-// or invalidated. A debit note adds to the creditable amounts only while MH accepts it.
+// credit note or a return takes its draws when it is signed, in contingency too. It gives the draws back when it is
+// refused or invalidated. A debit note adds to the creditable amounts only while its state is Accepted.
 func Effect(how bundle.Effect, from, to storage.State, draws []Draw, origin storage.Code) []storage.Counter {
 	weight := func(s storage.State) (drawn, active int64) {
 		switch {

@@ -130,9 +130,9 @@ func (h *Head) FactsPart() string {
 }
 
 // CorrectableUntil returns the time until which a refused document may be corrected under its own code. within is the
-// permitted time after the refusal. Zero: the sale must be issued again as a new document. Either MH refused it at
-// once, and the customer has no document yet; or MH already has its code or number; or it has an origin, whose rest
-// another document may have used meanwhile.
+// permitted time after the refusal. Zero: the sale must be issued again as a new document, because MH refused it at
+// once and the customer has no document yet; because MH already has the code or the number; or because another document
+// may have used the rest of the origin meanwhile.
 func (h *Head) CorrectableUntil(within time.Duration) time.Time {
 	if h.Refused.IsZero() || h.Origin != "" || h.Response != nil && h.Response.CodigoMsg == authority.CodeRegistered {
 		return time.Time{}

@@ -64,9 +64,9 @@ func (l *Lost) Name() string {
 	return fmt.Sprintf("%s %d %s", l.Series, l.Number, l.Code)
 }
 
-// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. They keep their
-// state and due time. Each start moves them back to their queues, because a repair may have found the piece. It is safe
-// for concurrent use.
+// LostRecords moves records that lack a piece to QueueLost, so that other records do not wait for them. The moved
+// records keep their state and due time. Each start moves them back to their queues, because a repair may have found
+// the piece. It is safe for concurrent use.
 type LostRecords struct {
 	store *storage.Store
 	log   *slog.Logger
@@ -203,7 +203,8 @@ func (l *LostRecords) List(limit int) (total int, list []Lost, err error) {
 	return len(entries), list, nil
 }
 
-// queueOf returns the queue of a lost record's state, or ""; the head of an accepted document shows its queue.
+// queueOf returns the queue in which a lost record waited, or "". If records in its state wait in several queues, the
+// record's head shows which.
 func queueOf(entry storage.Entry) string {
 	queues := slices.DeleteFunc(slices.Clone(rows[entry.State].queues),
 		func(queue string) bool { return queue == QueueLost })

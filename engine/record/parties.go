@@ -51,8 +51,8 @@ const (
 	PermissionMail = "REENVIO"  // mails a document to an address that is not on it
 )
 
-// Issues reports whether the caller may issue a type of document. It is false for a return, which needs its origin's
-// permission.
+// Issues reports whether the caller may issue a type of document. It is false for a return: a return needs the
+// permission for its origin's type.
 func (c *Caller) Issues(document string) bool {
 	p := TypeOf(document).Permission
 	return p != "" && slices.Contains(c.Permissions, p)
@@ -94,7 +94,7 @@ func Emisor(i Issuer, p Point) dte.Value {
 		kind := map[byte]string{'M': "02", 'S': "01", 'B': "04", 'P': "07"}[p.Establishment[0]]
 		set = append(set, dte.Member{Name: "tipoEstablecimiento", Value: dte.Str(kind)})
 	}
-	if nit := i.Facts.Get("nit"); nit.Exists() { // a donee is identified by a document's type and number
+	if nit := i.Facts.Get("nit"); nit.Exists() { // a donation identifies its issuer, the donee, by these two
 		set = append(set, dte.Member{Name: "tipoDocumento", Value: dte.Str("36")}, dte.Member{Name: "numDocumento",
 			Value: nit})
 	}

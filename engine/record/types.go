@@ -35,7 +35,7 @@ func Learn(learned ...*bundle.Type) error {
 	}
 }
 
-// Forget removes a type, whose documents the store must not have.
+// Forget removes a type. The store must have no documents of the type.
 func Forget(document string) {
 	next := maps.Clone(types())
 	delete(next, document)
@@ -86,8 +86,8 @@ func Successor(t *bundle.Type) (changed []string, err error) {
 			t.Effect == bundle.TakesBack && o.Effect == bundle.Credits
 		for i, origin := range t.Origins {
 			if gives && slices.Contains(o.Origins, origin) && !slices.Contains(before.Origins, origin) {
-				return nil, fmt.Errorf("%w: type.json: origins[%d]: the type %s is on documents of type %s too: they "+
-					"could be credited twice", bundle.ErrFormat, i, o.Document, origin)
+				return nil, fmt.Errorf("%w: type.json: origins[%d]: documents of type %s can also be credited or "+
+					"returned by type %s: an amount could be credited twice", bundle.ErrFormat, i, origin, o.Document)
 			}
 		}
 	}

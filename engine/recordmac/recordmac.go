@@ -1,6 +1,6 @@
-// Package recordmac marks the records of rules and of people's acts that this box itself wrote. Whoever can write a
-// backup can write such records, but not the mark, whose key is never in the store. The mark shows which records this
-// box wrote, and which came with a backup or a second copy.
+// Package recordmac marks the records of rules and of people's acts that this box itself wrote. A person who can write
+// a backup can write such records too, but cannot make the mark, because its key is never in the store. The mark shows
+// which records this box wrote, and which came with a backup or a second copy.
 package recordmac
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Key makes and checks marks. A nil Key makes and recognises none.
+// Key makes and checks marks. A nil Key makes no marks, and recognises no mark as its own.
 type Key struct{ secret []byte }
 
 const (

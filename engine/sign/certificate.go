@@ -229,7 +229,7 @@ func DemoCertificate(k *Key, nit, password string, notBefore, notAfter time.Time
 	return append(out, '\n'), nil
 }
 
-// DemoSeal is Seal with few iterations, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
+// DemoSeal is Seal with only 1,000 iterations, for a key that Generate made. Errors: ErrNotDemo, and Seal's.
 func DemoSeal(k *Key, passphrase []byte) ([]byte, error) {
 	if k == nil || !k.demo {
 		return nil, ErrNotDemo

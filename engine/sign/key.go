@@ -200,7 +200,7 @@ const headerUntil jose.HeaderKey = "exp"
 // Seal encrypts a key for the disk in 0.4 s: JWE (RFC 7516) of its PKCS#8, PBES2-HS512+A256KW with A256GCM.
 func Seal(k *Key, passphrase []byte) ([]byte, error) { return seal(k, passphrase, iterations) }
 
-// seal is Seal with the number of iterations as a parameter, for tests.
+// seal is Seal with the number of iterations as a parameter, for demonstrations and tests.
 func seal(k *Key, passphrase []byte, iterations int) ([]byte, error) {
 	if k == nil || k.private == nil {
 		return nil, fmt.Errorf("%w: empty", ErrKey)
@@ -274,7 +274,7 @@ type Signer struct {
 	gate chan struct{}
 }
 
-// New returns a signer, which makes GOMAXPROCS signatures at a time.
+// New returns a signer with a key.
 func New(k *Key) *Signer { return &Signer{key: k, gate: make(chan struct{}, runtime.GOMAXPROCS(0))} }
 
 // Right is the right to sign one form of one document, once.
@@ -330,7 +330,7 @@ func signCompact(k *Key, payload []byte) ([]byte, error) {
 // ErrForeign means that a JWS was not made by Sign with this key.
 var ErrForeign = errors.New("not a signature of this key")
 
-// Verify returns nil if the signer's own key made the JWS, otherwise ErrForeign, even for an earlier key.
+// Verify returns nil if the signer's own key made the JWS, otherwise ErrForeign, even if an earlier key made it.
 func (s *Signer) Verify(jws []byte) error { return Verify(s.key.Public(), jws) }
 
 // Verify returns nil if Sign made the JWS with the private key of a public key, otherwise ErrForeign.

@@ -51,8 +51,8 @@ func TestDelivery_Fails(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"codes":["` + code + `"]}`:     "broken",
 		`{"codes":["` + code + `","x"]}`: "codes",
-		`{"codes":[]}`:                   "The body is",
-		`{"codes":"x"}`:                  "The body is",
+		`{"codes":[]}`:                   "The body must be",
+		`{"codes":"x"}`:                  "The body must be",
 	} {
 		ctx, calls := new(fasthttp.RequestCtx), 0
 		ctx.Request.SetBodyString(body)

@@ -32,8 +32,8 @@ func concerns(ctx *fasthttp.RequestCtx, target, detail string) {
 	ctx.SetUserValue(actDetail, detail)
 }
 
-// recorded answers a request and records its act in the audit trail: its beginning before the answer, its outcome after
-// it. If the beginning cannot be recorded, the act is not done.
+// recorded does the act of a request, and records it in the audit trail: the beginning before the act, the outcome
+// after. If the beginning cannot be recorded, the act is not done.
 func (o *Routes) recorded(ctx *fasthttp.RequestCtx, a route) error {
 	if o.Audit == nil || a.act == "" {
 		return a.answer(ctx)

@@ -22,8 +22,8 @@ import (
 	"dtegate/gateway/reply"
 )
 
-// recallDocument answers POST /admin/invalidation?code=: it invalidates a document, and answers with the outcome. Its
-// body is that of the tills' route. With ?again=1 it sends another event if MH refused the first.
+// recallDocument answers POST /admin/invalidation?code=: it invalidates a document, and answers with the outcome. The
+// body of the request is that of the tills' route. With ?again=1 it sends another event if MH refused the first.
 func (o *Routes) recallDocument(ctx *fasthttp.RequestCtx) (any, error) {
 	again := ctx.QueryArgs().GetBool("again")
 	return o.withdraw(ctx, func(ctx context.Context, req engine.InvalidationRequest) (*engine.Appraisal, error) {
@@ -226,7 +226,7 @@ func (o *Routes) beginBackup(ctx *fasthttp.RequestCtx) (any, error) {
 		return nil, err
 	}
 	if !filepath.IsAbs(given.Dir) {
-		return nil, wrongBody(form, "a folder of the appliance, in full")
+		return nil, wrongBody(form, "the full path of a folder on the appliance")
 	}
 	concerns(ctx, given.Dir, "")
 	if !o.Backups.Begin(given.Dir) {

@@ -147,12 +147,12 @@ func asked[T any](ctx *fasthttp.RequestCtx, form string) (v T, err error) {
 }
 
 func wrongBody(form, why string) error {
-	return problem.ForOperator(refusal.CodeValidation, "The body is "+form+": "+why)
+	return problem.ForOperator(refusal.CodeValidation, "The body must be "+form+": "+why)
 }
 
 func text(ctx *fasthttp.RequestCtx, name string) string { return string(ctx.QueryArgs().Peek(name)) }
 
-// number returns a parameter of the query, a whole number between two limits (least, most), or the default (absent).
+// number returns a parameter of the query: a whole number from least to most, or absent if the query lacks it.
 func number(ctx *fasthttp.RequestCtx, name string, absent, least, most int) (int, error) {
 	given := text(ctx, name)
 	if given == "" {
@@ -223,7 +223,7 @@ type Front struct {
 	Serving  context.Context // ends when the gateway stops accepting requests
 	// Refuse answers a request with an error.
 	Refuse func(ctx *fasthttp.RequestCtx, route string, err error)
-	// Wrong refuses a caller without the admin token. given: the caller has sent a wrong one.
+	// Wrong refuses a caller without the admin token. given: the caller has sent a wrong token.
 	Wrong func(ctx *fasthttp.RequestCtx, given bool, message string) error
 }
 

@@ -131,7 +131,8 @@ type Line struct {
 	Error    string                    `json:"error,omitempty"`
 }
 
-// Progress is the number of documents so far, with the day of the latest document or the number of all documents (Of).
+// Progress is the number of documents so far (in a check of the archive: of objects), with the day of the latest
+// document or the total number (Of).
 type Progress struct {
 	Documents int    `json:"documents"`
 	Day       string `json:"day,omitempty"`
@@ -214,7 +215,8 @@ func (o *Routes) ruleDocuments(ctx *fasthttp.RequestCtx) (any, error) {
 	return o.Rules.Documents(o.front.Serving, m)
 }
 
-// stream answers with the lines of work, until the caller has read nothing for a minute or the gateway stops.
+// stream answers with the lines that work sends. It ends early if the caller reads nothing for a minute or the gateway
+// stops.
 func (o *Routes) stream(ctx *fasthttp.RequestCtx, work func(context.Context, func(Line) error) error) (any, error) {
 	conn := ctx.Conn()
 	ctx.SetContentType("application/x-ndjson")

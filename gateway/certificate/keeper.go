@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Keeper serves a certificate from files. Check reads the files again when they have changed. If they cannot be used,
-// Keeper keeps the previous certificate.
+// Keeper serves a certificate from files. Check reads the files again when they have changed. While the files cannot be
+// used, Keeper keeps the previous certificate.
 type Keeper struct {
 	certificate, key string
 	live             atomic.Pointer[tls.Certificate]

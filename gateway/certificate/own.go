@@ -43,8 +43,8 @@ const (
 // ErrExists: the box already has an authority, and a new one would lock out the tills that trust it.
 var ErrExists = errors.New("there is an authority already")
 
-// Own is the box's own certificate authority. It may sign only for private addresses and the names configured when it
-// was made, so that its key cannot imitate another site.
+// Own is the box's own certificate authority. It may sign only for private addresses, and for the names and addresses
+// that the box and its settings had when it was made: its key cannot imitate another site.
 type Own struct {
 	Folder string
 	Names  []string // in addition to the box's own names
@@ -85,7 +85,7 @@ func (o *Own) Create() error {
 	if err != nil {
 		return fmt.Errorf("making authority: %w", err)
 	}
-	// Write the public file after the key: if it is missing after a crash, Create makes both again.
+	// Write the public file after the key: if the public file is missing after a crash, Create makes both again.
 	if err := o.Write(filepath.Join(o.Folder, authorityKey), key); err != nil {
 		return err
 	}
@@ -195,8 +195,8 @@ func (o *Own) Authority() (*x509.Certificate, error) {
 	return c, nil
 }
 
-// CheckKey returns an error if the authority's key cannot sign the next certificate. Otherwise nobody would notice
-// before the current certificate ends.
+// CheckKey returns an error if the authority's key cannot sign the next certificate. Without this check, nobody would
+// notice before the current certificate ends.
 func (o *Own) CheckKey() error {
 	authority, err := o.Authority()
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 )
 
 // Bodies shares the memory for large bodies among their senders. It counts the bytes that have arrived. A sender may
-// use as many bytes as are then still free: one sender alone gets half of the budget, two get a third each. A new
-// sender finds memory as long as fewer than 63 others use their full shares.
+// use at most as many bytes as are free: one sender alone gets half of the budget, two get a third each. A new sender
+// finds memory as long as fewer than 63 others use their full shares.
 type Bodies struct {
 	pace func(id int64, n int) error // nil: the rate is not limited
 

@@ -24,8 +24,8 @@ const handshakeTimeout = 5 * time.Second
 // connections cannot lock a till out:
 //
 //   - An address at its limit loses its oldest stranger. Each IPv6 address counts separately, as a LAN is one /64.
-//   - If all strangers are at their limit, the oldest is closed. Strangers of a friend, an address that recently sent a
-//     good token, are closed last: a caller with many addresses and no token cannot displace a till.
+//   - If all strangers are at their limit, the oldest is closed. A friend is an address that recently sent a good
+//     token. Strangers of friends are closed last: a caller with many addresses and no token cannot displace a till.
 //   - A token at its limit keeps its connections; further connections with this token remain strangers.
 //
 // fasthttp has its own limits, but it answers refused connections inside its accept loop. A client that never sends its
@@ -49,7 +49,7 @@ type Listener struct {
 // Places are the limits of a Listener.
 type Places struct {
 	All        int // connections
-	Strangers  int // connections without a good token; the rest of All is reserved for connections with one
+	Strangers  int // connections without a good token; the rest of All is for connections with a good token
 	PerAddress int
 	PerToken   int
 }
@@ -304,7 +304,7 @@ func NetworkOf(a net.Addr) string {
 	return ip.String()
 }
 
-// OwnHost reports whether a connection without TLS may have the header Host. On loopback, Host must be an address or
+// OwnHost reports whether a request without TLS may have this Host header. On loopback, Host must be an address or
 // localhost: a web page whose name resolves to 127.0.0.1 (DNS rebinding) sends its own name in Host.
 func OwnHost(local net.Addr, host string) bool {
 	if tcp, ok := local.(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() || host == "" {

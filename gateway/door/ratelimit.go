@@ -13,8 +13,8 @@ import (
 	"dtegate/engine/fairqueue"
 )
 
-// Limits of the acts about failed logins, because nobody must fill the store with such acts. In each period of
-// loginActs, there is one act for each address, for at most maxLogins addresses. All further addresses share one act.
+// Limits of the acts about failed logins, so that nobody can fill the store with them. In each period of loginActs,
+// there is one act for each address, for at most maxLogins addresses. All further addresses share one act.
 const (
 	loginActs = time.Minute
 	maxLogins = 8

@@ -14,8 +14,8 @@ import (
 
 // Contract returns the contract of a branch (OpenAPI 3.1). base is the part that all branches share. Each type in
 // issued adds its operation, POST /dte/<path>, and the schemas of its form. known are all types of stored documents.
-// base defines in x-groups the groups of members that a form may name; the contract has no groups. spanish maps the
-// English texts of base, of forms and of this file to Spanish; nil: the contract is in English.
+// x-groups in base defines the groups of members that a form may name; the contract leaves x-groups out. spanish maps
+// the English texts of base, of forms and of this file to Spanish; nil: the contract is in English.
 func Contract(base []byte, issued, known []*bundle.Type, spanish map[string]string) ([]byte, error) {
 	doc, err := dte.Parse(base)
 	if err != nil {

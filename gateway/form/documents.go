@@ -233,7 +233,7 @@ func ReportNote(body dte.Value) (reference string, d *Filled) {
 	return d.Facts.Get("reference").Text(), d
 }
 
-// alternatives checks pairs of members: one of a pair is required, and two must be equal.
+// alternatives checks pairs of members: a request has at least one of a pair, and two given members must be equal.
 func (d *Filled) alternatives() {
 	for _, pair := range d.form.bundle.Either {
 		a, b := d.body.Get(pair[0]), d.body.Get(pair[1])

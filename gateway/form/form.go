@@ -26,7 +26,8 @@ type Form struct {
 	bundle   bundle.Form // the form in the type's bundle; empty without a type
 }
 
-// Refusal returns the error that refuses the request: RECEPTOR_VALIDATION_ERROR if receptor lacks a field of SPEC.
+// Refusal returns the error that refuses the request. It has a code of its own if receptor lacks a field that SPEC
+// requires, or if the type of the original does not allow this note.
 func (d *Filled) Refusal() *refusal.Error {
 	form := d.form
 	e := &refusal.Error{Code: refusal.CodeValidation, Message: "La solicitud no es válida", Faults: d.Faults}

@@ -10,7 +10,8 @@ import (
 	"dtegate/engine/dte"
 )
 
-// This file translates paths in the facts into paths in the request: a fault is reported once, at its member.
+// This file translates paths in the facts into paths in the request. A fault is reported once, under the member of the
+// request that caused it.
 
 // MergeMore calls find and adds its faults, unless MaxFaults faults are already known. unread are the paths of the
 // facts that are missing because of known faults.
@@ -20,7 +21,8 @@ func (d *Filled) MergeMore(find func(unread []string) []dte.Fault) {
 	}
 }
 
-// Merge adds faults of facts under their paths in the request, unless the path, or a path above, has a fault.
+// Merge adds faults of facts under their paths in the request, unless the path, or a path above it, already has a
+// fault.
 func (d *Filled) Merge(found []dte.Fault) {
 next:
 	for _, f := range found {
@@ -93,8 +95,8 @@ func totalName(field string) string {
 }
 
 // unread returns the paths, without indexes, of the facts that are missing because of faults. A total that depends on
-// such a fact cannot be computed. For an unknown member it returns the object around it, because the member's name may
-// be misspelt.
+// such a fact cannot be computed. For an unknown member, unread returns the object around the member, because the name
+// may be a misspelt one of that object.
 func (d *Filled) unread() (paths []string) {
 	for _, f := range d.Faults {
 		path := f.Path

@@ -238,7 +238,7 @@ type field struct {
 	above    bool        // min is exclusive
 	preset   dte.Value   // the fact if the member is absent
 	members  []field     // of the object, or of each object in the list
-	loose    bool        // unknown members are ignored, not refused; set for every receptor
+	loose    bool        // unknown members are ignored, not refused; set for every receptor and address
 	limit    int         // the most items in a list
 	numbered bool        // each item gets the member numItem, from 1
 	place    place       // the object of the facts that receives the fact

@@ -94,8 +94,7 @@ func newBoard(lang string, o *Overview) *board {
 	return b
 }
 
-// urgency returns the level of a deadline: bad if the deadline has passed, warn if less time is left than a limit
-// (pressing), else a given level (otherwise).
+// urgency returns the level of a deadline: bad if it has passed, warn if less than pressing is left, else otherwise.
 func urgency(left, pressing time.Duration, otherwise string) string {
 	switch {
 	case left <= 0:
@@ -336,7 +335,7 @@ func (b *board) box() {
 	add(fact{Name: b.t("version"), Value: b.o.Version, Note: b.t("started") + " " + b.ago(b.o.Started)})
 }
 
-// fresh is how long an error in the log stays red. If the trouble lasts longer, it has a line of its own, or is logged
+// fresh is how long an error in the log stays red. A trouble that lasts longer has a line of its own, or is logged
 // again.
 const fresh = time.Hour
 

@@ -68,7 +68,7 @@ func Reference(contract []byte, spanish map[string]string) []byte {
 			sections,
 			el("section", attr("id", "guide"), txt("h2", c.t("From another system")),
 				txt("p", c.t("For a till that follows the service's specification to the letter: what the "+
-					"specification leaves open, and what is otherwise here.")),
+					"specification leaves open, and where this service differs.")),
 				g.Map(d.Get("x-guide").Items(), func(hint dte.Value) g.Node {
 					return g.Group{txt("h3", textOf(hint, "title")), txt("p", textOf(hint, "description"))}
 				})),
@@ -99,7 +99,7 @@ type reference struct {
 	lang    string
 }
 
-// t returns one of the page's own texts in its language; the contract's texts are already in it.
+// t returns one of the page's own texts in the page's language. The contract's texts are already in this language.
 func (c reference) t(en string) string { return cmp.Or(c.spanish[en], en) }
 
 func (c reference) resolve(v dte.Value) (dte.Value, string) {

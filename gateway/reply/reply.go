@@ -73,7 +73,7 @@ func array[T any](b []byte, items []T, item func([]byte, T) []byte) []byte {
 
 func text(b []byte, s string) []byte { return dte.Str(s).Append(b) }
 
-// success returns the success envelope (SPEC 2.1), whose member data is an object of members.
+// success returns the success envelope (SPEC 2.1) with an object of members as its data.
 func success(members ...any) []byte {
 	return append(object([]byte(`{"status":"success","data":`), members...), '}')
 }
