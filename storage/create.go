@@ -94,7 +94,7 @@ func (o *Options) pebbleOptions(d *damage) *pebble.Options {
 		tables.begin("") // waits: Pebble repeats a compaction of a damaged block at once
 		o.damaged(d, what)
 	}})
-	if o.tables != nil && !o.readOnly {
+	if !o.readOnly {
 		fs = mediumFS{fs, o, tables}
 	}
 	p := &pebble.Options{

@@ -101,7 +101,7 @@ func NewMark(ctx context.Context, aim MarkAim, o Options, progress Progress) (p 
 	}
 	doubted := len(p.Doubts) > 0
 	if doubted {
-		row.MarkLost, row.Made = true, cmp.Or(row.Made, "its mark is lost")
+		row.MarkLost, row.Made = true, cmp.Or(row.Made, "without its mark")
 		if p.Owed, err = owed(db, row, nil, nil, aim.Possible); err == nil && aim.Accept != nil {
 			err = aim.Accept(p)
 		}

@@ -69,11 +69,19 @@ func Assemble(ctx context.Context, from Sources, o Options, progress Progress) (
 	o.setDefaults()
 	r := &assembly{o: &o, from: from, said: &Assembled{}, meter: &meter{report: progress}, histories: newHistories()}
 	r.marked, r.noMark = readMark(o.FS, o.MarkPath, false)
+	fatal := o.Fatal
+	o.Fatal = func(message string) {
+		_ = o.FS.RemoveAll(r.aside()) // the disk may be full of it
+		fatal(message)
+	}
 	err := r.run(ctx)
 	if r.own != nil {
 		err = errors.Join(err, r.own.close())
 	}
 	if err != nil {
+		if r.begun {
+			err = errors.Join(err, o.FS.RemoveAll(r.aside()))
+		}
 		return r.said, fmt.Errorf("assembling %s: %w", o.Dir, err)
 	}
 	return r.said, nil
@@ -94,6 +102,7 @@ type assembly struct {
 	said   *Assembled
 	meter  *meter
 	unsure bool // the end of the log may be damaged, although Pebble reports no error
+	begun  bool // there is a part of the new store
 
 	marked  *Head // the content of the mark; nil: it cannot be read
 	noMark  error // why the mark cannot be read
@@ -114,9 +123,12 @@ type assembly struct {
 	known bool // all meta rows of the store have been read
 }
 
+// aside returns the folder of the new store until it is complete.
+func (r *assembly) aside() string { return r.o.Dir + ".new" }
+
 func (r *assembly) run(ctx context.Context) error {
 	fs := r.o.FS
-	aside := r.o.Dir + ".new"
+	aside := r.aside()
 	if _, err := fs.Stat(r.o.Dir); err != nil {
 		if _, err := fs.Stat(r.o.repairedDir()); err == nil {
 			return r.resume()
@@ -143,6 +155,7 @@ func (r *assembly) run(ctx context.Context) error {
 	if err := r.room(); err != nil {
 		return err
 	}
+	r.begun = true
 	if err := fill(r.o, aside, [16]byte{}); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -403,5 +404,56 @@ func TestRestore_Fails(t *testing.T) {
 		if failed < 4 {
 			t.Errorf("%s: %d operations on folders", name, failed)
 		}
+	}
+}
+
+// A disk that gets full while a new store is made ends the recovery with the file's name, at whichever write; the space
+// is free again, and the next recovery is whole.
+func TestRecover_DiskFull(t *testing.T) {
+	s, fs := newStore(t)
+	sound(t, s)
+	s = live(t, fs)
+	everything(t, s, 1)
+	lose(t, s, fs)
+	want, err := Assemble(ctx, Sources{Copy: card}, options(fs.Copy()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := 0
+	for at := int64(1); ; at += 1 + at/4 {
+		var n atomic.Int64
+		disk := fs.Copy()
+		o := options(errorfs.Wrap(disk, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if !strings.Contains(op.Path, ".new/") || op.Kind.ReadOrWrite() != errorfs.OpIsWrite ||
+				strings.HasSuffix(op.Path, ".sst") || n.Add(1) < at {
+				return nil // a table is written again, for a minute
+			}
+			return syscall.ENOSPC
+		})))
+		ended := make(chan string, 8)
+		o.Fatal = func(message string) { ended <- message }
+		o.exit = func(int) { select {} }
+		go func() {
+			_, err := Assemble(ctx, Sources{Copy: card}, o, nil)
+			ended <- fmt.Sprint(err)
+		}()
+		said := <-ended
+		if n.Load() < at {
+			break // it was not reached
+		}
+		begun++
+		if !strings.Contains(said, "no space left") {
+			t.Errorf("the %dth write meets a full disk: %s", at, said)
+		}
+		if _, err := disk.Stat(o.Dir + ".new"); err == nil {
+			t.Errorf("the %dth write meets a full disk: what was made until then is still there", at)
+		}
+		made, err := Assemble(ctx, Sources{Copy: card}, options(disk.Kill()), nil)
+		if err != nil || made.Documents != want.Documents {
+			t.Errorf("afterwards: %+v, %v", made, err)
+		}
+	}
+	if begun < 10 {
+		t.Errorf("%d writes", begun)
 	}
 }

@@ -80,6 +80,9 @@ type recovery struct {
 // Run makes a store whole again, and settles which numbers were used.
 func (c *Recover) Run(ctx context.Context, cfg *config.Config) error {
 	r := &recovery{Recover: c, cfg: cfg, o: cfg.Store(slog.New(slog.DiscardHandler))}
+	r.o.Fatal = func(message string) {
+		term.Fprintf(term.Err, "dtectl: error: %s; when the disk takes writes again, run the same command\n", message)
+	}
 	r.from = storage.Sources{Copy: cfg.SecondCopy, Part: archivedParts(cfg), Possible: possibleSeries(cfg),
 		Dry: c.DryRun}
 	if err := r.sources(ctx); err != nil {
@@ -446,8 +449,8 @@ func (r *recovery) skip(ctx context.Context, store *storage.Store) error {
 		}
 		if len(l.Numbers) != 1 || l.Numbers[0].From != last+1 || strings.Count(l.Series, "/") != 4 {
 			return fmt.Errorf(
-				"--accept-loss %q: the store lacks nothing; to leave numbers out, begin at %d, and give "+
-					"the series by its whole name", text, last+1)
+				"--accept-loss %q: the store lacks nothing, or lacks nothing any more; to leave more numbers out, "+
+					"begin at %d, and give the series by its whole name", text, last+1)
 		}
 		if r.DryRun {
 			continue
