@@ -117,7 +117,7 @@ func (s Source) Parts(ctx context.Context, name string) (map[string][]byte, bund
 	return parts, m, nil
 }
 
-// inValidity refuses a case whose day is outside the bundle's validity in every ambiente: it would prove nothing.
+// inValidity refuses a case whose day is outside the bundle's validity in every ambiente: such a case proves nothing.
 func inValidity(parts map[string][]byte, m bundle.Manifest) error {
 	for _, name := range slices.Sorted(maps.Keys(parts)) {
 		var c struct {

@@ -16,13 +16,13 @@ var ErrVersion = errors.New("the version is not newer than one that was in force
 // Check has the conditions that a bundle must meet before it may be activated.
 type Check struct {
 	Keys bundle.Keys
-	// Named requires that the signatures call their keys by the names in Keys: a misspelt name is found at the push.
+	// Named requires that the signatures call their keys by the names in Keys, so that a push finds a misspelt name.
 	Named bool
 	// Floor returns the highest version of the bundle's name and generation that was ever in force here, or "". The
 	// bundle's version must be higher. An error of Floor ends the admission.
 	Floor func(*bundle.Bundle) (string, error)
-	// Interpreter, if not nil, runs the golden cases first: only a module that has passed them is run as compiled code.
-	// This Host may have a Timeout.
+	// Interpreter, if not nil, runs the golden cases first: compiled code computes a document only after they have
+	// passed.
 	Interpreter *Host
 	// Case runs one golden case and compares the output byte by byte. Unless Case is nil, the bundle of a document or
 	// an event must have a golden case.
@@ -163,7 +163,7 @@ func (a *admission) interpreter(ctx context.Context) (string, error) {
 
 func (a *admission) compiler(ctx context.Context) (string, error) {
 	if a.check.Case != nil && a.bundle.Manifest.Kind != "catalogue" && len(a.bundle.Cases()) == 0 {
-		return "", fmt.Errorf("%w: it carries no golden cases", bundle.ErrFormat)
+		return "", fmt.Errorf("%w: it has no golden cases", bundle.ErrFormat)
 	}
 	return a.cases(ctx, a.rule)
 }
@@ -204,7 +204,7 @@ func (a *admission) fuel(context.Context) (string, error) {
 	peak, budget := a.rule.Module.Peak(), a.rule.Module.Fuel()
 	if peak*FuelMargin > budget {
 		return "", fmt.Errorf("%w: a golden case used %d of %d units; the manifest's fuel must be at least %d times "+
-			"as much, better ten", ErrModule, peak, budget, FuelMargin)
+			"as much, preferably ten times", ErrModule, peak, budget, FuelMargin)
 	}
 	return fmt.Sprintf("at most %d of %d units", peak, budget), nil
 }

@@ -175,7 +175,7 @@ func private(dir string) error {
 	}
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return errors.New("this system does not tell who owns a folder")
+		return errors.New("this system does not report the owner of a folder")
 	}
 	if int(owner.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to user %d, this program runs as user %d: %w", dir, owner.Uid, os.Geteuid(),

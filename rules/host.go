@@ -219,8 +219,8 @@ func (h *Host) furnish(ctx context.Context, metered []byte) (*room, error) {
 	return r, nil
 }
 
-// furnishFrom does furnish's work with a folder of the cache. It returns nil if the caller must use a room without a
-// folder, which then reports the module's own faults.
+// furnishFrom does furnish's work with a folder of the cache. If it returns nil, the caller must use a room without a
+// folder. A fault of the module itself occurs there again.
 func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 	if k.damage != nil {
 		h.cacheFailed("damaged", k.damage)
@@ -234,7 +234,7 @@ func (h *Host) furnishFrom(ctx context.Context, k *kept, metered []byte) *room {
 				h.cacheDrop(k)
 				return r
 			}
-			_ = r.close(ctx) // reported below, or the module's fault, which will occur again
+			_ = r.close(ctx) // err is reported below, or is the module's fault and will occur again
 		}
 	}
 	if err != nil {

@@ -342,8 +342,8 @@ func (c *code) get(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put returns an instance to the pool after its call. It closes the instance instead if good is false, because a guest
-// that panicked would still answer, or if its memory exceeds half of its limit.
+// put returns an instance to the pool after its call. It closes the instance instead if its memory exceeds half of the
+// limit, or if good is false: a guest that panicked would go on answering.
 func (c *code) put(ctx context.Context, i *instance, good bool) {
 	ctx = context.WithoutCancel(ctx)
 	good = good && i.memory.Size() <= c.host.options.MemoryPages<<16/2
@@ -359,7 +359,7 @@ func (c *code) put(ctx context.Context, i *instance, good bool) {
 	<-c.running
 }
 
-// A branch has a module for each document type and sells two or three of the types. A loaded module takes some 12 MiB:
+// A branch has a module for each document type, and issues only two or three types. A loaded module takes some 12 MiB:
 // machine code, the engine's data, and an instance. A module without calls is therefore unloaded, except its
 // description and its compressed bytes (0.7 MB). The next call loads it from the cache, in some 70 ms.
 

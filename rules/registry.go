@@ -24,8 +24,8 @@ const moduleName = "module.wasm"
 // ErrNoRule means that no rule of this kind and document is in force yet.
 var ErrNoRule = errors.New("no rule is in force")
 
-// LoadBundle compiles the bundle's module and passes the parameters to it. The manifest must name exactly the module's
-// parameters.
+// LoadBundle compiles the bundle's module, and puts the manifest's parameters in the module's order. The manifest must
+// give exactly the module's parameters.
 func (h *Host) LoadBundle(ctx context.Context, b *bundle.Bundle) (*Rule, error) {
 	r := &Rule{Bundle: b}
 	wasm, ok := b.Parts[moduleName]

@@ -43,7 +43,7 @@ var description = &abi.Description{
 var layout = sdk.Layout{Columns: sdk.ColTributos + 1, Outputs: sdk.OutTributos + 1, Net: sdk.One,
 	Default: 1 << sdk.TaxIVA, TaxBit: append(slices.Clone(sdk.TaxBits), sdk.TaxExport)}
 
-// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). Goods for export (C3) bear no VAT.
+// evaluate computes a remission note as a sale that is not paid (MF2 pp.32-35, 45). Goods for export (C3) have no VAT.
 func evaluate(in *abi.Input, out *abi.Output) {
 	var s sdk.Sale
 	if !s.Lines(&layout, in, out, sdk.RatesOf(in.Params[turismoRate:])) {

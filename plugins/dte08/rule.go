@@ -52,7 +52,7 @@ var description = &abi.Description{
 	},
 }
 
-// evaluate adds up a liquidation (MF2 p.43; ME fields 43-60). A total below zero is written as zero.
+// evaluate adds up a liquidation (MF2 p.43; ME fields 43-60). subTotalVentas and taxes below zero are written as zero.
 func evaluate(in *abi.Input, out *abi.Output) {
 	out.Lines = sdk.Zeroed(out.Lines, in.N*outputs)
 	var sums [columns]int64

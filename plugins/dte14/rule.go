@@ -56,8 +56,8 @@ func evaluate(in *abi.Input, out *abi.Output) {
 	}
 }
 
-// summary computes the document's totals. total is the sum of the lines, in cents; discounts is the sum of their
-// discounts.
+// summary computes the document's totals, in 1e-8. total is the sum of the lines, rounded to cents; discounts is the
+// sum of the lines' discounts, not rounded.
 func summary(in *abi.Input, out *abi.Output, total, discounts int64) {
 	refuse := func(code, scalar int) {
 		out.Faults = append(out.Faults, abi.Fault{Code: code, Line: -1, Column: scalar})

@@ -12,8 +12,8 @@ import (
 	"dtegate/engine/dte/schema"
 )
 
-// Refusals checks a filler against documents that MH's rules forbid, whether or not MH's file does: each change to the
-// facts must be refused at its path.
+// Refusals checks a filler against documents that MH's rules forbid, even if MH's schema file allows them: each change
+// to the facts must be refused at its path.
 func Refusals(t *testing.T, f *schema.Filler, facts dte.Value, changes map[string]string) {
 	t.Helper()
 	if _, faults := f.Fill(nil, facts, nil, schema.FillOptions{Catalogues: true}); len(faults) > 0 {

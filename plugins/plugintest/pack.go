@@ -56,8 +56,8 @@ func Bundle(t testing.TB, name string) []byte {
 	return data
 }
 
-// Edition is bundle.Write of parts that are mostly a plugin's own. Those are taken from Bundle as they are there:
-// compressing a module takes a tenth of a second.
+// Edition does the work of bundle.Write for parts that are mostly a plugin's own. It copies these from Bundle, still
+// compressed: compressing a module takes a tenth of a second.
 func Edition(t testing.TB, name string, parts map[string][]byte, m bundle.Manifest, signer bundle.Signer) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -32,7 +32,7 @@ func Key() bundle.Key {
 	return bundle.Key{ID: "test", Public: Signer().Private.Public().(ed25519.PublicKey)}
 }
 
-// Root is the folder that go.mod lies in.
+// Root returns the folder of go.mod.
 func Root(t testing.TB) string {
 	t.Helper()
 	return skip.Checkout(t)

@@ -9,10 +9,10 @@ import (
 	"dtegate/rules/abi"
 )
 
-// Random numbers are never exact halves; real prices often give them. A tie document has one to three lines of a
-// quantity and a price whose product, total, VAT or withholding is an exact half, or a unit of 1e-8 beside one.
+// Random numbers are never exact halves; real prices often give them. A tie document has one to three lines with a
+// quantity and a price. Their product, total, VAT or withholding is an exact half, or differs from a half by 1e-8.
 
-// tie is a quantity and a price of a tie document, both in 1e-8.
+// tie returns a quantity and a price of a tie document, both in 1e-8.
 func (g generator) tie() (quantity, price int64) {
 	odd := 2*g.Int64N(5000) + 201
 	switch g.IntN(5) {
@@ -78,7 +78,7 @@ func rat(n int64) *big.Rat {
 	return big.NewRat(n, dte.Scale)
 }
 
-// column is a fact of a line, scalar one of the document, 0 for none.
+// column returns a fact of a line; scalar returns a fact of the document, or 0 without the fact.
 func (e *exact) column(line int, name string) int64 {
 	return e.in.Lines[line*len(e.d.Columns)+slices.IndexFunc(e.d.Columns, func(f abi.Field) bool { return f.Name == name })]
 }
@@ -90,7 +90,7 @@ func (e *exact) scalar(name string) *big.Rat {
 	return new(big.Rat)
 }
 
-// output is what the rule answered for a line, if it answered that output.
+// output returns an output of the rule for a line, or false if the rule has no such output.
 func (e *exact) output(line int, name string) (int64, bool) {
 	n := slices.IndexFunc(e.d.LineOutputs, func(f abi.Field) bool { return f.Name == name })
 	if n < 0 {

@@ -60,7 +60,7 @@ func (s *Sale) Lines(l *Layout, in *abi.Input, out *abi.Output, r *Rates) bool {
 			continue
 		}
 		result[OutGravada], result[OutDescuento] = amount, descu
-		named := l.Default & (-amount >> 63) // an amount of zero bears no tax
+		named := l.Default & (-amount >> 63) // an amount of zero has no tax
 		result[OutTributos] = named
 		s.Named |= named
 		s.sold |= amount
@@ -174,7 +174,7 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 		}
 	}
 	if row[ColCodTributo] != 0 && named&^(1<<TaxIVA) != 0 {
-		return FaultTaxLine, ColTributos // MF2 p.34: a line that is a tax bears only VAT
+		return FaultTaxLine, ColTributos // MF2 p.34: a line that is a tax may have only VAT
 	}
 	if row[ColImpuesto] == Gravado {
 		if amount > 0 {
@@ -203,8 +203,8 @@ func (s *Sale) taxes(l *Layout, row *[ColTributos + 1]int64, result *[OutTributo
 	return -1, -1
 }
 
-// defaults returns the taxes that a taxed line bears without naming them. A line that is itself a tax bears only VAT. A
-// line that names C3 bears no other tax (MF2 pp.32-34).
+// defaults returns the taxes that a taxed line has without naming them: only VAT if the line is itself a tax, and none
+// if the line names C3 (MF2 pp.32-34).
 func (l *Layout) defaults(named int64, isTax bool) int64 {
 	switch {
 	case named>>TaxExport&1 != 0:

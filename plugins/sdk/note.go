@@ -102,7 +102,7 @@ func Note(in *abi.Input, out *abi.Output) {
 }
 
 // noteShare sets an output of each line to a share of the line's taxed amount, to 8 decimals. It returns the share of
-// the total, in cents.
+// the total, rounded to cents.
 func noteShare(out *abi.Output, total, rate int64, output int) int64 {
 	Shares(out.Lines, noteLayout.Outputs, OutGravada, output, rate, One)
 	share, _ := Cents(total, rate, One)

@@ -82,8 +82,9 @@ func (s *Sale) discounts(in *abi.Input, out *abi.Output) (global int64, ok bool)
 // amounts. No amount may be negative.
 func small(amounts int64) bool { return uint64(amounts)>>59 == 0 }
 
-// Close adds taxes, perception and retention to the subtotal, in cents. pay is totalPagar, except that it may be below
-// zero. A rule may change Taxes before it calls Close, for a levy with a minimum or with a free quantity.
+// Close returns the sum of the taxes, and pay: the subtotal with taxes, perception and NoGravado, less the retention.
+// pay is totalPagar, but may be below zero. A rule may change Taxes before Close, for a levy with a minimum or a free
+// quantity.
 func (s *Sale) Close(out *abi.Output, perci, rete int64) (taxes, pay int64, ok bool) {
 	t := &s.Taxes
 	taxes = t[TaxIVA] + t[TaxTurismo] + t[TaxSalida] + t[TaxFovial] + t[TaxCotrans]

@@ -16,13 +16,13 @@ const (
 	Magic = 0x31455444
 	// Absent is the value of an optional input that is missing in the facts.
 	Absent = math.MinInt64
-	// MaxLines is the most lines of a document (SC8: cuerpoDocumento maxItems 2000).
+	// MaxLines is the largest number of lines of a document (SC8: cuerpoDocumento maxItems 2000).
 	MaxLines = 2000
-	// MaxFaults is the most faults of one answer. Further faults are left out.
+	// MaxFaults is the largest number of faults in an answer. Further faults are left out.
 	MaxFaults = 50
-	// MaxWide is the most params, scalars, columns, line outputs, summary fields or taxes.
+	// MaxWide is the largest number of params, scalars, columns, line outputs, summary fields or taxes.
 	MaxWide = 256
-	// MaxSet is the most values of a set. Each value is a bit of a mask that must stay positive.
+	// MaxSet is the largest number of values of a set. Each value is a bit of a mask that must stay positive.
 	MaxSet = 62
 
 	// Header is the length of a message's header, in bytes.

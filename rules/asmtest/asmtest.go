@@ -84,7 +84,7 @@ type Module struct {
 	Custom    []byte   // content of a custom section, with its name
 }
 
-// Bytes is the module in binary form.
+// Bytes returns the module in binary form.
 func (m Module) Bytes() []byte {
 	types := slices.Clone(m.Types)
 	var imports, functions, exports, bodies, data [][]byte

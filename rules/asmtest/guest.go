@@ -1,6 +1,6 @@
 package asmtest
 
-// Description is that of a Guest: one parameter, one column, one line output, one summary field, one fault.
+// Description is the description of a Guest: one parameter, one column, one line output, one summary field, one fault.
 const Description = `{"abi":1,"name":"x","params":[{"name":"rate","unit":"ratio"}],"scalars":[],` +
 	`"columns":[{"name":"cantidad","kind":"amount","required":true}],"line_outputs":[{"name":"ventaGravada","kind":"amount"}],` +
 	`"summary":["total"],"taxes":[],"faults":[{"code":"AMOUNT_OVERFLOW","message":"La suma supera lo que cabe"}]}`
@@ -14,7 +14,7 @@ const (
 	Further // functions added after these
 )
 
-// BufferAt is where the message buffer of a Guest lies.
+// BufferAt is the address of a Guest's message buffer.
 const BufferAt = 1 << 16
 
 // Guest makes a rule module out of the code of its entry points. For a nil entry point it uses a correct one, but a nil

@@ -1,7 +1,7 @@
 package asmtest
 
 // Sum is a whole guest without a compiler or a runtime, with the description of a Guest: it copies every line's
-// cantidad to ventaGravada and adds them up. Tests exchange its pieces for bad ones.
+// cantidad to ventaGravada, and adds up the amounts. Tests replace its pieces by faulty pieces.
 type Sum struct {
 	Before []byte // runs first
 	Check  []byte // returns −1 for a malformed message; local 1 becomes the number of lines
@@ -18,7 +18,7 @@ const (
 	sumValue         // i64
 )
 
-// NewSum is the good guest.
+// NewSum returns the correct guest.
 func NewSum() Sum {
 	return Sum{Check: sumCheck(), Add: sumAdd()}
 }
@@ -36,7 +36,7 @@ func load32(at int) []byte     { return Join(I32Const(BufferAt+at), Op(I32Load, 
 // unless returns −1 unless the number on the stack is n.
 func unless(n int) []byte { return Join(I32Const(n), []byte{0x47}, minusOne()) }
 
-// minusOne returns −1 if the condition on the stack holds.
+// minusOne returns −1 if the condition on the stack is true.
 func minusOne() []byte { return Join([]byte{If, Empty}, I32Const(-1), []byte{Return, End}) }
 
 // sumCheck: 32 bytes of header, one parameter, no scalar, one column, at most 2000 lines.

@@ -151,12 +151,12 @@ func (b *Bundle) Different() int {
 }
 
 // CompareCases returns an error if a bundle has fewer different golden cases (cases) than the bundle that it replaces
-// (before): removed cases no longer prove anything.
+// (before), because nothing checks what the removed cases checked.
 func CompareCases(cases int, before *Bundle) (string, error) {
 	m, n := &before.Manifest, before.Different()
 	if cases < n {
-		return "", fmt.Errorf("cases: it carries %d different golden cases, and %s %s, which it replaces, %d; "+
-			"if that is meant, repeat it with --fewer-cases", cases, m.Name, m.Version, n)
+		return "", fmt.Errorf("cases: it has %d different golden cases; %s %s, which it replaces, has %d; "+
+			"if this is intended, repeat with --fewer-cases", cases, m.Name, m.Version, n)
 	}
 	return fmt.Sprintf("%d golden cases, %d before", cases, n), nil
 }

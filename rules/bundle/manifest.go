@@ -29,7 +29,7 @@ type Manifest struct {
 	Schema int `json:"schema,omitempty"`
 	// ABI is the version of the module's interface, 0 without a module.
 	ABI int `json:"abi,omitempty"`
-	// Validity maps each ambiente (CAT-001) to the time in which the rule is in force.
+	// Validity maps each ambiente (CAT-001) to the period in which the rule is in force.
 	Validity map[string]Window `json:"validity"`
 	Params   []Param           `json:"params"`
 	// Fuel is the most fuel of one call of the module, in units of package fuel; 0: the host's default.
@@ -38,7 +38,7 @@ type Manifest struct {
 	Parts map[string]string `json:"parts,omitempty"`
 }
 
-// Window is a time in whole days of El Salvador, yyyy-mm-dd, both inclusive. An empty Until: no last day.
+// Window is a period in whole days of El Salvador: its first and its last day, yyyy-mm-dd. Until empty: no last day.
 type Window struct {
 	From  string `json:"from"`
 	Until string `json:"until"`
@@ -122,7 +122,7 @@ func (m *Manifest) faults(add add) {
 			add("validity."+ambiente+".from", "%q is not a date", w.From)
 		}
 		if _, err := time.Parse(time.DateOnly, w.Until); w.Until != "" && (err != nil || w.Until < w.From) {
-			add("validity."+ambiente+".until", "%q is not a date from %s on", w.Until, w.From)
+			add("validity."+ambiente+".until", "%q is not a date on or after %s", w.Until, w.From)
 		}
 	}
 	for i, p := range m.Params {

@@ -26,7 +26,7 @@ type file struct {
 
 // unpack lists the entries of an archive. The archive must have the form that pack writes: manifest.jws first, then the
 // parts by name, each deflated, with the same date and flags, without comments, gaps or trailing bytes. Only the
-// compressed bytes may vary, because compressors differ. No two readers can therefore disagree about its content.
+// compressed bytes may vary, because compressors differ. All readers therefore see the same content.
 func unpack(data []byte) ([]file, error) {
 	if len(data) > maxBundle {
 		return nil, fmt.Errorf("%w: it has %d bytes, at most %d are allowed", ErrTooLarge, len(data), maxBundle)
@@ -42,7 +42,7 @@ func unpack(data []byte) ([]file, error) {
 	files := make([]file, len(archive.File))
 	for i, f := range archive.File {
 		if i > 1 && f.Name <= archive.File[i-1].Name {
-			return nil, fmt.Errorf("%w: %q stands behind %q: the parts must be sorted by name, without duplicates",
+			return nil, fmt.Errorf("%w: %q follows %q: the parts must be sorted by name, without duplicates",
 				ErrFormat, f.Name, archive.File[i-1].Name)
 		}
 		r, err := f.OpenRaw()

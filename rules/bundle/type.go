@@ -105,7 +105,8 @@ type Form struct {
 	Es    string `json:"es"`    // the same in Spanish
 	// Pays: a payment is due, cash by default (SPEC 2.7).
 	Pays bool `json:"pays"`
-	// Either lists pairs of names for one value. One of a pair is required; two must be equal.
+	// Either lists pairs of names for one value. At least one of a pair is required; if both are given, they must be
+	// equal.
 	Either [][]string `json:"either"`
 	// Origin is the member that names the origin by its code. Related is an object that may name the origin instead.
 	Origin  string `json:"origin"`
@@ -294,11 +295,11 @@ func (t *Type) faults(add add) {
 	case !slices.Contains([]Effect{Nothing, Credits, Debits, TakesBack}, t.Effect):
 		add("effect", "%q is not nothing, credits, debits or takes back", t.Effect)
 	case against != (len(t.Origins) > 0):
-		add("origins", "an effect has the types that it is on, and no effect has none")
+		add("origins", "a type with an effect must list its origins' types; a type without an effect must not")
 	}
 	if takesBack := t.Effect == TakesBack; t.Permission == "" != takesBack || !takesBack &&
 		!typeName.MatchString(t.Permission) {
-		add("permission", "%q is not like FACTURA_EXPORTACION, or empty for what takes back", t.Permission)
+		add("permission", "%q is not like FACTURA_EXPORTACION (empty if the type takes back)", t.Permission)
 	}
 	if slices.Contains(OwnPermissions, t.Permission) {
 		add("permission", "%q is a permission of the API's own", t.Permission)
@@ -325,12 +326,12 @@ func (t *Type) faults(add add) {
 			seen[bare] = true
 		}
 		if added != 1 {
-			add(path, "adds %d members: one member is the amount, and the others are subtracted from it", added)
+			add(path, "adds %d members: exactly one member must be added; subtract the others with \"-\"", added)
 		}
 	}
 	t.Invalidation.faults(add)
 	if !slices.Contains([]string{"", Sale, Purchase, Withholding}, t.Closing) || t.Closing != "" && against {
-		add("closing", "%q is not %s, %s or %s, of a type without an effect", t.Closing, Sale, Purchase, Withholding)
+		add("closing", "%q is not %s, %s or %s, or the type has an effect", t.Closing, Sale, Purchase, Withholding)
 	}
 	if t.Tests < 0 {
 		add("tests", "%d is negative", t.Tests)
@@ -341,14 +342,14 @@ func (v *Invalidation) faults(add add) {
 	const most = 120
 	switch {
 	case v.Months == 0 && v.BusinessDay == 0:
-		add("invalidation", "names no window: months, or businessDay; there is no document without a deadline")
+		add("invalidation", "names no window: give months or businessDay, because every document has a deadline")
 	case v.Months != 0 && v.BusinessDay != 0:
-		add("invalidation", "names two windows: months or businessDay")
+		add("invalidation", "names two windows: give months or businessDay, not both")
 	case v.Months < 0 || v.Months > most || v.BusinessDay < 0 || v.BusinessDay > 31:
-		add("invalidation", "names a window that is none")
+		add("invalidation", "months or businessDay is out of range")
 	}
 	if v.Source == "" {
-		add("invalidation.source", "every window names the law that sets it")
+		add("invalidation.source", "is missing: name the law that sets the window")
 	}
 }
 
@@ -358,7 +359,7 @@ func (t *Type) formFaults(add add) {
 		add("about", "is missing: the contract shows it")
 	}
 	if against := t.Effect != Nothing; against != (f.Origin != "") {
-		add("origin", "a type with an effect names the member that says on what, and no other type does")
+		add("origin", "a type with an effect must name the member with the origin's code; other types must not")
 	}
 	names := make(map[string]bool)
 	for i := range f.Members {
@@ -396,13 +397,13 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 		add(path+".use", "%q is not one of %s", m.Use, strings.Join(Groups, ", "))
 		return
 	case m.Use != "" && (m.Shape != "" || len(m.Members) > 0):
-		add(path, "a group has its shape and members")
+		add(path, "a group has its own shape and members: give neither shape nor members")
 	case m.Name == "" != slices.Contains(nameless, m.Use):
-		add(path+".name", "is missing, or the group %q has names of its own", m.Use)
+		add(path+".name", "is missing, or must be missing because the group %q has its own names", m.Use)
 	case m.Use == "" && (len(m.Due) > 0 || len(m.Extra) > 0):
-		add(path, "due and extra belong to a group")
+		add(path, "only a group has due and extra")
 	case slices.Contains(nameless, m.Use) && m.Use != "sale" && m.Use != "items" && len(m.Extra) > 0:
-		add(path+".extra", "the group %q has nothing beside it", m.Use)
+		add(path+".extra", "the group %q cannot have extra members", m.Use)
 	}
 	if m.Name != "" && names[m.Name] {
 		add(path+".name", "%q appears twice", m.Name)
@@ -412,13 +413,13 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 		add(path+".shape", "%q is not one of %s", m.Shape, strings.Join(Shapes, ", "))
 	}
 	if nests := m.Shape == "object" || m.Shape == "list"; m.Use == "" && nests != (len(m.Members) > 0) {
-		add(path+".members", "an object and a list have members, and nothing else has")
+		add(path+".members", "an object or a list must have members; other shapes must not")
 	}
 	if number := m.Shape == "number" || m.Shape == "integer"; !number && (m.Min != "" || m.Max != "" || m.Above) {
 		add(path, "min, max and above belong to a number")
 	}
 	if !top && m.To != "" && strings.ContainsAny(m.To, ".[") {
-		add(path+".to", "%q: a member of an object stays in it", m.To)
+		add(path+".to", "%q: a member of an object cannot become a fact elsewhere", m.To)
 	}
 	if m.To == ToAppendix {
 		add.text(path+".label", m.Label)
@@ -449,7 +450,7 @@ func (m *Member) faults(path string, top bool, names map[string]bool, add add) {
 
 func (v *View) faults(add add) {
 	if len(v.Party.Paths) == 0 {
-		add("party", "names where the other party stands (paths), and its heading")
+		add("party", "must give the paths of the other party, and its heading")
 	}
 	add.text("party.heading", v.Party.Heading)
 	for _, name := range slices.Sorted(maps.Keys(v.Labels)) {
@@ -516,8 +517,8 @@ func (t *Type) Succeeds(before *Type) (changed []string, err error) {
 	}
 	if is, was := &t.Invalidation, &before.Invalidation; is.least() < was.most() &&
 		!(is.Months >= was.Months && is.BusinessDay >= was.BusinessDay) {
-		return nil, fmt.Errorf("%w: %s: invalidation: is shorter than before, and stored documents of the type %s "+
-			"would lose their time: the bundle of the event invalidacion shortens it", ErrFormat, typePart, t.Document)
+		return nil, fmt.Errorf("%w: %s: invalidation: the window is shorter than before, also for stored "+
+			"documents of type %s: shorten it in the bundle of the event invalidacion", ErrFormat, typePart, t.Document)
 	}
 	for _, c := range t.changes(before) {
 		changed = append(changed, fmt.Sprintf("%s: %s: %s, was %s", typePart, c.name, c.is, c.was))

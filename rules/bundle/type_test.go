@@ -30,7 +30,7 @@ func TestParseType(t *testing.T) {
 		{"type.json", `"path": "dte11"`, `"path": "Dte/11"`, "is not like ventas"},
 		{"type.json", `"name": "FACTURA_EXPORTACION"`, `"name": "factura"`, "name: \"factura\" is not like"},
 		{"type.json", `"effect": "nothing"`, `"effect": "harms"`, "effect: \"harms\" is not"},
-		{"type.json", `"effect": "nothing"`, `"effect": "credits"`, "origins: an effect has the types"},
+		{"type.json", `"effect": "nothing"`, `"effect": "credits"`, "origins: a type with an effect must list"},
 		{"type.json", `"months": 3`, `"months": 0`, "invalidation: names no window"},
 		{"type.json", `"months": 3`, `"months": 3, "businessDay": 4`, "names two windows"},
 		{"type.json", `"tests": 90`, `"tests": 90, "contingencia": false`, "contingencia"},
@@ -41,7 +41,7 @@ func TestParseType(t *testing.T) {
 			"extra[0]: every item already has a member precioUni"},
 		{"form.json", `"shape": "number", "min": 0, "to": "resumen.seguro"`, `"min": 0, "to": "resumen.seguro"`,
 			"min, max and above belong to a number"},
-		{"view.json", `"paths": ["receptor"]`, `"paths": []`, "party: names where"},
+		{"view.json", `"paths": ["receptor"]`, `"paths": []`, "party: must give"},
 		{"view.json", `"in": "terms"`, `"in": "elsewhere"`, "in: \"elsewhere\" is not"},
 	} {
 		changed := make(map[string][]byte)
