@@ -15,9 +15,10 @@
 //	05, 06 sealed, of a withholding voucher  none: no rule bundle computes such a note; named in resumen.json
 //	07 sealed                                anexo10 (1 %, p. 41), anexo12 (13 %, p. 47), f930 with a row for each
 //	                                         code; other cases (C9) in f930 alone; extracto_compras (art. 86) too
-//	11 sealed                                anexo02, columns O to Q (p. 9), libro_consumidores; goods and services
-//	                                         together: the book alone
-//	04, 08, 09, 15 sealed                    none; named in resumen.json with the steps to do by hand
+//	11 sealed                                anexo02, columns O to S (p. 9), libro_consumidores; goods and services
+//	                                         together, or for a domiciled third party: the book alone
+//	09 sealed                                f930; annex 11 (p. 45) by hand
+//	04, 08, 15 sealed                        none; named in resumen.json with the steps to do by hand
 //	14 sealed                                anexo05 (p. 22); extracto_compras; with 13 % withheld f930 too;
 //	                                         with income tax withheld renta_retenida too
 //	01, 03, 05, 06 sealed, VAT withheld      retenciones_por_recibir too
@@ -26,6 +27,7 @@
 //	invalidated, event in the month          anulados (p. 55), whatever the document's month; not 15 and 18, which
 //	                                         are not in the list of types
 //	01 invalidated in a later month          its own month as sealed; the event's month: a negative row (p. 10)
+//	11 invalidated in a later month          likewise; in anexo02 only of column Q: O, P, R, S take no negative amounts
 //	18 invalidated in a later month          likewise; the month of the event adds the amounts again
 //	others invalidated                       anulados alone: annexes 1, 5, 9, 10 and 12 take no invalidated
 //	                                         documents and nothing negative

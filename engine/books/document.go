@@ -53,10 +53,16 @@ type content struct {
 		Event            string `json:"tipoEvento"` // "18", instead of the type
 		Control          string `json:"numeroControl"`
 	} `json:"identificacion"`
-	Emisor         Issuer    `json:"emisor"`
+	Emisor Issuer `json:"emisor"`
+	// Third is whose sale it is: only in 11, of the types that are in annex 2.
+	Third *struct {
+		Name     string `json:"nombre"`
+		Domicile int    `json:"codDomiciliado"` // CAT-032: 2 is abroad; absent in 11 v1
+	} `json:"ventaTercero"`
 	Donatario      *Issuer   `json:"donatario"` // the issuer in 15 v1
 	Receptor       *party    `json:"receptor"`
 	SujetoExcluido *party    `json:"sujetoExcluido"` // 14 v1
+	Donante        *party    `json:"donante"`        // 15 v1
 	Relacionados   []related `json:"documentoRelacionado"`
 	Cuerpo         items     `json:"cuerpoDocumento"`
 	Resumen        totals    `json:"resumen"`
@@ -178,8 +184,6 @@ func read(doc Document) (*sealed, error) {
 	} else if err := json.Unmarshal(doc.JSON, &d.content); err != nil {
 		return wrong(err)
 	}
-	d.Emisor = *cmp.Or(d.Donatario, &d.Emisor)
-	d.Emisor.NIT = cmp.Or(d.Emisor.NIT, d.Emisor.Number)
 	recorded := [...]string{doc.Code, doc.Date, doc.Type, doc.ControlNumber}
 	// A return (18) has no control number of MH's.
 	number := cmp.Or(id.Control, doc.ControlNumber)
@@ -206,7 +210,9 @@ func (d *sealed) count() {
 	if len(d.hour) == 7 { // MH's schema allows a single digit of seconds
 		d.hour = d.hour[:6] + "0" + d.hour[6:]
 	}
-	d.customer = cmp.Or(d.Receptor, d.SujetoExcluido, &party{})
+	d.Emisor = *cmp.Or(d.Donatario, &d.Emisor)
+	d.Emisor.NIT = cmp.Or(d.Emisor.NIT, d.Emisor.Number)
+	d.customer = cmp.Or(d.Receptor, d.SujetoExcluido, d.Donante, &party{})
 	d.day, d.control, d.code, d.name = day(d.Date), plain(d.ControlNumber), plain(d.Code), text(d.customer.Name)
 	r := &d.Resumen
 	d.exempt, d.nonSubject, d.taxed = r.Exempt.Sub(r.DiscountExempt), r.NonSubject.Sub(r.DiscountNonSubject),

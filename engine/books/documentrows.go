@@ -88,14 +88,9 @@ func place(d *sealed, month string, s *Settings) *placement {
 	case !own: // from another month, and no event of this month invalidated it
 	case d.State == processed:
 		p.file(d, s)
-	case d.State == invalidated && d.Type == "01":
-		p.file(d, s)
-		p.note("invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)", day(d.Invalidated),
-			d.Invalidated[:7])
-	case d.State == invalidated && d.Type == "18":
+	case d.State == invalidated && later[d.Type] != "":
 		if p.file(d, s); p.motive == "" {
-			p.note("invalidado el %s: se repone en el libro de consumidores de %s (art. 87)", day(d.Invalidated),
-				d.Invalidated[:7])
+			p.note(later[d.Type], day(d.Invalidated), d.Invalidated[:7])
 		}
 	case d.State == invalidated:
 		p.motive = fmt.Sprintf(
@@ -116,11 +111,18 @@ func place(d *sealed, month string, s *Settings) *placement {
 	return p
 }
 
+// later notes, by type, in which month's files an invalidation of a later month is counted.
+var later = map[string]string{
+	"01": "invalidada el %s: se resta en el anexo02 de %s (art. 111 CT, p. 10)",
+	"11": "invalidada el %s: se resta en el libro de consumidores de %s (art. 87)",
+	"18": "invalidado el %s: se repone en el libro de consumidores de %s (art. 87)",
+}
+
 // elsewhere gives, by type, why valid documents are in no file.
 var elsewhere = map[string]string{
 	"04": "nota de remisión: acompaña bienes y no es una venta; se factura aparte",
-	"08": "comprobante de liquidación: se cita a mano en el anexo 4 (casilla 108, p. 20), junto a las ventas del " +
-		"mandante",
+	"08": "comprobante de liquidación: a mano se cita en el anexo 4 (casilla 108, p. 20), junto a las ventas del " +
+		"mandante, y se anota en el libro de contribuyentes (art. 85 b)",
 	"09": "documento contable de liquidación: el anticipo del 2 % se declara a mano en el anexo 11 (casilla 171)",
 	"15": "comprobante de donación: no es una venta, y los anexos de ventas (pp. 2 y 8) no lo llevan",
 }
@@ -143,6 +145,10 @@ func (p *placement) file(d *sealed, s *Settings) {
 		p.returned(d, s)
 	default:
 		p.motive = cmp.Or(elsewhere[d.Type], "ningún anexo de lo emitido lleva el tipo "+d.Type)
+		if nit, dui := d.customer.identity(); d.Type == "09" && len(d.Cuerpo) == 1 && nit+dui != "" {
+			p.report(d, nit+dui, advance, "2", d.Cuerpo[0].PerceivedBase, d.Cuerpo[0].Perceived)
+			p.notes, p.motive = []string{p.motive}, ""
+		}
 	}
 	if p.motive == "" && d.State == processed {
 		p.list(d)
@@ -177,8 +183,11 @@ func (p *placement) list(d *sealed) {
 	}
 }
 
-// centralAmerica are the countries that the manual counts within Central America (p. 9), in both forms of CAT-020.
-var centralAmerica = []string{"CR", "GT", "HN", "NI", "SV", "9300", "9411", "9483", "9501", "9615"}
+// The countries that the manual counts within Central America (p. 9), in both forms of CAT-020.
+var (
+	here           = []string{"SV", "9300"}
+	centralAmerica = []string{"CR", "GT", "HN", "NI", "9411", "9483", "9501", "9615"}
+)
 
 // Types of income of an export (p. 10).
 const (
@@ -186,29 +195,22 @@ const (
 	exportedServices = 9
 )
 
-// export places an export invoice. Annex 2 has a column for the goods of each region, and one for services.
+// export places an export invoice, in its column of annex 2.
 func (p *placement) export(d *sealed, s *Settings) {
-	e := d.share(s)
-	e.kind, e.income, e.exempt, e.nonSubject, e.taxed = "11", exportedGoods, decimal.Zero, decimal.Zero, decimal.Zero
-	column := 1
+	p.sold = d.share(s)
 	switch {
-	case d.Emisor.Exports == 2:
-		column, e.income = 2, exportedServices
-	case slices.Contains(centralAmerica, d.customer.Country):
-		column = 0
-	}
-	e.exports[column] = d.taxed
-	p.sold = e
-	if d.Emisor.Exports == 3 {
+	case d.Third != nil && d.Third.Domicile != 2:
+		p.note("no está en anexo02: es una venta por cuenta de %s, del anexo 4 (casilla 108, p. 19); se declara a mano",
+			text(d.Third.Name))
+	case d.Emisor.Exports == 3:
 		p.note("no está en anexo02: exporta bienes y servicios en un documento, y cada uno tiene columna (O a Q) y " +
-			"tipo de ingreso " +
-			"(7 o 9, p. 10) propios; se declara a mano")
-	} else {
-		p.daily = e
+			"tipo de ingreso (7 o 9, p. 10) propios; se declara a mano")
+	default:
+		p.daily = p.sold
 		p.addFile(annex02)
 	}
 	p.addFile(consumers)
-	if carriage := d.Resumen.Insurance.Add(d.Resumen.Freight); carriage.IsPositive() && column < 2 {
+	if carriage := d.Resumen.Insurance.Add(d.Resumen.Freight); carriage.IsPositive() && d.Emisor.Exports != 2 {
 		p.note("incluye %s de seguro y flete: Aduanas compara los bienes con la declaración de mercancías (p. 10)",
 			money(carriage))
 	}
@@ -257,6 +259,7 @@ func (p *placement) taxpayer(d *sealed, s *Settings) {
 const (
 	agent      = "1" // calidad: the agent that perceives or withholds
 	perception = "1" // modalidad
+	advance    = "2"
 	retention  = "3"
 )
 
@@ -368,15 +371,18 @@ func (p *placement) cancel(d *sealed, own bool, s *Settings) {
 	if !*s.CancelledHyphens {
 		control, code = plain(control), plain(code)
 	}
-	if d.Type == "01" && !own {
+	if (d.Type == "01" || d.Type == "11") && !own {
 		back := d.share(s)
 		back.negate()
 		back.adjust = "Invalidación de la factura del " + d.day
-		if monthsBetween(d.Date, d.Invalidated) <= periods {
+		switch {
+		case monthsBetween(d.Date, d.Invalidated) > periods:
+			p.note("su mes es anterior a los tres períodos que el anexo02 admite (p. 7): se ajusta a mano")
+		case d.Type == "11" && back.exports[service].IsZero():
+			p.note("no está en anexo02: sus columnas O, P, R y S no admiten montos negativos (p. 9); se ajusta a mano")
+		default:
 			p.daily = back
 			p.addFile(annex02)
-		} else {
-			p.note("su mes es anterior a los tres períodos que el anexo02 admite (p. 7): se ajusta a mano")
 		}
 		sold := *back
 		sold.date = d.Invalidated // "en el mes en que ello ocurra" (art. 87)

@@ -141,24 +141,24 @@ var (
 		+Ventas gravadas | +IVA retenido por el cliente`)
 	// The annexes of received documents.
 	annex03 = annex("anexo03.csv", "", `
-		11 Fecha de emisión del documento | Clase de documento
-		12 -Tipo de documento | Número de documento | NIT o NRC del proveedor | Nombre del proveedor
-		12 +Compras internas exentas y/o no sujetas | +Internaciones exentas y/o no sujetas
-		12 +Importaciones exentas y/o no sujetas
-		13 +Compras internas gravadas | +Internaciones gravadas de bienes | +Importaciones gravadas de bienes
-		13 +Importaciones gravadas de servicios | +Crédito fiscal | +Total de compras | DUI del proveedor
-		13 Tipo de operación (Renta)
-		14 Clasificación (Renta) | Sector (Renta) | Tipo de costo / gasto (Renta) | Número de anexo`)
+		12 Fecha de emisión del documento | Clase de documento
+		13 -Tipo de documento | Número de documento | NIT o NRC del proveedor | Nombre del proveedor
+		13 +Compras internas exentas y/o no sujetas | +Internaciones exentas y/o no sujetas
+		13 +Importaciones exentas y/o no sujetas
+		14 +Compras internas gravadas | +Internaciones gravadas de bienes | +Importaciones gravadas de bienes
+		14 +Importaciones gravadas de servicios | +Crédito fiscal | +Total de compras | DUI del proveedor
+		14 Tipo de operación (Renta)
+		15 Clasificación (Renta) | Sector (Renta) | Tipo de costo / gasto (Renta) | Número de anexo`)
 	annex06 = annex("anexo06.csv", "", `
-		27 NIT agente | Fecha de emisión del documento | Serie de documento | Número de documento | +Monto sujeto
-		28 +Monto del anticipo a cuenta 2% de IVA | DUI agente | Número de anexo`)
+		28 NIT agente | Fecha de emisión del documento | Serie de documento | Número de documento | +Monto sujeto
+		29 +Monto del anticipo a cuenta 2% de IVA | DUI agente | Número de anexo`)
 	annex07 = annex("anexo07.csv", "", `
-		30 NIT agente | Fecha de emisión | Tipo de documento | Serie
-		31 Número de documento | +Monto sujeto | +Monto de la retención 1% | DUI agente | Número de anexo`)
+		31 NIT agente | Fecha de emisión | Tipo de documento | Serie
+		32 Número de documento | +Monto sujeto | +Monto de la retención 1% | DUI agente | Número de anexo`)
 	annex08 = annex("anexo08.csv", "", `
-		33 NIT agente | Fecha de emisión del documento | -Tipo de documento | Serie de documento
-		33 Número de documento
-		34 +Monto sujeto | +Monto de la percepción | DUI agente | Número de anexo`)
+		34 NIT agente | Fecha de emisión del documento | -Tipo de documento | Serie de documento
+		34 Número de documento
+		35 +Monto sujeto | +Monto de la percepción | DUI agente | Número de anexo`)
 )
 
 // layouts are the files of issued documents. receivedLayouts are the files of received documents.

@@ -18,7 +18,7 @@ var manual = map[*layout][]string{
 	annex01: {date, `4`, `0[356]`, plainControl, seal, plainCode, ``, nitOrNRC, name, amount, amount, amount, amount,
 		zero, zero, amount, duiOrNothing, operation, income, `1`},
 	annex02: {date, `4`, `01|11`, `N/A`, `N/A`, `N/A`, `N/A`, dayCode, dayCode, ``, signed, zero, signed, signed,
-		amount, amount, signed, zero, zero, signed, operation, income, `2`},
+		amount, amount, signed, amount, amount, signed, operation, income, `2`},
 	annex05: {`[123]`, `[0-9A-Z]{1,14}`, name, date, seal, plainCode, amount, amount, `[123489]`, `[1289]`, `[123489]`,
 		`[1-9]`, `5`},
 	annex09: {nitOrNothing, date, `0[356]`, plainControl, seal, plainCode, amount, amount, duiOrNothing, `9`},
@@ -258,20 +258,25 @@ func TestMoney(t *testing.T) {
 	}
 }
 
+// written returns document n, with these members.
+func written(n int, kind, day, emisor, receptor, resumen, total string) Document {
+	d := Document{Code: fmt.Sprintf("%08X-0000-4000-8000-000000000000", n), Type: kind, State: processed, Branch: 1,
+		Date: day, Total: total,
+		ControlNumber: fmt.Sprintf("DTE-%s-M001P001-%015d", kind, n), Seal: strings.Repeat("A", 40)}
+	d.JSON = fmt.Appendf(nil,
+		`{"identificacion":{"ambiente":"01","tipoDte":%q,"numeroControl":%q,"codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
+			`"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"La Ceiba"%s},"receptor":{"nombre":"Norte"%s},"resumen":{%s}}`,
+		kind, d.ControlNumber, d.Code, day, n, emisor, receptor, resumen)
+	return d
+}
+
 // TestExport: export invoices are in annex 2 by day, region and kind of income, apart from invoices, and in the book of
 // consumers. Every amount here was written by hand.
 func TestExport(t *testing.T) {
 	n := 0
 	made := func(kind, day, emisor, receptor, resumen, total string) Document {
 		n++
-		d := Document{Code: fmt.Sprintf("%08X-0000-4000-8000-000000000000", n), Type: kind, State: processed, Branch: 1,
-			Date: day, Total: total,
-			ControlNumber: fmt.Sprintf("DTE-%s-M001P001-%015d", kind, n), Seal: strings.Repeat("A", 40)}
-		d.JSON = fmt.Appendf(nil,
-			`{"identificacion":{"ambiente":"01","tipoDte":%q,"numeroControl":%q,"codigoGeneracion":%q,"fecEmi":%q,"horEmi":"10:00:%02d"},`+
-				`"emisor":{"nit":"06141804941035","nrc":"2390516","nombre":"La Ceiba"%s},"receptor":{"nombre":"Norte"%s},"resumen":{%s}}`,
-			kind, d.ControlNumber, d.Code, day, n, emisor, receptor, resumen)
-		return d
+		return written(n, kind, day, emisor, receptor, resumen, total)
 	}
 	goods, services, guatemala := `,"tipoItemExpor":1`, `,"tipoItemExpor":2`, `,"codPais":"GT"`
 	list := []Document{
@@ -304,13 +309,7 @@ func TestExport(t *testing.T) {
 02/12/2026;M001;DTE-11-2;DTE-11-6;;0.00;0.00;0.00;5042.73;5042.73;0.00;5;
 `,
 	} {
-		raw, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := regexp.MustCompile(`0000000(\d)0{4}40{3}80{15}|M001P001-0{14}(\d)`).ReplaceAllString(strings.ReplaceAll(
-			string(raw), "\r", ""), "$1$2")
-		if !strings.Contains("\n"+got, "\n"+want) {
+		if got := shortened(t, dir, file); !strings.Contains("\n"+got, "\n"+want) {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}
 	}
@@ -324,6 +323,71 @@ func TestExport(t *testing.T) {
 			t.Errorf("not once %q in %s", want, notes)
 		}
 	}
+}
+
+// TestExport_Apart: what is sold to a free zone or for somebody else, and what is invalidated in a later month, are no
+// exports of the month. Every amount here was written by hand.
+func TestExport_Apart(t *testing.T) {
+	n := 0
+	made := func(kind, day, emisor, receptor, resumen, later string) Document {
+		n++
+		d := written(n, kind, day, emisor, receptor, resumen, "1")
+		if later != "" {
+			d.State, d.Invalidated = invalidated, later
+		}
+		return d
+	}
+	goods, services, guatemala, zone := `,"tipoItemExpor":1`, `,"tipoItemExpor":2`, `,"codPais":"GT"`, `,"codPais":"SV"`
+	abroad := `},"ventaTercero":{"nombre":"Otro","codDomiciliado":2`
+	list := []Document{
+		made("11", "2026-12-02", goods, guatemala, `"totalGravada":10`, "2027-01-09"),
+		made("11", "2026-12-02", goods, zone, `"totalGravada":200`, ""),
+		made("11", "2026-12-02", goods, guatemala, `"totalGravada":4000`+abroad, ""),
+		made("11", "2026-12-02", goods, guatemala, `"totalGravada":30000`+strings.Replace(abroad, "2", "1", 1), ""),
+		made("11", "2026-11-05", services, guatemala, `"totalGravada":7`, "2026-12-06"),
+		made("11", "2026-11-05", goods, guatemala, `"totalGravada":8`, "2026-12-06"),
+		made("11", "2026-08-05", services, guatemala, `"totalGravada":9`, "2026-12-07"),
+		made("09", "2026-12-03", "", `,"nit":"06142802901023"`,
+			`"x":0},"cuerpoDocumento":{"montoSujetoPercepcion":1000.50,"ivaPercibido":20.01`, ""),
+	}
+	dir, _ := madeBooks(t, "2026-12", Settings{}, list)
+	for file, want := range map[string]string{
+		// p. 9, columns O to S; p. 10: negative for an invalidated document, where the column allows it
+		"anexo02.csv": `05/11/2026;4;11;N/A;N/A;N/A;N/A;5;5;;0.00;0.00;0.00;0.00;0.00;0.00;-7.00;0.00;0.00;-7.00;1;9;2
+02/12/2026;4;11;N/A;N/A;N/A;N/A;1;3;;0.00;0.00;0.00;0.00;10.00;0.00;0.00;200.00;4000.00;4210.00;1;7;2
+`,
+		// art. 83 h: sales for others are no part of the day's total; art. 87
+		"libro_consumidores.csv": `02/12/2026;M001;DTE-11-1;DTE-11-4;;0.00;0.00;0.00;210.00;210.00;34000.00;4;
+06/12/2026;M001;DTE-11-5;DTE-11-5;;0.00;0.00;0.00;-7.00;-7.00;0.00;1;Invalidación de la factura del 05/11/2026
+06/12/2026;M001;DTE-11-6;DTE-11-6;;0.00;0.00;0.00;-8.00;-8.00;0.00;1;Invalidación de la factura del 05/11/2026
+07/12/2026;M001;DTE-11-7;DTE-11-7;;0.00;0.00;0.00;-9.00;-9.00;0.00;1;Invalidación de la factura del 05/08/2026
+Totales;;;;;0.00;0.00;0.00;186.00;186.00;34000.00;;
+`,
+		// FACTS: modality 2 is the advance, document 2 the 09
+		"f930.csv": "1;06142802901023;Norte;1;2;2;03/12/2026;" + strings.Repeat("A", 40) + ";8;1000.50;20.01\n",
+	} {
+		if got := shortened(t, dir, file); !strings.Contains("\n"+got, "\n"+want) {
+			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
+		}
+	}
+	notes := fmt.Sprint(summaryOf(t, dir).Notes)
+	for _, want := range []string{"se resta en el libro de consumidores de 2027-01", "venta por cuenta de Otro, del anexo 4",
+		"O, P, R y S no admiten montos negativos", "los tres períodos", "anexo 11 (casilla 171)"} {
+		if strings.Count(notes, want) != 1 {
+			t.Errorf("not once %q in %s", want, notes)
+		}
+	}
+}
+
+// shortened returns a file with codes and control numbers cut to their last digit.
+func shortened(t *testing.T, dir, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return regexp.MustCompile(`0000000(\d)0{4}40{3}80{15}|M001P001-0{14}(\d)`).ReplaceAllString(strings.ReplaceAll(
+		string(raw), "\r", ""), "$1$2")
 }
 
 // TestWithheld_Rates: a voucher of several rates has a row of the F-930 for each rate, with its own base; the summary

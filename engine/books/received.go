@@ -20,7 +20,7 @@ import (
 // Documents that others issued to the taxpayer: each file is the JSON of one document (the "archivo DTE") that a
 // supplier mails. The files of each document:
 //
-//	03, 05, 06        anexo03 (pp. 11 to 15); with perception anexo08 too (p. 33)
+//	03, 05, 06        anexo03 (pp. 12 to 15); with perception anexo08 too (p. 34)
 //	07 of 1 % (22)    anexo07 (p. 31); other rates: named in resumen.json
 //	09                anexo06, the 2 % that the liquidator took (p. 28)
 //	the rest          none; named in resumen.json with the reason
@@ -35,7 +35,7 @@ var elsewhereReceived = map[string]string{
 	"01": "factura de consumidor final: no da crédito fiscal; el gasto se anota a mano",
 	"04": "nota de remisión: acompaña bienes; la compra se declara con su comprobante",
 	"08": "comprobante de liquidación: son ventas propias por medio de un tercero; se declaran a mano",
-	"11": "factura de exportación: solo un usuario de zona franca o DPA la anota aquí (p. 12), a mano",
+	"11": "factura de exportación: solo un usuario de zona franca o DPA la anota aquí (p. 13), a mano",
 	"14": "sujeto excluido: la emite quien compra",
 	"15": "comprobante de donación: da derecho en la renta, no en el IVA",
 }
@@ -113,7 +113,7 @@ func (b *Book) placeReceived(data []byte, to Addressee) (*sealed, *placement) {
 	case (id.Ambiente != "01") != to.Test:
 		return no("es del ambiente %s", text(id.Ambiente))
 	case !strings.HasPrefix(d.Date, b.o.Month):
-		return no("es de %s; el anexo 3 admite documentos de hasta tres períodos antes (p. 11), a mano", text(d.Date))
+		return no("es de %s; el anexo 3 admite documentos de hasta tres períodos antes (p. 12), a mano", text(d.Date))
 	case unordered != nil:
 		return no("su fecha u hora no es válida")
 	case issuer+person == "":
@@ -180,7 +180,7 @@ func (p *placement) bought(d *sealed, s *Settings) {
 		"0.00", "0.00", "0.00", money(d.vat), money(other.Add(d.taxed)), dui, strconv.Itoa(codes.Operation),
 		strconv.Itoa(codes.Classification), strconv.Itoa(codes.Sector), strconv.Itoa(codes.Cost), "3")
 	if due := d.taxed.Mul(decimal.New(13, -2)); due.Sub(d.vat).Abs().GreaterThan(decimal.New(1, -2)) {
-		p.note("su IVA es %s, y el 13 %% de lo gravado es %s (columna N, p. 13)", money(d.vat), money(due))
+		p.note("su IVA es %s, y el 13 %% de lo gravado es %s (columna N, p. 14)", money(d.vat), money(due))
 	}
 	if d.otherTaxes.IsPositive() {
 		p.note("lleva %s de otros tributos, que el anexo 3 no tiene", money(d.otherTaxes))

@@ -136,6 +136,42 @@ func TestReceived(t *testing.T) {
 	}
 }
 
+// TestReceived_Elsewhere: what no annex of received documents takes is named with its own reason, whatever the two
+// parties are called in its generation.
+func TestReceived_Elsewhere(t *testing.T) {
+	b, err := New(Options{Month: "2026-11", Dir: t.TempDir(), Received: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nit, receptor = `"emisor":{"nit":`, `"receptor":{"nit":"06141804941035","nrc":"2390516",`
+	const kind = `"receptor":{"tipoDocumento":"36","numDocumento":"06141804941035",`
+	sold := `"cuerpoDocumento":[{"tipoItem":1,"ventaGravada":100}],"resumen":{"totalGravada":100}`
+	for i, c := range []struct {
+		kind, body, motive string
+		change             []string
+	}{
+		{"04", sold, "nota de remisión", []string{receptor, kind}},
+		{"08", sold, "comprobante de liquidación", []string{receptor, kind}},
+		{"08", sold, "comprobante de liquidación", nil},
+		{"09", `"cuerpoDocumento":{"montoSujetoPercepcion":1000,"ivaPercibido":0},"resumen":null`, "no percibe el 2 %", nil},
+		{"11", sold, "solo un usuario de zona franca o DPA", []string{receptor, kind}},
+		{"14", sold, "sujeto excluido", []string{receptor, kind}},
+		{"14", sold, "sujeto excluido", []string{receptor, strings.Replace(kind, "receptor", "sujetoExcluido", 1)}},
+		{"15", sold, "comprobante de donación", []string{receptor, kind, nit, `"emisor":{"tipoDocumento":"36","numDocumento":`}},
+		{"15", sold, "comprobante de donación", []string{receptor, strings.Replace(kind, "receptor", "donante", 1), nit,
+			`"donatario":{"tipoDocumento":"36","numDocumento":`}},
+	} {
+		file := regexp.MustCompile(`,"firmaElectronica":"[^"]*"`).ReplaceAll(mailed(t, c.kind, fmt.Sprint(10+i), c.body,
+			c.change...), nil)
+		if err := b.Receive("x.json", file, Addressee{NIT: "06141804941035"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Received()[i]; len(got.Files) > 0 || !strings.Contains(got.Motive, c.motive) {
+			t.Errorf("%s: %+v, want %q", c.kind, got, c.motive)
+		}
+	}
+}
+
 // column is a row of a manual's table of columns: the letter, the content, and the number of characters.
 var column = regexp.MustCompile(`^\s+([A-U])\s{3,}\S.*?\s{3,}([0-9]+|SIN LÍMITE)\s*$`)
 

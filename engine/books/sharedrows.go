@@ -2,6 +2,7 @@ package books
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/shopspring/decimal"
@@ -36,27 +37,56 @@ func (s sales) plus(o sales) sales {
 	return s
 }
 
-// exports are columns O to Q of annex 2: goods within Central America, goods elsewhere, services.
-type exports [3]decimal.Decimal
+// exports are columns O to S of annex 2 (p. 9): goods within Central America, goods elsewhere, services, sales to free
+// zones, and sales for others.
+type exports [5]decimal.Decimal
 
-func (e exports) total() decimal.Decimal { return e[0].Add(e[1]).Add(e[2]) }
+const central, overseas, service, freeZone, others = 0, 1, 2, 3, 4
+
+func (e exports) total() decimal.Decimal { return decimal.Sum(e[0], e[1:]...) }
 
 func (s *share) negate() {
 	s.exempt, s.nonSubject, s.taxed, s.vat = s.exempt.Neg(), s.nonSubject.Neg(), s.taxed.Neg(), s.vat.Neg()
+	for i := range s.exports {
+		s.exports[i] = s.exports[i].Neg()
+	}
 }
 
 // annexCells returns the cells of a line of annex 2; first and last are the codes of its first and last document.
 func (s *share) annexCells(first, last string) []string {
 	return []string{day(s.date), class, cmp.Or(s.kind, "01"), notApplicable, notApplicable, notApplicable,
 		notApplicable, first, last, "", money(s.exempt), "0.00", money(s.nonSubject), money(s.taxed),
-		money(s.exports[0]), money(s.exports[1]), money(s.exports[2]), "0.00", "0.00", money(s.total()),
-		strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
+		money(s.exports[0]), money(s.exports[1]), money(s.exports[2]), money(s.exports[3]), money(s.exports[4]),
+		money(s.total()), strconv.Itoa(s.operation), strconv.Itoa(s.income), "2"}
 }
 
 func (d *sealed) share(s *Settings) *share {
 	operation, income := s.sale(d)
+	if d.Type == "11" {
+		e := &share{date: d.Date, operation: operation, income: exportedGoods, kind: "11"}
+		if d.Emisor.Exports == 2 {
+			e.income = exportedServices
+		}
+		e.exports[d.exportColumn()] = d.taxed
+		return e
+	}
 	return &share{sales: sales{exempt: d.exempt, nonSubject: d.nonSubject, taxed: d.taxed, vat: d.vat}, date: d.Date,
 		operation: operation, income: income}
+}
+
+// exportColumn returns the column of an export invoice. Inside the country only a free zone buys so (type 11 on p. 13).
+func (d *sealed) exportColumn() int {
+	switch {
+	case d.Third != nil:
+		return others
+	case slices.Contains(here, d.customer.Country):
+		return freeZone
+	case d.Emisor.Exports == 2:
+		return service
+	case slices.Contains(centralAmerica, d.customer.Country):
+		return central
+	}
+	return overseas
 }
 
 // dayKey is a row of annex 2: one day, one type of income and, depending on Settings.ConsumerRows, one establishment.
@@ -161,8 +191,10 @@ func (d *sealed) bookNumber() string {
 }
 
 func consumerCells(date, establishment, first, last string, s *share, documents int) []string {
+	third := s.exports[others] // no sale of the taxpayer's (art. 83 h)
 	return []string{day(date), establishment, first, last, "", money(s.exempt), money(s.nonSubject), money(s.taxed),
-		money(s.exports.total()), money(s.total()), "0.00", strconv.Itoa(documents), text(s.adjust)}
+		money(s.exports.total().Sub(third)), money(s.total().Sub(third)), money(third), strconv.Itoa(documents),
+		text(s.adjust)}
 }
 
 func (b *Book) shared() error {

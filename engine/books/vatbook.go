@@ -80,7 +80,8 @@ func (b *Book) reckoning(l *layout) [][]string {
 				lines[first+k] = append(lines[first+k], money(amount))
 			}
 		}
-		lines = append(lines, []string{"Por cuenta de terceros", "0.00", "0.00", "0.00", "0.00"})
+		third := money(b.total(consumers, 'K'))
+		lines = append(lines, []string{"Por cuenta de terceros", "0.00", "0.00", third, "0.00"})
 	}
 	return append(lines, []string{""}, []string{"Nombre y firma del contador o del contribuyente", ""})
 }

@@ -74,7 +74,8 @@ func (w *world) code() string {
 var weights = [...]struct {
 	kind string
 	of   int
-}{{"01", 55}, {"03", 15}, {"05", 6}, {"06", 4}, {"07", 6}, {"14", 7}, {"18", 7}}
+}{{"01", 38}, {"03", 12}, {"05", 5}, {"06", 4}, {"07", 5}, {"14", 6}, {"18", 6}, {"11", 13}, {"04", 3}, {"08", 4},
+	{"09", 3}, {"15", 1}}
 
 // document makes a document: of the month, or of an earlier month and invalidated in this one.
 func (w *world) document() Document {
@@ -135,7 +136,7 @@ func (w *world) customer(kind string, old bool) object {
 	if w.chance(10) {
 		p["nrc"] = nil
 	}
-	if kind == "03" || old && (kind == "05" || kind == "06") {
+	if kind == "03" || kind == "09" || old && (kind == "05" || kind == "06" || kind == "08") {
 		p["nit"] = w.one(w.digits(14), w.digits(14), w.digits(9), "0614-140280-102-8")
 		return p
 	}
@@ -174,6 +175,14 @@ func (w *world) content(d *Document) (object, int) {
 		return doc, w.withholding(doc)
 	case "14":
 		return doc, w.purchase(doc, old)
+	case "11":
+		return doc, w.export(doc, old)
+	case "08":
+		return doc, w.liquidation(doc, old)
+	case "09":
+		return doc, w.advance(doc)
+	case "15":
+		return doc, w.donation(doc, old)
 	case "18":
 		delete(emisor, "nrc")
 		delete(id, "tipoDte")
@@ -220,7 +229,7 @@ func (w *world) sale(doc object, kind string, old bool) int {
 	}
 	perceived, retained, taxes, vat := 0, 0, 0, 0
 	var tributos any
-	if kind != "01" && kind != "18" && taxed > 0 {
+	if kind != "01" && kind != "18" && taxed > 0 { // a remission names its tax too
 		vat = taxed * 13 / 100
 		list := []object{{"codigo": "20", "descripcion": "Impuesto al Valor Agregado 13%", "valor": usd(vat)}}
 		if w.chance(10) {
@@ -249,6 +258,10 @@ func (w *world) sale(doc object, kind string, old bool) int {
 	r["totalPagar"] = usd(total)
 	doc["resumen"] = r
 	switch kind {
+	case "04": // nothing is paid
+		delete(r, "totalPagar")
+		r["montoTotalOperacion"] = usd(total)
+		doc["ventaTercero"] = w.third(20)
 	case "05", "06":
 		doc["documentoRelacionado"] = []object{{"tipoDocumento": w.one("03", "03", "03", "03", "01", "07"),
 			"tipoGeneracion": 2, "numeroDocumento": w.code(), "fechaEmision": w.month + "-01"}}
@@ -303,6 +316,161 @@ func (w *world) purchase(doc object, old bool) int {
 	}
 	doc["resumen"] = r
 	return amount - discount - held - income
+}
+
+// third is whose sale a document is: seldom somebody else's.
+func (w *world) third(percent int) any {
+	if !w.chance(percent) {
+		return nil
+	}
+	return object{"nit": w.digits(14), "nombre": w.one(customers...), "codDomiciliado": 1 + w.r.IntN(2)}
+}
+
+// export fills in an export invoice. The generation before has no kind of item and another name of the discount.
+func (w *world) export(doc object, old bool) int {
+	emisor := doc["emisor"].(object)
+	emisor["tipoItemExpor"], emisor["recintoFiscal"], emisor["regimen"] = 1+w.r.IntN(3), "02", "1000.000"
+	doc["receptor"] = object{"nombre": w.one(customers...), "tipoDocumento": "37", "numDocumento": "GT-" + w.digits(6),
+		"codPais": w.one("GT", "HN", "NI", "CR", "SV", "US", "US", "PA", "BZ", "MX"), "nombrePais": "País",
+		"tipoPersona": 2}
+	doc["ventaTercero"] = w.third(10)
+	if old && doc["ventaTercero"] != nil {
+		delete(doc["ventaTercero"].(object), "codDomiciliado")
+	}
+	var lines []object
+	taxed, untaxed := 0, 0
+	for i := range 1 + w.r.IntN(4) {
+		line := object{"numItem": i + 1, "cantidad": 1, "ventaGravada": 0, "noGravado": 0, "tributos": []string{"C3"}}
+		if !old {
+			line["tipoItem"], line["numeroDocumento"] = 1+w.r.IntN(4), nil
+		}
+		if i > 0 && w.chance(10) { // what is no sale
+			untaxed = w.cents(2_000) - 1_000
+			line["noGravado"], line["tributos"] = usd(untaxed), nil
+		} else {
+			amount := 1 + w.cents(400_000)
+			line["ventaGravada"] = usd(amount)
+			taxed += amount
+		}
+		lines = append(lines, line)
+		if untaxed != 0 {
+			break
+		}
+	}
+	doc["cuerpoDocumento"] = lines
+	discount, insurance, freight, tax := 0, 0, 0, 0
+	if w.chance(25) {
+		discount = w.cents(taxed/2 + 1)
+	}
+	if w.chance(30) {
+		insurance, freight = w.cents(10_000), w.cents(50_000)
+	}
+	r := object{"totalGravada": usd(taxed), "porcentajeDescuento": 0, "totalDescu": usd(discount), "seguro": usd(insurance),
+		"flete": usd(freight), "totalNoGravado": usd(untaxed), "condicionOperacion": 1, "codIncoterms": "09"}
+	if old {
+		r["descuento"] = usd(discount)
+		if insurance == 0 {
+			r["seguro"] = nil
+		}
+	} else {
+		tributos := []object{{"codigo": "C3", "descripcion": "Impuesto al Valor Agregado (exportaciones) 0%", "valor": 0}}
+		if w.chance(10) {
+			tax = w.cents(900)
+			tributos = append(tributos, object{"codigo": "D1", "descripcion": "FOVIAL", "valor": usd(tax)})
+		}
+		r["descuGravada"], r["tributos"], r["totalNoOnerosas"], r["saldoFavor"] = usd(discount), tributos, 0, 0
+	}
+	if freight == 0 {
+		r["flete"] = nil
+	}
+	whole := taxed - discount + insurance + freight + tax
+	r["montoTotalOperacion"], r["totalPagar"] = usd(whole), usd(max(0, whole+untaxed))
+	doc["resumen"] = r
+	return max(0, whole+untaxed)
+}
+
+// liquidation fills in what a commission agent sold for a principal; what was invalidated is below zero.
+func (w *world) liquidation(doc object, old bool) int {
+	doc["receptor"] = w.customer("08", old)
+	date, exported, name := "fechaEmision", "exportacion", "observaciones"
+	if old {
+		date, exported, name = "fechaGeneracion", "totalExportacion", "obsItem"
+	}
+	var lines []object
+	sum, vat := map[string]int{}, 0
+	for i := range 1 + w.r.IntN(4) {
+		kind := w.one("01", "03", "05", "06", "11")
+		into := w.one("ventaGravada", "ventaGravada", "ventaExenta", "ventaNoSuj")
+		if kind == "11" {
+			into = "exportaciones"
+		}
+		amount := 1 + w.cents(90_000)
+		if i > 0 && w.chance(20) {
+			amount = -amount
+		}
+		tax := 0
+		if into == "ventaGravada" {
+			tax = amount * 13 / 100
+		}
+		line := object{"numItem": i + 1, "tipoDte": kind, "tipoGeneracion": 2, "numeroDocumento": w.code(),
+			date: w.month + "-01", "ventaNoSuj": 0, "ventaExenta": 0, "ventaGravada": 0, "exportaciones": 0,
+			"tributos": nil, "ivaItem": usd(tax), name: "Venta del mes"}
+		line[into] = usd(amount)
+		sum[into] += amount
+		vat += tax
+		lines = append(lines, line)
+	}
+	doc["cuerpoDocumento"] = lines
+	taxed, perceived := sum["ventaGravada"], 0
+	if w.chance(25) {
+		perceived = taxed / 100
+	}
+	var tributos any
+	if vat != 0 {
+		tributos = []object{{"codigo": "20", "descripcion": "Impuesto al Valor Agregado 13%", "valor": usd(vat)}}
+	}
+	subtotal := taxed + sum["ventaExenta"] + sum["ventaNoSuj"] + sum["exportaciones"]
+	doc["resumen"] = object{"totalNoSuj": usd(sum["ventaNoSuj"]), "totalExenta": usd(sum["ventaExenta"]),
+		"totalGravada": usd(taxed), exported: usd(sum["exportaciones"]), "subTotalVentas": usd(subtotal),
+		"tributos": tributos, "montoTotalOperacion": usd(subtotal + vat), "ivaPerci": usd(perceived),
+		"total": usd(subtotal + vat + perceived), "condicionOperacion": 1}
+	return subtotal + vat + perceived
+}
+
+// advance fills in what a card's agent pays out, less the 2 % that it took. It has no summary.
+func (w *world) advance(doc object) int {
+	doc["receptor"] = w.customer("09", false)
+	delete(doc, "documentoRelacionado")
+	base := 100 + w.cents(5_000_000)
+	vat, taken, fee := base*13/100, base*2/100, base*3/100
+	free := 0
+	if w.chance(20) {
+		free = w.cents(9_000)
+	}
+	paid := base + vat + free - taken - fee - fee*13/100
+	doc["cuerpoDocumento"] = object{"periodoLiquidacionFechaInicio": w.month + "-01",
+		"periodoLiquidacionFechaFin": w.month + "-02", "codLiquidacion": nil, "cantidadDoc": 7,
+		"valorOperaciones": usd(base + vat + free), "montoSinPercepcion": usd(free), "descripSinPercepcion": nil,
+		"subTotal": usd(base + vat), "iva": usd(vat), "montoSujetoPercepcion": usd(base), "ivaPercibido": usd(taken),
+		"comision": usd(fee), "porcentComision": 3, "ivaComision": usd(fee * 13 / 100), "liquidoApagar": usd(paid)}
+	doc["extension"] = object{"nombEntrega": "Ana", "docuEntrega": "1", "codEmpleado": nil}
+	return paid
+}
+
+// donation fills in what was given to the taxpayer; the generation before has other names of the two parties.
+func (w *world) donation(doc object, old bool) int {
+	donor := w.customer("15", old)
+	doc["receptor"] = donor
+	if old {
+		doc["donante"], doc["donatario"] = donor, doc["emisor"]
+		delete(doc, "receptor")
+		delete(doc, "emisor")
+	}
+	value := 1 + w.cents(90_000)
+	doc["cuerpoDocumento"] = []object{{"numItem": 1, "tipoDonacion": 1 + w.r.IntN(3), "cantidad": 1,
+		"valorUni": usd(value), "valor": usd(value)}}
+	doc["resumen"] = object{"valorTotal": usd(value), "pagos": nil}
+	return value
 }
 
 func (w *world) documents(n int) []Document {

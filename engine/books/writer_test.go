@@ -85,7 +85,7 @@ func TestSummary(t *testing.T) {
 				t.Errorf("%s: %d %s, went in: %d %s", key, g.Count, g.Total, counts[key], totals[key])
 			}
 			delete(counts, key)
-			if g.Type == "07" {
+			if slices.Contains([]string{"07", "08", "09", "15"}, g.Type) { // no sales of the taxpayer's
 				continue
 			}
 			of := func(s sum) decimal.Decimal { return s.Decimal }
@@ -215,7 +215,7 @@ func TestBook_Volumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range w.documents(500) {
+	for _, d := range w.documents(700) {
 		if err := b.Add(d); err != nil {
 			t.Fatal(err)
 		}

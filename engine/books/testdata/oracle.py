@@ -18,6 +18,9 @@ from pathlib import Path
 
 ZERO = Decimal(0)
 SHORT = {"03": "CCF", "05": "NC", "06": "ND"}
+# "los países que se considera dentro del Área Centroamericana" (p. 9), by ISO and by the numbers of the catalogue before
+CENTRAL_AMERICA = {"GT", "HN", "NI", "CR", "9483", "9501", "9615", "9411"}
+HERE = {"SV", "9300"}
 
 
 def money(amount):
@@ -90,6 +93,11 @@ class Document:
         body = record["document"]
         self.sum = body.get("resumen") or {}
         self.lines = body.get("cuerpoDocumento") or []
+        if self.type == "09":  # its one body has the amounts and there is no summary
+            self.sum, self.lines = self.lines, []
+        self.emitter = body["emisor"] if self.type == "11" else {}
+        self.country = (body.get("receptor") or {}).get("codPais")
+        self.third = body.get("ventaTercero")
         self.related = body.get("documentoRelacionado") or []
         self.party = Party(body.get("receptor") or body.get("sujetoExcluido"))
         clock = body["identificacion"]["horEmi"].split(":")
@@ -114,6 +122,27 @@ class Document:
     def vat(self):
         """Débito fiscal: tax 20 of the document's summary. Other taxes are not VAT."""
         return sum((Decimal(str(t["valor"])) for t in self.sum.get("tributos") or [] if t["codigo"] == "20"), ZERO)
+
+    @property
+    def exported(self):
+        """What the foreign customer pays for the goods or services: the price after the discount, with the insurance and the freight
+        that the invoice charges. The manual says no more than "Exportaciones". Not FOVIAL and COTRANS, nor what is no sale."""
+        return self.amount("totalGravada", "seguro", "flete") - self.amount("descuGravada", "descuento")
+
+    @property
+    def column(self):
+        """Which of O to S of annex 2 an export invoice is in (p. 9), or none."""
+        if self.third and self.third.get("codDomiciliado") != 2:
+            return None  # S is of "terceros no domiciliados"; of domiciled ones it is annex 4, which wants the 08 (pp. 19, 20)
+        if self.emitter["tipoItemExpor"] == 3:
+            return None  # goods and services have columns and types of income of their own (V, p. 10): the accountant divides it
+        if self.third:
+            return "S"
+        if self.country in HERE:
+            return "R"  # only a free zone buys so inside the country (p. 13, type 11)
+        if self.emitter["tipoItemExpor"] == 2:
+            return "Q"
+        return "O" if self.country in CENTRAL_AMERICA else "P"
 
     @property
     def item(self):
@@ -158,6 +187,8 @@ class Month:
         if operation == 0:
             taxed, free = d.taxed > 0, d.exempt + d.nonsubject > 0
             operation = 4 if taxed and free else 2 if free else 1
+        if d.type == "11":  # "7 Exportaciones de bienes", "9 Exportaciones de servicios" (p. 10)
+            return str(operation), "9" if d.emitter["tipoItemExpor"] == 2 else "7"
         return str(operation), str(rule["income"])
 
     def cost(self, d):
@@ -182,7 +213,7 @@ class Month:
             return
         # An invoice or a return that is invalidated in a later month is adjusted in that month (art. 87; p. 10 allows what that
         # takes). The other annexes hold documents "sin incluir anulados" (pp. 4, 38, 42, 48), whenever they are made.
-        if issued_here and (not d.invalidated or d.type in ("01", "18")):
+        if issued_here and (not d.invalidated or d.type in ("01", "11", "18")):
             self.live(d)
 
     def live(self, d):
@@ -190,8 +221,12 @@ class Month:
             self.to_taxpayer(d)
         elif d.type == "01":
             self.invoice(d)
+        elif d.type == "11":
+            self.export(d)
         elif d.type == "07":
             self.withholding(d)
+        elif d.type == "09":
+            self.advance(d)
         elif d.type == "14":
             self.purchase(d)
         elif d.type == "18":
@@ -245,10 +280,29 @@ class Month:
         operation, income = self.rent(d)
         # "Agrupar por día" (p. 8): one row, of one tipo de ingreso. Taxed (1) and exempt (2) in it are mixed (4, p. 9); types 3, 12
         # and 13 join no other.
-        self.days[d.date, place, int(income), 0 if operation in "124" else int(operation)].append((d, operation))
-        self.bookdays[d.date, d.establishment, d.series].append(d)
+        self.days[d.date, place, "01", int(income), 0 if operation in "124" else int(operation)].append((d, operation))
+        self.bookdays[d.date, d.establishment, d.series, "01"].append(d)
         self.within += d.amount("totalIva")
         self.placed.add(d.code)
+
+    # Export invoices are rows of their own: type 11 in annex 2 (p. 8), and in the book "de igual manera" (art. 83 b).
+    def export(self, d):
+        place = d.establishment if self.settings["consumer_rows"] == "establishment" else ""
+        operation, income = self.rent(d)
+        if d.column:
+            self.days[d.date, place, "11", int(income), 0 if operation in "124" else int(operation)].append((d, operation))
+        self.bookdays[d.date, d.establishment, d.series, "11"].append(d)
+        self.placed.add(d.code)
+
+    def export_row(self, date, first, last, of, operation, income):
+        amounts = [of.get(c, ZERO) for c in "OPQRS"]
+        return [day(date), "4", "11", "N/A", "N/A", "N/A", "N/A", self.day_code(first), self.day_code(last), "",
+                "0.00", "0.00", "0.00", "0.00", *map(money, amounts), money(sum(amounts)), operation, income, "2"]
+
+    # The 2 % that the declarant, a perceiving agent, took: the F-930, modality 2, document 2 (DCL). Annex 11 (pp. 45, 46) is by hand. So
+    # is an 08: annex 4 (p. 20) wants the sales with it, and art. 85 names it but its columns i, j count those sales, once.
+    def advance(self, d):
+        self.f930(d, "2", "2", d.amount("montoSujetoPercepcion"), d.amount("ivaPercibido"))
 
     def day_code(self, code):
         return code if self.settings["day_hyphens"] else dashless(code)
@@ -260,7 +314,15 @@ class Month:
 
     def takes_back(self, d):
         """Issued in an earlier month and invalidated in this one."""
-        if d.type == "01":
+        if d.type == "11":
+            # The note of p. 10 lets an invalidated document be negative; O, P, R and S "no debe ingresar valores negativos" (p. 9).
+            if months_between(d.date, self.month) <= 3 and d.column == "Q":
+                self.put("anexo02.csv", d, self.export_row(d.date, d.code, d.code, {d.column: -d.exported}, *self.rent(d)))
+            own, third = (ZERO, -d.exported) if d.third else (-d.exported, ZERO)
+            self.put("libro_consumidores.csv", d, [
+                day(d.invalidated), d.establishment, d.number, d.number, "", "0.00", "0.00", "0.00", money(own), money(own),
+                money(third), "1", f"Invalidación de la factura del {day(d.date)}"], d.order(d.invalidated))
+        elif d.type == "01":
             # Negative rows for invalidated documents of the three periods before (pp. 7, 10).
             if months_between(d.date, self.month) <= 3:
                 self.put("anexo02.csv", d, self.consumer_row(d.date, d.code, d.code, -d.exempt, -d.nonsubject, -d.taxed, *self.rent(d)))
@@ -325,9 +387,9 @@ class Month:
         if p.nit or p.dui:
             self.put("f930.csv", d, [p.nit or p.dui, p.name, "1", modality, kind, day(d.date), d.seal, dashless(d.code), money(base), money(tax)])
 
-    # Annex XIX (pp. 55 to 57). Its types have no 18.
+    # Annex XIX (pp. 55 to 57). Its types (p. 56) have no 15 and no 18.
     def cancelled(self, d):
-        if d.type == "18":
+        if d.type in ("15", "18"):
             return
         keep = self.settings["cancelled_hyphens"]
         number, code = (d.number, d.code) if keep else (dashless(d.number), dashless(d.code))
@@ -336,18 +398,24 @@ class Month:
     def finish(self, out):
         # A shared row stands before what adjusts its day.
         totals = lambda invoices: [sum((getattr(d, key) for d in invoices), ZERO) for key in ("exempt", "nonsubject", "taxed")]
-        for (date, place, income, apart), pairs in self.days.items():
+        for (date, place, kind, income, apart), pairs in self.days.items():
             invoices = sorted((d for d, _ in pairs), key=Document.order)
             operations = {o for _, o in pairs}
             operation = operations.pop() if len(operations) == 1 else "4"
-            row = self.consumer_row(date, invoices[0].code, invoices[-1].code, *totals(invoices), operation, str(income))
-            self.rows["anexo02.csv"].append(((date, 0, 0, 0, place, "", 100 * income + apart), row))
-        for (date, place, series), invoices in self.bookdays.items():
+            if kind == "11":
+                of = {c: sum((d.exported for d in invoices if d.column == c), ZERO) for c in "OPQRS"}
+                row = self.export_row(date, invoices[0].code, invoices[-1].code, of, operation, str(income))
+            else:
+                row = self.consumer_row(date, invoices[0].code, invoices[-1].code, *totals(invoices), operation, str(income))
+            self.rows["anexo02.csv"].append(((date, 0, 0, 0, place, "", 10_000 * income + 100 * int(kind) + apart), row))
+        for (date, place, series, kind), invoices in self.bookdays.items():
             invoices.sort(key=Document.order)
-            amounts = totals(invoices)
-            row = [day(date), place, invoices[0].number, invoices[-1].number, "", *(money(a) for a in amounts), "0.00", money(sum(amounts)),
-                   "0.00", str(len(invoices)), ""]
-            self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, "", 0), row))
+            own, third = ([d for d in invoices if bool(d.third) == other] for other in (False, True))
+            amounts = totals([] if kind == "11" else invoices)
+            exports, others = (sum((d.exported for d in of if kind == "11"), ZERO) for of in (own, third))
+            row = [day(date), place, invoices[0].number, invoices[-1].number, "", *(money(a) for a in [*amounts, exports]),
+                   money(sum(amounts) + exports), money(others), str(len(invoices)), ""]
+            self.rows["libro_consumidores.csv"].append(((date, 0, 0, 0, series, kind, 0), row))
         numbered = ("libro_contribuyentes.csv", "f930.csv", "extracto_compras.csv", "renta_retenida.csv", "retenciones_por_recibir.csv")
         for file in ("anexo01.csv", "anexo02.csv", "anexo05.csv", "anexo09.csv", "anexo10.csv", "anexo12.csv", "anulados.csv",
                      "libro_contribuyentes.csv", "libro_consumidores.csv", *numbered[1:]):
@@ -381,7 +449,7 @@ class Month:
             to_taxpayers, to_consumers = sums(rows, 8, 11), [exempt, nonsubject, gross - vat, vat]
             lines += [[""], ["Resumen de ventas", "Exentas", "No sujetas", "Gravadas sin IVA", "Débito fiscal"],
                       ["A contribuyentes", *map(money, to_taxpayers)], ["A consumidores finales", *map(money, to_consumers)],
-                      ["Total", *(money(a + b) for a, b in zip(to_taxpayers, to_consumers))], ["Por cuenta de terceros", *["0.00"] * 4]]
+                      ["Total", *(money(a + b) for a, b in zip(to_taxpayers, to_consumers))], ["Por cuenta de terceros", "0.00", "0.00", money(sums(consumers, 10, 10)[0]), "0.00"]]
         return [totals, *lines, [""], ["Nombre y firma del contador o del contribuyente", ""]]
 
     def unplaced(self, out):
