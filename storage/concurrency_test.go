@@ -335,3 +335,31 @@ func TestQueueStarts(t *testing.T) {
 		}
 	})
 }
+
+// What LastNumbers returns is on the disk: a number that a power cut may still take back is not in it.
+func TestLastNumbers_Durable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, fs := newStore(t)
+		put(t, s, "a", 1)
+		held := make(chan struct{})
+		fs.OnSync(func(string) error { <-held; return nil })
+		var wait sync.WaitGroup
+		wait.Go(func() { put(t, s, "a", 2) })
+		synctest.Wait()
+		told := make(chan uint64, 1)
+		wait.Go(func() {
+			last, err := s.LastNumbers()
+			if err != nil {
+				t.Error(err)
+			}
+			told <- last["a"]
+		})
+		synctest.Wait()
+		if len(told) > 0 {
+			t.Errorf("number %d is reported before it is on the disk", <-told)
+		}
+		close(held)
+		wait.Wait()
+		sound(t, s)
+	})
+}

@@ -192,6 +192,9 @@ func (s *Store) LastNumbers() (map[string]uint64, error) {
 		for name, row := range series {
 			last[name] = row.Last
 		}
+		if err == nil && !s.o.readOnly { // one sync covers everything that was read
+			s.o.dieOn(s.db.LogData(nil, pebble.Sync), "syncing log")
+		}
 		return last, err
 	})
 }
